@@ -1,0 +1,71 @@
+//! The registry of labels, annotations and finalizers: one constant per wire key (contract: federation.md §1.3).
+
+/// Finalizer on a project deployment, set before any hub write for it.
+pub const FEDERATOR_FINALIZER: &str = "compute.datumapis.com/federator";
+/// Finalizer on a project deployment while its template references data.
+pub const REFERENCED_DATA_FINALIZER: &str = "compute.datumapis.com/referenced-data-controller";
+/// Finalizer on a Workload until its deployments are gone.
+pub const WORKLOAD_FINALIZER: &str = "compute.datumapis.com/workload-controller";
+
+/// Label: `cluster-<project key>` on hub Namespace, write-back and projection.
+pub const UPSTREAM_CLUSTER: &str = "meta.datumapis.com/upstream-cluster-name";
+/// Label: the project namespace, on hub Namespace, copy, write-back and projection.
+pub const UPSTREAM_NAMESPACE: &str = "meta.datumapis.com/upstream-namespace";
+/// Label on a hub Namespace that keeps Karmada from spreading it to every cell.
+pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";
+/// Label on a hub Namespace: its city set.
+pub const CITIES: &str = "fedgate.dev/cities";
+/// Label on a hub Namespace: UID of the project it belongs to.
+pub const PROJECT_UID: &str = "fedgate.dev/project-uid";
+/// Label on copies and Karmada Clusters: the city code.
+pub const CITY_CODE: &str = "topology.datum.net/city-code";
+/// Label on companions.
+pub const REFERENCED_DATA: &str = "compute.datumapis.com/referenced-data";
+/// Label on Instances: UID of the Workload.
+pub const WORKLOAD_UID: &str = "compute.datumapis.com/workload-uid";
+/// Label on Instances: UID of the *cell* deployment; never a join between planes.
+pub const WORKLOAD_DEPLOYMENT_UID: &str = "compute.datumapis.com/workload-deployment-uid";
+/// Label on Instances: the ordinal.
+pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
+/// Label on Instances: name of the deployment, the same on every plane.
+pub const WORKLOAD_DEPLOYMENT_NAME: &str = "compute.datumapis.com/workload-deployment-name";
+/// Label on Instances: city code.
+pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
+/// Label on Instances: name of the Workload.
+pub const WORKLOAD_NAME: &str = "compute.datumapis.com/workload-name";
+/// Label on Instances: name of the placement.
+pub const PLACEMENT_NAME: &str = "compute.datumapis.com/placement-name";
+/// Label on project deployments by which the platform's suspension hook finds them.
+pub const SERVICE_NAME: &str = "services.miloapis.com/service-name";
+/// Label on write-backs: name of the writing cell's Karmada Cluster.
+pub const CELL: &str = "fedgate.dev/cell";
+/// Annotation on write-backs: UID of the Instance at the cell.
+pub const INSTANCE_UID: &str = "fedgate.dev/instance-uid";
+/// Label on Secrets that hold a project's kubeconfig.
+pub const PROJECT_SECRET: &str = "fedgate.dev/project";
+
+/// Annotation on a project deployment: its hub namespace.
+pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespace";
+/// Annotation: sorted JSON array of `Kind/name`, what the deployment expects at its cell.
+pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
+/// Annotation: JSON `{"reason","message"}` of a terminal source error.
+pub const REFERENCED_DATA_ERROR: &str = "compute.datumapis.com/referenced-data-error";
+/// Annotation: `true` suspends.
+pub const SUSPENDED: &str = "compute.datumapis.com/suspended";
+/// Annotation on companions: sorted JSON array of `<project namespace>/<deployment>`.
+pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
+/// Annotation on a copy: UID of the project deployment.
+pub const SOURCE_UID: &str = "fedgate.dev/source-uid";
+/// Annotation on a copy: generation of the project deployment whose spec it carries.
+pub const SOURCE_GENERATION: &str = "fedgate.dev/source-generation";
+
+/// Karmada's claim of a copy: label.
+pub const CLAIM_ID: &str = "propagationpolicy.karmada.io/permanent-id";
+/// Karmada's claim of a copy: annotation with the policy's name.
+pub const CLAIM_NAME: &str = "propagationpolicy.karmada.io/name";
+/// Karmada's claim of a copy: annotation with the policy's namespace.
+pub const CLAIM_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
+/// Karmada's claim of a Namespace: label.
+pub const CLUSTER_CLAIM_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
+/// Karmada's claim of a Namespace: annotation with the policy's name.
+pub const CLUSTER_CLAIM_NAME: &str = "clusterpropagationpolicy.karmada.io/name";

@@ -1,0 +1,204 @@
+//! Name newtypes: each is parsed once, at the edge, and carries its rule from then on (contract: federation.md §1.2).
+
+use sha2::{Digest, Sha256};
+use std::{fmt, sync::Arc};
+
+/// Why a text is not a valid name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// A city code that is no valid, non-empty label value of at most 63 characters.
+    #[error("city code {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit")]
+    CityCode(String),
+    /// A project key with `_`, over 55 characters, or no label value.
+    #[error("project key {0:?} is refused: it must have 1 to 55 letters, digits, '-', '.' or '/' and no '_'; rename the file, Secret or Project")]
+    ProjectKey(String),
+}
+
+macro_rules! shared_text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The text as it stands on the wire.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+shared_text! {
+    /// A city code, compared exactly: `DFW` is not `dfw`.
+    CityCode
+}
+shared_text! {
+    /// The key of a project: `single`, a file's or Secret's name, or a Milo Project's name. Example: `shop/prod`.
+    ProjectKey
+}
+shared_text! {
+    /// A hub (and cell) namespace that belongs to a project namespace: `ns-<UID>`.
+    HubNamespace
+}
+
+/// Whether `text` is a Kubernetes label value that is not empty.
+pub fn is_label_value(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    bytes.len() <= 63
+        && first.is_ascii_alphanumeric()
+        && last.is_ascii_alphanumeric()
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// Whether `text` is a DNS-1123 subdomain, the rule of most object names.
+pub fn is_object_name(text: &str) -> bool {
+    let part = |p: &str| {
+        let b = p.as_bytes();
+        !b.is_empty()
+            && b.iter().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-')
+            && b[0] != b'-'
+            && b[b.len() - 1] != b'-'
+    };
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+impl CityCode {
+    /// Accepts a non-empty label value.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if is_label_value(text) { Ok(Self(text.into())) } else { Err(NameError::CityCode(text.to_owned())) }
+    }
+}
+
+impl ProjectKey {
+    /// Accepts a key whose label form `cluster-<key>` is a label value and can be told apart from others.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let text = text.strip_prefix('/').unwrap_or(text);
+        if text.len() <= 55 && !text.contains('_') && is_label_value(&text.replace('/', "_")) {
+            Ok(Self(text.into()))
+        } else {
+            Err(NameError::ProjectKey(text.to_owned()))
+        }
+    }
+
+    /// The label value `cluster-<key>`, with `/` written as `_`.
+    pub fn label(&self) -> String {
+        format!("cluster-{}", self.0.replace('/', "_"))
+    }
+}
+
+impl HubNamespace {
+    /// The hub namespace of the project namespace with this UID.
+    pub fn of(namespace_uid: &str) -> Self {
+        Self(format!("ns-{namespace_uid}").into())
+    }
+
+    /// Reads a hub namespace's name; `None` if it cannot belong to a project.
+    pub fn parse(name: &str) -> Option<Self> {
+        name.strip_prefix("ns-").filter(|uid| !uid.is_empty()).map(|_| Self(name.into()))
+    }
+}
+
+/// First `digits` hex digits of SHA-256.
+pub fn short_hash(text: &str, digits: usize) -> String {
+    use fmt::Write;
+    let mut hex = String::with_capacity(64);
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex.truncate(digits);
+    hex
+}
+
+fn dashed(text: &str) -> String {
+    text.to_lowercase().chars().map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' }).collect()
+}
+
+/// The name a city's policy has if it is free: `<prefix><lower-cased code>`, `None` if that is no object name.
+pub fn policy_name(prefix: &str, city: &CityCode) -> Option<String> {
+    let name = format!("{prefix}{}", city.as_str().to_lowercase());
+    is_object_name(&name).then_some(name)
+}
+
+/// The name a city's policy has if the plain one is invalid or taken by another code.
+pub fn policy_name_hashed(prefix: &str, city: &CityCode) -> String {
+    format!("{prefix}{}.{}", dashed(city.as_str()).trim_matches('-'), short_hash(city.as_str(), 8))
+}
+
+/// The city set of these codes: a label value and part of a policy's name, a pure function of the codes.
+///
+/// `None` for no codes: a namespace's set is never empty.
+pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String> {
+    if cities.is_empty() {
+        return None;
+    }
+    let mut lower: Vec<String> = cities.iter().map(|c| c.as_str().to_lowercase()).collect();
+    lower.sort();
+    let plain = lower.join("-");
+    let simple = cities.iter().all(|c| c.as_str().bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()));
+    if simple && plain.len() <= 50 {
+        return Some(plain);
+    }
+    let codes: Vec<&str> = cities.iter().map(CityCode::as_str).collect();
+    let mut head = dashed(&plain);
+    head.truncate(40);
+    Some(format!("{}.{}", head.trim_matches('-'), short_hash(&codes.join("\n"), 8)))
+}
+
+/// Name of a city set's cluster policy.
+pub fn city_set_policy(set: &str) -> String {
+    format!("cities-{set}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(codes: &[&str]) -> Option<String> {
+        city_set(&codes.iter().map(|c| CityCode::parse(c).unwrap()).collect())
+    }
+
+    #[test]
+    fn a_city_code_is_a_label_value_and_keeps_its_case() {
+        assert_eq!(CityCode::parse("DFW").unwrap().as_str(), "DFW");
+        for bad in ["", "a b", "-a", "a-", &"x".repeat(64)] {
+            assert_eq!(CityCode::parse(bad), Err(NameError::CityCode(bad.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_project_key_drops_its_slash_and_refuses_underscores() {
+        assert_eq!(ProjectKey::parse("/shop/prod").unwrap().label(), "cluster-shop_prod");
+        assert!(ProjectKey::parse("a_b").is_err());
+        assert!(ProjectKey::parse(&"x".repeat(56)).is_err());
+    }
+
+    #[test]
+    fn city_sets_are_plain_where_they_can_be_and_never_shared_otherwise() {
+        assert_eq!(set(&["LHR", "DFW"]).unwrap(), "dfw-lhr");
+        assert_eq!(set(&[]), None);
+        assert_ne!(set(&["dfw"]), set(&["DFW"]));
+        assert!(set(&["dfw"]).unwrap().starts_with("dfw."));
+        assert!(is_object_name(&city_set_policy(&set(&["a_b", "C.d"]).unwrap())));
+    }
+
+    #[test]
+    fn a_policy_of_a_code_that_is_no_object_name_carries_a_hash() {
+        let code = CityCode::parse("a_b").unwrap();
+        assert_eq!(policy_name("city-", &code), None);
+        assert!(is_object_name(&policy_name_hashed("city-", &code)));
+    }
+}

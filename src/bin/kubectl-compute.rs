@@ -1,0 +1,2 @@
+//! Placeholder until the commands are wired.
+fn main(){}

@@ -1,0 +1,22 @@
+//! fedgate: a federation gateway for Karmada.
+//!
+//! Tenants write to their own project control planes; fedgate carries what they wrote to a Karmada hub and brings
+//! status and the cells' Instances back. The map of modules, lowest first; an arrow in `tests/layers.rs` holds it:
+//!
+//! * [`api`]: wire types, keys and name newtypes. No I/O, uses nothing of ours.
+//! * [`lua`]: a Lua host equal to Karmada's. Uses nothing of ours.
+//! * [`kinds`]: federated kinds, read from `interpreters/`. Uses `api` and `lua`.
+//! * [`engine`]: key, queue, plan, executor, diff, errors, clock. Knows no workload.
+//! * [`plane`]: clients, watches, index, discovery of project planes, lease.
+//! * [`gateway`]: the controllers that join projects and hub.
+//! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod engine;
+pub mod gateway;
+pub mod kinds;
+pub mod lua;
+pub mod plane;
+pub mod sandbox;
