@@ -1,1 +1,4 @@
 //! See the crate's map.
+
+pub mod client;
+pub mod kubeconfig;
