@@ -1,4 +1,6 @@
 //! Planes: clients, watches and the tables they fill, discovery of project planes, the Lease.
 
+pub mod client;
+pub mod kubeconfig;
 pub mod table;
 pub mod watch;
