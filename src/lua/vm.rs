@@ -18,7 +18,7 @@ pub(super) const TEXT_LIMIT: usize = 1_000_000;
 /// Frames that gopher-lua's call stack holds (`CallStackSize`).
 const DEPTH_LIMIT: usize = 256;
 /// Instructions between two looks at the clock.
-const INSTRUCTIONS: u32 = 1_000;
+const INSTRUCTIONS: u32 = 100;
 
 /// The time left to the running call, shared with the hook.
 pub(super) struct Budget {
