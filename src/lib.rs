@@ -18,5 +18,6 @@ pub mod engine;
 pub mod gateway;
 pub mod kinds;
 pub mod lua;
+pub mod metrics;
 pub mod plane;
 pub mod sandbox;

@@ -1,1 +1,3 @@
-//! See the crate's map.
+//! The gateway: the controllers that join project planes and the hub.
+
+pub mod world;

@@ -1,0 +1,84 @@
+-- Turns PUC Lua's libraries into those that a script finds in Karmada.
+-- `check` raises once the call's time is over, else returns its arguments.
+local check, text_limit = ...
+
+local function refuse(name)
+  return function()
+    error("call function " .. name .. " is not supported in karmada customized resourceinterpreter.", 2)
+  end
+end
+
+local error, select, type, tostring = error, select, type, tostring
+local pcall, xpcall = pcall, xpcall
+
+-- A caught time-out would let the script go on: look at the clock again behind each pcall.
+function _G.pcall(...)
+  return check(pcall(...))
+end
+
+function _G.xpcall(...)
+  return check(xpcall(...))
+end
+
+for _, name in ipairs({
+  "collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "rawequal", "rawget",
+  "rawset", "setfenv", "setmetatable", "module", "newproxy",
+}) do
+  _G[name] = refuse(name)
+end
+for _, name in ipairs({"coroutine", "gcinfo", "debug", "io", "jit"}) do
+  _G[name] = nil
+end
+-- Karmada's controllers print to their own log; here nobody reads it.
+function _G.print() end
+
+for _, name in ipairs({"foreach", "foreachi", "setn"}) do
+  table[name] = nil
+end
+for _, name in ipairs({"clock", "difftime", "execute", "exit", "getenv", "remove", "rename", "setlocale", "tmpname"}) do
+  os[name] = nil
+end
+
+local function limited(f, texts)
+  return function(...)
+    for i = 1, texts do
+      local text = select(i, ...)
+      if type(text) == "string" and #text > text_limit then
+        error("string length " .. #text .. " exceeds the maximum allowed input string length " .. text_limit
+          .. " in Karmada lua string lib, please check your lua script.", 2)
+      end
+    end
+    return f(...)
+  end
+end
+
+for name, texts in pairs({
+  byte = 1, find = 2, format = 1, gmatch = 2, lower = 1, match = 2, reverse = 1, sub = 1, upper = 1,
+}) do
+  string[name] = limited(string[name], texts)
+end
+string.gfind = string.gmatch
+for _, name in ipairs({"dump", "gsub", "rep"}) do
+  string[name] = function()
+    error("The Lua function string." .. name .. " is not supported by Karmada.", 2)
+  end
+end
+
+local preload, loaded = {}, {}
+package = {
+  preload = preload,
+  loaded = loaded,
+  loadlib = function() error("loadlib is not supported", 2) end,
+}
+
+function require(name)
+  if loaded[name] == nil then
+    local loader = preload[name]
+    if loader == nil then
+      error("module " .. tostring(name) .. " not found: no field package.preload['" .. tostring(name) .. "']", 2)
+    end
+    local module = loader(name)
+    loaded[name] = module == nil and true or module
+  end
+  return loaded[name]
+end
