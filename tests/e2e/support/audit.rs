@@ -52,8 +52,10 @@ pub(crate) struct ResponseStatus {
 impl Entry {
     /// Whether the request asked for a change, Events and Leases left out.
     pub(crate) fn is_write(&self) -> bool {
-        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
-            && !matches!(self.object_ref.resource.as_str(), "events" | "leases")
+        matches!(
+            self.verb.as_str(),
+            "create" | "update" | "patch" | "delete" | "deletecollection"
+        ) && !matches!(self.object_ref.resource.as_str(), "events" | "leases")
     }
 
     /// Whether the server did what was asked.
@@ -63,8 +65,15 @@ impl Entry {
 
     /// `patch workloaddeployments/status`, the form in which tests name requests.
     pub(crate) fn action(&self) -> String {
-        let slash = if self.object_ref.subresource.is_empty() { "" } else { "/" };
-        format!("{} {}{slash}{}", self.verb, self.object_ref.resource, self.object_ref.subresource)
+        let slash = if self.object_ref.subresource.is_empty() {
+            ""
+        } else {
+            "/"
+        };
+        format!(
+            "{} {}{slash}{}",
+            self.verb, self.object_ref.resource, self.object_ref.subresource
+        )
     }
 }
 
@@ -76,7 +85,9 @@ pub(crate) struct AuditLog {
 
 impl AuditLog {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self {
+            path: path.to_owned(),
+        }
     }
 
     /// The end of the log as it is now.

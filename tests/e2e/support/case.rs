@@ -49,10 +49,22 @@ pub(crate) fn unique_city() -> String {
 impl Case {
     pub(crate) async fn new(name: &str) -> Case {
         let suite = Suite::get().await;
-        let number = name.rsplit("::").next().unwrap_or(name).split('_').next().unwrap_or("t");
+        let number = name
+            .rsplit("::")
+            .next()
+            .unwrap_or(name)
+            .split('_')
+            .next()
+            .unwrap_or("t");
         let ns = format!("{number}-{}", unique());
-        let marks = Marks { hub: suite.hub_log.mark(), alpha: suite.alpha_log.mark() };
-        let namespace = suite.alpha.create(&NAMESPACE, "", json!({"metadata": {"name": ns}})).await;
+        let marks = Marks {
+            hub: suite.hub_log.mark(),
+            alpha: suite.alpha_log.mark(),
+        };
+        let namespace = suite
+            .alpha
+            .create(&NAMESPACE, "", json!({"metadata": {"name": ns}}))
+            .await;
         let hub_ns = hub_namespace(&namespace);
         Case {
             project: suite.alpha.clone(),
@@ -93,13 +105,16 @@ impl Case {
 
     /// Creates a plain deployment for the city and waits for its copy, which is returned.
     pub(crate) async fn deploy(&self, name: &str, city: &str) -> Value {
-        self.create(&DEPLOYMENT, super::objects::deployment(name, city)).await;
+        self.create(&DEPLOYMENT, super::objects::deployment(name, city))
+            .await;
         self.copy(name).await
     }
 
     /// Waits until the project deployment passes `test`.
     pub(crate) async fn project_sees(&self, name: &str, what: &str, test: impl Fn(&Value) -> bool) -> Value {
-        self.project.sees(&DEPLOYMENT, &self.ns, name, what, seconds(60), test).await
+        self.project
+            .sees(&DEPLOYMENT, &self.ns, name, what, seconds(60), test)
+            .await
     }
 
     /// Waits until a condition of the project deployment has this status and reason.
@@ -110,7 +125,9 @@ impl Case {
                 condition(object, kind).is_some_and(|c| c["status"] == status && c["reason"] == reason)
             })
             .await;
-        condition(&deployment, kind).cloned().expect("the wait asks for it")
+        condition(&deployment, kind)
+            .cloned()
+            .expect("the wait asks for it")
     }
 
     /// The Events about an object of the test's namespace that have this reason.
@@ -123,19 +140,26 @@ impl Case {
     /// Waits for an Event about the object.
     pub(crate) async fn event(&self, name: &str, reason: &str) -> Value {
         let what = format!("{} {name} has an Event {reason}", self.ns);
-        wait_for(&what, seconds(30), || async { self.events(name, reason).await.into_iter().next() }).await
+        wait_for(&what, seconds(30), || async {
+            self.events(name, reason).await.into_iter().next()
+        })
+        .await
     }
 
     // -- on the hub --------------------------------------------------------------------------------------------
 
     /// Waits for the copy.
     pub(crate) async fn copy(&self, name: &str) -> Value {
-        self.hub.exists(&DEPLOYMENT, &self.hub_ns, name, seconds(60)).await
+        self.hub
+            .exists(&DEPLOYMENT, &self.hub_ns, name, seconds(60))
+            .await
     }
 
     /// Waits until the copy passes `test`.
     pub(crate) async fn copy_sees(&self, name: &str, what: &str, test: impl Fn(&Value) -> bool) -> Value {
-        self.hub.sees(&DEPLOYMENT, &self.hub_ns, name, what, seconds(60), test).await
+        self.hub
+            .sees(&DEPLOYMENT, &self.hub_ns, name, what, seconds(60), test)
+            .await
     }
 
     /// Deletes the project deployment and waits until project and hub have lost it.
@@ -148,11 +172,16 @@ impl Case {
     // -- referenced data ---------------------------------------------------------------------------------------
 
     pub(crate) async fn config_map(&self, name: &str, data: &Value) -> Value {
-        self.create(&CONFIG_MAP, json!({"metadata": {"name": name}, "data": data})).await
+        self.create(&CONFIG_MAP, json!({"metadata": {"name": name}, "data": data}))
+            .await
     }
 
     pub(crate) async fn secret(&self, name: &str, kind: &str, data: &Value) -> Value {
-        self.create(&SECRET, json!({"metadata": {"name": name}, "type": kind, "stringData": data})).await
+        self.create(
+            &SECRET,
+            json!({"metadata": {"name": name}, "type": kind, "stringData": data}),
+        )
+        .await
     }
 
     // -- requests ----------------------------------------------------------------------------------------------
@@ -165,8 +194,16 @@ impl Case {
     }
 
     fn requests(&self, marks: Marks, user: &str) -> (Vec<Entry>, Vec<Entry>) {
-        let of = |entries: Vec<Entry>| entries.into_iter().filter(|entry| self.of_this_test(entry)).collect();
-        (of(self.suite.alpha_log.since(marks.alpha, user)), of(self.suite.hub_log.since(marks.hub, user)))
+        let of = |entries: Vec<Entry>| {
+            entries
+                .into_iter()
+                .filter(|entry| self.of_this_test(entry))
+                .collect()
+        };
+        (
+            of(self.suite.alpha_log.since(marks.alpha, user)),
+            of(self.suite.hub_log.since(marks.hub, user)),
+        )
     }
 
     /// All that the gateway asked of the hub for this test, in order of arrival, refusals included.
@@ -186,7 +223,12 @@ impl Case {
 
     /// Starts a count of requests.
     pub(crate) fn count(&self) -> Count {
-        Count { marks: Marks { hub: self.suite.hub_log.mark(), alpha: self.suite.alpha_log.mark() } }
+        Count {
+            marks: Marks {
+                hub: self.suite.hub_log.mark(),
+                alpha: self.suite.alpha_log.mark(),
+            },
+        }
     }
 
     /// The gateway's writes since the count began, as `project: …` and `hub: …`, sorted; conflicts are left out,
@@ -210,7 +252,8 @@ impl Case {
     pub(crate) fn gets(&self, count: &Count) -> Vec<String> {
         let (project, hub) = self.requests(count.marks, GATEWAY);
         let gets = project.iter().chain(&hub).filter(|entry| entry.verb == "get");
-        gets.map(|entry| format!("{} {}", entry.action(), entry.object_ref.name)).collect()
+        gets.map(|entry| format!("{} {}", entry.action(), entry.object_ref.name))
+            .collect()
     }
 
     /// Waits until the gateway has written nothing for this test for a while.
@@ -225,7 +268,10 @@ impl Case {
                 last = self.count();
                 since = tokio::time::Instant::now();
             }
-            assert!(since < deadline, "the gateway does not come to rest; its last writes: {writes:?}");
+            assert!(
+                since < deadline,
+                "the gateway does not come to rest; its last writes: {writes:?}"
+            );
         }
     }
 }
@@ -237,12 +283,20 @@ pub(crate) struct Count {
 
 /// The hub namespace of a project namespace.
 pub(crate) fn hub_namespace(namespace: &Value) -> String {
-    format!("ns-{}", namespace["metadata"]["uid"].as_str().expect("a stored namespace has a UID"))
+    format!(
+        "ns-{}",
+        namespace["metadata"]["uid"]
+            .as_str()
+            .expect("a stored namespace has a UID")
+    )
 }
 
 /// A condition of an object, by type.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 /// A label's value.
@@ -257,10 +311,14 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 /// An object's UID.
 pub(crate) fn uid(object: &Value) -> &str {
-    object["metadata"]["uid"].as_str().expect("a stored object has a UID")
+    object["metadata"]["uid"]
+        .as_str()
+        .expect("a stored object has a UID")
 }
 
 /// Whether the object has this finalizer.
 pub(crate) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|item| item == finalizer))
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| list.iter().any(|item| item == finalizer))
 }

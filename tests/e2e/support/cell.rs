@@ -63,8 +63,16 @@ impl Cell {
     }
 
     /// Waits until the delivered deployment passes `test`.
-    pub(crate) async fn sees(&self, ns: &str, name: &str, what: &str, test: impl Fn(&Value) -> bool) -> Value {
-        self.plane.sees(&DEPLOYMENT, ns, name, what, seconds(120), test).await
+    pub(crate) async fn sees(
+        &self,
+        ns: &str,
+        name: &str,
+        what: &str,
+        test: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.plane
+            .sees(&DEPLOYMENT, ns, name, what, seconds(120), test)
+            .await
     }
 
     /// Waits until the deployment is gone from the cell.
@@ -81,8 +89,11 @@ impl Cell {
     pub(crate) async fn report(&self, ns: &str, name: &str, ready: u32, desired: u32) -> Value {
         let deployment = self.deployment(ns, name).await;
         let generation = deployment["metadata"]["generation"].as_i64();
-        let (status, reason) =
-            if ready > 0 { ("True", "StableInstanceFound") } else { ("False", "InstancesProvisioning") };
+        let (status, reason) = if ready > 0 {
+            ("True", "StableInstanceFound")
+        } else {
+            ("False", "InstancesProvisioning")
+        };
         let report = json!({
             "location": {"name": format!("{}-a", self.name), "namespace": "default"},
             "observedGeneration": generation,
@@ -121,16 +132,28 @@ impl Cell {
             "schedulingGates": [{"name": "Network"}],
         });
         let instance = self.plane.create(&INSTANCE, ns, instance).await;
-        let name = instance["metadata"]["name"].as_str().expect("a stored object has a name");
+        let name = instance["metadata"]["name"]
+            .as_str()
+            .expect("a stored object has a name");
         self.plane.merge_status(&INSTANCE, ns, name, waiting()).await
     }
 
     /// The write-back of a cell Instance, as the contract builds it; nothing is sent.
     pub(crate) async fn written_back(&self, instance: &Value) -> Value {
-        let ns = instance["metadata"]["namespace"].as_str().expect("an Instance is namespaced");
-        let namespace = self.hub.get(&NAMESPACE, "", ns).await.expect("the hub namespace is there");
+        let ns = instance["metadata"]["namespace"]
+            .as_str()
+            .expect("an Instance is namespaced");
+        let namespace = self
+            .hub
+            .get(&NAMESPACE, "", ns)
+            .await
+            .expect("the hub namespace is there");
         let deployment = label(instance, keys::WORKLOAD_DEPLOYMENT_NAME).expect("a cell Instance is linked");
-        let copy = self.hub.get(&DEPLOYMENT, ns, deployment).await.expect("the copy is there");
+        let copy = self
+            .hub
+            .get(&DEPLOYMENT, ns, deployment)
+            .await
+            .expect("the copy is there");
         let mut labels = json!({keys::CELL: self.name});
         for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE] {
             labels[key] = json!(label(&namespace, key).expect("the hub namespace has its identity"));
@@ -151,11 +174,17 @@ impl Cell {
 
     /// Writes a cell Instance back to the hub: object, then status.
     pub(crate) async fn write_back(&self, instance: &Value) -> Value {
-        let ns = instance["metadata"]["namespace"].as_str().expect("an Instance is namespaced");
-        let name = instance["metadata"]["name"].as_str().expect("a stored object has a name");
+        let ns = instance["metadata"]["namespace"]
+            .as_str()
+            .expect("an Instance is namespaced");
+        let name = instance["metadata"]["name"]
+            .as_str()
+            .expect("a stored object has a name");
         let object = self.written_back(instance).await;
         self.hub.create(&INSTANCE, ns, object).await;
-        self.hub.merge_status(&INSTANCE, ns, name, instance["status"].clone()).await
+        self.hub
+            .merge_status(&INSTANCE, ns, name, instance["status"].clone())
+            .await
     }
 
     /// An Instance at the cell and its write-back, which is returned.

@@ -47,12 +47,19 @@ pub(crate) struct Gateway {
 /// A free port of the loopback interface.
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind a free port");
-    listener.local_addr().expect("a bound listener has an address").to_string()
+    listener
+        .local_addr()
+        .expect("a bound listener has an address")
+        .to_string()
 }
 
 impl Gateway {
     pub(crate) fn new(setup: Setup) -> Self {
-        Self { setup, address: free_address(), child: Mutex::new(None) }
+        Self {
+            setup,
+            address: free_address(),
+            child: Mutex::new(None),
+        }
     }
 
     fn command(&self) -> Command {
@@ -99,19 +106,32 @@ impl Gateway {
     pub(crate) async fn ready(&self) {
         wait_for("the gateway is ready", seconds(90), || async {
             if let Some(Ok(Some(status))) = self.child.lock().await.as_mut().map(Child::try_wait) {
-                panic!("the gateway ended with {status}; its log ends:\n{}", self.log_tail(40));
+                panic!(
+                    "the gateway ended with {status}; its log ends:\n{}",
+                    self.log_tail(40)
+                );
             }
-            http::get(&self.address, "/readyz").await.filter(|(code, _)| *code == 200)
+            http::get(&self.address, "/readyz")
+                .await
+                .filter(|(code, _)| *code == 200)
         })
         .await;
     }
 
     /// SIGTERM, and the wait for the end.
     pub(crate) async fn stop(&self) {
-        let Some(mut child) = self.child.lock().await.take() else { return };
+        let Some(mut child) = self.child.lock().await.take() else {
+            return;
+        };
         if let Some(id) = child.id() {
-            let sent = Command::new("kill").args(["-TERM", &id.to_string()]).status().await;
-            assert!(sent.is_ok_and(|status| status.success()), "send SIGTERM to the gateway");
+            let sent = Command::new("kill")
+                .args(["-TERM", &id.to_string()])
+                .status()
+                .await;
+            assert!(
+                sent.is_ok_and(|status| status.success()),
+                "send SIGTERM to the gateway"
+            );
         }
         let ended = tokio::time::timeout(seconds(40), child.wait()).await;
         assert!(ended.is_ok(), "the gateway ended within 40 s of SIGTERM");
@@ -131,12 +151,17 @@ impl Gateway {
 
     /// Whether the process is there.
     pub(crate) async fn is_running(&self) -> bool {
-        matches!(self.child.lock().await.as_mut().map(Child::try_wait), Some(Ok(None)))
+        matches!(
+            self.child.lock().await.as_mut().map(Child::try_wait),
+            Some(Ok(None))
+        )
     }
 
     /// The text of `/metrics`, empty if nobody answers.
     pub(crate) async fn metrics(&self) -> String {
-        http::get(&self.address, "/metrics").await.map_or_else(String::new, |(_, body)| body)
+        http::get(&self.address, "/metrics")
+            .await
+            .map_or_else(String::new, |(_, body)| body)
     }
 
     /// Sum of a metric's samples whose labels contain all of `labels`.
@@ -146,7 +171,9 @@ impl Gateway {
 
     /// The text of `/debug/planes`.
     pub(crate) async fn planes(&self) -> String {
-        http::get(&self.address, "/debug/planes").await.map_or_else(String::new, |(_, body)| body)
+        http::get(&self.address, "/debug/planes")
+            .await
+            .map_or_else(String::new, |(_, body)| body)
     }
 
     /// Length of the log now, for [`Gateway::log_since`].
@@ -157,7 +184,10 @@ impl Gateway {
     /// The log lines written since the mark.
     pub(crate) fn log_since(&self, mark: usize) -> Vec<String> {
         let log = self.log();
-        String::from_utf8_lossy(log.get(mark..).unwrap_or_default()).lines().map(str::to_owned).collect()
+        String::from_utf8_lossy(log.get(mark..).unwrap_or_default())
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     fn log(&self) -> Vec<u8> {
@@ -175,7 +205,8 @@ impl Gateway {
         &self.setup.projects
     }
 
-    pub(crate) fn log_path(&self) -> &Path {
-        &self.setup.log
+    /// The kubeconfig of its hub.
+    pub(crate) fn hub_kubeconfig(&self) -> &Path {
+        &self.setup.hub
     }
 }

@@ -19,7 +19,13 @@ const fn kind(
     plural: &'static str,
     namespaced: bool,
 ) -> Kind {
-    Kind { group, version, kind, plural, namespaced }
+    Kind {
+        group,
+        version,
+        kind,
+        plural,
+        namespaced,
+    }
 }
 
 impl Kind {
@@ -29,10 +35,15 @@ impl Kind {
     }
 
     pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
+const RBAC: &str = "rbac.authorization.k8s.io";
 const COMPUTE: &str = "compute.datumapis.com";
 
 pub(crate) const NAMESPACE: Kind = kind("", "v1", "Namespace", "namespaces", false);
@@ -40,16 +51,39 @@ pub(crate) const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps", tr
 pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets", true);
 pub(crate) const SERVICE_ACCOUNT: Kind = kind("", "v1", "ServiceAccount", "serviceaccounts", true);
 pub(crate) const EVENT: Kind = kind("events.k8s.io", "v1", "Event", "events", true);
-pub(crate) const ROLE_BINDING: Kind =
-    kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", false);
+pub(crate) const CLUSTER_ROLE_BINDING: Kind =
+    kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false);
+pub(crate) const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings", true);
 pub(crate) const WORKLOAD: Kind = kind(COMPUTE, "v1alpha", "Workload", "workloads", true);
-pub(crate) const DEPLOYMENT: Kind = kind(COMPUTE, "v1alpha", "WorkloadDeployment", "workloaddeployments", true);
+pub(crate) const DEPLOYMENT: Kind = kind(
+    COMPUTE,
+    "v1alpha",
+    "WorkloadDeployment",
+    "workloaddeployments",
+    true,
+);
 pub(crate) const INSTANCE: Kind = kind(COMPUTE, "v1alpha", "Instance", "instances", true);
-pub(crate) const POLICY: Kind =
-    kind("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies", true);
-pub(crate) const CLUSTER_POLICY: Kind =
-    kind("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies", false);
-pub(crate) const BINDING: Kind = kind("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings", true);
+pub(crate) const POLICY: Kind = kind(
+    "policy.karmada.io",
+    "v1alpha1",
+    "PropagationPolicy",
+    "propagationpolicies",
+    true,
+);
+pub(crate) const CLUSTER_POLICY: Kind = kind(
+    "policy.karmada.io",
+    "v1alpha1",
+    "ClusterPropagationPolicy",
+    "clusterpropagationpolicies",
+    false,
+);
+pub(crate) const BINDING: Kind = kind(
+    "work.karmada.io",
+    "v1alpha2",
+    "ResourceBinding",
+    "resourcebindings",
+    true,
+);
 pub(crate) const CLUSTER: Kind = kind("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false);
 pub(crate) const INTERPRETER: Kind = kind(
     "config.karmada.io",

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod case;
 pub(crate) mod cell;
+pub(crate) mod credentials;
 mod dump;
 pub(crate) mod gateway;
 mod http;
@@ -12,10 +13,10 @@ pub(crate) mod plane;
 pub(crate) mod suite;
 
 pub(crate) use audit::Entry;
-pub(crate) use case::{Case, annotation, condition, has_finalizer, hub_namespace, label, uid, unique, unique_city};
+pub(crate) use case::{Case, annotation, condition, has_finalizer, hub_namespace, label, uid, unique_city};
 pub(crate) use cell::Cell;
 pub(crate) use objects::{deployment, deployment_with_data};
-pub(crate) use plane::{Plane, seconds, wait_for};
+pub(crate) use plane::{seconds, wait_for};
 
 use futures::FutureExt;
 use libtest_mimic::{Failed, Trial};
@@ -57,7 +58,10 @@ where
     };
     let dumped = dump::write(&case, name, &problem).await;
     // The objects of a failed test would disturb the others: their namespace goes, but nobody waits for it.
-    let _ = case.project.try_delete(&kinds::NAMESPACE, "", &case.ns, None).await;
+    let _ = case
+        .project
+        .try_delete(&kinds::NAMESPACE, "", &case.ns, None)
+        .await;
     Err(format!("{problem}\n{dumped}").into())
 }
 

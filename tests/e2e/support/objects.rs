@@ -56,7 +56,8 @@ pub(crate) fn deployment_with_data(
         spec["volumes"] = json!(volumes);
     }
     if !pull_secrets.is_empty() {
-        spec["runtime"]["sandbox"]["imagePullSecrets"] = pull_secrets.iter().map(|name| json!({"name": name})).collect();
+        spec["runtime"]["sandbox"]["imagePullSecrets"] =
+            pull_secrets.iter().map(|name| json!({"name": name})).collect();
     }
     object
 }

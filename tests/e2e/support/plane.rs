@@ -4,7 +4,10 @@ use super::kinds::Kind;
 use futures::StreamExt;
 use kube::{
     Api, Client,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    api::{
+        DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+        PropagationPolicy,
+    },
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
@@ -25,14 +28,19 @@ fn value(object: &DynamicObject) -> Value {
 
 /// `text` shortened for a failure message.
 pub(crate) fn brief(object: Option<&Value>) -> String {
-    let Some(object) = object else { return "absent".to_owned() };
+    let Some(object) = object else {
+        return "absent".to_owned();
+    };
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
     let mut text = serde_json::to_string(&object).expect("JSON prints");
     if text.len() > 4000 {
-        let end = (0..=4000).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=4000)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }
@@ -41,7 +49,14 @@ pub(crate) fn brief(object: Option<&Value>) -> String {
 
 impl Plane {
     pub(crate) fn new(name: &str, client: Client) -> Self {
-        Self { name: name.to_owned(), client }
+        Self {
+            name: name.to_owned(),
+            client,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
     }
 
     pub(crate) fn api(&self, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
@@ -66,21 +81,33 @@ impl Plane {
 
     /// Everything of the kind in the namespace (all namespaces if empty) that has these labels.
     pub(crate) async fn list(&self, kind: &Kind, namespace: &str, labels: &str) -> Vec<Value> {
-        match self.api(kind, namespace).list(&ListParams::default().labels(labels)).await {
+        match self
+            .api(kind, namespace)
+            .list(&ListParams::default().labels(labels))
+            .await
+        {
             Ok(list) => list.items.iter().map(value).collect(),
             Err(error) => panic!("list {}: {error}", self.at(kind, namespace, "*")),
         }
     }
 
     /// Creates the object, whose type is filled in; the error is returned for tests of refusals.
-    pub(crate) async fn try_create(&self, kind: &Kind, namespace: &str, mut object: Value) -> kube::Result<Value> {
+    pub(crate) async fn try_create(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        mut object: Value,
+    ) -> kube::Result<Value> {
         object["apiVersion"] = json!(kind.api_version());
         object["kind"] = json!(kind.kind);
         if kind.namespaced {
             object["metadata"]["namespace"] = json!(namespace);
         }
         let object: DynamicObject = serde_json::from_value(object).expect("an object with metadata");
-        let created = self.api(kind, namespace).create(&PostParams::default(), &object).await?;
+        let created = self
+            .api(kind, namespace)
+            .create(&PostParams::default(), &object)
+            .await?;
         Ok(value(&created))
     }
 
@@ -92,8 +119,17 @@ impl Plane {
         }
     }
 
-    pub(crate) async fn try_merge(&self, kind: &Kind, namespace: &str, name: &str, patch: &Value) -> kube::Result<Value> {
-        let patched = self.api(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    pub(crate) async fn try_merge(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> kube::Result<Value> {
+        let patched = self
+            .api(kind, namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(value(&patched))
     }
 
@@ -106,9 +142,19 @@ impl Plane {
     }
 
     /// One JSON merge patch of `status`.
-    pub(crate) async fn merge_status(&self, kind: &Kind, namespace: &str, name: &str, status: Value) -> Value {
+    pub(crate) async fn merge_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        status: Value,
+    ) -> Value {
         let patch = Patch::Merge(json!({"status": status}));
-        match self.api(kind, namespace).patch_status(name, &PatchParams::default(), &patch).await {
+        match self
+            .api(kind, namespace)
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+        {
             Ok(patched) => value(&patched),
             Err(error) => panic!("patch status of {}: {error}", self.at(kind, namespace, name)),
         }
@@ -132,7 +178,10 @@ impl Plane {
     ) -> kube::Result<()> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
-            preconditions: uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            preconditions: uid.map(|uid| Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
             ..DeleteParams::default()
         };
         self.api(kind, namespace).delete(name, &params).await.map(|_| ())
@@ -188,9 +237,11 @@ impl Plane {
         limit: Duration,
         test: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.until(kind, namespace, name, what, limit, |state| state.is_some_and(&test))
-            .await
-            .expect("the test asks for an object")
+        self.until(kind, namespace, name, what, limit, |state| {
+            state.is_some_and(&test)
+        })
+        .await
+        .expect("the test asks for an object")
     }
 
     /// Waits until the object is there.
@@ -200,7 +251,8 @@ impl Plane {
 
     /// Waits until the object is absent.
     pub(crate) async fn gone(&self, kind: &Kind, namespace: &str, name: &str, limit: Duration) {
-        self.until(kind, namespace, name, "is gone", limit, |state| state.is_none()).await;
+        self.until(kind, namespace, name, "is gone", limit, |state| state.is_none())
+            .await;
     }
 
     /// Asserts that the object (or its absence) passes `test` in each of its states for all of `time`.

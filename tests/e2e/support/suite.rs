@@ -37,7 +37,6 @@ pub(crate) struct Suite {
     pub(crate) hub_log: AuditLog,
     pub(crate) alpha_log: AuditLog,
     pub(crate) beta_log: AuditLog,
-    hub_gateway_kubeconfig: PathBuf,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
     /// Whether the hub's controllers are Karmada's own.
@@ -58,7 +57,9 @@ pub(crate) struct CellAccess {
 impl Suite {
     /// The one suite of this process; panics if it cannot be had, in every test that asks.
     pub(crate) async fn get() -> Arc<Suite> {
-        let suite = SUITE.get_or_init(|| async { Suite::up().await.map(Arc::new).map_err(|e| format!("{e:#}")) }).await;
+        let suite = SUITE
+            .get_or_init(|| async { Suite::up().await.map(Arc::new).map_err(|e| format!("{e:#}")) })
+            .await;
         match suite {
             Ok(suite) => Arc::clone(suite),
             Err(error) => panic!("the sandbox cannot be had, so this test fails: {error}"),
@@ -77,12 +78,21 @@ impl Suite {
         }
         let projects = dir.join("projects");
         std::fs::create_dir_all(&projects).with_context(|| format!("create {}", projects.display()))?;
-        let hub_controllers = match (std::env::var_os("KARMADA_BIN_DIR"), std::env::var_os("KARMADA_MANIFESTS_DIR")) {
-            (Some(bin), Some(manifests)) => HubControllers::Karmada { bin_dir: bin.into(), manifests_dir: manifests.into() },
+        let hub_controllers = match (
+            std::env::var_os("KARMADA_BIN_DIR"),
+            std::env::var_os("KARMADA_MANIFESTS_DIR"),
+        ) {
+            (Some(bin), Some(manifests)) => HubControllers::Karmada {
+                bin_dir: bin.into(),
+                manifests_dir: manifests.into(),
+            },
             _ => HubControllers::StandIn,
         };
         let real_karmada = matches!(hub_controllers, HubControllers::Karmada { .. });
-        let cell = |name: &str, city: &str| CellSpec { name: name.to_owned(), city: city.to_owned() };
+        let cell = |name: &str, city: &str| CellSpec {
+            name: name.to_owned(),
+            city: city.to_owned(),
+        };
         let sandbox = Sandbox::up(Options {
             dir: dir.join("sandbox"),
             projects: vec!["alpha".to_owned(), "beta".to_owned()],
@@ -93,8 +103,11 @@ impl Suite {
         .await
         .context("bring the sandbox up")?;
         for (plane, key) in [("alpha", ALPHA_KEY), ("beta", BETA_KEY)] {
-            std::fs::copy(sandbox.kubeconfig(plane, User::Gateway), projects.join(format!("{key}.yaml")))
-                .with_context(|| format!("copy the kubeconfig of {plane}"))?;
+            std::fs::copy(
+                sandbox.kubeconfig(plane, User::Gateway),
+                projects.join(format!("{key}.yaml")),
+            )
+            .with_context(|| format!("copy the kubeconfig of {plane}"))?;
         }
         let gateway = Gateway::new(Setup {
             hub: sandbox.kubeconfig("hub", User::Gateway),
@@ -104,13 +117,22 @@ impl Suite {
         });
         gateway.start().await;
         let admin = |plane: &str| -> Result<Plane> {
-            let client = sandbox.client(plane, User::Admin).with_context(|| format!("connect to {plane}"))?;
+            let client = sandbox
+                .client(plane, User::Admin)
+                .with_context(|| format!("connect to {plane}"))?;
             Ok(Plane::new(plane, client))
         };
         let access = |name: &str, city: &str| -> Result<CellAccess> {
-            let hub = sandbox.client("hub", User::Cell).with_context(|| format!("connect {name} to the hub"))?;
+            let hub = sandbox
+                .client("hub", User::Cell)
+                .with_context(|| format!("connect {name} to the hub"))?;
             let (name, city) = (name.to_owned(), city.to_owned());
-            Ok(CellAccess { plane: admin(&name)?, hub: Plane::new("hub", hub), name, city })
+            Ok(CellAccess {
+                plane: admin(&name)?,
+                hub: Plane::new("hub", hub),
+                name,
+                city,
+            })
         };
         Ok(Suite {
             gateway,
@@ -122,17 +144,16 @@ impl Suite {
             hub_log: AuditLog::new(&sandbox.audit_log("hub")),
             alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
             beta_log: AuditLog::new(&sandbox.audit_log("beta")),
-            hub_gateway_kubeconfig: sandbox.kubeconfig("hub", User::Gateway),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
             real_karmada,
         })
     }
 
-    /// A second gateway on the same planes, with its own log; not started.
-    pub(crate) fn second_gateway(&self) -> Gateway {
+    /// A second gateway on the same planes, with its own hub credential and log; not started.
+    pub(crate) fn second_gateway(&self, hub: PathBuf) -> Gateway {
         Gateway::new(Setup {
-            hub: self.hub_gateway_kubeconfig.clone(),
+            hub,
             projects: self.gateway.projects().to_owned(),
             kinds: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds"),
             log: self.dir.join("gateway-2.log"),
@@ -141,12 +162,22 @@ impl Suite {
 
     pub(crate) async fn stop_plane(&self, plane: &str) {
         let sandbox = self.sandbox.lock().await;
-        sandbox.as_ref().expect("the sandbox is up").stop_plane(plane).await.expect("stop the plane");
+        sandbox
+            .as_ref()
+            .expect("the sandbox is up")
+            .stop_plane(plane)
+            .await
+            .expect("stop the plane");
     }
 
     pub(crate) async fn start_plane(&self, plane: &str) {
         let sandbox = self.sandbox.lock().await;
-        sandbox.as_ref().expect("the sandbox is up").start_plane(plane).await.expect("start the plane");
+        sandbox
+            .as_ref()
+            .expect("the sandbox is up")
+            .start_plane(plane)
+            .await
+            .expect("start the plane");
     }
 
     /// Ends the gateway and all planes.
