@@ -32,6 +32,14 @@ async fn planes_come_up_stop_start_and_go() -> Result<()> {
 
     let namespaces: Api<Namespace> = Api::all(sandbox.client("alpha", User::Admin)?);
     let uid = namespaces.get("kube-system").await?.metadata.uid;
+    let dump = sandbox.dump().await;
+    for expected in [
+        "Cluster /dfw-1",
+        "Namespace /fedgate-system",
+        "hub-kube-apiserver.log",
+    ] {
+        assert!(dump.contains(expected), "{expected} is missing in {dump}");
+    }
     sandbox.stop_plane("alpha").await?;
     namespaces.get("kube-system").await.unwrap_err();
     sandbox.start_plane("alpha").await?;

@@ -39,13 +39,13 @@ impl Manifests {
         let path = dir.join("kustomization.yaml");
         let kustomization: Kustomization = parse(&path, &read(&path)?)?;
         let mut conversions = Vec::new();
-        for patch in &kustomization.patches {
-            let path = dir.join(&patch.path);
-            let mut patch: Value = parse(&path, &read(&path)?.replace(CA_PLACEHOLDER, ca_base64))?;
-            let mut conversion = patch["spec"]["conversion"].take();
+        for Patch { path } in &kustomization.patches {
+            let path = dir.join(path);
+            let mut crd: Value = parse(&path, &read(&path)?.replace(CA_PLACEHOLDER, ca_base64))?;
+            let mut conversion = crd["spec"]["conversion"].take();
             conversion["webhook"]["clientConfig"]["url"] =
                 format!("https://127.0.0.1:{webhook_port}/convert").into();
-            conversions.push((patch["metadata"]["name"].take(), conversion));
+            conversions.push((crd["metadata"]["name"].take(), conversion));
         }
         for resource in &kustomization.resources {
             let path = dir.join(resource);

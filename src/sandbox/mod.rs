@@ -12,6 +12,7 @@ mod certs;
 mod commands;
 mod controller_manager;
 mod down;
+mod dump;
 mod error;
 mod etcd;
 mod hold;
