@@ -37,7 +37,10 @@ pub struct Condition {
     /// Whether it holds.
     pub status: ConditionStatus,
     /// Why, in one word of the enumeration [`Reason`], or a foreign one.
-    #[schemars(length(min = 1, max = 1024), regex(pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
+    #[schemars(
+        length(min = 1, max = 1024),
+        regex(pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    )]
     pub reason: String,
     /// Why, for people.
     #[schemars(length(max = 32768))]
@@ -137,7 +140,10 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
 /// The worst of those that are False or Unknown: the highest priority, among equals the first.
 pub fn worst<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Option<&'a Condition> {
     let mut worst: Option<&Condition> = None;
-    for condition in conditions.into_iter().filter(|c| c.status != ConditionStatus::True) {
+    for condition in conditions
+        .into_iter()
+        .filter(|c| c.status != ConditionStatus::True)
+    {
         if worst.is_none_or(|w| condition.priority() > w.priority()) {
             worst = Some(condition);
         }
@@ -297,8 +303,15 @@ mod tests {
         let good = words(&mut CONDITIONS.iter().map(|c| c.1));
         let bad = words(&mut CONDITIONS.iter().map(|c| c.2));
         let all = Reason::ALL.iter();
-        let ranked: BTreeSet<_> = all.clone().filter(|r| r.priority().is_some()).map(|r| r.as_str()).collect();
-        let unranked: BTreeSet<_> = all.filter(|r| r.priority().is_none()).map(|r| r.as_str()).collect();
+        let ranked: BTreeSet<_> = all
+            .clone()
+            .filter(|r| r.priority().is_some())
+            .map(|r| r.as_str())
+            .collect();
+        let unranked: BTreeSet<_> = all
+            .filter(|r| r.priority().is_none())
+            .map(|r| r.as_str())
+            .collect();
         assert_eq!(bad, ranked);
         assert_eq!(good, unranked);
     }
@@ -313,7 +326,13 @@ mod tests {
     }
 
     fn condition(type_: &str, status: ConditionStatus, reason: Reason, second: i64) -> Condition {
-        Condition::new(type_, status, reason.as_str(), "", Timestamp::from_second(second).unwrap())
+        Condition::new(
+            type_,
+            status,
+            reason.as_str(),
+            "",
+            Timestamp::from_second(second).unwrap(),
+        )
     }
 
     #[test]

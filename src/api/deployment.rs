@@ -42,7 +42,12 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.location.namespace",
         priority = 1
     ),
-    printcolumn(name = "Location Name", type_ = "string", json_path = ".status.location.name", priority = 1)
+    printcolumn(
+        name = "Location Name",
+        type_ = "string",
+        json_path = ".status.location.name",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDeploymentSpec {

@@ -1,8 +1,8 @@
 //! Instance: what runs at a cell, copied to the hub and projected into the project (contract: api.md §4).
 
 use super::{
-    conditions::Condition, meta::LocationReference, network::InstanceNetworkInterface, runtime::InstanceRuntime,
-    volume::InstanceVolume,
+    conditions::Condition, meta::LocationReference, network::InstanceNetworkInterface,
+    runtime::InstanceRuntime, volume::InstanceVolume,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;

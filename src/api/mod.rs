@@ -4,16 +4,22 @@
 //! definitions and [`validate`] says in Rust what the Workload's definition says in schema and CEL.
 
 pub mod conditions;
+pub mod crd;
 pub mod keys;
 pub mod meta;
 pub mod names;
 pub mod quantity;
+pub mod validate;
 
+mod check;
 mod deployment;
 mod instance;
 mod network;
+mod rules;
 mod runtime;
 mod scale;
+mod schema;
+mod strict;
 mod template;
 mod volume;
 mod workload;
@@ -21,23 +27,24 @@ mod workload;
 pub use conditions::{Condition, ConditionStatus, Reason};
 pub use deployment::{WorkloadDeployment, WorkloadDeploymentSpec, WorkloadDeploymentStatus, WorkloadRef};
 pub use instance::{
-    Instance, InstanceController, InstanceControllerStatus, InstanceSpec, InstanceStatus, InterfaceAssignments,
-    InterfaceStatus, SchedulingGate,
+    Instance, InstanceController, InstanceControllerStatus, InstanceSpec, InstanceStatus,
+    InterfaceAssignments, InterfaceStatus, SchedulingGate,
 };
 pub use meta::{EmbeddedMeta, LocationReference, NameReference};
 pub use network::{
-    InstanceNetworkInterface, IngressPeer, IngressPort, IngressRule, IpBlock, NetworkPolicy, NetworkReference,
+    IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
 };
 pub use quantity::{Quantity, ResourceList};
 pub use runtime::{
-    ConfigSourceRef, ContainerResources, EnvFrom, EnvSource, EnvVar, FieldSelector, InstanceRuntime, KeySelector,
-    NamedPort, ResourceSelector, RuntimeResources, Sandbox, SandboxContainer, VirtualMachine, VolumeAttachment,
+    ConfigSourceRef, ContainerResources, EnvFrom, EnvSource, EnvVar, FieldSelector, InstanceRuntime,
+    KeySelector, NamedPort, ResourceSelector, RuntimeResources, Sandbox, SandboxContainer, VirtualMachine,
+    VolumeAttachment,
 };
 pub use scale::{ManagementPolicy, Metric, MetricTarget, ResourceMetric, ScaleSettings};
 pub use template::InstanceTemplate;
 pub use volume::{
-    ConfigMapVolume, Disk, DiskFilesystem, DiskPopulator, DiskResources, DiskSpec, DiskTemplate, InstanceVolume,
-    KeyToPath, SecretVolume,
+    ConfigMapVolume, Disk, DiskFilesystem, DiskPopulator, DiskResources, DiskSpec, DiskTemplate,
+    InstanceVolume, KeyToPath, SecretVolume,
 };
 pub use workload::{Placement, PlacementStatus, ReplicaCounts, Workload, WorkloadSpec, WorkloadStatus};
 

@@ -64,7 +64,9 @@ impl Quantity {
 
     /// The value if it is a whole number, e.g. bytes or cores.
     pub fn whole(&self) -> Option<i128> {
-        self.nanos().filter(|n| n % 1_000_000_000 == 0).map(|n| n / 1_000_000_000)
+        self.nanos()
+            .filter(|n| n % 1_000_000_000 == 0)
+            .map(|n| n / 1_000_000_000)
     }
 }
 
@@ -79,7 +81,9 @@ fn parse(text: &str) -> Option<i128> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(end);
     let (integer, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.') || (integer.is_empty() && fraction.is_empty()) {
@@ -108,7 +112,11 @@ fn shift(value: i128, exponent: i32) -> i128 {
     let Some(power) = 10i128.checked_pow(exponent.unsigned_abs()) else {
         return if exponent > 0 { i128::MAX } else { 1 };
     };
-    if exponent >= 0 { value.saturating_mul(power) } else { value / power + i128::from(value % power != 0) }
+    if exponent >= 0 {
+        value.saturating_mul(power)
+    } else {
+        value / power + i128::from(value % power != 0)
+    }
 }
 
 /// A suffix as a multiplier and a power of ten.

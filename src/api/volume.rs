@@ -65,7 +65,11 @@ fn standard_disk() -> String {
 
 impl Default for DiskSpec {
     fn default() -> Self {
-        Self { type_: standard_disk(), resources: None, populator: None }
+        Self {
+            type_: standard_disk(),
+            resources: None,
+            populator: None,
+        }
     }
 }
 
