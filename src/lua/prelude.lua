@@ -8,16 +8,35 @@ local function refuse(name)
   end
 end
 
-local error, select, type, tostring = error, select, type, tostring
-local pcall, xpcall = pcall, xpcall
+local error, select, type, tostring, pcall, insert = error, select, type, tostring, pcall, table.insert
 
 -- A caught time-out would let the script go on: look at the clock again behind each pcall.
 function _G.pcall(...)
   return check(pcall(...))
 end
 
-function _G.xpcall(...)
-  return check(xpcall(...))
+-- Lua runs a handler of its own while the hook that raised is still active, hence without a clock. Here it runs after.
+function _G.xpcall(f, handler)
+  local function settle(ok, ...)
+    check()
+    if ok then
+      return ok, ...
+    end
+    local handled, result = check(pcall(handler, ...))
+    return false, result
+  end
+  return settle(pcall(f))
+end
+
+-- Lua moves items one by one down to a position far below 1, without a clock; gopher-lua just sets it.
+function table.insert(t, ...)
+  local position, value = ...
+  if select("#", ...) == 2 and type(t) == "table" and type(position) == "number"
+    and (position <= 0 or position > #t) then
+    t[position] = value
+    return
+  end
+  return insert(t, ...)
 end
 
 for _, name in ipairs({

@@ -18,7 +18,7 @@ pub(super) const TEXT_LIMIT: usize = 1_000_000;
 /// Frames that gopher-lua's call stack holds (`CallStackSize`).
 const DEPTH_LIMIT: usize = 256;
 /// Instructions between two looks at the clock.
-const INSTRUCTIONS: u32 = 1_000;
+const INSTRUCTIONS: u32 = 100;
 
 /// The time left to the running call, shared with the hook.
 pub(super) struct Budget {
@@ -40,8 +40,8 @@ impl Budget {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn begin(&self) {
-        let limit = u64::try_from(CALL_LIMIT.as_nanos()).unwrap_or(u64::MAX);
+    pub(super) fn begin(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         self.spent.store(false, Ordering::Relaxed);
         self.deadline.store(self.now() + limit, Ordering::Relaxed);
     }
