@@ -8,4 +8,6 @@ pub mod interpreters;
 pub mod namespaces;
 pub mod policies;
 pub mod projector;
+pub mod run;
+pub mod workload;
 pub mod world;

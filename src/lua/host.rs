@@ -3,12 +3,13 @@
 use super::{
     LuaError, Operation, convert,
     error::line_of,
-    vm::{Budget, Vm},
+    vm::{Budget, CALL_LIMIT, Vm},
 };
 use mlua::{Function, MultiValue, Value as LuaValue, chunk::ChunkMode};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// An object that travels with another, as `GetDependencies` returns it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,15 +34,29 @@ pub struct Dependency {
 
 /// A Lua state that is re-used from call to call, as Karmada's pool re-uses its states: globals of one script stay for the
 /// next. A state that ran out of time or memory is replaced. Calls from several threads wait for each other.
-#[derive(Default)]
 pub struct Host {
     vm: Mutex<Option<Vm>>,
+    limit: Duration,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::with_limit(CALL_LIMIT)
+    }
 }
 
 impl Host {
     /// A host whose state is made on the first call.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A host whose calls may take `limit` instead of Karmada's second.
+    pub fn with_limit(limit: Duration) -> Self {
+        Self {
+            vm: Mutex::new(None),
+            limit,
+        }
     }
 
     /// Parses `script`, calls `function` with `args` and returns its first result; every empty table is `[]`.
@@ -59,7 +74,7 @@ impl Host {
             Some(vm) => vm,
             None => Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?,
         };
-        let outcome = run(&vm, script, function, args);
+        let outcome = run(&vm, self.limit, script, function, args);
         if !matches!(outcome, Err(LuaError::Timeout | LuaError::Memory)) {
             *slot = Some(vm);
         }
@@ -164,7 +179,15 @@ impl Host {
 pub fn check_entry_point(script: &str, operation: Operation) -> Result<(), LuaError> {
     let vm = Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?;
     let function = operation.entry_point();
-    load(&vm, script, function).map(drop)
+    load(&vm, CALL_LIMIT, script, function).map(drop)
+}
+
+/// The script's bytecode with its lines.
+pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
+    let vm = Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?;
+    let chunk = vm.lua.load(script).set_mode(ChunkMode::Text).set_name("=script");
+    let dumped = chunk.into_function().map(|function| function.dump(false));
+    dumped.map_err(|error| classify(&error, &vm.budget))
 }
 
 /// A result that is a table, as an object: at the top an empty table is an empty object.
@@ -224,9 +247,9 @@ fn name_of(value: &Value) -> &'static str {
 }
 
 /// Starts the call's time, runs the script's top level and returns the entry point.
-fn load(vm: &Vm, script: &str, function: &str) -> Result<Function, LuaError> {
+fn load(vm: &Vm, limit: Duration, script: &str, function: &str) -> Result<Function, LuaError> {
     let failed = |error: mlua::Error| classify(&error, &vm.budget);
-    vm.budget.begin();
+    vm.budget.begin(limit);
     vm.lua
         .load(script)
         .set_mode(ChunkMode::Text)
@@ -242,10 +265,16 @@ fn load(vm: &Vm, script: &str, function: &str) -> Result<Function, LuaError> {
     }
 }
 
-fn run(vm: &Vm, script: &str, function: &str, args: &[Value]) -> Result<Vec<Value>, LuaError> {
+fn run(
+    vm: &Vm,
+    limit: Duration,
+    script: &str,
+    function: &str,
+    args: &[Value],
+) -> Result<Vec<Value>, LuaError> {
     let failed = |error: mlua::Error| classify(&error, &vm.budget);
     vm.lua.gc_collect().map_err(failed)?;
-    let entry = load(vm, script, function)?;
+    let entry = load(vm, limit, script, function)?;
     let mut values = MultiValue::new();
     for arg in args {
         values.push_back(convert::to_lua(&vm.lua, arg).map_err(failed)?);

@@ -1,10 +1,13 @@
 //! The operations for which Karmada takes a script.
 
+use serde::Deserialize;
+
 /// One operation of a `ResourceInterpreterCustomization`.
 ///
 /// Source of keys and entry points: karmada-io/karmada `pkg/apis/config/v1alpha1` and
 /// `pkg/resourceinterpreter/customized/declarative/luavm`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Operation {
     /// Which objects travel with this one.
     DependencyInterpretation,

@@ -2,6 +2,7 @@
 
 use super::{Host, LuaError, Operation, check_entry_point};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Runs the body of a function `F(a, b)`.
 fn call(body: &str, args: &[Value]) -> Result<Value, LuaError> {
@@ -185,48 +186,57 @@ fn errors_name_their_line() {
     assert_eq!(error.line(), Some(3), "{error}");
 }
 
-#[test]
-fn hostile_scripts_end_and_the_host_lives_on() {
-    let host = Host::new();
-    for (body, expected) in [
-        ("while true do end", LuaError::Timeout),
-        (
-            "while true do pcall(function() while true do end end) end",
-            LuaError::Timeout,
-        ),
-        ("while true do pcall(error) end", LuaError::Timeout),
-        (
-            "pcall(function() while true do end end) while true do end",
-            LuaError::Timeout,
-        ),
-        (
-            "local t = {} for i = 1, 9 do table.insert(t, -2e9, i) end while true do end",
-            LuaError::Timeout,
-        ),
-        (
-            "xpcall(function() while true do end end, function() while true do end end)",
-            LuaError::Timeout,
-        ),
-        ("local t = {} for i = 1, 1e9 do t[i] = {i} end", LuaError::Memory),
-        (
-            "local s = 'xxxxxxxx' while true do s = s .. s end",
-            LuaError::Memory,
-        ),
-        (
-            "local t = {} for i = 1, 1e6 do t[i] = 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxx' end return table.concat(t)",
-            LuaError::Memory,
-        ),
-    ] {
-        let error = host
+/// Each body fails with the error, and the host goes on.
+fn hostile(limit: Duration, error: &LuaError, bodies: &[&str]) {
+    let host = Host::with_limit(limit);
+    for body in bodies {
+        let got = host
             .call(&format!("function F() {body} end"), "F", &[])
             .unwrap_err();
-        assert_eq!(error, expected, "{body}");
+        assert_eq!(got, *error, "{body}");
         assert_eq!(
             host.call("function F() return 1 end", "F", &[]).unwrap(),
             json!(1),
             "after {body}"
         );
     }
+}
+
+#[test]
+fn endless_scripts_end() {
+    hostile(
+        Duration::from_millis(50),
+        &LuaError::Timeout,
+        &[
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "while true do pcall(error) end",
+            "local s = 'xxxxxxxx' while true do pcall(function() s = s .. s .. s end) end",
+            "pcall(function() while true do end end) while true do end",
+            "xpcall(function() while true do end end, function() while true do end end)",
+            "while true do xpcall(error, function() pcall(error) end) end",
+            "local t = {} for i = 1, 9 do table.insert(t, -2e9, i) end while true do end",
+            "table.sort({3, 2, 1}, function() while true do end end)",
+            "for s in string.gmatch('x', '') do while true do end end",
+        ],
+    );
+}
+
+#[test]
+fn memory_bombs_end() {
+    hostile(
+        Duration::from_secs(5),
+        &LuaError::Memory,
+        &[
+            "local t = {} for i = 1, 1e9 do t[i] = {i} end",
+            "local s = 'xxxxxxxx' while true do s = s .. s end",
+            "local t = {} for i = 1, 1e6 do t[i] = 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxx' end return table.concat(t)",
+        ],
+    );
+}
+
+#[test]
+fn other_bombs_are_errors() {
     for (body, expected) in [
         (
             "local function f(n) return 1 + f(n + 1) end return f(1)",
@@ -236,12 +246,15 @@ fn hostile_scripts_end_and_the_host_lives_on() {
             "local s = 'x' for i = 1, 20 do s = s .. s end return s:upper()",
             "exceeds the maximum",
         ),
+        (
+            "local s = 'x' for i = 1, 20 do s = s .. s end return s:find('y')",
+            "exceeds the maximum",
+        ),
+        ("return unpack({}, 1, 1e7)", "too many results"),
         ("error({})", ""),
     ] {
-        let error = host
-            .call(&format!("function F() {body} end"), "F", &[])
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(expected), "{body}: {error}");
+        assert!(raised(body).contains(expected), "{body}: {}", raised(body));
     }
+    let deep = format!("return {}1{}", "(".repeat(1000), ")".repeat(1000));
+    assert!(matches!(call(&deep, &[]).unwrap_err(), LuaError::Syntax { .. }));
 }

@@ -40,8 +40,8 @@ impl Budget {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn begin(&self) {
-        let limit = u64::try_from(CALL_LIMIT.as_nanos()).unwrap_or(u64::MAX);
+    pub(super) fn begin(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         self.spent.store(false, Ordering::Relaxed);
         self.deadline.store(self.now() + limit, Ordering::Relaxed);
     }

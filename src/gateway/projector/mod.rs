@@ -13,7 +13,7 @@ use crate::{
     engine::{
         error::Failure,
         key::{Key, Plane},
-        plan::{About, Next, Note, Target},
+        plan::{About, Next, Note, Plan, Target},
     },
 };
 use decide::{Decision, Snapshot, Verdict};
@@ -100,7 +100,8 @@ impl Projector {
             action: "QuarantiningProjection".to_owned(),
             message: verdict.message,
         };
-        let plan = crate::engine::plan::Plan { notes: vec![note], ..Default::default() };
+        let mut plan = Plan::default();
+        plan.notes.push(note);
         if let Err(error) = ctx.executor.perform(plan).await {
             tracing::debug!(%error, "event not published");
         }
