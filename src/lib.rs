@@ -9,6 +9,7 @@
 //! * [`engine`]: key, queue, plan, executor, diff, errors, clock. Knows no workload.
 //! * [`plane`]: clients, watches, index, discovery of project planes, lease.
 //! * [`gateway`]: the controllers that join projects and hub.
+//! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
 
 #![forbid(unsafe_code)]
@@ -18,5 +19,7 @@ pub mod engine;
 pub mod gateway;
 pub mod kinds;
 pub mod lua;
+pub mod metrics;
+pub mod manifests;
 pub mod plane;
 pub mod sandbox;

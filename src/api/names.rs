@@ -7,10 +7,14 @@ use std::{fmt, sync::Arc};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A city code that is no valid, non-empty label value of at most 63 characters.
-    #[error("city code {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit")]
+    #[error(
+        "city code {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
+    )]
     CityCode(String),
     /// A project key with `_`, over 55 characters, or no label value.
-    #[error("project key {0:?} is refused: it must have 1 to 55 letters, digits, '-', '.' or '/' and no '_'; rename the file, Secret or Project")]
+    #[error(
+        "project key {0:?} is refused: it must have 1 to 55 letters, digits, '-', '.' or '/' and no '_'; rename the file, Secret or Project"
+    )]
     ProjectKey(String),
 }
 
@@ -57,11 +61,15 @@ shared_text! {
 /// Whether `text` is a Kubernetes label value that is not empty.
 pub fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
+        return false;
+    };
     bytes.len() <= 63
         && first.is_ascii_alphanumeric()
         && last.is_ascii_alphanumeric()
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// Whether `text` is a DNS-1123 subdomain, the rule of most object names.
@@ -69,7 +77,8 @@ pub fn is_object_name(text: &str) -> bool {
     let part = |p: &str| {
         let b = p.as_bytes();
         !b.is_empty()
-            && b.iter().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-')
+            && b.iter()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-')
             && b[0] != b'-'
             && b[b.len() - 1] != b'-'
     };
@@ -79,7 +88,11 @@ pub fn is_object_name(text: &str) -> bool {
 impl CityCode {
     /// Accepts a non-empty label value.
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        if is_label_value(text) { Ok(Self(text.into())) } else { Err(NameError::CityCode(text.to_owned())) }
+        if is_label_value(text) {
+            Ok(Self(text.into()))
+        } else {
+            Err(NameError::CityCode(text.to_owned()))
+        }
     }
 }
 
@@ -108,7 +121,9 @@ impl HubNamespace {
 
     /// Reads a hub namespace's name; `None` if it cannot belong to a project.
     pub fn parse(name: &str) -> Option<Self> {
-        name.strip_prefix("ns-").filter(|uid| !uid.is_empty()).map(|_| Self(name.into()))
+        name.strip_prefix("ns-")
+            .filter(|uid| !uid.is_empty())
+            .map(|_| Self(name.into()))
     }
 }
 
@@ -124,7 +139,16 @@ pub fn short_hash(text: &str, digits: usize) -> String {
 }
 
 fn dashed(text: &str) -> String {
-    text.to_lowercase().chars().map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' }).collect()
+    text.to_lowercase()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_lowercase() || c.is_ascii_digit() {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect()
 }
 
 /// The name a city's policy has if it is free: `<prefix><lower-cased code>`, `None` if that is no object name.
@@ -135,7 +159,11 @@ pub fn policy_name(prefix: &str, city: &CityCode) -> Option<String> {
 
 /// The name a city's policy has if the plain one is invalid or taken by another code.
 pub fn policy_name_hashed(prefix: &str, city: &CityCode) -> String {
-    format!("{prefix}{}.{}", dashed(city.as_str()).trim_matches('-'), short_hash(city.as_str(), 8))
+    format!(
+        "{prefix}{}.{}",
+        dashed(city.as_str()).trim_matches('-'),
+        short_hash(city.as_str(), 8)
+    )
 }
 
 /// The city set of these codes: a label value and part of a policy's name, a pure function of the codes.
@@ -148,14 +176,22 @@ pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String>
     let mut lower: Vec<String> = cities.iter().map(|c| c.as_str().to_lowercase()).collect();
     lower.sort();
     let plain = lower.join("-");
-    let simple = cities.iter().all(|c| c.as_str().bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()));
+    let simple = cities.iter().all(|c| {
+        c.as_str()
+            .bytes()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+    });
     if simple && plain.len() <= 50 {
         return Some(plain);
     }
     let codes: Vec<&str> = cities.iter().map(CityCode::as_str).collect();
     let mut head = dashed(&plain);
     head.truncate(40);
-    Some(format!("{}.{}", head.trim_matches('-'), short_hash(&codes.join("\n"), 8)))
+    Some(format!(
+        "{}.{}",
+        head.trim_matches('-'),
+        short_hash(&codes.join("\n"), 8)
+    ))
 }
 
 /// Name of a city set's cluster policy.
@@ -181,7 +217,10 @@ mod tests {
 
     #[test]
     fn a_project_key_drops_its_slash_and_refuses_underscores() {
-        assert_eq!(ProjectKey::parse("/shop/prod").unwrap().label(), "cluster-shop_prod");
+        assert_eq!(
+            ProjectKey::parse("/shop/prod").unwrap().label(),
+            "cluster-shop_prod"
+        );
         assert!(ProjectKey::parse("a_b").is_err());
         assert!(ProjectKey::parse(&"x".repeat(56)).is_err());
     }

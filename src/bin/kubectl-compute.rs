@@ -1,2 +1,2 @@
 //! Placeholder until the commands are wired.
-fn main(){}
+fn main() {}

@@ -1,6 +1,16 @@
 //! Federated kinds: each is a folder under `interpreters/`, read into a [`FederatedKind`].
+//!
+//! The schema of `kind.yaml` is documented in docs/kinds.md.
+
+mod file;
+mod load;
+mod query;
+
+pub use load::LoadError;
+pub use query::{Query, QueryError};
 
 use kube::core::ApiResource;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// A kind that the gateway carries to the hub and back, as its folder describes it.
@@ -22,6 +32,19 @@ pub struct FederatedKind {
     pub write_back: Option<WriteBack>,
     /// The `ResourceInterpreterCustomization` that Karmada needs for the kind.
     pub interpreter: Interpreter,
+    /// Where the kind was described.
+    pub origin: Origin,
+}
+
+/// The place of a kind's description, for error messages.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Path of its `kind.yaml`; below `(built in)` for those in the executable.
+    pub file: String,
+    /// Line of `placement.label`.
+    pub label_line: u64,
+    /// Line of `placement.policyPrefix`.
+    pub prefix_line: u64,
 }
 
 /// See [`FederatedKind::placement`].
@@ -101,9 +124,26 @@ pub struct Interpreter {
     pub scripts: Vec<(String, Arc<str>)>,
 }
 
-/// A compiled `JSONPath`.
-#[derive(Debug, Clone)]
-pub struct Query {
-    text: Arc<str>,
-    parsed: jsonpath_rust::parser::model::JpQuery,
+impl FederatedKind {
+    /// The `ResourceInterpreterCustomization` of the kind (contract: federation.md §2.4), scripts verbatim.
+    pub fn interpreter_object(&self) -> Value {
+        let customizations: Map<String, Value> = self
+            .interpreter
+            .scripts
+            .iter()
+            .map(|(key, script)| (key.clone(), json!({"luaScript": script.as_ref()})))
+            .collect();
+        json!({
+            "apiVersion": "config.karmada.io/v1alpha1",
+            "kind": "ResourceInterpreterCustomization",
+            "metadata": {"name": self.interpreter.name},
+            "spec": {
+                "target": {"apiVersion": self.resource.api_version, "kind": self.resource.kind},
+                "customizations": customizations,
+            },
+        })
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,24 @@
-//! See the crate's map.
+//! A Lua host equal to the one in which Karmada runs interpreter scripts.
+//!
+//! Karmada embeds gopher-lua, a Lua 5.1 in Go. [`Host`] gives the same libraries, the same refused functions, the same
+//! budget of one second and the same way back to JSON on PUC Lua 5.1, with a memory limit that Karmada lacks. What the
+//! two still disagree on is listed in docs/interpreters.md.
+
+mod bytecode;
+pub mod cases;
+mod convert;
+mod error;
+mod host;
+mod lint;
+mod operation;
+mod report;
+mod vm;
+
+pub use error::LuaError;
+pub use host::{Dependency, Host, check_entry_point};
+pub use lint::lint;
+pub use operation::Operation;
+pub use report::{Finding, Report};
+
+#[cfg(test)]
+mod tests;

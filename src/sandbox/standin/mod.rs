@@ -24,6 +24,7 @@ mod attached;
 mod bind;
 mod binding;
 mod claim;
+mod command;
 mod deliver;
 mod depend;
 mod health;
@@ -44,6 +45,7 @@ mod wire;
 mod works;
 mod world;
 
+pub use command::StandinArgs;
 use kube::Client;
 use refs::{Key, Plane};
 use std::{collections::BTreeMap, sync::Arc};
@@ -92,6 +94,14 @@ pub enum StandinError {
     /// Two members have one name.
     #[error("two members of the Karmada stand-in are called {0:?}; rename one")]
     DuplicateMember(String),
+    /// A kubeconfig cannot be used.
+    #[error("the Karmada stand-in cannot use the kubeconfig {}: {source}", file.display())]
+    Kubeconfig {
+        /// The file.
+        file: std::path::PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// One of its tasks broke off.
     #[error("a task of the Karmada stand-in broke off: {0}; this is a defect of the stand-in")]
     Task(#[from] tokio::task::JoinError),

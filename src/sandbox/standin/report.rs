@@ -83,8 +83,9 @@ async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> R
         }
         let mut next = template.clone();
         next.data["status"] = status;
-        let written = limited(&at, "replace the status of", api.replace_status(&at.name, &PostParams::default(), &next));
-        if let Err(error) = written.await {
+        let params = PostParams::default();
+        let written = limited(&at, "replace the status of", api.replace_status(&at.name, &params, &next)).await;
+        if let Err(error) = written {
             if !matches!(&error, StepError::Api(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found()) {
                 world.warn(&template, "AggregateStatusFailed", &error.to_string()).await;
             }

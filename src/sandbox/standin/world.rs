@@ -32,7 +32,7 @@ pub(super) enum StepError {
     #[error(transparent)]
     Api(#[from] kube::Error),
     /// An API server did not answer in time.
-    #[error("no answer within {} s: {0}", CALL_LIMIT.as_secs())]
+    #[error("no answer within {} s: {what}", CALL_LIMIT.as_secs(), what = .0)]
     Timeout(String),
     /// A script failed.
     #[error("{0}: {1}")]

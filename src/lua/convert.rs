@@ -1,0 +1,242 @@
+//! JSON to Lua and back, as Karmada does it.
+//!
+//! Source: karmada-io/karmada `luavm/lua_convert.go` and layeh.com/gopher-json. An empty table is both an empty map and an
+//! empty list, and the way back has to guess: see [`settle_empties`].
+
+use super::LuaError;
+use mlua::{Lua, Table, Value as LuaValue};
+use serde_json::{Map, Number, Value};
+use std::collections::{BTreeSet, HashSet};
+
+/// Deepest nesting of a result. Karmada has none of its own; Kubernetes objects stay far below.
+const DEPTH_LIMIT: usize = 256;
+
+/// Turns JSON into Lua: every number a float, nulls absent (in lists too: the rest moves up).
+pub(super) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
+    Ok(match value {
+        Value::Null => LuaValue::Nil,
+        Value::Bool(flag) => LuaValue::Boolean(*flag),
+        Value::Number(number) => LuaValue::Number(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => LuaValue::String(lua.create_string(text)?),
+        Value::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for item in items.iter().filter(|item| !item.is_null()) {
+                table.raw_push(to_lua(lua, item)?)?;
+            }
+            LuaValue::Table(table)
+        }
+        Value::Object(fields) => {
+            let table = lua.create_table_with_capacity(0, fields.len())?;
+            for (key, field) in fields {
+                table.raw_set(key.as_str(), to_lua(lua, field)?)?;
+            }
+            LuaValue::Table(table)
+        }
+    })
+}
+
+/// Turns a result into JSON in which every empty table is `[]`.
+pub(super) fn to_json(value: &LuaValue) -> Result<Value, LuaError> {
+    encode(value, &mut HashSet::new(), 0)
+}
+
+fn encode(value: &LuaValue, seen: &mut HashSet<usize>, depth: usize) -> Result<Value, LuaError> {
+    Ok(match value {
+        LuaValue::Nil => Value::Null,
+        LuaValue::Boolean(flag) => Value::Bool(*flag),
+        LuaValue::Integer(number) => Value::from(*number),
+        LuaValue::Number(number) => encode_number(*number)?,
+        LuaValue::String(text) => Value::String(encode_text(&text.as_bytes())),
+        LuaValue::Table(table) => {
+            if !seen.insert(table.to_pointer() as usize) {
+                let why = "a table is reached twice; Karmada refuses shared tables, copy it";
+                return Err(LuaError::Result(why.to_owned()));
+            }
+            if depth == DEPTH_LIMIT {
+                return Err(LuaError::Result(format!(
+                    "tables are nested deeper than {DEPTH_LIMIT}"
+                )));
+            }
+            encode_table(table, seen, depth + 1)?
+        }
+        other => return Err(LuaError::Result(format!("it holds a {}", other.type_name()))),
+    })
+}
+
+/// Whole numbers become JSON integers, as Go prints a float64 without a fraction.
+fn encode_number(number: f64) -> Result<Value, LuaError> {
+    #[allow(clippy::cast_possible_truncation)] // the bounds are checked
+    if number.fract() == 0.0 && number.abs() < 9.2e18 {
+        return Ok(Value::from(number as i64));
+    }
+    Number::from_f64(number)
+        .map(Value::Number)
+        .ok_or_else(|| LuaError::Result(format!("{number} is no JSON number")))
+}
+
+/// Each byte that is no UTF-8 becomes U+FFFD, as in Go.
+fn encode_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
+fn encode_table(table: &Table, seen: &mut HashSet<usize>, depth: usize) -> Result<Value, LuaError> {
+    let mut numbered = Vec::new();
+    let mut named = Map::new();
+    let broken = |error: mlua::Error| LuaError::Result(error.to_string());
+    for pair in table.pairs::<LuaValue, LuaValue>() {
+        let (key, value) = pair.map_err(broken)?;
+        match key {
+            LuaValue::String(key) => {
+                named.insert(encode_text(&key.as_bytes()), encode(&value, seen, depth)?);
+            }
+            #[allow(clippy::cast_precision_loss)] // an index that loses precision is no list's
+            LuaValue::Integer(key) => numbered.push((key as f64, value)),
+            LuaValue::Number(key) => numbered.push((key, value)),
+            other => {
+                return Err(LuaError::Result(format!(
+                    "a table has a key of type {}",
+                    other.type_name()
+                )));
+            }
+        }
+    }
+    match (numbered.is_empty(), named.is_empty()) {
+        (true, true) => Ok(Value::Array(Vec::new())),
+        (true, false) => Ok(Value::Object(named)),
+        (false, false) => Err(LuaError::Result(
+            "a table mixes numbers and names as keys".to_owned(),
+        )),
+        (false, true) => {
+            numbered.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let mut items = Vec::with_capacity(numbered.len());
+            let mut expected = 1.0;
+            for (key, value) in numbered {
+                if key.total_cmp(&expected).is_ne() {
+                    let why = format!("a list has holes: item {expected} is missing before {key}");
+                    return Err(LuaError::Result(why));
+                }
+                items.push(encode(&value, seen, depth)?);
+                expected += 1.0;
+            }
+            Ok(Value::Array(items))
+        }
+    }
+}
+
+/// Where the references had something empty; list indices are left out of the paths.
+#[derive(Default)]
+struct Empties {
+    lists: BTreeSet<String>,
+    maps: BTreeSet<String>,
+}
+
+impl Empties {
+    fn collect(&mut self, value: &Value, path: &str) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.note(item, path)),
+            Value::Object(fields) => fields
+                .iter()
+                .for_each(|(key, field)| self.note(field, &join(path, key))),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, value: &Value, path: &str) {
+        match value {
+            Value::Array(items) if items.is_empty() => drop(self.lists.insert(path.to_owned())),
+            Value::Object(fields) if fields.is_empty() => drop(self.maps.insert(path.to_owned())),
+            other => self.collect(other, path),
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// What to do with one empty table inside a result.
+#[derive(PartialEq)]
+enum Fate {
+    Keep,
+    Map,
+    Drop,
+}
+
+/// Decides what each empty table below the top was: a map if a reference has an empty map there, a list if one has an
+/// empty list there, otherwise it is dropped. The parent stays, even if that leaves it empty.
+///
+/// Karmada drops several items of one list in random order; such a result is refused here.
+pub(super) fn settle_empties(value: &mut Value, references: &[&Value]) -> Result<(), LuaError> {
+    let mut empties = Empties::default();
+    for reference in references {
+        empties.collect(reference, "");
+    }
+    settle(value, &empties, "")
+}
+
+fn settle(value: &mut Value, empties: &Empties, path: &str) -> Result<(), LuaError> {
+    let fate = |value: &Value, path: &str| match value {
+        Value::Array(items) if items.is_empty() => {
+            if empties.maps.contains(path) {
+                Fate::Map
+            } else if empties.lists.contains(path) {
+                Fate::Keep
+            } else {
+                Fate::Drop
+            }
+        }
+        _ => Fate::Keep,
+    };
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|key, field| fate(field, &join(path, key)) != Fate::Drop);
+            for (key, field) in fields.iter_mut() {
+                let path = join(path, key);
+                if fate(field, &path) == Fate::Map {
+                    *field = Value::Object(Map::new());
+                } else {
+                    settle(field, empties, &path)?;
+                }
+            }
+        }
+        Value::Array(items) => {
+            let fates: Vec<Fate> = items.iter().map(|item| fate(item, path)).collect();
+            if let Some(first) = fates.iter().position(|fate| *fate == Fate::Drop) {
+                let after = &items[first + 1..];
+                if after.iter().any(has_empty) {
+                    let why = format!(
+                        "the list at {path} has an empty table as item {} and another below a later item; Karmada drops \
+                         them in random order, leave empty items out",
+                        first + 1
+                    );
+                    return Err(LuaError::Result(why));
+                }
+            }
+            let mut fates = fates.into_iter();
+            items.retain(|_| fates.next() != Some(Fate::Drop));
+            for item in items.iter_mut() {
+                if fate(item, path) == Fate::Map {
+                    *item = Value::Object(Map::new());
+                } else {
+                    settle(item, empties, path)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether the value is, or holds, an empty table.
+fn has_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty() || items.iter().any(has_empty),
+        Value::Object(fields) => fields.values().any(has_empty),
+        _ => false,
+    }
+}

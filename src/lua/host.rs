@@ -1,0 +1,310 @@
+//! The host: runs entry points and turns their results into what Karmada would take.
+
+use super::{
+    LuaError, Operation, convert,
+    error::line_of,
+    vm::{Budget, CALL_LIMIT, Vm},
+};
+use mlua::{Function, MultiValue, Value as LuaValue, chunk::ChunkMode};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// An object that travels with another, as `GetDependencies` returns it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dependency {
+    /// Group and version, e.g. `v1`.
+    #[serde(default)]
+    pub api_version: String,
+    /// Kind, e.g. `Secret`.
+    #[serde(default)]
+    pub kind: String,
+    /// Namespace; empty for a cluster-scoped object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name; empty if the selector chooses.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Selects objects instead of a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<Value>,
+}
+
+/// A Lua state that is re-used from call to call, as Karmada's pool re-uses its states: globals of one script stay for the
+/// next. A state that ran out of time or memory is replaced. Calls from several threads wait for each other.
+pub struct Host {
+    vm: Mutex<Option<Vm>>,
+    limit: Duration,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::with_limit(CALL_LIMIT)
+    }
+}
+
+impl Host {
+    /// A host whose state is made on the first call.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A host whose calls may take `limit` instead of Karmada's second.
+    pub fn with_limit(limit: Duration) -> Self {
+        Self {
+            vm: Mutex::new(None),
+            limit,
+        }
+    }
+
+    /// Parses `script`, calls `function` with `args` and returns its first result; every empty table is `[]`.
+    ///
+    /// The typed calls below also apply Karmada's rule for empty tables.
+    pub fn call(&self, script: &str, function: &str, args: &[Value]) -> Result<Value, LuaError> {
+        let results = self.results(script, function, args)?;
+        Ok(results.into_iter().next().unwrap_or(Value::Null))
+    }
+
+    /// As [`Host::call`], with all results: `GetReplicas` has two.
+    pub fn results(&self, script: &str, function: &str, args: &[Value]) -> Result<Vec<Value>, LuaError> {
+        let mut slot = self.vm.lock();
+        let vm = match slot.take() {
+            Some(vm) => vm,
+            None => Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?,
+        };
+        let outcome = run(&vm, self.limit, script, function, args);
+        if !matches!(outcome, Err(LuaError::Timeout | LuaError::Memory)) {
+            *slot = Some(vm);
+        }
+        outcome
+    }
+
+    /// The status that goes from a member to the hub: an object, without empty maps and lists.
+    pub fn reflect_status(&self, script: &str, observed: &Value) -> Result<Value, LuaError> {
+        let args = std::slice::from_ref(observed);
+        let result = self.call(script, Operation::StatusReflection.entry_point(), args)?;
+        table(result, &[])
+    }
+
+    /// The object with the status made of the members' `items` (`clusterName`, `status`, `applied`, `appliedMessage`,
+    /// `health`; sorted by cluster). Only its `status` is used. No items arrive in the script as nil.
+    pub fn aggregate_status(
+        &self,
+        script: &str,
+        desired: &Value,
+        items: &[Value],
+    ) -> Result<Value, LuaError> {
+        // Go writes a list that was never filled as null.
+        let items = match items {
+            [] => Value::Null,
+            items => Value::Array(items.iter().map(without_zeros).collect()),
+        };
+        let args = [desired.clone(), items];
+        object(table(
+            self.call(script, Operation::StatusAggregation.entry_point(), &args)?,
+            &[],
+        )?)
+    }
+
+    /// Whether the object is healthy.
+    pub fn interpret_health(&self, script: &str, observed: &Value) -> Result<bool, LuaError> {
+        let args = std::slice::from_ref(observed);
+        match self.call(script, Operation::HealthInterpretation.entry_point(), args)? {
+            Value::Bool(healthy) => Ok(healthy),
+            other => Err(LuaError::Type {
+                expected: "a boolean",
+                found: name_of(&other).to_owned(),
+            }),
+        }
+    }
+
+    /// What travels with the object: once each, sorted by apiVersion, kind, namespace and name, as Karmada does.
+    pub fn get_dependencies(&self, script: &str, desired: &Value) -> Result<Vec<Dependency>, LuaError> {
+        let args = std::slice::from_ref(desired);
+        let result = self.call(script, Operation::DependencyInterpretation.entry_point(), args)?;
+        if !matches!(result, Value::Array(_)) {
+            return Err(LuaError::Type {
+                expected: "a list",
+                found: name_of(&result).to_owned(),
+            });
+        }
+        let mut result = result;
+        convert::settle_empties(&mut result, &[])?;
+        let mut list: Vec<Dependency> = serde_json::from_value(result)
+            .map_err(|error| LuaError::Result(format!("a dependency is malformed: {error}")))?;
+        if let Some(bad) = list.iter().position(|d| {
+            d.api_version.is_empty() || d.kind.is_empty() || (d.name.is_empty() && d.label_selector.is_none())
+        }) {
+            let why = format!(
+                "dependency {} lacks apiVersion, kind, or both name and labelSelector",
+                bad + 1
+            );
+            return Err(LuaError::Result(why));
+        }
+        list.sort_by(|a, b| {
+            let key = |d: &Dependency| {
+                (
+                    d.api_version.clone(),
+                    d.kind.clone(),
+                    d.namespace.clone(),
+                    d.name.clone(),
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+        list.dedup();
+        Ok(list)
+    }
+
+    /// The desired object with what a member's own object keeps. Empty maps and lists that either had are restored.
+    pub fn retain(&self, script: &str, desired: &Value, observed: &Value) -> Result<Value, LuaError> {
+        let args = [desired.clone(), observed.clone()];
+        let result = self.call(script, Operation::Retention.entry_point(), &args)?;
+        object(table(result, &[desired, observed])?)
+    }
+
+    /// The desired object with another number of replicas. Empty maps and lists that it had are restored.
+    pub fn revise_replica(&self, script: &str, desired: &Value, replicas: i64) -> Result<Value, LuaError> {
+        let args = [desired.clone(), Value::from(replicas)];
+        let result = self.call(script, Operation::ReplicaRevision.entry_point(), &args)?;
+        object(table(result, &[desired])?)
+    }
+}
+
+/// Parses and loads a script in a state of its own and looks for its entry point.
+///
+/// In Karmada's re-used states a misspelt entry point goes unnoticed once another script has left a function of that name.
+pub fn check_entry_point(script: &str, operation: Operation) -> Result<(), LuaError> {
+    let vm = Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?;
+    let function = operation.entry_point();
+    load(&vm, CALL_LIMIT, script, function).map(drop)
+}
+
+/// The script's bytecode with its lines.
+pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
+    let vm = Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?;
+    let chunk = vm.lua.load(script).set_mode(ChunkMode::Text).set_name("=script");
+    let dumped = chunk.into_function().map(|function| function.dump(false));
+    dumped.map_err(|error| classify(&error, &vm.budget))
+}
+
+/// A result that is a table, as an object: at the top an empty table is an empty object.
+fn table(mut result: Value, references: &[&Value]) -> Result<Value, LuaError> {
+    match &result {
+        Value::Array(items) if items.is_empty() => Ok(Value::Object(Map::new())),
+        Value::Array(_) | Value::Object(_) => {
+            convert::settle_empties(&mut result, references)?;
+            Ok(result)
+        }
+        other => Err(LuaError::Type {
+            expected: "a table",
+            found: name_of(other).to_owned(),
+        }),
+    }
+}
+
+/// A result that has to be a Kubernetes object.
+fn object(result: Value) -> Result<Value, LuaError> {
+    if result["kind"].as_str().is_some_and(|kind| !kind.is_empty()) {
+        return Ok(result);
+    }
+    Err(LuaError::Type {
+        expected: "the whole object, with its kind",
+        found: "something without kind".to_owned(),
+    })
+}
+
+/// An item as it looks after Go has left out its zero values.
+fn without_zeros(item: &Value) -> Value {
+    let Value::Object(fields) = item else {
+        return item.clone();
+    };
+    let zero = |key: &str, value: &Value| match value {
+        Value::Null => true,
+        Value::Bool(flag) => key == "applied" && !flag,
+        Value::String(text) => key != "clusterName" && text.is_empty(),
+        _ => false,
+    };
+    Value::Object(
+        fields
+            .iter()
+            .filter(|(k, v)| !zero(k, v))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
+    )
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) | Value::Object(_) => "a table",
+    }
+}
+
+/// Starts the call's time, runs the script's top level and returns the entry point.
+fn load(vm: &Vm, limit: Duration, script: &str, function: &str) -> Result<Function, LuaError> {
+    let failed = |error: mlua::Error| classify(&error, &vm.budget);
+    vm.budget.begin(limit);
+    vm.lua
+        .load(script)
+        .set_mode(ChunkMode::Text)
+        .set_name("=script")
+        .exec()
+        .map_err(failed)?;
+    match vm.lua.globals().get(function).map_err(failed)? {
+        LuaValue::Function(entry) => Ok(entry),
+        other => Err(LuaError::EntryPoint {
+            name: function.to_owned(),
+            found: other.type_name(),
+        }),
+    }
+}
+
+fn run(
+    vm: &Vm,
+    limit: Duration,
+    script: &str,
+    function: &str,
+    args: &[Value],
+) -> Result<Vec<Value>, LuaError> {
+    let failed = |error: mlua::Error| classify(&error, &vm.budget);
+    vm.lua.gc_collect().map_err(failed)?;
+    let entry = load(vm, limit, script, function)?;
+    let mut values = MultiValue::new();
+    for arg in args {
+        values.push_back(convert::to_lua(&vm.lua, arg).map_err(failed)?);
+    }
+    let results: MultiValue = entry.call(values).map_err(failed)?;
+    results.iter().map(convert::to_json).collect()
+}
+
+/// Finds the cause below the frames that mlua puts around it.
+fn classify(error: &mlua::Error, budget: &Budget) -> LuaError {
+    if budget.is_spent() {
+        return LuaError::Timeout;
+    }
+    let mut cause = error;
+    while let mlua::Error::CallbackError { cause: inner, .. } = cause {
+        cause = inner;
+    }
+    match cause {
+        mlua::Error::MemoryError(_) => LuaError::Memory,
+        mlua::Error::SyntaxError { message, .. } => {
+            let (line, text) = line_of(message).unwrap_or((1, message));
+            LuaError::Syntax {
+                line,
+                message: text.to_owned(),
+            }
+        }
+        mlua::Error::RuntimeError(text) => {
+            let text = text.split("\nstack traceback:").next().unwrap_or(text);
+            LuaError::Raised(text.to_owned())
+        }
+        other => LuaError::Raised(other.to_string()),
+    }
+}

@@ -1,0 +1,103 @@
+-- Turns PUC Lua's libraries into those that a script finds in Karmada.
+-- `check` raises once the call's time is over, else returns its arguments.
+local check, text_limit = ...
+
+local function refuse(name)
+  return function()
+    error("call function " .. name .. " is not supported in karmada customized resourceinterpreter.", 2)
+  end
+end
+
+local error, select, type, tostring, pcall, insert = error, select, type, tostring, pcall, table.insert
+
+-- A caught time-out would let the script go on: look at the clock again behind each pcall.
+function _G.pcall(...)
+  return check(pcall(...))
+end
+
+-- Lua runs a handler of its own while the hook that raised is still active, hence without a clock. Here it runs after.
+function _G.xpcall(f, handler)
+  local function settle(ok, ...)
+    check()
+    if ok then
+      return ok, ...
+    end
+    local handled, result = check(pcall(handler, ...))
+    return false, result
+  end
+  return settle(pcall(f))
+end
+
+-- Lua moves items one by one down to a position far below 1, without a clock; gopher-lua just sets it.
+function table.insert(t, ...)
+  local position, value = ...
+  if select("#", ...) == 2 and type(t) == "table" and type(position) == "number"
+    and (position <= 0 or position > #t) then
+    t[position] = value
+    return
+  end
+  return insert(t, ...)
+end
+
+for _, name in ipairs({
+  "collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "rawequal", "rawget",
+  "rawset", "setfenv", "setmetatable", "module", "newproxy",
+}) do
+  _G[name] = refuse(name)
+end
+for _, name in ipairs({"coroutine", "gcinfo", "debug", "io", "jit"}) do
+  _G[name] = nil
+end
+-- Karmada's controllers print to their own log; here nobody reads it.
+function _G.print() end
+
+for _, name in ipairs({"foreach", "foreachi", "setn"}) do
+  table[name] = nil
+end
+for _, name in ipairs({"clock", "difftime", "execute", "exit", "getenv", "remove", "rename", "setlocale", "tmpname"}) do
+  os[name] = nil
+end
+
+local function limited(f, texts)
+  return function(...)
+    for i = 1, texts do
+      local text = select(i, ...)
+      if type(text) == "string" and #text > text_limit then
+        error("string length " .. #text .. " exceeds the maximum allowed input string length " .. text_limit
+          .. " in Karmada lua string lib, please check your lua script.", 2)
+      end
+    end
+    return f(...)
+  end
+end
+
+for name, texts in pairs({
+  byte = 1, find = 2, format = 1, gmatch = 2, lower = 1, match = 2, reverse = 1, sub = 1, upper = 1,
+}) do
+  string[name] = limited(string[name], texts)
+end
+string.gfind = string.gmatch
+for _, name in ipairs({"dump", "gsub", "rep"}) do
+  string[name] = function()
+    error("The Lua function string." .. name .. " is not supported by Karmada.", 2)
+  end
+end
+
+local preload, loaded = {}, {}
+package = {
+  preload = preload,
+  loaded = loaded,
+  loadlib = function() error("loadlib is not supported", 2) end,
+}
+
+function require(name)
+  if loaded[name] == nil then
+    local loader = preload[name]
+    if loader == nil then
+      error("module " .. tostring(name) .. " not found: no field package.preload['" .. tostring(name) .. "']", 2)
+    end
+    local module = loader(name)
+    loaded[name] = module == nil and true or module
+  end
+  return loaded[name]
+end
