@@ -19,7 +19,7 @@ pub mod engine;
 pub mod gateway;
 pub mod kinds;
 pub mod lua;
-pub mod manifests;
 pub mod metrics;
+pub mod manifests;
 pub mod plane;
 pub mod sandbox;

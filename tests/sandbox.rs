@@ -20,7 +20,10 @@ async fn planes_come_up_stop_start_and_go() -> Result<()> {
     let sandbox = Sandbox::up(options("sandbox")).await?;
     for plane in ["hub", "alpha", "beta", "dfw-1", "lhr-1"] {
         let namespaces: Api<Namespace> = Api::all(sandbox.client(plane, User::Admin)?);
-        namespaces.get("kube-system").await.with_context(|| plane.to_owned())?;
+        namespaces
+            .get("kube-system")
+            .await
+            .with_context(|| plane.to_owned())?;
     }
     let refused = Api::<ConfigMap>::default_namespaced(sandbox.client("hub", User::Gateway)?)
         .create(&PostParams::default(), &ConfigMap::default())
@@ -29,13 +32,24 @@ async fn planes_come_up_stop_start_and_go() -> Result<()> {
 
     let namespaces: Api<Namespace> = Api::all(sandbox.client("alpha", User::Admin)?);
     let uid = namespaces.get("kube-system").await?.metadata.uid;
+    let dump = sandbox.dump().await;
+    for expected in [
+        "Cluster /dfw-1",
+        "Namespace /fedgate-system",
+        "hub-kube-apiserver.log",
+    ] {
+        assert!(dump.contains(expected), "{expected} is missing in {dump}");
+    }
     sandbox.stop_plane("alpha").await?;
     namespaces.get("kube-system").await.unwrap_err();
     sandbox.start_plane("alpha").await?;
     assert_eq!(namespaces.get("kube-system").await?.metadata.uid, uid);
 
-    let audit = std::fs::read_to_string(sandbox.audit_log("hub")?)?;
-    assert!(audit.contains(r#""username":"fedgate-gateway""#), "the refused request is in the audit log");
+    let audit = std::fs::read_to_string(sandbox.audit_log("hub"))?;
+    assert!(
+        audit.contains(r#""username":"fedgate-gateway""#),
+        "the refused request is in the audit log"
+    );
     sandbox.down().await?;
     Ok(())
 }

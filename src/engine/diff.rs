@@ -1,5 +1,6 @@
 //! Comparing without keeping: digests of JSON values, and the merge patch that turns one value into another.
 
+use super::plan::Exact;
 use serde_json::{Map, Value};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
@@ -74,22 +75,27 @@ pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     }
 }
 
-/// The merge patch that makes the `roots` of `live` exactly those of `wanted`; `None` if they are.
-pub fn exact_patch(live: &Value, wanted: &Value, roots: &[&str]) -> Option<Value> {
+/// The merge patch that makes what is `exact` in `live` that of `wanted`; `None` if it is.
+pub fn exact_patch(live: &Value, wanted: &Value, exact: &Exact) -> Option<Value> {
+    let Exact { roots, tolerated } = exact;
     let mut patch = Map::new();
     for root in roots {
         let (live, wanted) = (live.get(root), wanted.get(root));
         match (live, wanted) {
             (Some(live), Some(wanted)) => {
-                if let Some(inner) = merge_patch(live, wanted) {
-                    patch.insert((*root).to_owned(), inner);
+                let mut inner = merge_patch(live, wanted);
+                if let Some(Value::Object(inner)) = &mut inner {
+                    inner.retain(|key, value| !(value.is_null() && tolerated.contains(&key.as_str())));
+                }
+                if let Some(inner) = inner.filter(|i| i.as_object().is_none_or(|m| !m.is_empty())) {
+                    patch.insert(root.clone(), inner);
                 }
             }
             (None, Some(wanted)) => {
-                patch.insert((*root).to_owned(), wanted.clone());
+                patch.insert(root.clone(), wanted.clone());
             }
             (Some(_), None) => {
-                patch.insert((*root).to_owned(), Value::Null);
+                patch.insert(root.clone(), Value::Null);
             }
             (None, None) => {}
         }
@@ -125,7 +131,9 @@ mod tests {
     fn only_the_named_roots_are_made_exact() {
         let live = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1, "left": 2}});
         let wanted = json!({"metadata": {}, "spec": {"x": 1}});
-        assert_eq!(exact_patch(&live, &wanted, &["spec"]), Some(json!({"spec": {"left": null}})));
-        assert_eq!(exact_patch(&live, &wanted, &[]), None);
+        assert_eq!(exact_patch(&live, &wanted, &Exact::roots(["spec"])), Some(json!({"spec": {"left": null}})));
+        assert_eq!(exact_patch(&live, &wanted, &Exact::default()), None);
+        let tolerant = Exact { roots: vec!["spec".into()], tolerated: &["left"] };
+        assert_eq!(exact_patch(&live, &wanted, &tolerant), None);
     }
 }

@@ -4,7 +4,7 @@ use crate::engine::{
     diff,
     error::{Category, Failure, classify},
     key::Plane,
-    plan::{Answer, Applied, Effect, Endpoint, Note, Plan, Prepared, Target, Write},
+    plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -134,7 +134,7 @@ impl Executor {
         target: &Target,
         endpoint: Endpoint,
         body: &Value,
-        exact: &[String],
+        exact: &Exact,
     ) -> Result<DynamicObject, kube::Error> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
@@ -142,8 +142,7 @@ impl Executor {
             Endpoint::Main => api.patch(&target.name, &params, &patch).await?,
             Endpoint::Status => api.patch_status(&target.name, &params, &patch).await?,
         };
-        let roots: Vec<&str> = exact.iter().map(String::as_str).collect();
-        let Some(mut patch) = diff::exact_patch(&object.data, body, &roots) else { return Ok(object) };
+        let Some(mut patch) = diff::exact_patch(&object.data, body, exact) else { return Ok(object) };
         patch["metadata"] = json!({"uid": object.metadata.uid});
         merge(api, target, endpoint, &patch).await
     }

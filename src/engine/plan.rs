@@ -65,8 +65,8 @@ pub enum Write {
     Apply {
         /// Our fields; `metadata.uid` in it keeps the apply from creating.
         body: Value,
-        /// Fields at the root whose result has to be exact: what the apply leaves of others' goes with one merge patch.
-        exact: Vec<String>,
+        /// What has to be exact: what the apply leaves of others' there goes with one merge patch.
+        exact: Exact,
     },
     /// JSON merge patch; `metadata.uid` and `metadata.resourceVersion` in it are preconditions.
     Merge {
@@ -80,6 +80,22 @@ pub enum Write {
         /// Only this version of it, if given.
         resource_version: Option<String>,
     },
+}
+
+/// Where the result of an apply has to be exactly what was applied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exact {
+    /// Fields at the root.
+    pub roots: Vec<String>,
+    /// Fields right below a root that the server fills in by itself: their presence is no difference.
+    pub tolerated: &'static [&'static str],
+}
+
+impl Exact {
+    /// These roots, nothing tolerated.
+    pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { roots: roots.into_iter().map(Into::into).collect(), tolerated: &[] }
+    }
 }
 
 /// A write with its address and its reason.
@@ -174,9 +190,21 @@ impl Default for Plan<Prepared> {
 }
 
 impl Plan<Prepared> {
+    /// A plan that does nothing now.
+    pub fn wait(next: Next) -> Self {
+        Self { next, ..Self::default() }
+    }
+
     /// A plan that does nothing and looks again after `after`.
     pub fn after(after: Duration) -> Self {
-        Self { next: Next::After(after), ..Self::default() }
+        Self::wait(Next::After(after))
+    }
+
+    /// The same plan, looking again by then at the latest.
+    #[must_use]
+    pub fn by(mut self, next: Next) -> Self {
+        self.next = self.next.sooner(next);
+        self
     }
 
     /// A plan with one write.

@@ -51,8 +51,6 @@ pub struct Context {
     pub clock: Clock,
     /// Settings.
     pub settings: Settings,
-    /// Metrics.
-    pub metrics: Arc<crate::metrics::Metrics>,
 }
 
 impl std::fmt::Debug for Context {

@@ -258,7 +258,7 @@ impl Reader<'_> {
                 "give the CA of the server, base64 of its PEM text",
             ));
         }
-        if !plain && certificate.is_none() && token.is_none() {
+        if !plain && certificate.is_none() && key.is_none() && token.is_none() {
             return Err(self.missing(
                 &user,
                 "token",

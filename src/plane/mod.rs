@@ -4,3 +4,4 @@ pub mod client;
 pub mod kubeconfig;
 pub mod table;
 pub mod watch;
+pub mod lease;

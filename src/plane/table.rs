@@ -64,11 +64,13 @@ pub struct Table<D> {
     synced: bool,
     listing: Option<BTreeSet<Name>>,
     tombstones: VecDeque<Arc<str>>,
+    bodies: bool,
 }
 
 impl<D> Default for Table<D> {
     fn default() -> Self {
         Self {
+            bodies: false,
             rows: BTreeMap::new(),
             namespaces: HashSet::new(),
             synced: false,
@@ -79,6 +81,11 @@ impl<D> Default for Table<D> {
 }
 
 impl<D: PartialEq> Table<D> {
+    /// A table that keeps the body of what an event changed until [`Table::drop_body`].
+    pub fn with_bodies() -> Self {
+        Self { bodies: true, ..Self::default() }
+    }
+
     /// Whether a complete list has been read. Before that, absence means nothing.
     pub fn synced(&self) -> bool {
         self.synced
@@ -128,7 +135,7 @@ impl<D: PartialEq> Table<D> {
         let deleting = object.metadata.deletion_timestamp.is_some();
         let mut object = object;
         object.metadata.managed_fields = None;
-        let body = (origin == Origin::Event).then(|| Arc::new(object));
+        let body = (self.bodies && origin == Origin::Event).then(|| Arc::new(object));
         if let Some(row) = self.rows.get_mut(&name)
             && row.uid == uid
         {
@@ -272,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_body_lives_until_it_is_dropped_and_lists_bring_none() {
-        let mut table = Table::default();
+        let mut table = Table::with_bodies();
         table.upsert(object("a", "u1", 1), 1, Origin::List);
         assert!(table.get("ns", "a").unwrap().body.is_none());
         table.upsert(object("a", "u1", 2), 2, Origin::Event);

@@ -40,7 +40,13 @@ pub(super) fn write_audit_policy(path: &Path) -> Result<(), SandboxError> {
 impl ApiServer<'_> {
     /// The command line.
     pub(super) fn spec(&self) -> Spec {
-        let Self { plane, port, etcd, files, .. } = self;
+        let Self {
+            plane,
+            port,
+            etcd,
+            files,
+            ..
+        } = self;
         let mut args = vec![
             format!("--etcd-servers={etcd}"),
             format!("--etcd-prefix=/{plane}"),
@@ -48,11 +54,17 @@ impl ApiServer<'_> {
             format!("--secure-port={port}"),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", files.token_public.display()),
-            format!("--service-account-signing-key-file={}", files.token_private.display()),
+            format!(
+                "--service-account-signing-key-file={}",
+                files.token_private.display()
+            ),
             "--service-cluster-ip-range=10.96.0.0/24".to_owned(),
             format!("--client-ca-file={}", files.authority.display()),
             format!("--tls-cert-file={}", files.server.join("tls.crt").display()),
-            format!("--tls-private-key-file={}", files.server.join("tls.key").display()),
+            format!(
+                "--tls-private-key-file={}",
+                files.server.join("tls.key").display()
+            ),
             "--authorization-mode=RBAC".to_owned(),
             "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
@@ -70,10 +82,20 @@ impl ApiServer<'_> {
                 "--requestheader-username-headers=X-Remote-User".to_owned(),
                 "--requestheader-group-headers=X-Remote-Group".to_owned(),
                 "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
-                format!("--proxy-client-cert-file={}", files.front_proxy.join("tls.crt").display()),
-                format!("--proxy-client-key-file={}", files.front_proxy.join("tls.key").display()),
+                format!(
+                    "--proxy-client-cert-file={}",
+                    files.front_proxy.join("tls.crt").display()
+                ),
+                format!(
+                    "--proxy-client-key-file={}",
+                    files.front_proxy.join("tls.key").display()
+                ),
             ]);
         }
-        Spec { name: format!("{plane} kube-apiserver"), program: self.program.to_owned(), args }
+        Spec {
+            name: format!("{plane} kube-apiserver"),
+            program: self.program.to_owned(),
+            args,
+        }
     }
 }

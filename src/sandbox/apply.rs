@@ -25,19 +25,29 @@ impl Objects {
     /// Reads a YAML stream; `origin` names it in errors. Empty documents are skipped.
     pub(super) fn add_yaml(&mut self, origin: &str, yaml: &str) -> Result<(), SandboxError> {
         let documents: Vec<serde_json::Value> =
-            serde_saphyr::from_multiple(yaml).map_err(|e| {
-                SandboxError::Manifest { plane: origin.to_owned(), reason: format!("no YAML: {e}") }
+            serde_saphyr::from_multiple(yaml).map_err(|e| SandboxError::Manifest {
+                plane: origin.to_owned(),
+                reason: format!("no YAML: {e}"),
             })?;
-        documents.into_iter().filter(|d| !d.is_null()).try_for_each(|document| self.add(origin, document))
+        documents
+            .into_iter()
+            .filter(|d| !d.is_null())
+            .try_for_each(|document| self.add(origin, document))
     }
 
     /// Takes one object.
     pub(super) fn add(&mut self, origin: &str, object: serde_json::Value) -> Result<(), SandboxError> {
-        let refuse = |reason: String| SandboxError::Manifest { plane: origin.to_owned(), reason };
+        let refuse = |reason: String| SandboxError::Manifest {
+            plane: origin.to_owned(),
+            reason,
+        };
         let object: DynamicObject =
             serde_json::from_value(object).map_err(|e| refuse(format!("no Kubernetes object: {e}")))?;
         if object.types.is_none() || object.metadata.name.is_none() {
-            return Err(refuse(format!("an object lacks apiVersion, kind or metadata.name: {}", object.name_any())));
+            return Err(refuse(format!(
+                "an object lacks apiVersion, kind or metadata.name: {}",
+                object.name_any()
+            )));
         }
         self.0.push(object);
         Ok(())
@@ -48,7 +58,10 @@ impl Objects {
         let kind = |o: &DynamicObject| o.types.as_ref().map(|t| t.kind.clone()).unwrap_or_default();
         let mut steps: Vec<Vec<&DynamicObject>> = vec![Vec::new(); FIRST.len() + 1];
         for object in &self.0 {
-            let step = FIRST.iter().position(|first| kind(object) == *first).unwrap_or(FIRST.len());
+            let step = FIRST
+                .iter()
+                .position(|first| kind(object) == *first)
+                .unwrap_or(FIRST.len());
             steps[step].push(object);
         }
         for objects in steps {
@@ -56,7 +69,10 @@ impl Objects {
                 .buffer_unordered(PARALLEL)
                 .try_collect::<Vec<()>>()
                 .await?;
-            let crds = objects.iter().filter(|o| kind(o) == FIRST[1]).map(|o| o.name_any());
+            let crds = objects
+                .iter()
+                .filter(|o| kind(o) == FIRST[1])
+                .map(|o| o.name_any());
             stream::iter(crds.map(|name| established(plane, client, name, logs)))
                 .buffer_unordered(PARALLEL)
                 .try_collect::<Vec<()>>()
@@ -80,7 +96,9 @@ async fn apply_one(plane: &str, client: &Client, object: &DynamicObject) -> Resu
         None => Api::all_with(client.clone(), &resource),
     };
     let params = PatchParams::apply("fedgate-sandbox").force();
-    api.patch(&name, &params, &Patch::Apply(object)).await.map_err(SandboxError::api(plane, action))?;
+    api.patch(&name, &params, &Patch::Apply(object))
+        .await
+        .map_err(SandboxError::api(plane, action))?;
     Ok(())
 }
 

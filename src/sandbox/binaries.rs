@@ -57,7 +57,13 @@ impl Binaries {
 }
 
 async fn kubernetes(program: &str, progress: &Progress) -> Result<PathBuf, SandboxError> {
-    get(program, &format!("k8s.io/kubernetes/cmd/{program}"), &KUBERNETES, progress).await
+    get(
+        program,
+        &format!("k8s.io/kubernetes/cmd/{program}"),
+        &KUBERNETES,
+        progress,
+    )
+    .await
 }
 
 async fn get(
@@ -71,7 +77,10 @@ async fn get(
         if found.is_file() {
             return Ok(found);
         }
-        progress.say(&format!("{program} is not in KUBEBUILDER_ASSETS ({})", Path::new(&assets).display()));
+        progress.say(&format!(
+            "{program} is not in KUBEBUILDER_ASSETS ({})",
+            Path::new(&assets).display()
+        ));
     }
     let dir = cache_dir(program)?.join(short_hash(module.go_mod, 16));
     let built = dir.join(program);
@@ -128,7 +137,9 @@ async fn build(
         reason,
         next: next.to_owned(),
     };
-    progress.say(&format!("{program}: building from {package} (once; minutes on a small machine)"));
+    progress.say(&format!(
+        "{program}: building from {package} (once; minutes on a small machine)"
+    ));
     let unfinished = built.with_extension("unfinished");
     let started = Instant::now();
     let mut child = Command::new("go")
@@ -175,14 +186,25 @@ async fn build(
             }
         }
     }
-    let status = child.wait().await.map_err(SandboxError::io("wait for go in", source))?;
+    let status = child
+        .wait()
+        .await
+        .map_err(SandboxError::io("wait for go in", source))?;
     if !status.success() {
         return Err(failed(
-            format!("go build {package} in {} failed ({status}):\n{}", source.display(), kept.join("\n")),
+            format!(
+                "go build {package} in {} failed ({status}):\n{}",
+                source.display(),
+                kept.join("\n")
+            ),
             "check the network, GOPROXY and the space in the cache folder, then try again",
         ));
     }
     std::fs::rename(&unfinished, built).map_err(SandboxError::io("rename to", built))?;
-    progress.say(&format!("{program}: built in {} s, kept in {}", started.elapsed().as_secs(), built.display()));
+    progress.say(&format!(
+        "{program}: built in {} s, kept in {}",
+        started.elapsed().as_secs(),
+        built.display()
+    ));
     Ok(())
 }

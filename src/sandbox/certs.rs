@@ -35,10 +35,17 @@ impl Authority {
     pub(super) fn new() -> Result<Self, SandboxError> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        params.distinguished_name.push(DnType::CommonName, "fedgate sandbox");
-        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "fedgate sandbox");
+        Ok(Self {
+            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
+        })
     }
 
     /// The authority's certificate, PEM.
@@ -54,7 +61,9 @@ impl Authority {
     /// The certificate that every server of the sandbox shows.
     pub(super) fn server(&self) -> Result<Pair, SandboxError> {
         let mut params = CertificateParams::new(SERVER_NAMES.map(String::from))?;
-        params.distinguished_name.push(DnType::CommonName, "fedgate sandbox server");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "fedgate sandbox server");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(params)
     }
@@ -75,7 +84,10 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+        Ok(Pair {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
     }
 }
 

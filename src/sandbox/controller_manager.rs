@@ -16,12 +16,19 @@ pub(super) fn spec(program: &Path, plane: &str, kubeconfig: &Path, files: &Files
         format!("--controllers={CONTROLLERS}"),
         "--leader-elect=false".to_owned(),
         "--use-service-account-credentials=false".to_owned(),
-        format!("--service-account-private-key-file={}", files.token_private.display()),
+        format!(
+            "--service-account-private-key-file={}",
+            files.token_private.display()
+        ),
         format!("--root-ca-file={}", files.authority.display()),
         "--secure-port=0".to_owned(),
         // By default it sends 20 requests per second; a suite that deletes many namespaces would wait for it.
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
     ];
-    Spec { name: format!("{plane} kube-controller-manager"), program: program.to_owned(), args }
+    Spec {
+        name: format!("{plane} kube-controller-manager"),
+        program: program.to_owned(),
+        args,
+    }
 }

@@ -98,6 +98,10 @@ impl SandboxError {
     /// For `map_err` on requests.
     pub(super) fn api(plane: &str, action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let (plane, action) = (plane.to_owned(), action.into());
-        move |source| Self::Api { plane, action, source: Box::new(source) }
+        move |source| Self::Api {
+            plane,
+            action,
+            source: Box::new(source),
+        }
     }
 }

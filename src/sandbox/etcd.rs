@@ -39,7 +39,11 @@ impl Etcd {
         if !fsync {
             args.push("--unsafe-no-fsync".to_owned());
         }
-        let process = launcher.start(&Spec { name: "etcd".to_owned(), program: program.to_owned(), args })?;
+        let process = launcher.start(&Spec {
+            name: "etcd".to_owned(),
+            program: program.to_owned(),
+            args,
+        })?;
         let client = super::kubeconfig::plain_client("etcd", &url)?;
         process.ready(&client, "/health").await?;
         Ok(Self { process, url })

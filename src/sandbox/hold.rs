@@ -20,9 +20,14 @@ use std::{
 /// While the command lives it shares a lock on `lock`: whoever gets that file exclusively knows that nothing is left.
 pub(super) fn hold(lock: &Path, command: &[OsString]) -> Result<i32, SandboxError> {
     let Some((program, args)) = command.split_first() else {
-        return Err(SandboxError::Options("hold: a command is missing after `--`".to_owned()));
+        return Err(SandboxError::Options(
+            "hold: a command is missing after `--`".to_owned(),
+        ));
     };
-    let shared = File::options().read(true).open(lock).map_err(SandboxError::io("open", lock))?;
+    let shared = File::options()
+        .read(true)
+        .open(lock)
+        .map_err(SandboxError::io("open", lock))?;
     shared.lock_shared().map_err(SandboxError::io("lock", lock))?;
     // The file is the command's standard input: an inherited descriptor shares the lock, so that the lock lasts as
     // long as the command even if this holder is killed.
@@ -41,7 +46,9 @@ pub(super) fn hold(lock: &Path, command: &[OsString]) -> Result<i32, SandboxErro
             let _ = kill_process_group(group, Signal::KILL);
         }
     });
-    let status = child.wait().map_err(SandboxError::io("wait for", Path::new(program)))?;
+    let status = child
+        .wait()
+        .map_err(SandboxError::io("wait for", Path::new(program)))?;
     // What the command started goes with it.
     if let Some(group) = group {
         let _ = kill_process_group(group, Signal::KILL);

@@ -98,7 +98,10 @@ pub(super) fn crds() -> Vec<Value> {
 
 fn crd(kind: &Kind) -> Value {
     let Kind { group, plural, .. } = kind;
-    let short: Vec<&str> = Some(kind.short).filter(|short| !short.is_empty()).into_iter().collect();
+    let short: Vec<&str> = Some(kind.short)
+        .filter(|short| !short.is_empty())
+        .into_iter()
+        .collect();
     let mut properties = json!({
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -214,8 +217,10 @@ fn interpreter() -> Value {
         "dependencyInterpretation",
         "componentResource",
     ];
-    let customizations: serde_json::Map<String, Value> =
-        operations.iter().map(|operation| ((*operation).to_owned(), script.clone())).collect();
+    let customizations: serde_json::Map<String, Value> = operations
+        .iter()
+        .map(|operation| ((*operation).to_owned(), script.clone()))
+        .collect();
     json!({
         "type": "object",
         "required": ["target", "customizations"],

@@ -46,7 +46,10 @@ pub(super) fn text(authority_pem: &str, user: &str, pair: &Pair, planes: &[Entry
     }
     out.push_str("contexts:\n");
     for Entry { plane, .. } in planes {
-        let _ = writeln!(out, "- name: {plane}\n  context:\n    cluster: {plane}\n    user: {user}");
+        let _ = writeln!(
+            out,
+            "- name: {plane}\n  context:\n    cluster: {plane}\n    user: {user}"
+        );
     }
     let _ = writeln!(
         out,
@@ -64,7 +67,9 @@ pub(super) fn client(
     authority_der: &[u8],
     pair: Option<&Pair>,
 ) -> Result<kube::Client, SandboxError> {
-    let uri = url.parse().map_err(|e| SandboxError::Options(format!("{plane}: {url} is no address: {e}")))?;
+    let uri = url
+        .parse()
+        .map_err(|e| SandboxError::Options(format!("{plane}: {url} is no address: {e}")))?;
     let mut config = kube::Config::new(uri);
     config.root_cert = Some(vec![authority_der.to_vec()]);
     config.default_retry = false;
@@ -86,8 +91,19 @@ pub(super) fn base64(text: &str) -> String {
 
 /// A client for a server without TLS, as etcd's and the health ports of Karmada's processes are.
 pub(super) fn plain_client(name: &str, url: &str) -> Result<kube::Client, SandboxError> {
-    let uri = url.parse().map_err(|e| SandboxError::Options(format!("{name}: {url} is no address: {e}")))?;
+    let uri = url
+        .parse()
+        .map_err(|e| SandboxError::Options(format!("{name}: {url} is no address: {e}")))?;
     let mut config = kube::Config::new(uri);
     config.default_retry = false;
     kube::Client::try_from(config).map_err(SandboxError::api(name, "make a client"))
+}
+
+/// A client that only checks a server's certificate, for health checks.
+pub(super) fn server_client(
+    name: &str,
+    url: &str,
+    users: &super::users::Users,
+) -> Result<kube::Client, SandboxError> {
+    client(name, url, users.authority_der(), None)
 }

@@ -32,6 +32,11 @@ impl Layout {
         self.dir.join("logs")
     }
 
+    /// Audit log of a plane.
+    pub(super) fn audit_log(&self, plane: &str) -> PathBuf {
+        self.logs().join(format!("{plane}.audit.jsonl"))
+    }
+
     /// One folder per user, one file per plane.
     pub(super) fn kubeconfigs(&self) -> PathBuf {
         self.dir.join("kubeconfigs")
@@ -40,6 +45,16 @@ impl Layout {
     /// The administrator's kubeconfig with one context per plane.
     pub(super) fn merged_kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
+    }
+
+    /// What `fedgate sandbox status` shows.
+    pub(super) fn state(&self) -> PathBuf {
+        self.dir.join("state.json")
+    }
+
+    /// Output of a detached owner.
+    pub(super) fn supervisor_log(&self) -> PathBuf {
+        self.dir.join("supervisor.log")
     }
 
     /// Every holder of a process shares this lock.
@@ -58,10 +73,33 @@ impl Layout {
         let path = self.owner_lock();
         let file = open(&path)?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => {
+                std::fs::write(&path, std::process::id().to_string())
+                    .map_err(SandboxError::io("write", &path))?;
+                Ok(file)
+            }
             Err(TryLockError::WouldBlock) => Err(SandboxError::InUse(self.dir.clone())),
             Err(TryLockError::Error(error)) => Err(SandboxError::io("lock", &path)(error)),
         }
+    }
+
+    /// Process id of the owner, if there is one that lives.
+    pub(super) async fn owner(&self) -> Result<Option<i32>, SandboxError> {
+        let path = self.owner_lock();
+        while path.exists() {
+            match open(&path)?.try_lock() {
+                Ok(()) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(SandboxError::io("lock", &path)(error)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let text = std::fs::read_to_string(&path).map_err(SandboxError::io("read", &path))?;
+            if let Ok(pid) = text.trim().parse() {
+                return Ok(Some(pid));
+            }
+            // It has the lock and is about to write.
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(None)
     }
 
     /// Waits until no process of this folder's sandbox is left.
@@ -76,7 +114,10 @@ impl Layout {
                 Err(TryLockError::Error(error)) => return Err(SandboxError::io("lock", &path)(error)),
                 Err(TryLockError::WouldBlock) if started.elapsed() > GONE_WITHIN => {
                     let seconds = GONE_WITHIN.as_secs();
-                    return Err(SandboxError::StillRunning { dir: self.dir.clone(), seconds });
+                    return Err(SandboxError::StillRunning {
+                        dir: self.dir.clone(),
+                        seconds,
+                    });
                 }
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(POLL).await,
             }
@@ -92,8 +133,10 @@ impl Layout {
         for path in old {
             remove(&path, std::fs::remove_dir_all(&path))?;
         }
-        let merged = self.merged_kubeconfig();
-        remove(&merged, std::fs::remove_file(&merged))
+        for path in [self.merged_kubeconfig(), self.state()] {
+            remove(&path, std::fs::remove_file(&path))?;
+        }
+        Ok(())
     }
 }
 

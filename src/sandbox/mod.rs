@@ -11,17 +11,24 @@ mod binaries;
 mod certs;
 mod commands;
 mod controller_manager;
+mod down;
+mod dump;
 mod error;
 mod etcd;
 mod hold;
 mod hub;
+mod karmada;
 mod karmada_kinds;
+mod karmada_manifests;
 mod kubeconfig;
 mod layout;
 mod options;
 mod plane;
 mod ports;
 mod process;
+mod state;
+mod status;
+mod supervise;
 mod up;
 mod users;
 
@@ -46,6 +53,7 @@ pub struct Sandbox {
     planes: Vec<Plane>,
     etcd: Etcd,
     hub_processes: Vec<Process>,
+    hub_controllers: String,
     _owner: File,
 }
 
@@ -58,9 +66,12 @@ impl Sandbox {
     /// The kubeconfig file of `user` for `plane`, with everything inline; the context has the plane's name.
     ///
     /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
-    /// on itself.
-    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> Result<PathBuf, SandboxError> {
-        Ok(users::path(&self.layout, self.plane(plane)?, user))
+    /// on itself. Other combinations name a file that is not there.
+    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> PathBuf {
+        let project = self
+            .plane(plane)
+            .is_ok_and(|plane| plane.role == PlaneRole::Project);
+        users::path(&self.layout, plane, project, user)
     }
 
     /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
@@ -75,8 +86,8 @@ impl Sandbox {
 
     /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
     /// A watch is logged when it ends.
-    pub fn audit_log(&self, plane: &str) -> Result<PathBuf, SandboxError> {
-        Ok(self.plane(plane)?.audit_log.clone())
+    pub fn audit_log(&self, plane: &str) -> PathBuf {
+        self.layout.audit_log(plane)
     }
 
     /// Folder of all processes' logs.
@@ -87,19 +98,27 @@ impl Sandbox {
     /// Ends the plane's API server; its data and address stay. Nothing happens if it is stopped already.
     pub async fn stop_plane(&self, plane: &str) -> Result<(), SandboxError> {
         self.plane(plane)?.stop_server().await;
-        Ok(())
+        self.write_state().await
     }
 
     /// Starts the plane's API server again and waits until it is ready. Nothing happens if it runs.
     pub async fn start_plane(&self, plane: &str) -> Result<(), SandboxError> {
         let plane = self.plane(plane)?;
         let admin = self.users.client(plane, User::Admin)?;
-        plane.start_server(&self.launcher, &admin).await
+        plane.start_server(&self.launcher, &admin).await?;
+        self.write_state().await
     }
 
     /// Ends every process, waits until all are gone and removes data and credentials. The logs stay.
     pub async fn down(self) -> Result<(), SandboxError> {
-        let Self { layout, hub_processes, planes, etcd, _owner: owner, .. } = self;
+        let Self {
+            layout,
+            hub_processes,
+            planes,
+            etcd,
+            _owner: owner,
+            ..
+        } = self;
         // All at once, and at once: nothing of a sandbox is worth an orderly end.
         drop((hub_processes, planes, etcd));
         layout.processes_gone().await?;
@@ -109,9 +128,15 @@ impl Sandbox {
     }
 
     fn plane(&self, name: &str) -> Result<&Plane, SandboxError> {
-        self.planes.iter().find(|plane| plane.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.planes.iter().map(|plane| plane.name.as_str()).collect();
-            SandboxError::Options(format!("there is no plane {name:?}; there are {}", names.join(", ")))
-        })
+        self.planes
+            .iter()
+            .find(|plane| plane.name == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = self.planes.iter().map(|plane| plane.name.as_str()).collect();
+                SandboxError::Options(format!(
+                    "there is no plane {name:?}; there are {}",
+                    names.join(", ")
+                ))
+            })
     }
 }

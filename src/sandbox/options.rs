@@ -122,7 +122,10 @@ impl Options {
     /// The usual sandbox: projects `alpha` and `beta`, cells `dfw-1` (DFW) and `lhr-1` (LHR), no manifests, the
     /// stand-in, no waiting for the disk.
     pub fn new(dir: impl Into<PathBuf>, holder: impl Into<PathBuf>) -> Self {
-        let cell = |name: &str, city: &str| CellSpec { name: name.to_owned(), city: city.to_owned() };
+        let cell = |name: &str, city: &str| CellSpec {
+            name: name.to_owned(),
+            city: city.to_owned(),
+        };
         Self {
             dir: dir.into(),
             holder: holder.into(),
@@ -138,7 +141,11 @@ impl Options {
     /// All planes with their roles, the hub first. Names must be unique object names without dots.
     pub(super) fn planes(&self) -> Result<Vec<(String, PlaneRole)>, SandboxError> {
         let mut planes = vec![("hub".to_owned(), PlaneRole::Hub)];
-        planes.extend(self.projects.iter().map(|name| (name.clone(), PlaneRole::Project)));
+        planes.extend(
+            self.projects
+                .iter()
+                .map(|name| (name.clone(), PlaneRole::Project)),
+        );
         planes.extend(self.cells.iter().map(|cell| (cell.name.clone(), PlaneRole::Cell)));
         let mut seen = BTreeSet::new();
         for (name, role) in &planes {
@@ -148,7 +155,9 @@ impl Options {
                 )));
             }
             if !seen.insert(name.as_str()) {
-                return Err(SandboxError::Options(format!("two planes are called {name:?}; rename one")));
+                return Err(SandboxError::Options(format!(
+                    "two planes are called {name:?}; rename one"
+                )));
             }
         }
         Ok(planes)

@@ -5,7 +5,7 @@ use super::{
     apply::Objects,
     process::{Launcher, Process, Spec},
 };
-use std::{fmt, path::PathBuf};
+use std::fmt;
 use tokio::sync::Mutex;
 
 /// What a plane is for.
@@ -35,7 +35,6 @@ pub(super) struct Plane {
     pub(super) name: String,
     pub(super) role: PlaneRole,
     pub(super) url: String,
-    pub(super) audit_log: PathBuf,
     pub(super) server_spec: Spec,
     pub(super) controllers_spec: Spec,
     pub(super) server: Mutex<Option<Process>>,

@@ -30,5 +30,8 @@ pub(super) fn free_port() -> Result<u16, SandboxError> {
             return Ok(port);
         }
     }
-    Err(SandboxError::Options(format!("no port of 127.0.0.1:{FIRST}-{} is free", FIRST + COUNT - 1)))
+    Err(SandboxError::Options(format!(
+        "no port of 127.0.0.1:{FIRST}-{} is free",
+        FIRST + COUNT - 1
+    )))
 }

@@ -51,7 +51,11 @@ impl Launcher {
     /// Starts a process; its output is appended to its log.
     pub(super) fn start(&self, spec: &Spec) -> Result<Process, SandboxError> {
         let log = self.log_of(&spec.name);
-        let out = File::options().create(true).append(true).open(&log).map_err(SandboxError::io("open", &log))?;
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(SandboxError::io("open", &log))?;
         let err = out.try_clone().map_err(SandboxError::io("open", &log))?;
         let mut child = Command::new(&self.holder)
             .args(["sandbox", "hold", "--lock"])
@@ -70,10 +74,18 @@ impl Launcher {
         let (pid, pipe) = (child.id(), child.stdin.take());
         // A thread, not a task: a sandbox may outlive the runtime that started it, as in a test binary.
         std::thread::spawn(move || {
-            let how = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+            let how = child
+                .wait()
+                .map_or_else(|e| e.to_string(), |status| status.to_string());
             ended.send_replace(Some(how));
         });
-        Ok(Process { name: spec.name.clone(), log, pid, pipe, exited })
+        Ok(Process {
+            name: spec.name.clone(),
+            log,
+            pid,
+            pipe,
+            exited,
+        })
     }
 
     /// Where a process of this name logs.
@@ -90,6 +102,10 @@ impl Process {
     /// Process id of the holder; the process itself is its child.
     pub(super) fn pid(&self) -> u32 {
         self.pid
+    }
+
+    pub(super) fn log(&self) -> &Path {
+        &self.log
     }
 
     /// How it ended, if it has.
@@ -151,7 +167,8 @@ impl Process {
     }
 }
 
-async fn get(client: &kube::Client, path: &str) -> Result<(), String> {
+/// One request; why it failed, in words.
+pub(super) async fn get(client: &kube::Client, path: &str) -> Result<(), String> {
     let request = Request::get(path).body(Vec::new()).map_err(|e| e.to_string())?;
     match tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await {
         Ok(answer) => answer.map(|_| ()).map_err(|e| e.to_string()),

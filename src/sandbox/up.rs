@@ -27,17 +27,20 @@ impl Sandbox {
         let started = Instant::now();
         let progress = &options.progress;
         let names = options.planes()?;
-        let layout = Layout { dir: options.absolute_dir()? };
+        let layout = Layout {
+            dir: options.absolute_dir()?,
+        };
         let owner = layout.own()?;
         layout.processes_gone().await?;
         layout.wipe(true)?;
         let binaries = Binaries::get(progress).await?;
-        let hub = Hub::new(&options, &layout)?;
+        let hub = Hub::new(&options)?;
         let authority = Authority::new()?;
         let files = Files::write(&layout.pki(), &authority)?;
         let users = Users::new(&authority, &options)?;
         let launcher = Launcher {
-            holder: std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?,
+            holder: std::path::absolute(&options.holder)
+                .map_err(SandboxError::io("resolve", &options.holder))?,
             logs: layout.logs(),
             lock: layout.processes_lock(),
         };
@@ -49,7 +52,6 @@ impl Sandbox {
         let mut planes = Vec::new();
         for (name, role) in names {
             let port = free_port()?;
-            let audit_log = layout.logs().join(format!("{name}.audit.jsonl"));
             let server_spec = ApiServer {
                 program: &binaries.kube_apiserver,
                 plane: &name,
@@ -58,7 +60,7 @@ impl Sandbox {
                 etcd: &etcd.url,
                 files: &files,
                 audit_policy: &audit_policy,
-                audit_log: &audit_log,
+                audit_log: &layout.audit_log(&name),
             }
             .spec();
             let controllers_spec = controller_manager::spec(
@@ -71,7 +73,6 @@ impl Sandbox {
                 url: format!("https://127.0.0.1:{port}"),
                 name,
                 role,
-                audit_log,
                 server_spec,
                 controllers_spec,
                 server: Mutex::default(),
@@ -83,20 +84,47 @@ impl Sandbox {
         let starting = planes.iter().map(|plane| async {
             let admin = users.client(plane, User::Admin)?;
             plane.start_server(&launcher, &admin).await?;
-            let objects = objects(&options, &hub, plane)?;
+            let objects = objects(&options, &hub, plane, &users.authority_base64())?;
             plane.start_controllers(&launcher, &admin, &objects).await?;
-            progress.say(&format!("{} {} is ready at {}", plane.role, plane.name, plane.url));
+            progress.say(&format!(
+                "{} {} is ready at {}",
+                plane.role, plane.name, plane.url
+            ));
             Ok::<(), SandboxError>(())
         });
         try_join_all(starting).await?;
 
         let hub_processes = Vec::new();
-        let mut sandbox = Self { layout, launcher, users, planes, etcd, hub_processes, _owner: owner };
+        let hub_controllers = options.hub_controllers.to_string();
+        let mut sandbox = Self {
+            layout,
+            launcher,
+            users,
+            planes,
+            etcd,
+            hub_processes,
+            hub_controllers,
+            _owner: owner,
+        };
         progress.say(&format!("hub controllers: {}", options.hub_controllers));
-        sandbox.hub_processes = hub.start(&sandbox, &options, &files).await?;
+        sandbox.hub_processes = hub.start(&sandbox, &files).await?;
         sandbox.all_alive().await?;
-        progress.say(&format!("the sandbox is ready after {} s", started.elapsed().as_secs()));
+        sandbox.write_state().await?;
+        progress.say(&format!(
+            "the sandbox is ready after {} s",
+            started.elapsed().as_secs()
+        ));
         Ok(sandbox)
+    }
+
+    /// An error about something that did not come.
+    pub(super) fn timeout(&self, plane: &str, what: String, seconds: u64) -> SandboxError {
+        SandboxError::Timeout {
+            plane: plane.to_owned(),
+            what,
+            seconds,
+            logs: self.layout.logs(),
+        }
     }
 
     /// An error if any process has ended by itself.
@@ -121,15 +149,20 @@ impl Sandbox {
 }
 
 /// What a plane has before its controllers start.
-fn objects(options: &Options, hub: &Hub, plane: &Plane) -> Result<Objects, SandboxError> {
+fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Result<Objects, SandboxError> {
     let mut objects = Objects::default();
-    for manifest in options.manifests.iter().filter(|manifest| manifest.plane == plane.role) {
+    for manifest in options
+        .manifests
+        .iter()
+        .filter(|manifest| manifest.plane == plane.role)
+    {
         objects.add_yaml(&plane.name, &manifest.yaml)?;
     }
     if plane.role == PlaneRole::Hub {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fedgate-system"}});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fedgate-system"}});
         objects.add(&plane.name, namespace)?;
-        hub.objects(&mut objects)?;
+        hub.objects(ca_base64, &mut objects)?;
     }
     Ok(objects)
 }

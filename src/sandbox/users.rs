@@ -50,13 +50,21 @@ impl Users {
         super::kubeconfig::base64(&self.authority_pem)
     }
 
+    /// The authority's certificate, DER.
+    pub(super) fn authority_der(&self) -> &[u8] {
+        &self.authority_der
+    }
+
     /// A client of `user` for a plane.
     pub(super) fn client(&self, plane: &Plane, user: User<'_>) -> Result<kube::Client, SandboxError> {
         let pair = match user {
             User::Admin => &self.admin,
             User::Gateway => &self.gateway,
             User::Cell(name) => self.cells.get(name).ok_or_else(|| {
-                SandboxError::Options(format!("there is no cell {name:?}; there are {:?}", self.cells.keys()))
+                SandboxError::Options(format!(
+                    "there is no cell {name:?}; there are {:?}",
+                    self.cells.keys()
+                ))
             })?,
         };
         client(&plane.name, &plane.url, &self.authority_der, Some(pair))
@@ -65,17 +73,26 @@ impl Users {
     /// Writes every kubeconfig that makes sense: everyone on the hub, the gateway on projects, a cell on itself.
     pub(super) fn write_kubeconfigs(&self, layout: &Layout, planes: &[Plane]) -> Result<(), SandboxError> {
         for plane in planes {
+            let path = |user| path(layout, &plane.name, plane.role == PlaneRole::Project, user);
             let mut users = vec![
-                (path(layout, plane, User::Admin), "admin", &self.admin),
-                (controller_manager_path(layout, &plane.name), "kube-controller-manager", &self.controller_manager),
-                (hub_controllers_path(layout, &plane.name), "hub-controllers", &self.hub_controllers),
+                (path(User::Admin), "admin", &self.admin),
+                (
+                    controller_manager_path(layout, &plane.name),
+                    "kube-controller-manager",
+                    &self.controller_manager,
+                ),
+                (
+                    hub_controllers_path(layout, &plane.name),
+                    "hub-controllers",
+                    &self.hub_controllers,
+                ),
             ];
             if plane.role != PlaneRole::Cell {
-                users.push((path(layout, plane, User::Gateway), "fedgate-gateway", &self.gateway));
+                users.push((path(User::Gateway), "fedgate-gateway", &self.gateway));
             }
             for (name, pair) in &self.cells {
                 if plane.role == PlaneRole::Hub || plane.name == *name {
-                    users.push((path(layout, plane, User::Cell(name)), "fedgate-cell", pair));
+                    users.push((path(User::Cell(name)), "fedgate-cell", pair));
                 }
             }
             for (path, user, pair) in users {
@@ -83,30 +100,43 @@ impl Users {
             }
         }
         let all: Vec<Entry> = planes.iter().map(entry).collect();
-        write(&layout.merged_kubeconfig(), &text(&self.authority_pem, "admin", &self.admin, &all))
+        write(
+            &layout.merged_kubeconfig(),
+            &text(&self.authority_pem, "admin", &self.admin, &all),
+        )
     }
 }
 
 fn entry(plane: &Plane) -> Entry {
-    Entry { plane: plane.name.clone(), url: plane.url.clone() }
+    Entry {
+        plane: plane.name.clone(),
+        url: plane.url.clone(),
+    }
 }
 
 /// Where the kubeconfig of a user for a plane is.
-pub(super) fn path(layout: &Layout, plane: &Plane, user: User<'_>) -> PathBuf {
-    let folder = match (user, plane.role) {
-        // A folder with projects only, as `fedgate gateway --project-directory` wants it.
-        (User::Gateway, PlaneRole::Project) => "projects".to_owned(),
-        _ => user.label(),
+pub(super) fn path(layout: &Layout, plane: &str, project: bool, user: User<'_>) -> PathBuf {
+    // A folder with projects only, as `fedgate gateway --project-directory` wants it.
+    let folder = if project && user == User::Gateway {
+        "projects".to_owned()
+    } else {
+        user.label()
     };
-    layout.kubeconfigs().join(folder).join(format!("{}.yaml", plane.name))
+    layout.kubeconfigs().join(folder).join(format!("{plane}.yaml"))
 }
 
 /// The kubeconfig of a plane's controller manager.
 pub(super) fn controller_manager_path(layout: &Layout, plane: &str) -> PathBuf {
-    layout.kubeconfigs().join("controller-manager").join(format!("{plane}.yaml"))
+    layout
+        .kubeconfigs()
+        .join("controller-manager")
+        .join(format!("{plane}.yaml"))
 }
 
 /// The kubeconfig of Karmada's processes, or of the stand-in.
 pub(super) fn hub_controllers_path(layout: &Layout, plane: &str) -> PathBuf {
-    layout.kubeconfigs().join("hub-controllers").join(format!("{plane}.yaml"))
+    layout
+        .kubeconfigs()
+        .join("hub-controllers")
+        .join(format!("{plane}.yaml"))
 }

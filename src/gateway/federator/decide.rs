@@ -12,7 +12,7 @@ use crate::{
         clock::Now,
         diff::{Digest, merge_patch},
         key::Plane,
-        plan::{Effect, Endpoint, Next, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, Exact, Next, Plan, Prepared, Target, Write},
     },
     gateway::{
         companions::resolve,
@@ -117,9 +117,9 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
         Step::Read(source, copy) => Decision::Read { source, copy },
         Step::Act(plan) => {
             memory.status_written = Some(now.instant);
-            Decision::Do(Plan { next: plan.next.sooner(next), ..*plan })
+            Decision::Do(plan.by(next))
         }
-        Step::Wait(later) => Decision::Do(Plan { next: later.sooner(next), ..Plan::default() }),
+        Step::Wait(later) => Decision::Do(Plan::wait(later.sooner(next))),
     }
 }
 
@@ -250,7 +250,7 @@ fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) 
 }
 
 fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Step {
-    let exact = render::exact_roots(&body);
+    let exact = Exact::roots(render::exact_roots(&body));
     let write = Write::Apply { body, exact };
     act(Effect { target: copy_target(s), endpoint: Endpoint::Main, write, reason })
 }
@@ -345,7 +345,7 @@ fn status_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings
         return Step::Wait(next.sooner(Next::After(wait)));
     }
     match write_status(s, source, report, &own, memory, now) {
-        Step::Act(plan) => Step::Act(Box::new(Plan { next, ..*plan })),
+        Step::Act(plan) => Step::Act(Box::new(plan.by(next))),
         step => step,
     }
 }
@@ -392,7 +392,7 @@ fn write_status(
         "metadata": {"name": &*s.name, "namespace": &*s.namespace, "uid": &*source.uid},
         "status": status,
     });
-    let write = Write::Apply { body, exact: vec!["status".to_owned()] };
+    let write = Write::Apply { body, exact: Exact::roots(["status"]) };
     let effect = Effect { target: source_target(s), endpoint: Endpoint::Status, write, reason: "return_status" };
     let mut plan = Plan::one(effect);
     plan.notes.extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
@@ -421,7 +421,7 @@ pub fn status_only(
             memory.status_written = Some(now.instant);
             Decision::Do(*plan)
         }
-        Step::Wait(next) => Decision::Do(Plan { next, ..Plan::default() }),
+        Step::Wait(next) => Decision::Do(Plan::wait(next)),
     }
 }
 
@@ -473,11 +473,11 @@ fn wait_for_cells(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, setti
     let waited = now.since(since);
     let release = settings.release_after.map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
     if waited < PATIENCE {
-        return Decision::Do(Plan { next: release.sooner(Next::After(PATIENCE.saturating_sub(waited))), ..Plan::default() });
+        return Decision::Do(Plan::wait(release.sooner(Next::After(PATIENCE.saturating_sub(waited)))));
     }
     let condition = conditions::waiting_for_cells(s, source, wall);
     match status_only(s, source, vec![condition], memory, settings, now) {
-        Decision::Do(plan) => Decision::Do(Plan { next: plan.next.sooner(release), ..plan }),
+        Decision::Do(plan) => Decision::Do(plan.by(release)),
         read @ Decision::Read { .. } => read,
     }
 }

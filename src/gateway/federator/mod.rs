@@ -147,12 +147,12 @@ async fn refused(ctx: &Context, s: &Snapshot, memory: &mut Memory, settings: &Se
     };
     match decide::status_only(s, source, vec![condition.clone()], memory, settings, ctx.now()) {
         Decision::Read { source, copy } => {
-            if read(ctx, s, source, copy).await?
-                && let Some(again) = observe::observe(&ctx.world.lock(), &source_key(ctx, s), &s.project)
-                && let Some(row) = &again.source
-                && let Decision::Do(plan) =
-                    decide::status_only(&again, row, vec![condition], memory, settings, ctx.now())
-            {
+            let there = read(ctx, s, source, copy).await?;
+            let again = there.then(|| observe_again(ctx, s)).flatten();
+            let decision = again.as_ref().and_then(|again| {
+                Some(decide::status_only(again, again.source.as_ref()?, vec![condition], memory, settings, ctx.now()))
+            });
+            if let Some(Decision::Do(plan)) = decision {
                 ctx.executor.perform(plan).await?;
             }
         }
@@ -163,6 +163,8 @@ async fn refused(ctx: &Context, s: &Snapshot, memory: &mut Memory, settings: &Se
     Err(failure)
 }
 
-fn source_key(ctx: &Context, s: &Snapshot) -> Key {
-    ctx.world.lock().source_key(s.kind, &s.project, &s.namespace, &s.name)
+fn observe_again(ctx: &Context, s: &Snapshot) -> Option<Snapshot> {
+    let world = ctx.world.lock();
+    let key = world.source_key(s.kind, &s.project, &s.namespace, &s.name);
+    observe::observe(&world, &key, &s.project)
 }

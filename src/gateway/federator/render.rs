@@ -9,7 +9,7 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 /// The whole copy: metadata from the allow-list, and every root field of the source but metadata and status.
-pub fn copy(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, city: &CityCode) -> Value {
+pub(super) fn copy(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, city: &CityCode) -> Value {
     let mut object: Map<String, Value> = payload_roots(source);
     object.insert("apiVersion".into(), json!(kind.resource.api_version));
     object.insert("kind".into(), json!(kind.resource.kind));
@@ -34,7 +34,7 @@ fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, c
 }
 
 /// The root fields of a copy whose result has to be exact: all of the source's payload.
-pub fn exact_roots(copy: &Value) -> Vec<String> {
+pub(super) fn exact_roots(copy: &Value) -> Vec<String> {
     copy.as_object()
         .into_iter()
         .flat_map(|map| map.keys())

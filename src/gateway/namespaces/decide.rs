@@ -8,7 +8,7 @@ use crate::{
     engine::{
         clock::Now,
         key::Plane,
-        plan::{Effect, Endpoint, Next, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, Exact, Next, Plan, Prepared, Target, Write},
     },
     gateway::world::{
         Resources,
@@ -71,7 +71,7 @@ pub struct Decision {
 
 impl Decision {
     fn wait(left: BTreeMap<CityCode, Instant>, next: Next) -> Self {
-        Self { plan: Plan { next, ..Plan::default() }, left, narrowed: BTreeSet::new(), identity_restored: false }
+        Self { plan: Plan::wait(next), left, narrowed: BTreeSet::new(), identity_restored: false }
     }
 }
 
@@ -102,7 +102,7 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     let Some(set) = city_set(&wanted).or_else(|| s.row.as_ref()?.digest.cities.as_deref().map(str::to_owned)) else {
         return Decision::wait(left, Next::OnEvent);
     };
-    let mut plan = Plan { next, ..Plan::default() };
+    let mut plan = Plan::wait(next);
     if !wanted.is_empty() {
         let policy = city_set_policy(&set);
         match s.city_sets.get(&*policy) {
@@ -128,7 +128,7 @@ fn ensure_city_set(s: &Snapshot, policy: &str, set: &str, cities: &BTreeSet<City
     Effect {
         target: Target::cluster(Plane::Hub, resource, policy),
         endpoint: Endpoint::Main,
-        write: Write::Apply { body, exact: Vec::new() },
+        write: Write::Apply { body, exact: shape::exact_spec() },
         reason: if restore { "restore_city_set" } else { "create_city_set" },
     }
 }
@@ -168,7 +168,7 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
             "kind": resource.kind,
             "metadata": {"name": &*s.name, "labels": labels},
         });
-        let write = Write::Apply { body, exact: Vec::new() };
+        let write = Write::Apply { body, exact: Exact::default() };
         return Some(Effect { target, endpoint: Endpoint::Main, write, reason: "create_namespace" });
     };
     let mut labels = serde_json::Map::new();

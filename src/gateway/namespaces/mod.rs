@@ -101,7 +101,6 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
             return Ok(decision.plan.next);
         }
         if decision.identity_restored {
-            ctx.metrics.identity_rejections.with_label_values(&["namespace_labels_edited"]).inc();
             tracing::warn!(plane = "hub", controller = "namespaces", namespace = hub, "identity labels were edited; restored");
         }
         let made_policy = decision.plan.effects.iter().any(|e| e.reason == "create_city_set");

@@ -149,12 +149,7 @@ fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason
         "metadata": {"name": name, "namespace": &*s.namespace},
         "spec": shape::city_policy_spec(kind, &s.namespace, city),
     });
-    effect(s, name, Write::Apply { body, exact: exact_fields(reason) }, reason)
-}
-
-/// A new policy gets Karmada's defaults, which an exact result would fight.
-fn exact_fields(_reason: &'static str) -> Vec<String> {
-    Vec::new()
+    effect(s, name, Write::Apply { body, exact: shape::exact_spec() }, reason)
 }
 
 /// One turn of a hub namespace's policies.

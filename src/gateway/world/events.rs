@@ -91,6 +91,10 @@ impl World {
             Role::Namespaces => {
                 for d in feed_table!(self.hub.namespaces, HubNamespaceDigest::read) {
                     self.wake_hub_namespace(&d.name.1, &mut woken.keys);
+                    if let Some(set) = d.old.and_then(|row| row.digest.cities) {
+                        let policy = crate::api::names::city_set_policy(&set);
+                        woken.keys.push(self.hub_key(Role::CitySets, "", &policy));
+                    }
                 }
             }
             Role::CitySets => {

@@ -200,8 +200,8 @@ impl World {
             interpreters: Table::default(),
             config_maps: Table::default(),
             secrets: Table::default(),
-            copies: kinds.iter().map(|_| Table::default()).collect(),
-            write_backs: kinds.iter().map(|_| Table::default()).collect(),
+            copies: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
             by_deployment: HashMap::new(),
         };
         Self {
@@ -222,7 +222,7 @@ impl World {
             uid: None,
             namespaces: Table::default(),
             workloads: Table::default(),
-            sources: self.kinds.iter().map(|_| Table::default()).collect(),
+            sources: self.kinds.iter().map(|_| Table::with_bodies()).collect(),
             projections: self.kinds.iter().map(|_| Table::default()).collect(),
             config_maps: Table::default(),
             secrets: Table::default(),

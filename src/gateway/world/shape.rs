@@ -2,6 +2,7 @@
 
 use crate::{
     api::{keys, names::CityCode},
+    engine::plan::Exact,
     kinds::FederatedKind,
 };
 use serde_json::{Value, json};
@@ -37,6 +38,14 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("conflictResolution", "\"Abort\""),
     ("propagateDeps", "false"),
 ];
+
+/// A policy's spec is made exact, Karmada's defaults aside.
+pub fn exact_spec() -> Exact {
+    Exact {
+        roots: vec!["spec".to_owned()],
+        tolerated: &["priority", "preemption", "schedulerName", "conflictResolution", "propagateDeps"],
+    }
+}
 
 /// Whether `live` is `wanted` and nothing else but Karmada's defaults.
 pub fn covers(live: &Value, wanted: &Value) -> bool {
