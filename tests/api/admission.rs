@@ -226,13 +226,13 @@ pub(crate) async fn the_gateway_deletes_only_what_is_its_own(sandbox: &Sandbox) 
 /// api.md §6: a tenant needs the verb `use` on each network, when a Workload is made and when its interfaces change.
 pub(crate) async fn a_tenant_uses_only_networks_that_it_may(sandbox: &Sandbox) -> Result<()> {
     let admin = sandbox.client("alpha", User::Admin)?;
-    let rules = json!([
+    let verbs = json!([
         {"apiGroups": ["compute.datumapis.com"], "resources": ["workloads"], "verbs": ["create", "patch"]},
         {"apiGroups": ["networking.datumapis.com"], "resources": ["networks"], "resourceNames": ["default"],
          "verbs": ["use"]},
     ]);
     let roles: Api<ClusterRole> = Api::all(admin.clone());
-    make(&roles, json!({"metadata": {"name": "tenant"}, "rules": rules})).await?;
+    make(&roles, json!({"metadata": {"name": "tenant"}, "rules": verbs})).await?;
     let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
     make(
         &bindings,
