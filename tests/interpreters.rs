@@ -2,9 +2,17 @@
 
 use fedgate::{
     kinds::FederatedKind,
-    lua::{self, Report},
+    lua::{
+        self, LuaError, Operation, Report,
+        cases::{Case, Expectation},
+    },
 };
-use std::path::{Path, PathBuf};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The folders with kinds: those in the executable and the made-up one.
 fn roots() -> [PathBuf; 2] {
@@ -46,4 +54,106 @@ fn the_made_up_kind_loads_beside_the_built_in_ones() {
     );
     assert!(gadget.write_back.is_none());
     assert_eq!(gadget.interpreter.scripts.len(), 4);
+}
+
+/// Karmada's own word on a case: what `karmadactl interpret` prints, reduced to the part that Karmada uses.
+fn ask_karmada(karmadactl: &Path, kind: &FederatedKind, case: &Case, dir: &Path) -> Result<Value, LuaError> {
+    let write = |name: &str, text: String| {
+        let path = dir.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let operation = match case.operation {
+        Operation::ComponentResource => "interpretComponent",
+        Operation::DependencyInterpretation => "interpretDependency",
+        Operation::HealthInterpretation => "interpretHealth",
+        Operation::ReplicaResource => "interpretReplica",
+        Operation::ReplicaRevision => "reviseReplica",
+        Operation::Retention => "retain",
+        Operation::StatusAggregation => "aggregateStatus",
+        Operation::StatusReflection => "interpretStatus",
+    };
+    let mut command = Command::new(karmadactl);
+    command.arg("interpret").arg("--operation").arg(operation);
+    command
+        .arg("-f")
+        .arg(write("interpreter.json", kind.interpreter_object().to_string()));
+    command.arg("--desired-replica").arg(case.replicas.to_string());
+    let object = write("object.json", case.object.to_string());
+    match &case.observed {
+        None => command.arg("--observed-file").arg(object),
+        Some(observed) => {
+            let observed = write("observed.json", observed.to_string());
+            command
+                .arg("--desired-file")
+                .arg(object)
+                .arg("--observed-file")
+                .arg(observed)
+        }
+    };
+    if !case.items.is_empty() {
+        let items: Vec<String> = case.items.iter().map(Value::to_string).collect();
+        command
+            .arg("--status-file")
+            .arg(write("items.yaml", items.join("\n---\n")));
+    }
+    let output = command.output().unwrap();
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    if !stderr.is_empty() {
+        return Err(LuaError::Raised(stderr.into_owned()));
+    }
+    let mut results: Vec<Value> = serde_saphyr::from_multiple(&stdout).unwrap();
+    Ok(match case.operation {
+        Operation::StatusAggregation => results[0]["status"].take(),
+        Operation::ReplicaResource | Operation::ComponentResource => Value::Array(results),
+        // Go prints a list without items as null.
+        Operation::DependencyInterpretation if results[0].is_null() => json!([]),
+        _ => results[0].take(),
+    })
+}
+
+/// The judge is optional: with `KARMADA_BIN_DIR`, `karmadactl interpret` has to agree on every case.
+#[test]
+fn karmada_agrees_on_every_case() {
+    let Some(bin) = std::env::var_os("KARMADA_BIN_DIR") else {
+        println!(
+            "NOT RUN: the comparison with karmadactl interpret; set KARMADA_BIN_DIR to the folder that holds it"
+        );
+        return;
+    };
+    let karmadactl = Path::new(&bin).join("karmadactl");
+    let dir = std::env::temp_dir().join(format!("fedgate-interpret-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let mut report = Report::default();
+    let mut disagreements = Vec::new();
+    for root in roots() {
+        let kinds = FederatedKind::load_dir(&root).unwrap();
+        for case in lua::cases::load(&root, &mut report) {
+            let kind = kinds
+                .iter()
+                .find(|kind| case.object["kind"] == kind.resource.kind)
+                .unwrap();
+            let theirs = ask_karmada(&karmadactl, kind, &case, &dir);
+            let difference = match (&case.expectation, &theirs) {
+                // The two say the same in other words.
+                (Expectation::Error(_), Err(_)) => None,
+                _ => case.difference(&theirs),
+            };
+            let verdict = if difference.is_none() { "agrees" } else { "DIFFERS" };
+            println!(
+                "| {} | {} | {} | {verdict} |",
+                kind.resource.kind,
+                case.operation.key(),
+                case.name
+            );
+            disagreements
+                .extend(difference.map(|text| format!("{}:{}: {text}", case.file.display(), case.line)));
+        }
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(report.is_ok(), "\n{report}");
+    assert!(disagreements.is_empty(), "\n{}", disagreements.join("\n"));
 }

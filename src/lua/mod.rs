@@ -9,8 +9,11 @@ pub mod cases;
 mod convert;
 mod error;
 mod host;
+mod kube;
 mod lint;
 mod operation;
+mod pattern;
+mod quantity;
 mod report;
 mod vm;
 

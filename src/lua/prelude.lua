@@ -1,6 +1,6 @@
 -- Turns PUC Lua's libraries into those that a script finds in Karmada.
--- `check` raises once the call's time is over, else returns its arguments.
-local check, text_limit = ...
+-- `check` raises once the call's time is over, else returns its arguments; `number` writes a number as gopher-lua does.
+local check, number, kube, text_limit = ...
 
 local function refuse(name)
   return function()
@@ -72,18 +72,24 @@ local function limited(f, texts)
 end
 
 for name, texts in pairs({
-  byte = 1, find = 2, format = 1, gmatch = 2, lower = 1, match = 2, reverse = 1, sub = 1, upper = 1,
+  byte = 1, format = 1, lower = 1, reverse = 1, sub = 1, upper = 1,
 }) do
   string[name] = limited(string[name], texts)
 end
-string.gfind = string.gmatch
 for _, name in ipairs({"dump", "gsub", "rep"}) do
   string[name] = function()
     error("The Lua function string." .. name .. " is not supported by Karmada.", 2)
   end
 end
 
-local preload, loaded = {}, {}
+function _G.tostring(...)
+  if type((...)) == "number" then
+    return number((...))
+  end
+  return tostring(...)
+end
+
+local preload, loaded = {kube = function() return kube end}, {}
 package = {
   preload = preload,
   loaded = loaded,
