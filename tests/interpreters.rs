@@ -3,7 +3,7 @@
 use fedgate::{
     kinds::FederatedKind,
     lua::{
-        self, LuaError, Operation, Report,
+        self, Host, LuaError, Operation, Report,
         cases::{Case, Expectation},
     },
 };
@@ -12,6 +12,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// The folders with kinds: those in the executable and the made-up one.
@@ -54,6 +55,36 @@ fn the_made_up_kind_loads_beside_the_built_in_ones() {
     );
     assert!(gadget.write_back.is_none());
     assert_eq!(gadget.interpreter.scripts.len(), 4);
+}
+
+/// The executable that has the last word, if the environment names it.
+fn judge() -> Option<PathBuf> {
+    let bin = std::env::var_os("KARMADA_BIN_DIR");
+    if bin.is_none() {
+        println!(
+            "NOT RUN: the comparison with karmadactl interpret; set KARMADA_BIN_DIR to the folder that holds it"
+        );
+    }
+    bin.map(|bin| Path::new(&bin).join("karmadactl"))
+}
+
+/// A folder of its own for each test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("fedgate-interpret-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Karmada's own word on a case: what `karmadactl interpret` prints, reduced to the part that Karmada uses.
@@ -118,15 +149,8 @@ fn ask_karmada(karmadactl: &Path, kind: &FederatedKind, case: &Case, dir: &Path)
 /// The judge is optional: with `KARMADA_BIN_DIR`, `karmadactl interpret` has to agree on every case.
 #[test]
 fn karmada_agrees_on_every_case() {
-    let Some(bin) = std::env::var_os("KARMADA_BIN_DIR") else {
-        println!(
-            "NOT RUN: the comparison with karmadactl interpret; set KARMADA_BIN_DIR to the folder that holds it"
-        );
-        return;
-    };
-    let karmadactl = Path::new(&bin).join("karmadactl");
-    let dir = std::env::temp_dir().join(format!("fedgate-interpret-{}", std::process::id()));
-    fs::create_dir_all(&dir).unwrap();
+    let Some(karmadactl) = judge() else { return };
+    let dir = Scratch::new();
     let mut report = Report::default();
     let mut disagreements = Vec::new();
     for root in roots() {
@@ -136,7 +160,7 @@ fn karmada_agrees_on_every_case() {
                 .iter()
                 .find(|kind| case.object["kind"] == kind.resource.kind)
                 .unwrap();
-            let theirs = ask_karmada(&karmadactl, kind, &case, &dir);
+            let theirs = ask_karmada(&karmadactl, kind, &case, &dir.0);
             let difference = match (&case.expectation, &theirs) {
                 // The two say the same in other words.
                 (Expectation::Error(_), Err(_)) => None,
@@ -153,7 +177,84 @@ fn karmada_agrees_on_every_case() {
                 .extend(difference.map(|text| format!("{}:{}: {text}", case.file.display(), case.line)));
         }
     }
-    fs::remove_dir_all(&dir).unwrap();
     assert!(report.is_ok(), "\n{report}");
     assert!(disagreements.is_empty(), "\n{}", disagreements.join("\n"));
+}
+
+/// One expression, and what Karmada's Lua makes of it.
+#[derive(serde::Deserialize)]
+struct Answer {
+    lua: String,
+    answer: String,
+}
+
+/// Scripts that evaluate the expressions, forty at a time: the status has one field per expression, by its number.
+fn probes() -> Vec<(String, Vec<Answer>)> {
+    let mut answers: Vec<Answer> = serde_json::from_str(include_str!("lua/karmada-answers.json")).unwrap();
+    let mut scripts = Vec::new();
+    while !answers.is_empty() {
+        let rest = answers.split_off(answers.len().min(40));
+        let mut script = include_str!("lua/probe.lua").to_owned();
+        script.push_str("function ReflectStatus(observed)\nlocal answers = {}\n");
+        for (number, Answer { lua, .. }) in answers.iter().enumerate() {
+            script.push_str(&format!(
+                "answers.e{number} = probe(pcall(function() return {lua} end))\n"
+            ));
+        }
+        script.push_str("return answers\nend\n");
+        scripts.push((script, answers));
+        answers = rest;
+    }
+    scripts
+}
+
+/// The expressions to which a status gives another answer.
+fn differences(expected: &[Answer], status: &Value) -> Vec<String> {
+    let differs = |(number, expected): (usize, &Answer)| {
+        let got = &status[format!("e{number}")];
+        let (lua, answer) = (&expected.lua, &expected.answer);
+        (got != answer).then(|| format!("{lua}\n  recorded: {answer:?}\n  got:      {got}"))
+    };
+    expected.iter().enumerate().filter_map(differs).collect()
+}
+
+#[test]
+fn the_host_answers_as_karmada_did() {
+    let mut wrong = Vec::new();
+    for (script, expected) in probes() {
+        let status = Host::new().reflect_status(&script, &json!({})).unwrap();
+        wrong.extend(differences(&expected, &status));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Karmada's answers are recorded; with `KARMADA_BIN_DIR` the record itself is checked.
+#[test]
+fn the_recorded_answers_are_karmadas() {
+    let Some(karmadactl) = judge() else { return };
+    let kind = FederatedKind::load_dir(&roots()[1]).unwrap().remove(0);
+    let dir = Scratch::new();
+    let mut wrong = Vec::new();
+    for (script, expected) in probes() {
+        let mut kind = kind.clone();
+        kind.interpreter.scripts = vec![("statusReflection".to_owned(), script.as_str().into())];
+        let object = json!({
+            "apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": {"name": "probe"},
+        });
+        let case = Case {
+            file: PathBuf::new(),
+            line: 1,
+            name: String::new(),
+            operation: Operation::StatusReflection,
+            script,
+            object,
+            observed: None,
+            items: Vec::new(),
+            replicas: 0,
+            expectation: Expectation::Result(Value::Null),
+        };
+        let status = ask_karmada(&karmadactl, &kind, &case, &dir.0).unwrap();
+        wrong.extend(differences(&expected, &status));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }

@@ -64,6 +64,8 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
             let namespace = match namespace {
                 LuaValue::Nil => "default".to_owned(),
                 LuaValue::String(text) => text.to_string_lossy(),
+                LuaValue::Integer(number) => number.to_string(),
+                LuaValue::Number(number) => number.to_string(),
                 other => return Err(wrong_type(other)),
             };
             convert::to_lua(lua, &dependencies(&pod_template(template)?, &namespace))

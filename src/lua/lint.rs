@@ -9,10 +9,9 @@ use super::{
 use std::path::Path;
 
 /// The globals of Karmada's state that a script may use.
-const GLOBALS: [&str; 22] = [
+const GLOBALS: [&str; 21] = [
     "_G", "_VERSION", "assert", "error", "ipairs", "math", "next", "os", "package", "pairs", "pcall",
     "print", "require", "select", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
-    "arg",
 ];
 
 /// Globals that exist there only to raise an error.

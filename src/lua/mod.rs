@@ -15,6 +15,7 @@ mod operation;
 mod pattern;
 mod quantity;
 mod report;
+mod text;
 mod vm;
 
 pub use error::LuaError;

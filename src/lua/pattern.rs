@@ -1,12 +1,10 @@
-//! Lua patterns that can be interrupted: `string.find`, `match` and `gmatch`.
+//! Lua patterns that can be interrupted.
 //!
 //! Lua's own matcher runs inside one C function, where no hook fires; a pattern like `a*a*a*a*b` keeps it busy for hours.
 //! This one looks at the clock. Where gopher-lua differs from PUC Lua it follows gopher-lua (source: its `pm` package): no
 //! frontier `%f`, `^` anchors in `gmatch` too, an empty pattern is found at 1.
 
-use super::vm::{Budget, TEXT_LIMIT};
-use mlua::{Lua, LuaString, MultiValue, Table, Value};
-use std::sync::Arc;
+use super::vm::Budget;
 
 /// Steps of the matcher between two looks at the clock.
 const STEPS: u32 = 10_000;
@@ -83,8 +81,8 @@ enum Item {
     End,
 }
 
-struct Pattern {
-    anchored: bool,
+pub(super) struct Pattern {
+    pub(super) anchored: bool,
     items: Vec<Item>,
     captures: usize,
 }
@@ -94,7 +92,7 @@ fn malformed(why: &str) -> mlua::Error {
 }
 
 impl Pattern {
-    fn parse(text: &[u8]) -> mlua::Result<Self> {
+    pub(super) fn parse(text: &[u8]) -> mlua::Result<Self> {
         let anchored = text.first() == Some(&b'^');
         let mut rest = if anchored { &text[1..] } else { text };
         let mut pattern = Self {
@@ -146,7 +144,7 @@ impl Pattern {
                     rest = &tail[1..];
                     Class::named(*name)
                 }
-                (b'%', []) => return Err(malformed("it ends with '%'")),
+                (b'%', []) => Class::default(),
                 (b'[', _) => {
                     let (class, after) = set(tail)?;
                     rest = after;
@@ -208,16 +206,17 @@ fn set(text: &[u8]) -> mlua::Result<(Class, &[u8])> {
 
 /// What a capture holds.
 #[derive(Clone, Copy, Default)]
-struct Capture {
-    start: usize,
-    end: usize,
-    is_position: bool,
+pub(super) struct Capture {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) is_position: bool,
 }
 
-struct Match {
-    start: usize,
-    end: usize,
-    captures: Vec<Capture>,
+/// Where a pattern fits.
+pub(super) struct Match {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) captures: Vec<Capture>,
 }
 
 /// A place to come back to when what follows does not match.
@@ -228,14 +227,23 @@ enum Choice {
     More { item: usize, at: usize },
 }
 
-struct Matcher<'a> {
+pub(super) struct Matcher<'a> {
     text: &'a [u8],
     pattern: &'a Pattern,
     budget: &'a Budget,
     steps: u32,
 }
 
-impl Matcher<'_> {
+impl<'a> Matcher<'a> {
+    pub(super) fn new(text: &'a [u8], pattern: &'a Pattern, budget: &'a Budget) -> Self {
+        Self {
+            text,
+            pattern,
+            budget,
+            steps: 0,
+        }
+    }
+
     fn tick(&mut self) -> mlua::Result<()> {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS) {
@@ -246,7 +254,7 @@ impl Matcher<'_> {
     }
 
     /// The first match that begins at `from` or later.
-    fn search(&mut self, from: usize) -> mlua::Result<Option<Match>> {
+    pub(super) fn search(&mut self, from: usize) -> mlua::Result<Option<Match>> {
         for start in from..=self.text.len() {
             if let Some(found) = self.match_at(start)? {
                 return Ok(Some(found));
@@ -402,146 +410,4 @@ impl Matcher<'_> {
         }
         Ok(None)
     }
-}
-
-/// The captures of a match as Lua values; without captures the whole match if `whole`.
-fn values(lua: &Lua, text: &[u8], found: &Match, whole: bool) -> mlua::Result<MultiValue> {
-    let mut list = MultiValue::new();
-    if found.captures.is_empty() && whole {
-        list.push_back(Value::String(lua.create_string(&text[found.start..found.end])?));
-    }
-    for capture in &found.captures {
-        list.push_back(if capture.is_position {
-            position(capture.start + 1)
-        } else {
-            Value::String(lua.create_string(&text[capture.start..capture.end])?)
-        });
-    }
-    Ok(list)
-}
-
-#[allow(clippy::cast_precision_loss)] // texts are shorter than a megabyte
-fn position(at: usize) -> Value {
-    Value::Number(at as f64)
-}
-
-/// The offset of a Lua index; beyond the end counts as one past it.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss
-)] // clamped
-fn offset(index: Option<f64>, length: usize) -> usize {
-    let index = index.unwrap_or(1.0);
-    let from_start = if index > 0.0 {
-        index - 1.0
-    } else if index < 0.0 {
-        index + length as f64
-    } else {
-        0.0
-    };
-    from_start.clamp(0.0, length as f64 + 1.0) as usize
-}
-
-fn checked(texts: [&LuaString; 2]) -> mlua::Result<()> {
-    match texts
-        .iter()
-        .map(|text| text.as_bytes().len())
-        .find(|length| *length > TEXT_LIMIT)
-    {
-        Some(length) => Err(mlua::Error::runtime(format!(
-            "string length {length} exceeds the maximum allowed input string length {TEXT_LIMIT} in Karmada lua string \
-             lib, please check your lua script."
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Puts `find`, `match` and `gmatch` into the library `string`.
-pub(super) fn install(lua: &Lua, library: &Table, budget: &Arc<Budget>) -> mlua::Result<()> {
-    type Args = (LuaString, LuaString, Option<f64>, Value);
-    let clock = budget.clone();
-    let find = lua.create_function(move |lua, (text, pattern, from, plain): Args| {
-        checked([&text, &pattern])?;
-        let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-        let start = offset(from, text.len());
-        let none = || MultiValue::from_iter([Value::Nil]);
-        if pattern.is_empty() {
-            return Ok(MultiValue::from_iter([position(1), position(0)]));
-        }
-        if !matches!(plain, Value::Nil | Value::Boolean(false)) {
-            let rest = text.get(start..).unwrap_or_default();
-            let Some(at) = rest
-                .windows(pattern.len())
-                .position(|window| window == &pattern[..])
-            else {
-                return Ok(none());
-            };
-            return Ok(MultiValue::from_iter([
-                position(start + at + 1),
-                position(start + at + pattern.len()),
-            ]));
-        }
-        let pattern = Pattern::parse(&pattern)?;
-        let mut matcher = Matcher {
-            text: &text,
-            pattern: &pattern,
-            budget: &clock,
-            steps: 0,
-        };
-        let Some(found) = matcher.search(start)? else {
-            return Ok(none());
-        };
-        let mut list = MultiValue::from_iter([position(found.start + 1), position(found.end)]);
-        list.extend(values(lua, &text, &found, false)?);
-        Ok(list)
-    })?;
-    library.raw_set("find", find)?;
-
-    let clock = budget.clone();
-    let first = lua.create_function(move |lua, (text, pattern, from, _): Args| {
-        checked([&text, &pattern])?;
-        let text = text.as_bytes();
-        let pattern = Pattern::parse(&pattern.as_bytes())?;
-        let mut matcher = Matcher {
-            text: &text,
-            pattern: &pattern,
-            budget: &clock,
-            steps: 0,
-        };
-        match matcher.search(offset(from, text.len()))? {
-            Some(found) => values(lua, &text, &found, true),
-            None => Ok(MultiValue::new()),
-        }
-    })?;
-    library.raw_set("match", first)?;
-
-    let clock = budget.clone();
-    let each = lua.create_function(move |lua, (text, pattern): (LuaString, LuaString)| {
-        checked([&text, &pattern])?;
-        let pattern = Pattern::parse(&pattern.as_bytes())?;
-        let clock = clock.clone();
-        let mut next = Some(0);
-        lua.create_function_mut(move |lua, ()| {
-            let text = text.as_bytes();
-            let mut matcher = Matcher {
-                text: &text,
-                pattern: &pattern,
-                budget: &clock,
-                steps: 0,
-            };
-            let found = match next {
-                Some(from) => matcher.search(from)?,
-                None => None,
-            };
-            let Some(found) = found else {
-                next = None;
-                return Ok(MultiValue::new());
-            };
-            next = (!pattern.anchored).then(|| found.end.max(found.start + 1));
-            values(lua, &text, &found, true)
-        })
-    })?;
-    library.raw_set("gfind", each.clone())?;
-    library.raw_set("gmatch", each)
 }

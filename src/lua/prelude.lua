@@ -28,6 +28,13 @@ function _G.xpcall(f, handler)
   return settle(pcall(f))
 end
 
+-- Without an item to remove, gopher-lua returns nil where Lua returns nothing.
+local remove = table.remove
+function table.remove(...)
+  local item = remove(...)
+  return item
+end
+
 -- Lua moves items one by one down to a position far below 1, without a clock; gopher-lua just sets it.
 function table.insert(t, ...)
   local position, value = ...
@@ -72,7 +79,7 @@ local function limited(f, texts)
 end
 
 for name, texts in pairs({
-  byte = 1, format = 1, lower = 1, reverse = 1, sub = 1, upper = 1,
+  byte = 1, format = 1, reverse = 1, sub = 1,
 }) do
   string[name] = limited(string[name], texts)
 end
@@ -89,12 +96,18 @@ function _G.tostring(...)
   return tostring(...)
 end
 
-local preload, loaded = {kube = function() return kube end}, {}
+-- gopher-lua's is the largest number, not infinity.
+math.huge = 1.7976931348623157e308
+
+local preload = {kube = function() return kube end}
+local loaded = {string = string, table = table, math = math, os = os}
 package = {
   preload = preload,
   loaded = loaded,
   loadlib = function() error("loadlib is not supported", 2) end,
 }
+
+loaded.package = package
 
 function require(name)
   if loaded[name] == nil then

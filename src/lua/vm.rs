@@ -1,6 +1,6 @@
 //! One Lua state with Karmada's libraries, its refusals and our limits.
 
-use super::{kube, pattern};
+use super::{kube, text};
 use mlua::{
     HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, VmState,
     debug::{Debug, DebugEvent},
@@ -115,7 +115,7 @@ impl Vm {
         lua.load(PRELUDE)
             .set_name("=prelude")
             .call::<()>((check, number, library, TEXT_LIMIT))?;
-        pattern::install(&lua, &lua.globals().get::<Table>("string")?, &budget)?;
+        text::install(&lua, &lua.globals().get::<Table>("string")?, &budget)?;
         let clock = budget.clone();
         let triggers = HookTriggers::new()
             .every_nth_instruction(INSTRUCTIONS)
