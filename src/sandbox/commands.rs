@@ -1,7 +1,7 @@
 //! `fedgate sandbox …`.
 
 use super::{
-    CellSpec, HubControllers, Options, Progress, SandboxError,
+    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError,
     down::{Found, down},
     hold::hold,
     layout::Layout,
@@ -100,6 +100,7 @@ impl UpArgs {
             } else {
                 HubControllers::from_env()?
             },
+            manifests: Manifest::builtin()?,
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)
