@@ -64,6 +64,8 @@ fn alone() -> Vec<Trial> {
 }
 
 fn main() {
+    // The runner prints each failure; of panics elsewhere one line is enough.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(PARALLEL);
     let mut failed = libtest_mimic::run(&arguments, together()).has_failed();
