@@ -5,7 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod budget;
 mod city_move;
+mod closing;
 mod companions;
 mod deletion;
 mod federation;
@@ -39,7 +41,7 @@ fn together() -> Vec<Trial> {
         companions::trials(),
         suspension::trials(),
         projects::trials(),
-        rest::trials(),
+        budget::trials(),
         workload::trials(),
         kinds::trials(),
     ]
@@ -71,7 +73,7 @@ fn main() {
     let mut failed = libtest_mimic::run(&arguments, together()).has_failed();
     arguments.test_threads = Some(1);
     failed |= libtest_mimic::run(&arguments, alone()).has_failed();
-    failed |= libtest_mimic::run(&arguments, rest::closing_trials()).has_failed();
+    failed |= libtest_mimic::run(&arguments, closing::trials()).has_failed();
     if let Some(suite) = support::suite::Suite::present() {
         support::suite::RUNTIME.block_on(suite.down());
     }

@@ -182,10 +182,10 @@ impl Suite {
     /// Ends the gateway and all planes.
     pub(crate) async fn down(&self) {
         self.gateway.stop().await;
-        if let Some(sandbox) = self.sandbox.lock().await.take() {
-            if let Err(error) = sandbox.down().await {
-                eprintln!("the sandbox did not end in order: {error}");
-            }
+        if let Some(sandbox) = self.sandbox.lock().await.take()
+            && let Err(error) = sandbox.down().await
+        {
+            eprintln!("the sandbox did not end in order: {error}");
         }
     }
 }
