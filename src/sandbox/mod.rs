@@ -11,6 +11,7 @@ mod binaries;
 mod certs;
 mod commands;
 mod controller_manager;
+mod demo;
 mod down;
 mod dump;
 mod error;
