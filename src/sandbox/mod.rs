@@ -9,6 +9,7 @@ mod apiserver;
 mod apply;
 mod binaries;
 mod certs;
+mod clusters;
 mod commands;
 mod controller_manager;
 mod demo;
