@@ -39,10 +39,19 @@ pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
         );
     } else {
         all_bindings(world, |_| true);
+        if !is_template(kind) {
+            return;
+        }
         for object in world.mirrors.list(plane, kind, None) {
             world.wake(Key::Template(ObjectRef::to(kind, &object)));
         }
     }
+}
+
+/// Whether objects of this kind are delivered rather than say what is delivered.
+fn is_template(kind: &Kind) -> bool {
+    let ours = [wire::policy(), wire::cluster_policy(), wire::binding(), wire::cluster_binding(), wire::cluster(), wire::interpreter()];
+    !ours.contains(kind)
 }
 
 fn all_bindings(world: &World, filter: impl Fn(&DynamicObject) -> bool) {
