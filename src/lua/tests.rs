@@ -118,11 +118,12 @@ fn empty_tables_follow_karmadas_rule() {
     );
 
     let desired = json!({"kind": "X", "spec": {"map": {}, "list": [], "items": [{"m": {}}]}});
-    let script = "function Retain(d, o) d.spec.new = {} d.spec.kept = o.spec.kept return d end";
+    let script = "function Retain(d, o) d.spec.new = {} d.spec.kept = o.spec.kept d.spec.more = o.spec.more return d end";
     let retained = host
-        .retain(script, &desired, &json!({"spec": {"kept": {}}}))
+        .retain(script, &desired, &json!({"spec": {"kept": {}, "more": [{}]}}))
         .unwrap();
-    let expected = json!({"kind": "X", "spec": {"map": {}, "list": [], "items": [{"m": {}}], "kept": {}}});
+    let expected =
+        json!({"kind": "X", "spec": {"map": {}, "list": [], "items": [{"m": {}}], "kept": {}, "more": [{}]}});
     assert_eq!(retained, expected);
 }
 
