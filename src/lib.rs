@@ -9,14 +9,20 @@
 //! * [`engine`]: key, queue, plan, executor, diff, errors, clock. Knows no workload.
 //! * [`plane`]: clients, watches, index, discovery of project planes, lease.
 //! * [`gateway`]: the controllers that join projects and hub.
+//! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
 
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod api;
+pub mod config;
 pub mod engine;
 pub mod gateway;
 pub mod kinds;
 pub mod lua;
+pub mod metrics;
+pub mod manifests;
 pub mod plane;
 pub mod sandbox;
+pub mod telemetry;

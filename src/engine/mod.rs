@@ -1,1 +1,12 @@
-//! See the crate's map.
+//! The engine under every controller: key, queue, plan, executor, diff, errors, clock. It knows no workload.
+//!
+//! A controller *observes* what is known about a [`key::Key`], *decides* purely what should happen as a
+//! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next.
+
+pub mod clock;
+pub mod diff;
+pub mod error;
+pub mod executor;
+pub mod key;
+pub mod plan;
+pub mod queue;

@@ -1,1 +1,147 @@
-//! See the crate's map.
+//! The sandbox: a hub, project planes and cells as real etcd and kube-apiserver processes on loopback.
+//!
+//! [`Sandbox::up`] starts everything in order and answers when it is ready; dropping the [`Sandbox`], or the end of
+//! the process that owns it, ends everything ([`hold`]). Each plane is a kube-apiserver with RBAC, an audit log and a
+//! controller manager; one etcd serves them all. Users are client certificates of one authority, so that the gateway
+//! runs under its own role. The hub's controllers are real Karmada or the stand-in, see [`HubControllers`].
+
+mod apiserver;
+mod apply;
+mod binaries;
+mod certs;
+mod commands;
+mod controller_manager;
+mod demo;
+mod down;
+mod dump;
+mod error;
+mod etcd;
+mod hold;
+mod hub;
+mod karmada;
+mod karmada_kinds;
+mod karmada_manifests;
+mod kubeconfig;
+mod layout;
+mod options;
+mod plane;
+mod ports;
+mod process;
+pub mod standin;
+mod state;
+mod status;
+mod supervise;
+mod up;
+mod users;
+
+pub use commands::SandboxCommand;
+pub use error::SandboxError;
+pub use kubeconfig::User;
+pub use options::{CellSpec, HubControllers, Manifest, Options, Progress};
+pub use plane::PlaneRole;
+
+use etcd::Etcd;
+use layout::Layout;
+use plane::Plane;
+use process::{Launcher, Process};
+use std::{fs::File, path::PathBuf};
+use users::Users;
+
+/// A running sandbox. Dropping it ends every process; [`Sandbox::down`] also waits until they are gone.
+pub struct Sandbox {
+    layout: Layout,
+    launcher: Launcher,
+    users: Users,
+    planes: Vec<Plane>,
+    etcd: Etcd,
+    hub_processes: Vec<Process>,
+    hub_controllers: String,
+    _owner: File,
+}
+
+impl Sandbox {
+    /// A new client of `user` for `plane`: `hub`, a project or a cell. It lives in the calling runtime.
+    pub fn client(&self, plane: &str, user: User<'_>) -> Result<kube::Client, SandboxError> {
+        self.users.client(self.plane(plane)?, user)
+    }
+
+    /// The kubeconfig file of `user` for `plane`, with everything inline; the context has the plane's name.
+    ///
+    /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
+    /// on itself. Other combinations name a file that is not there; an unknown plane is an error.
+    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> Result<PathBuf, SandboxError> {
+        let plane = self.plane(plane)?;
+        Ok(users::path(
+            &self.layout,
+            &plane.name,
+            plane.role == PlaneRole::Project,
+            user,
+        ))
+    }
+
+    /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
+    pub fn project_kubeconfigs(&self) -> PathBuf {
+        self.layout.kubeconfigs().join("projects")
+    }
+
+    /// The administrator's kubeconfig with one context per plane, the hub's first.
+    pub fn merged_kubeconfig(&self) -> PathBuf {
+        self.layout.merged_kubeconfig()
+    }
+
+    /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
+    /// A watch is logged when it ends.
+    pub fn audit_log(&self, plane: &str) -> Result<PathBuf, SandboxError> {
+        Ok(self.layout.audit_log(&self.plane(plane)?.name))
+    }
+
+    /// Folder of all processes' logs.
+    pub fn logs(&self) -> PathBuf {
+        self.layout.logs()
+    }
+
+    /// Ends the plane's API server; its data and address stay. Nothing happens if it is stopped already.
+    pub async fn stop_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        self.plane(plane)?.stop_server().await;
+        self.write_state().await
+    }
+
+    /// Starts the plane's API server again and waits until it is ready. Nothing happens if it runs.
+    pub async fn start_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        let plane = self.plane(plane)?;
+        let admin = self.users.client(plane, User::Admin)?;
+        plane.start_server(&self.launcher, &admin).await?;
+        self.write_state().await
+    }
+
+    /// Ends every process, waits until all are gone and removes data and credentials. The logs stay.
+    pub async fn down(self) -> Result<(), SandboxError> {
+        let Self {
+            layout,
+            hub_processes,
+            planes,
+            etcd,
+            _owner: owner,
+            ..
+        } = self;
+        // All at once, and at once: nothing of a sandbox is worth an orderly end.
+        drop((hub_processes, planes, etcd));
+        layout.processes_gone().await?;
+        layout.wipe(false)?;
+        drop(owner);
+        Ok(())
+    }
+
+    fn plane(&self, name: &str) -> Result<&Plane, SandboxError> {
+        self.planes
+            .iter()
+            .find(|plane| plane.name == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = self.planes.iter().map(|plane| plane.name.as_str()).collect();
+                SandboxError::Options(format!(
+                    "there is no plane {name:?}; there are {}",
+                    names.join(", ")
+                ))
+            })
+    }
+}

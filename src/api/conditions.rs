@@ -1,0 +1,360 @@
+//! Conditions, the closed list of reasons that we write, and the one priority table (contract: api.md §1, §8).
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Condition types of our kinds.
+pub mod types {
+    /// Workload, placement, deployment, Instance: something serves.
+    pub const AVAILABLE: &str = "Available";
+    /// Workload with metrics: an autoscaler looks after it.
+    pub const AUTOSCALING_READY: &str = "AutoscalingReady";
+    /// Deployment: the desired number of Instances is ready.
+    pub const REPLICAS_READY: &str = "ReplicasReady";
+    /// Deployment, Instance: ConfigMaps and Secrets are where they are needed.
+    pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
+    /// Deployment in the project: it reached a cell.
+    pub const FEDERATED: &str = "Federated";
+    /// Instance: the provider applied it.
+    pub const PROGRAMMED: &str = "Programmed";
+    /// Instance: it serves, all in all.
+    pub const READY: &str = "Ready";
+    /// Instance: quota was granted.
+    pub const QUOTA_GRANTED: &str = "QuotaGranted";
+}
+
+/// A condition as in metav1. Lists of them are plain: server-side apply treats one as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// What is said, e.g. `Available`. One per type in a list.
+    #[serde(rename = "type")]
+    #[schemars(length(max = 316))]
+    pub type_: String,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in one word of the enumeration [`Reason`], or a foreign one.
+    #[schemars(
+        length(min = 1, max = 1024),
+        regex(pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    )]
+    pub reason: String,
+    /// Why, for people.
+    #[schemars(length(max = 32768))]
+    pub message: String,
+    /// When `status` last changed; other fields do not move it.
+    #[schemars(with = "DateTime")]
+    pub last_transition_time: Time,
+    /// Generation of the object that carries the condition, as last acted upon. None in projections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// Schema of a time.
+struct DateTime;
+
+impl JsonSchema for DateTime {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DateTime".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows yet.
+    Unknown,
+}
+
+impl JsonSchema for ConditionStatus {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ConditionStatus".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "enum": ["True", "False", "Unknown"]})
+    }
+}
+
+impl Condition {
+    /// A condition that changes now; [`set`] keeps the older time if its status did not change.
+    pub fn new(type_: &str, status: ConditionStatus, reason: &str, message: &str, now: Timestamp) -> Self {
+        Self {
+            type_: type_.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: Time(whole_seconds(now)),
+            observed_generation: None,
+        }
+    }
+
+    /// The same, acted upon at this generation.
+    #[must_use]
+    pub fn observed(mut self, generation: Option<i64>) -> Self {
+        self.observed_generation = generation;
+        self
+    }
+
+    /// Priority of its reason.
+    pub fn priority(&self) -> u8 {
+        priority(&self.reason)
+    }
+}
+
+/// Times on the wire have whole seconds.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// The condition of this type.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
+
+/// Puts `new` in the place of the condition of its type; the time stays if the status does.
+pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
+    match conditions.iter_mut().find(|c| c.type_ == new.type_) {
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.clone();
+            }
+            *old = new;
+        }
+        None => conditions.push(new),
+    }
+}
+
+/// The worst of those that are False or Unknown: the highest priority, among equals the first.
+pub fn worst<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Option<&'a Condition> {
+    let mut worst: Option<&Condition> = None;
+    for condition in conditions
+        .into_iter()
+        .filter(|c| c.status != ConditionStatus::True)
+    {
+        if worst.is_none_or(|w| condition.priority() > w.priority()) {
+            worst = Some(condition);
+        }
+    }
+    worst
+}
+
+/// Priority of a reason; 0 for one that we do not know.
+pub fn priority(reason: &str) -> u8 {
+    Reason::parse(reason).and_then(Reason::priority).unwrap_or(0)
+}
+
+macro_rules! reasons {
+    (true: $($true_reason:ident)*; $($level:literal: $($reason:ident)*;)*) => {
+        /// Every reason that we write into a condition. The wire form is the variant's name.
+        #[allow(missing_docs, reason = "the reasons are words of the contract; api.md §8 says where each is used")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Reason {
+            $($true_reason,)*
+            $($($reason,)*)*
+        }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$true_reason,)* $($(Self::$reason,)*)*];
+
+            /// The wire form.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$true_reason => stringify!($true_reason),)*
+                    $($(Self::$reason => stringify!($reason),)*)*
+                }
+            }
+
+            /// Place in the priority table; `None` for a reason of True conditions only, which do not compete.
+            pub fn priority(self) -> Option<u8> {
+                match self {
+                    $(Self::$true_reason => None,)*
+                    $($(Self::$reason => Some($level),)*)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    true: AvailablePlacementFound AvailableDeploymentFound StableInstanceFound ReplicasAvailable Ready Delivered
+        Programmed Available QuotaAvailable QuotaDisabled;
+    0: Pending PendingProgramming SchedulingGatesPresent AwaitingAutoscaler NoAvailablePlacements
+        NoAvailableDeployments;
+    1: NoCellReporting InstancesProvisioning Provisioning ProgrammingInProgress Starting Stopping Stopped Unknown
+        Propagating EarlierLifeDraining HubNamespaceTerminating WaitingForCells;
+    2: NetworkProvisioning;
+    3: PendingQuota PendingEvaluation ValidationFailed QuotaNotGranted QuotaExceeded QuotaNoBudget
+        QuotaBackendUnavailable QuotaProjectNotFound QuotaNamespaceNotFound QuotaMisconfigured
+        QuotaProjectIDUnresolvable;
+    4: ReferencedDataNotReady AwaitingPropagation Resolving;
+    5: ImageUnavailable InstanceCrashing ConfigurationError Failed SourceNotFound SourceTooLarge SourceNameTooLong
+        SourceUnauthorized;
+    6: NetworkNotFound NoMatchingLocations NoMatchingLocation NoCellForCity InvalidCityCode InvalidName;
+    7: NetworkFailedToCreate ApplyFailed HubRefused HubNameTaken;
+    8: InvalidTemplate UnsupportedManagementPolicy CityCodeMismatch AmbiguousServingLocation DeploymentNameConflict
+        InstanceNameConflict;
+    9: Suspended;
+}
+
+impl Reason {
+    /// Reads the wire form; `None` for a reason that is not ours.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|r| r.as_str() == text)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The table of conditions of api.md §8: reasons of True, reasons of False and Unknown, by type and object.
+    const CONDITIONS: &[(&str, &str, &str)] = &[
+        (
+            "Workload Available",
+            "AvailablePlacementFound",
+            "NoAvailablePlacements NetworkNotFound InvalidTemplate",
+        ),
+        (
+            "placement Available",
+            "AvailableDeploymentFound",
+            "NoAvailableDeployments NoMatchingLocations DeploymentNameConflict",
+        ),
+        ("Workload AutoscalingReady", "", "AwaitingAutoscaler"),
+        (
+            "WorkloadDeployment Available",
+            "StableInstanceFound",
+            "InstancesProvisioning NoCellReporting NetworkProvisioning QuotaNotGranted ReferencedDataNotReady \
+             NoMatchingLocation AmbiguousServingLocation CityCodeMismatch InvalidTemplate \
+             UnsupportedManagementPolicy Suspended SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
+        ),
+        (
+            "ReplicasReady",
+            "ReplicasAvailable",
+            "QuotaExceeded AwaitingPropagation InstancesProvisioning Suspended UnsupportedManagementPolicy \
+             InvalidTemplate InstanceNameConflict QuotaBackendUnavailable",
+        ),
+        (
+            "ReferencedDataReady",
+            "Ready",
+            "Resolving SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
+        ),
+        (
+            "Federated",
+            "Delivered",
+            "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName HubRefused HubNameTaken \
+             EarlierLifeDraining HubNamespaceTerminating WaitingForCells",
+        ),
+        (
+            "Instance Programmed",
+            "Programmed",
+            "Pending PendingProgramming ProgrammingInProgress PendingQuota ImageUnavailable InstanceCrashing \
+             ConfigurationError Failed Stopping Suspended",
+        ),
+        (
+            "Instance Available",
+            "Available",
+            "Pending Starting Provisioning Stopping Stopped ImageUnavailable InstanceCrashing ConfigurationError \
+             Failed Unknown PendingQuota Suspended",
+        ),
+        (
+            "Instance Ready",
+            "Available",
+            "SchedulingGatesPresent NetworkFailedToCreate PendingQuota PendingProgramming Pending Stopping Suspended",
+        ),
+        (
+            "Instance QuotaGranted",
+            "QuotaAvailable QuotaDisabled",
+            "PendingEvaluation QuotaNoBudget QuotaExceeded ValidationFailed QuotaBackendUnavailable \
+             QuotaProjectNotFound QuotaNamespaceNotFound QuotaMisconfigured QuotaProjectIDUnresolvable",
+        ),
+        (
+            "Instance ReferencedDataReady",
+            "Ready",
+            "Resolving AwaitingPropagation SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
+        ),
+    ];
+
+    #[test]
+    fn every_reason_of_the_contract_is_enumerated_and_no_other() {
+        let words = |texts: &mut dyn Iterator<Item = &'static str>| -> BTreeSet<&'static str> {
+            texts.flat_map(str::split_whitespace).collect()
+        };
+        let good = words(&mut CONDITIONS.iter().map(|c| c.1));
+        let bad = words(&mut CONDITIONS.iter().map(|c| c.2));
+        let all = Reason::ALL.iter();
+        let ranked: BTreeSet<_> = all
+            .clone()
+            .filter(|r| r.priority().is_some())
+            .map(|r| r.as_str())
+            .collect();
+        let unranked: BTreeSet<_> = all
+            .filter(|r| r.priority().is_none())
+            .map(|r| r.as_str())
+            .collect();
+        assert_eq!(bad, ranked);
+        assert_eq!(good, unranked);
+    }
+
+    #[test]
+    fn a_reason_reads_back_and_a_foreign_one_has_no_priority() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::parse(reason.as_str()), Some(*reason));
+        }
+        assert_eq!(priority("SomethingOfAProvider"), 0);
+        assert_eq!(priority("Suspended"), 9);
+    }
+
+    fn condition(type_: &str, status: ConditionStatus, reason: Reason, second: i64) -> Condition {
+        Condition::new(
+            type_,
+            status,
+            reason.as_str(),
+            "",
+            Timestamp::from_second(second).unwrap(),
+        )
+    }
+
+    #[test]
+    fn the_worst_is_the_first_of_the_highest_and_true_never_competes() {
+        use ConditionStatus::{False, True, Unknown};
+        let conditions = [
+            condition("A", True, Reason::Ready, 0),
+            condition("B", Unknown, Reason::Resolving, 0),
+            condition("C", False, Reason::ReferencedDataNotReady, 0),
+            condition("D", False, Reason::Pending, 0),
+        ];
+        assert_eq!(worst(&conditions).unwrap().type_, "B");
+        assert_eq!(worst(&conditions[..1]), None);
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_while_its_status_stays() {
+        use ConditionStatus::{False, True};
+        let mut list = vec![condition("A", False, Reason::Pending, 10)];
+        set(&mut list, condition("A", False, Reason::Resolving, 20));
+        assert_eq!(list, [condition("A", False, Reason::Resolving, 10)]);
+        set(&mut list, condition("A", True, Reason::Ready, 30));
+        assert_eq!(list, [condition("A", True, Reason::Ready, 30)]);
+    }
+}

@@ -1,0 +1,98 @@
+//! `WorkloadDeployment`: one placement of a Workload in one city (contract: api.md §3).
+
+#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+
+use super::{
+    conditions::Condition, meta::LocationReference, scale::ScaleSettings, template::InstanceTemplate,
+    workload::ReplicaCounts,
+};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One placement of a Workload in one city; the object that travels to the cell. No field is immutable.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "compute.datumapis.com",
+    version = "v1alpha",
+    kind = "WorkloadDeployment",
+    plural = "workloaddeployments",
+    namespaced,
+    status = "WorkloadDeploymentStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "One placement of a Workload in one city. Written by the workload controller.",
+    annotation("discovery.miloapis.com/parent-contexts", "Project"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].reason"
+    ),
+    printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Desired", type_ = "string", json_path = ".status.desiredReplicas"),
+    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.currentReplicas"),
+    printcolumn(
+        name = "Location Namespace",
+        type_ = "string",
+        json_path = ".status.location.namespace",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Location Name",
+        type_ = "string",
+        json_path = ".status.location.name",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadDeploymentSpec {
+    /// The owning Workload.
+    pub workload_ref: WorkloadRef,
+    /// Name of the Workload's placement.
+    pub placement_name: String,
+    /// Target city. It may change while the deployment lives: a move.
+    pub city_code: String,
+    /// The Workload's template, verbatim.
+    pub template: InstanceTemplate,
+    /// The placement's scale, verbatim; `minReplicas` is the desired count.
+    pub scale_settings: ScaleSettings,
+}
+
+/// Names a Workload and the very object that is meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadRef {
+    /// Name of the Workload.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// What became of a deployment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct WorkloadDeploymentStatus {
+    /// Where the cell is. Set by the cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<LocationReference>,
+    /// `Available`, `ReplicasReady`, `ReferencedDataReady`; in the project `Federated`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub conditions: Vec<Condition>,
+    /// Instances of this deployment.
+    #[serde(flatten)]
+    pub counts: ReplicaCounts,
+    /// Generation of the deployment that was last acted upon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Whether the cell holds it suspended; absent equals false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
+}

@@ -1,0 +1,127 @@
+//! Workload: what a tenant asks for, in which cities (contract: api.md §2).
+
+#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+
+use super::{conditions::Condition, scale::ScaleSettings, template::InstanceTemplate};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+
+/// What a tenant asks for: a template of Instances, and the cities that get them.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "compute.datumapis.com",
+    version = "v1alpha",
+    kind = "Workload",
+    plural = "workloads",
+    namespaced,
+    status = "WorkloadStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A template of Instances, and the cities that get them.",
+    annotation("discovery.miloapis.com/parent-contexts", "Project"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].reason"
+    ),
+    printcolumn(name = "Deployments", type_ = "string", json_path = ".status.deployments"),
+    printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Desired", type_ = "string", json_path = ".status.desiredReplicas"),
+    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.currentReplicas")
+)]
+pub struct WorkloadSpec {
+    /// What every Instance looks like.
+    pub template: InstanceTemplate,
+    /// The cities that get Instances, in named groups; at least one.
+    #[schemars(length(min = 1))]
+    pub placements: Vec<Placement>,
+}
+
+/// A named group of cities with the same scale.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    /// Name of the placement, unique in the Workload.
+    pub name: String,
+    /// City codes, each the `topology.datum.net/city-code` of a Location; at least one.
+    #[schemars(length(min = 1))]
+    pub city_codes: Vec<String>,
+    /// How many Instances each city gets.
+    pub scale_settings: ScaleSettings,
+}
+
+/// How many Instances there are, counted five ways. Read leniently, always written in full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct ReplicaCounts {
+    /// Instances that exist.
+    pub replicas: i32,
+    /// Instances on the latest template that are Programmed=True.
+    pub current_replicas: i32,
+    /// Instances that are wanted.
+    pub desired_replicas: i32,
+    /// Instances that are Ready=True.
+    pub ready_replicas: i32,
+    /// Instances on the latest template, ready or not.
+    #[schemars(default)]
+    pub updated_replicas: i32,
+}
+
+impl AddAssign for ReplicaCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.replicas = self.replicas.saturating_add(other.replicas);
+        self.current_replicas = self.current_replicas.saturating_add(other.current_replicas);
+        self.desired_replicas = self.desired_replicas.saturating_add(other.desired_replicas);
+        self.ready_replicas = self.ready_replicas.saturating_add(other.ready_replicas);
+        self.updated_replicas = self.updated_replicas.saturating_add(other.updated_replicas);
+    }
+}
+
+/// What became of a Workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct WorkloadStatus {
+    /// `Available`, and `AutoscalingReady` where metrics are given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub conditions: Vec<Condition>,
+    /// WorkloadDeployments, leaving ones included.
+    pub deployments: i32,
+    /// Sums over all of them.
+    #[serde(flatten)]
+    pub counts: ReplicaCounts,
+    /// Generation of the Workload that was last acted upon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The placements of the spec, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub placements: Vec<PlacementStatus>,
+}
+
+/// What became of a placement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PlacementStatus {
+    /// Name of the placement.
+    pub name: String,
+    /// `Available`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub conditions: Vec<Condition>,
+    /// Sums over its deployments.
+    #[serde(flatten)]
+    pub counts: ReplicaCounts,
+}

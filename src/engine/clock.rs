@@ -1,0 +1,49 @@
+//! The clock, injected so that decisions can be tested at any time.
+
+use jiff::Timestamp;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// One reading: the wall clock for what is written, the monotonic clock for what is awaited.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// Wall-clock time, whole seconds, as Kubernetes writes times.
+    pub wall: Timestamp,
+    /// Monotonic time, unmoved by jumps of the wall clock.
+    pub instant: Instant,
+}
+
+impl Now {
+    /// How long ago `then` was; zero if it lies ahead.
+    pub fn since(&self, then: Instant) -> Duration {
+        self.instant.saturating_duration_since(then)
+    }
+}
+
+/// Tells the time.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self(Arc::new(Timestamp::now))
+    }
+
+    /// A wall clock that stands still, for tests.
+    pub fn fixed(at: Timestamp) -> Self {
+        Self(Arc::new(move || at))
+    }
+
+    /// Reads both clocks.
+    pub fn now(&self) -> Now {
+        let wall = (self.0)();
+        Now { wall: Timestamp::from_second(wall.as_second()).unwrap_or(wall), instant: Instant::now() }
+    }
+}

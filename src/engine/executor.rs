@@ -1,0 +1,261 @@
+//! The executor: the only writer. It performs plans effect by effect and tells the index what the servers answered.
+
+use crate::engine::{
+    diff,
+    error::{Category, Failure, classify},
+    key::Plane,
+    plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
+};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::DynamicObject,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// The field manager of every write (contract: federation.md §2.1).
+pub const FIELD_MANAGER: &str = "fedgate";
+
+/// What the executor needs of its surroundings.
+pub trait Surroundings: Send + Sync {
+    /// The client for short calls to a plane; `None` if the plane is not engaged.
+    fn client(&self, plane: &Plane) -> Option<Client>;
+    /// Whether this replica may write now.
+    fn may_write(&self) -> bool;
+    /// What a server answered to a write, to be known before its watch says so.
+    fn answered(&self, target: &Target, answer: Answer);
+    /// One write was done, for metrics: its reason and whether it changed anything.
+    fn wrote(&self, target: &Target, reason: &'static str);
+}
+
+/// See the module.
+pub struct Executor {
+    surroundings: Arc<dyn Surroundings>,
+    recorders: Mutex<HashMap<Plane, Recorder>>,
+    reporter: Reporter,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Executor")
+    }
+}
+
+/// Longest message that the events API takes.
+const NOTE_LIMIT: usize = 1_024;
+
+impl Executor {
+    /// An executor that reports events under `identity`.
+    pub fn new(surroundings: Arc<dyn Surroundings>, identity: String) -> Self {
+        Self {
+            surroundings,
+            recorders: Mutex::default(),
+            reporter: Reporter { controller: FIELD_MANAGER.into(), instance: Some(identity) },
+        }
+    }
+
+    /// Performs the effects in order and stops at the first that fails; then publishes the events.
+    pub async fn perform(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        for effect in &plan.effects {
+            self.effect(effect).await?;
+        }
+        for note in &plan.notes {
+            self.publish(note).await;
+        }
+        Ok(plan.applied())
+    }
+
+    /// Reads one object; `None` if it does not exist.
+    pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+        let api = self.api(target, "get")?;
+        api.get_opt(&target.name).await.map_err(|e| failure(target, "get", &e))
+    }
+
+    fn api(&self, target: &Target, verb: &'static str) -> Result<Api<DynamicObject>, Failure> {
+        let client = self
+            .surroundings
+            .client(&target.plane)
+            .ok_or_else(|| failed(target, verb, Category::NotEngaged, "the plane is not engaged"))?;
+        Ok(match &target.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &target.resource),
+            None => Api::all_with(client, &target.resource),
+        })
+    }
+
+    async fn effect(&self, effect: &Effect) -> Result<(), Failure> {
+        let Effect { target, endpoint, write, reason } = effect;
+        let verb = match write {
+            Write::Create { .. } => "create",
+            Write::Apply { .. } => "apply",
+            Write::Merge { .. } => "patch",
+            Write::Delete { .. } => "delete",
+        };
+        if !self.surroundings.may_write() {
+            return Err(failed(target, verb, Category::NotLeader, "this replica does not hold the Lease"));
+        }
+        let api = self.api(target, verb)?;
+        let answer = match write {
+            Write::Create { body } => {
+                let object: DynamicObject = serde_json::from_value(body.clone())
+                    .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
+                let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
+                api.create(&params, &object).await
+            }
+            Write::Apply { body, exact } => self.apply(&api, target, *endpoint, body, exact).await,
+            Write::Merge { patch } => merge(&api, target, *endpoint, patch).await,
+            Write::Delete { uid, resource_version } => {
+                return self.delete(&api, target, uid, resource_version.as_ref(), reason).await;
+            }
+        };
+        match answer {
+            Ok(object) => {
+                self.surroundings.wrote(target, reason);
+                self.surroundings.answered(target, Answer::Is(Box::new(object)));
+                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
+                Ok(())
+            }
+            Err(error) => {
+                let failure = failure(target, verb, &error);
+                if failure.category == Category::NotFound {
+                    self.surroundings.answered(target, Answer::Gone);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    async fn apply(
+        &self,
+        api: &Api<DynamicObject>,
+        target: &Target,
+        endpoint: Endpoint,
+        body: &Value,
+        exact: &Exact,
+    ) -> Result<DynamicObject, kube::Error> {
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(body);
+        let object = match endpoint {
+            Endpoint::Main => api.patch(&target.name, &params, &patch).await?,
+            Endpoint::Status => api.patch_status(&target.name, &params, &patch).await?,
+        };
+        let Some(mut patch) = diff::exact_patch(&object.data, body, exact) else { return Ok(object) };
+        patch["metadata"] = json!({"uid": object.metadata.uid});
+        merge(api, target, endpoint, &patch).await
+    }
+
+    async fn delete(
+        &self,
+        api: &Api<DynamicObject>,
+        target: &Target,
+        uid: &str,
+        resource_version: Option<&String>,
+        reason: &'static str,
+    ) -> Result<(), Failure> {
+        let preconditions =
+            Preconditions { uid: Some(uid.to_owned()), resource_version: resource_version.cloned() };
+        let params = DeleteParams::background().preconditions(preconditions);
+        match api.delete(&target.name, &params).await {
+            Ok(done) => {
+                self.surroundings.wrote(target, reason);
+                let answer = done.left().map_or(Answer::Gone, |object| {
+                    // Without finalizers the object is gone; its last state would look alive.
+                    if object.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
+                        Answer::Is(Box::new(object))
+                    } else {
+                        Answer::Gone
+                    }
+                });
+                self.surroundings.answered(target, answer);
+                Ok(())
+            }
+            Err(error) => {
+                let failure = failure(target, "delete", &error);
+                if failure.category == Category::NotFound {
+                    self.surroundings.answered(target, Answer::Gone);
+                    return Ok(());
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Publishes an event; one that is lost costs nothing but itself.
+    async fn publish(&self, note: &Note) {
+        let Some(client) = self.surroundings.client(&note.plane).filter(|_| self.surroundings.may_write()) else {
+            return;
+        };
+        let recorder = self
+            .recorders
+            .lock()
+            .entry(note.plane.clone())
+            .or_insert_with(|| Recorder::new(client, self.reporter.clone()))
+            .clone();
+        let mut message = note.message.clone();
+        if message.len() > NOTE_LIMIT {
+            let cut = (0..=NOTE_LIMIT).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
+            message.truncate(cut);
+        }
+        let event = Event {
+            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            reason: note.reason.clone(),
+            note: Some(message),
+            action: note.action.clone(),
+            secondary: None,
+        };
+        let about = ObjectReference {
+            api_version: Some(note.about.api_version.clone()),
+            kind: Some(note.about.kind.clone()),
+            namespace: Some(note.about.namespace.clone()),
+            name: Some(note.about.name.clone()),
+            uid: Some(note.about.uid.clone()),
+            ..ObjectReference::default()
+        };
+        if let Err(error) = recorder.publish(&event, &about).await {
+            tracing::debug!(plane = %note.plane, reason = note.reason, %error, "event not published");
+        }
+    }
+
+    /// Forgets what it holds for a plane that has left or has a new credential.
+    pub fn forget(&self, plane: &Plane) {
+        self.recorders.lock().remove(plane);
+    }
+}
+
+async fn merge(
+    api: &Api<DynamicObject>,
+    target: &Target,
+    endpoint: Endpoint,
+    patch: &Value,
+) -> Result<DynamicObject, kube::Error> {
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(patch);
+    match endpoint {
+        Endpoint::Main => api.patch(&target.name, &params, &patch).await,
+        Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
+    }
+}
+
+fn failed(target: &Target, verb: &'static str, category: Category, message: &str) -> Failure {
+    Failure {
+        plane: target.plane.clone(),
+        verb,
+        object: format!(
+            "{} {}{}",
+            target.kind(),
+            target.namespace.as_ref().map(|n| format!("{n}/")).unwrap_or_default(),
+            target.name
+        ),
+        category,
+        message: message.to_owned(),
+        retry_after: Duration::ZERO,
+    }
+}
+
+fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure {
+    let (category, message, retry_after) = classify(error);
+    Failure { retry_after, ..failed(target, verb, category, &message) }
+}

@@ -1,0 +1,234 @@
+//! Plans: what a decision wants done, in order. Any plan may be cut after any effect and decided again.
+
+use crate::engine::key::{Kind, Plane};
+use kube::core::{ApiResource, DynamicObject};
+use serde_json::Value;
+use std::{marker::PhantomData, time::Duration};
+
+/// The object that an effect is about.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Where it lives.
+    pub plane: Plane,
+    /// Its group, version, kind and plural.
+    pub resource: ApiResource,
+    /// Its namespace; `None` if it is cluster-scoped.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Target {
+    /// An object in a namespace.
+    pub fn namespaced(plane: Plane, resource: &ApiResource, namespace: &str, name: &str) -> Self {
+        Self { plane, resource: resource.clone(), namespace: Some(namespace.to_owned()), name: name.to_owned() }
+    }
+
+    /// A cluster-scoped object.
+    pub fn cluster(plane: Plane, resource: &ApiResource, name: &str) -> Self {
+        Self { plane, resource: resource.clone(), namespace: None, name: name.to_owned() }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.resource)
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        self.plane == other.plane
+            && self.kind() == other.kind()
+            && self.namespace == other.namespace
+            && self.name == other.name
+    }
+}
+
+/// Which endpoint of the object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The object itself.
+    Main,
+    /// Its `/status`.
+    Status,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// POST; fails if the name is held.
+    Create {
+        /// The whole object.
+        body: Value,
+    },
+    /// Server-side apply of our fields, forced for them and no others.
+    Apply {
+        /// Our fields; `metadata.uid` in it keeps the apply from creating.
+        body: Value,
+        /// What has to be exact: what the apply leaves of others' there goes with one merge patch.
+        exact: Exact,
+    },
+    /// JSON merge patch; `metadata.uid` and `metadata.resourceVersion` in it are preconditions.
+    Merge {
+        /// The patch.
+        patch: Value,
+    },
+    /// DELETE with preconditions, in the background.
+    Delete {
+        /// Only this object.
+        uid: String,
+        /// Only this version of it, if given.
+        resource_version: Option<String>,
+    },
+}
+
+/// Where the result of an apply has to be exactly what was applied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exact {
+    /// Fields at the root.
+    pub roots: Vec<String>,
+    /// Fields right below a root that the server fills in by itself: their presence is no difference.
+    pub tolerated: &'static [&'static str],
+}
+
+impl Exact {
+    /// These roots, nothing tolerated.
+    pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { roots: roots.into_iter().map(Into::into).collect(), tolerated: &[] }
+    }
+}
+
+/// A write with its address and its reason.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// What is written.
+    pub target: Target,
+    /// Where.
+    pub endpoint: Endpoint,
+    /// How.
+    pub write: Write,
+    /// Why: a word for the metric `fedgate_writes_total` and the log.
+    pub reason: &'static str,
+}
+
+/// An Event on a project's object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The project plane.
+    pub plane: Plane,
+    /// API version, kind, namespace, name and UID of the object.
+    pub about: About,
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// One CamelCase word.
+    pub reason: String,
+    /// What fedgate was doing, one CamelCase word.
+    pub action: String,
+    /// For people.
+    pub message: String,
+}
+
+/// The object that a [`Note`] is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// E.g. `compute.datumapis.com/v1alpha`.
+    pub api_version: String,
+    /// E.g. `WorkloadDeployment`.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// When to look again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Next {
+    /// When an event says so.
+    #[default]
+    OnEvent,
+    /// After this time, or earlier if an event says so.
+    After(Duration),
+}
+
+impl Next {
+    /// The earlier of two.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::OnEvent, x) | (x, Self::OnEvent) => x,
+            (Self::After(a), Self::After(b)) => Self::After(a.min(b)),
+        }
+    }
+}
+
+/// Stage of a plan that nobody has performed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prepared {}
+/// Stage of a plan whose every effect has been performed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {}
+
+/// What a decision wants: effects in order, events, and when to look again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan<Stage> {
+    /// Writes, in the order in which they must happen.
+    pub effects: Vec<Effect>,
+    /// Events, published after the writes.
+    pub notes: Vec<Note>,
+    /// When to look again.
+    pub next: Next,
+    stage: PhantomData<Stage>,
+}
+
+impl Default for Plan<Prepared> {
+    fn default() -> Self {
+        Self { effects: Vec::new(), notes: Vec::new(), next: Next::OnEvent, stage: PhantomData }
+    }
+}
+
+impl Plan<Prepared> {
+    /// A plan that does nothing now.
+    pub fn wait(next: Next) -> Self {
+        Self { next, ..Self::default() }
+    }
+
+    /// A plan that does nothing and looks again after `after`.
+    pub fn after(after: Duration) -> Self {
+        Self::wait(Next::After(after))
+    }
+
+    /// The same plan, looking again by then at the latest.
+    #[must_use]
+    pub fn by(mut self, next: Next) -> Self {
+        self.next = self.next.sooner(next);
+        self
+    }
+
+    /// A plan with one write.
+    pub fn one(effect: Effect) -> Self {
+        Self { effects: vec![effect], ..Self::default() }
+    }
+
+    /// Whether there is nothing to do now.
+    pub fn is_idle(&self) -> bool {
+        self.effects.is_empty() && self.notes.is_empty()
+    }
+
+    /// The proof that every effect was performed; the executor alone gives it.
+    pub(super) fn applied(self) -> Plan<Applied> {
+        let Self { effects, notes, next, stage: PhantomData } = self;
+        Plan { effects, notes, next, stage: PhantomData }
+    }
+}
+
+/// What the executor learned from a write: the object as the server now has it, or that it is gone.
+#[derive(Debug)]
+pub enum Answer {
+    /// The object after the write.
+    Is(Box<DynamicObject>),
+    /// The object does not exist (any more).
+    Gone,
+}

@@ -1,0 +1,443 @@
+//! The one queue of the process: keyed, single-flight, de-duplicating, delayed, fair between lanes, fresh edits
+//! before the start-up backlog.
+
+use crate::engine::key::{Key, Lane};
+use parking_lot::Mutex;
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::Instant};
+
+/// How soon a key should be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Found while a list was first read, or by a sweep.
+    Backlog,
+    /// Someone changed something just now.
+    Fresh,
+}
+
+/// What became of a key that was handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing more to do until an event wakes it.
+    Settled,
+    /// Look again after this time unless an event comes first.
+    Again(Duration),
+    /// Failed; look again after a growing delay, at least this long.
+    Failed {
+        /// What the server asked for (`Retry-After`), or zero.
+        at_least: Duration,
+    },
+}
+
+/// First delay after a failure.
+pub const FIRST_DELAY: Duration = Duration::from_millis(50);
+/// Longest delay after failures.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+struct Entry {
+    queued: Option<Urgency>,
+    running: bool,
+    again: Option<Urgency>,
+    due: Option<Instant>,
+    failures: u32,
+}
+
+#[derive(Debug, Default)]
+struct Lanes {
+    ring: VecDeque<Lane>,
+    waiting: HashMap<Lane, VecDeque<Key>>,
+}
+
+impl Lanes {
+    fn push(&mut self, key: Key) {
+        let lane = key.lane();
+        let queue = self.waiting.entry(lane.clone()).or_default();
+        if queue.is_empty() {
+            self.ring.push_back(lane);
+        }
+        queue.push_back(key);
+    }
+
+    /// Takes the next key whose lane has room, and passes the turn to the next lane.
+    fn pop(&mut self, has_room: impl Fn(&Lane) -> bool) -> Option<Key> {
+        for _ in 0..self.ring.len() {
+            let lane = self.ring.pop_front()?;
+            if !has_room(&lane) {
+                self.ring.push_back(lane);
+                continue;
+            }
+            let Some(queue) = self.waiting.get_mut(&lane) else { continue };
+            let key = queue.pop_front();
+            if queue.is_empty() {
+                self.waiting.remove(&lane);
+            } else {
+                self.ring.push_back(lane);
+            }
+            if key.is_some() {
+                return key;
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let lane = key.lane();
+        if let Some(queue) = self.waiting.get_mut(&lane) {
+            queue.retain(|k| k != key);
+            if queue.is_empty() {
+                self.waiting.remove(&lane);
+                self.ring.retain(|l| l != &lane);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<Key, Entry>,
+    fresh: Lanes,
+    backlog: Lanes,
+    delayed: BinaryHeap<Reverse<(Instant, u64)>>,
+    delayed_keys: HashMap<u64, Key>,
+    running_in: HashMap<Lane, usize>,
+    sequence: u64,
+    closed: bool,
+}
+
+/// Counts for metrics and debugging.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Keys that could run now.
+    pub ready: usize,
+    /// Keys in the workers' hands.
+    pub running: usize,
+    /// Keys that wait for a time.
+    pub delayed: usize,
+    /// Keys that failed at their last turn.
+    pub in_backoff: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Queue {
+    state: Mutex<State>,
+    wake: Notify,
+    lane_limit: usize,
+}
+
+impl Queue {
+    /// An empty queue that hands out at most `lane_limit` keys of one lane at a time.
+    pub fn new(lane_limit: usize) -> Self {
+        Self { state: Mutex::default(), wake: Notify::new(), lane_limit: lane_limit.max(1) }
+    }
+
+    /// Wants `key` looked at. Keys that already wait are not queued twice; one that runs runs once more afterwards.
+    pub fn add(&self, key: Key, urgency: Urgency) {
+        self.state.lock().add(key, urgency);
+        self.wake.notify_one();
+    }
+
+    /// Wants all `keys` looked at.
+    pub fn extend(&self, keys: impl IntoIterator<Item = Key>, urgency: Urgency) {
+        let mut state = self.state.lock();
+        let mut any = false;
+        for key in keys {
+            state.add(key, urgency);
+            any = true;
+        }
+        drop(state);
+        if any {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Wants `key` looked at `after` this time, or earlier if something else wants it.
+    pub fn add_after(&self, key: Key, after: Duration) {
+        self.state.lock().delay(key, Instant::now() + after);
+        self.wake.notify_one();
+    }
+
+    /// The next key; waits for one. `None` once the queue is closed. Each key must be given back by [`Queue::done`].
+    pub async fn next(&self) -> Option<Key> {
+        loop {
+            let notified = self.wake.notified();
+            let due = {
+                let mut state = self.state.lock();
+                if state.closed {
+                    drop(state);
+                    self.wake.notify_one();
+                    return None;
+                }
+                if let Some(key) = state.take(self.lane_limit) {
+                    drop(state);
+                    // One permit wakes one worker; there may be more to take.
+                    self.wake.notify_one();
+                    return Some(key);
+                }
+                state.delayed.peek().map(|Reverse((due, _))| *due)
+            };
+            match due {
+                Some(due) => {
+                    tokio::select! {
+                        () = notified => {}
+                        () = tokio::time::sleep_until(due) => {}
+                    }
+                }
+                None => notified.await,
+            }
+        }
+    }
+
+    /// Gives a key back with what became of it.
+    pub fn done(&self, key: &Key, outcome: Outcome) {
+        self.state.lock().done(key, outcome);
+        self.wake.notify_one();
+    }
+
+    /// Lets [`Queue::next`] end for every worker.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.wake.notify_waiters();
+        self.wake.notify_one();
+    }
+
+    /// How many keys are where.
+    pub fn depth(&self) -> Depth {
+        let state = self.state.lock();
+        let mut depth = Depth::default();
+        for entry in state.entries.values() {
+            depth.ready += usize::from(entry.queued.is_some());
+            depth.running += usize::from(entry.running);
+            depth.delayed += usize::from(entry.due.is_some());
+            depth.in_backoff += usize::from(entry.failures > 0);
+        }
+        depth
+    }
+
+    /// Forgets the backoff of every key of a lane and wakes those that waited for it, e.g. after a new credential.
+    pub fn wake_failed(&self, wanted: impl Fn(&Key) -> bool) {
+        let mut state = self.state.lock();
+        let failed: HashSet<Key> =
+            state.entries.iter().filter(|(k, e)| e.failures > 0 && wanted(k)).map(|(k, _)| k.clone()).collect();
+        for key in failed {
+            if let Some(entry) = state.entries.get_mut(&key) {
+                entry.failures = 0;
+            }
+            state.add(key, Urgency::Fresh);
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+}
+
+impl State {
+    fn add(&mut self, key: Key, urgency: Urgency) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.running {
+            entry.again = entry.again.max(Some(urgency));
+            return;
+        }
+        match entry.queued {
+            Some(had) if had >= urgency => {}
+            Some(_) => {
+                entry.queued = Some(urgency);
+                self.backlog.remove(&key);
+                self.fresh.push(key);
+            }
+            None => {
+                entry.queued = Some(urgency);
+                entry.due = None;
+                match urgency {
+                    Urgency::Fresh => self.fresh.push(key),
+                    Urgency::Backlog => self.backlog.push(key),
+                }
+            }
+        }
+    }
+
+    fn delay(&mut self, key: Key, due: Instant) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.queued.is_some() || entry.due.is_some_and(|had| had <= due) {
+            return;
+        }
+        entry.due = Some(due);
+        self.sequence += 1;
+        self.delayed.push(Reverse((due, self.sequence)));
+        self.delayed_keys.insert(self.sequence, key);
+    }
+
+    fn take(&mut self, lane_limit: usize) -> Option<Key> {
+        let now = Instant::now();
+        while let Some(Reverse((due, sequence))) = self.delayed.peek().copied() {
+            if due > now {
+                break;
+            }
+            self.delayed.pop();
+            let Some(key) = self.delayed_keys.remove(&sequence) else { continue };
+            // A newer delay or an event may have replaced this one.
+            if self.entries.get(&key).is_some_and(|e| e.due == Some(due)) {
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.due = None;
+                }
+                self.add(key, Urgency::Fresh);
+            }
+        }
+        let running_in = &self.running_in;
+        let has_room = |lane: &Lane| running_in.get(lane).copied().unwrap_or(0) < lane_limit;
+        let key = self.fresh.pop(has_room).or_else(|| self.backlog.pop(has_room))?;
+        *self.running_in.entry(key.lane()).or_default() += 1;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.queued = None;
+            entry.running = true;
+        }
+        Some(key)
+    }
+
+    fn done(&mut self, key: &Key, outcome: Outcome) {
+        let lane = key.lane();
+        if let Some(running) = self.running_in.get_mut(&lane) {
+            *running -= 1;
+            if *running == 0 {
+                self.running_in.remove(&lane);
+            }
+        }
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.running = false;
+        let again = entry.again.take();
+        let delay = match outcome {
+            Outcome::Settled => {
+                entry.failures = 0;
+                None
+            }
+            Outcome::Again(after) => {
+                entry.failures = 0;
+                Some(after)
+            }
+            Outcome::Failed { at_least } => {
+                entry.failures += 1;
+                Some(backoff(key, entry.failures).max(at_least))
+            }
+        };
+        match (again, delay) {
+            (Some(urgency), _) => self.add(key.clone(), urgency),
+            (None, Some(after)) => self.delay(key.clone(), Instant::now() + after),
+            (None, None) if entry.due.is_some() => {}
+            (None, None) => {
+                self.entries.remove(key);
+            }
+        }
+    }
+}
+
+/// The delay after so many failures: doubling, with up to a quarter of jitter drawn from the key.
+fn backoff(key: &Key, failures: u32) -> Duration {
+    use std::hash::{BuildHasher, RandomState};
+    let base = FIRST_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_DELAY);
+    let jitter = RandomState::new().hash_one((key, failures)) % 256;
+    base - base / 4 + base.mul_f64(0.25 * f64::from(u8::try_from(jitter).unwrap_or(0)) / 255.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::names::ProjectKey,
+        engine::key::{Kind, Plane},
+    };
+
+    fn key(project: &str, name: &str) -> Key {
+        Key::new(Plane::Project(ProjectKey::parse(project).unwrap()), Kind::new("things", "x.y"), "ns", name)
+    }
+
+    async fn names(queue: &Queue, count: usize) -> Vec<String> {
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            taken.push(queue.next().await.unwrap().name.to_string());
+        }
+        taken
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_queued_once_and_never_runs_twice_at_a_time() {
+        let queue = Queue::new(8);
+        queue.add(key("p", "a"), Urgency::Fresh);
+        queue.add(key("p", "a"), Urgency::Fresh);
+        let a = queue.next().await.unwrap();
+        queue.add(a.clone(), Urgency::Fresh);
+        assert_eq!(queue.depth(), Depth { ready: 0, running: 1, delayed: 0, in_backoff: 0 });
+        queue.done(&a, Outcome::Settled);
+        assert_eq!(queue.next().await.unwrap(), a);
+        queue.done(&a, Outcome::Settled);
+        assert_eq!(queue.depth(), Depth::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lanes_take_turns_and_fresh_goes_before_backlog() {
+        let queue = Queue::new(8);
+        for name in ["a1", "a2", "a3"] {
+            queue.add(key("a", name), Urgency::Backlog);
+        }
+        queue.add(key("b", "b1"), Urgency::Backlog);
+        queue.add(key("a", "a3"), Urgency::Fresh);
+        assert_eq!(names(&queue, 4).await, ["a3", "a1", "b1", "a2"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_with_its_share_running_leaves_the_others_their_turn() {
+        let queue = Queue::new(1);
+        queue.add(key("a", "a1"), Urgency::Fresh);
+        queue.add(key("a", "a2"), Urgency::Fresh);
+        queue.add(key("b", "b1"), Urgency::Fresh);
+        assert_eq!(names(&queue, 2).await, ["a1", "b1"]);
+        assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err());
+        queue.done(&key("a", "a1"), Outcome::Settled);
+        assert_eq!(names(&queue, 1).await, ["a2"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_back_off_and_an_event_comes_first() {
+        let queue = Queue::new(8);
+        let a = key("p", "a");
+        queue.add(a.clone(), Urgency::Fresh);
+        let mut delays = Vec::new();
+        for _ in 0..12 {
+            let before = Instant::now();
+            let taken = queue.next().await.unwrap();
+            delays.push(before.elapsed());
+            queue.done(&taken, Outcome::Failed { at_least: Duration::ZERO });
+        }
+        assert!(delays[11] <= LONGEST_DELAY && delays[11] > delays[3] && delays[3] > delays[1], "{delays:?}");
+        assert_eq!(queue.depth().in_backoff, 1);
+        queue.add(a.clone(), Urgency::Fresh);
+        let before = Instant::now();
+        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        queue.done(&a, Outcome::Settled);
+        assert!(tokio::time::timeout(Duration::from_secs(600), queue.next()).await.is_err(), "the old delay is void");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_delays_counts() {
+        let queue = Queue::new(8);
+        queue.add_after(key("p", "a"), Duration::from_secs(60));
+        queue.add_after(key("p", "a"), Duration::from_secs(5));
+        let before = Instant::now();
+        let a = queue.next().await.unwrap();
+        assert_eq!(before.elapsed(), Duration::from_secs(5));
+        queue.done(&a, Outcome::Settled);
+        assert!(tokio::time::timeout(Duration::from_secs(600), queue.next()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn closing_ends_the_workers() {
+        let queue = Queue::new(8);
+        queue.close();
+        assert_eq!(queue.next().await, None);
+        assert_eq!(queue.next().await, None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Companions: the hub copies of `ConfigMaps` and Secrets that deployments reference, with their reference counts
+//! (contract: federation.md §3.9). Bodies are read when they are about to be written, and never kept.
+
+pub mod decide;
+pub mod resolve;
+
+use super::{
+    context::{Context, PASSES},
+    federator::observe::source_state,
+    garbage,
+    world::{Role, World, digest::Source},
+};
+use crate::{
+    engine::{
+        error::Failure,
+        key::{Key, Plane},
+        plan::{Next, Target},
+    },
+    kinds::CompanionKind,
+    plane::table::Row,
+};
+use decide::{Decision, Snapshot};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Takes the snapshot; `None` while the lists it depends on are incomplete or nothing is proven.
+pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Option<Snapshot> {
+    if !world.hub_ready() {
+        return None;
+    }
+    let table = match kind {
+        CompanionKind::ConfigMap => &world.hub.config_maps,
+        CompanionKind::Secret => &world.hub.secrets,
+    };
+    let row = table.get(hub, name).cloned();
+    let snapshot = |project, namespace, wanted_by, payload| Snapshot {
+        resource: world.resources.companion(kind).clone(),
+        kind,
+        project,
+        namespace,
+        hub: hub.into(),
+        name: name.into(),
+        open: world.hub.namespaces.get("", hub).is_some_and(|n| !n.deleting),
+        wanted_by,
+        payload,
+        row: row.clone(),
+    };
+    let Some(tie) = world.ties.get(hub) else {
+        return garbage::proven_gone(world, hub).then(|| snapshot(None, "".into(), BTreeSet::new(), None));
+    };
+    if !world.project_ready(&tie.project) {
+        return None;
+    }
+    let project = world.projects.get(&tie.project)?;
+    let mut wanted_by = BTreeSet::new();
+    for i in 0..world.kinds.len() {
+        for (source, s) in world.tied_sources(i, hub) {
+            let entry = format!("{}/{source}", tie.namespace);
+            let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
+            let had = listed.is_some_and(|text| text.contains(&format!("\"{entry}\"")));
+            let stays = !s.deleting || world.hub.copies[i].get(hub, source).is_some() || world.binding(i, hub, source).is_some();
+            let wants = expects(world, tie, i, s, kind, name).unwrap_or(had);
+            if stays && wants {
+                wanted_by.insert(entry);
+            }
+        }
+    }
+    let sources = match kind {
+        CompanionKind::ConfigMap => &project.config_maps,
+        CompanionKind::Secret => &project.secrets,
+    };
+    if !wanted_by.is_empty() && !sources.synced() && !project.forbidden.contains(&kind) {
+        return None;
+    }
+    let payload = sources.get(&tie.namespace, name).map(|r| r.digest.clone());
+    let payload = payload.filter(|p| p.size <= 256 * 1024);
+    Some(snapshot(Some(tie.project.clone()), tie.namespace.clone(), wanted_by, payload))
+}
+
+/// Whether a deployment expects this companion; `None` while that is unknown: then nothing changes.
+fn expects(world: &World, tie: &super::world::Tie, i: usize, s: &Row<Source>, kind: CompanionKind, name: &str) -> Option<bool> {
+    let rules = world.kinds[i].companions.as_ref()?;
+    if rules.expected_annotation.is_some() {
+        let text = s.digest.expected.as_deref()?;
+        let tokens: Vec<String> = serde_json::from_str(text).ok()?;
+        return Some(tokens.contains(&resolve::token(kind, name)));
+    }
+    let found =
+        resolve::resolve(&s.digest.references, |k, n| source_state(world, &tie.project, k, &tie.namespace, n));
+    Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
+}
+
+/// One turn of a companion's key.
+pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
+    let mut body = None;
+    for _ in 0..PASSES {
+        let Some(snapshot) = observe(&ctx.world.lock(), kind, &key.namespace, &key.name) else { return Ok(Next::OnEvent) };
+        match decide::decide(&snapshot, body.as_ref()) {
+            Decision::Read => {
+                let Some(project) = snapshot.project else { return Ok(Next::OnEvent) };
+                let target = Target::namespaced(
+                    Plane::Project(project),
+                    &snapshot.resource,
+                    &snapshot.namespace,
+                    &snapshot.name,
+                );
+                body = ctx.executor.get(&target).await?;
+                if body.is_none() {
+                    return Ok(Next::OnEvent);
+                }
+            }
+            Decision::Do(plan) if plan.is_idle() => return Ok(plan.next),
+            Decision::Do(plan) => {
+                let reason = plan.effects.first().map_or("", |e| e.reason);
+                ctx.executor.perform(plan).await?;
+                body = None;
+                tracing::info!(plane = "hub", controller = "companions", %key, reason, "companion changed");
+            }
+        }
+    }
+    Ok(Next::OnEvent)
+}
+
+/// The companion kind behind a role.
+pub fn kind_of(role: Role) -> Option<CompanionKind> {
+    match role {
+        Role::ConfigMaps => Some(CompanionKind::ConfigMap),
+        Role::Secrets => Some(CompanionKind::Secret),
+        _ => None,
+    }
+}
+
+/// The annotation that lists who references a companion.
+pub(super) fn referenced_by(entries: &BTreeSet<String>) -> Arc<str> {
+    serde_json::json!(entries).to_string().into()
+}

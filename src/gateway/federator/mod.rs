@@ -1,0 +1,170 @@
+//! Federator: a project's deployment becomes a copy on the hub, and the copy's status returns.
+//!
+//! Woken by the deployment, its copy and binding, the hub Namespace and city policies, and its references
+//! (`world::events`). Contract: federation.md §3.4.
+
+pub mod conditions;
+pub mod decide;
+pub mod observe;
+mod render;
+
+#[cfg(test)]
+mod tests;
+
+use super::context::{Context, PASSES};
+use crate::{
+    api::names::ProjectKey,
+    engine::{
+        error::{Failure, Retry},
+        key::{Key, Plane},
+        plan::{Next, Target},
+    },
+    gateway::world::status::OwnCondition,
+};
+use decide::{Decision, Memory, Settings};
+use observe::Snapshot;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Federator {
+    memory: Mutex<HashMap<Key, Memory>>,
+}
+
+impl Federator {
+    /// One turn of a deployment's key.
+    pub async fn reconcile(&self, ctx: &Context, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
+        let settings =
+            Settings { status_interval: ctx.settings.status_interval, release_after: ctx.settings.release_after };
+        let mut memory = self.memory.lock().remove(key).unwrap_or_default();
+        let result = turn(ctx, key, project, &settings, &mut memory).await;
+        if memory != Memory::default() {
+            self.memory.lock().insert(key.clone(), memory);
+        }
+        result
+    }
+
+    /// Forgets what no longer matters; called by the sweep.
+    pub fn prune(&self, ctx: &Context) {
+        let now = ctx.now();
+        self.memory.lock().retain(|_, m| {
+            let Memory { undelivered, unreported, good_news, claim_wrong, claim_repaired, leaving, status_written, status_settled, settled } = m;
+            let waits = [*undelivered, *unreported, *good_news, *claim_wrong, leaving.map(|l| l.0)].iter().any(Option::is_some);
+            let recent = [*claim_repaired, *status_written].into_iter().flatten().any(|t| now.since(t) < super::context::QUARANTINE);
+            waits || recent || status_settled.is_some() || settled.is_some()
+        });
+    }
+}
+
+async fn turn(ctx: &Context, key: &Key, project: &ProjectKey, settings: &Settings, memory: &mut Memory) -> Result<Next, Failure> {
+    for _ in 0..PASSES {
+        let Some(snapshot) = observe::observe(&ctx.world.lock(), key, project) else { return Ok(Next::OnEvent) };
+        let now = ctx.now();
+        match decide::decide(&snapshot, memory, settings, now) {
+            Decision::Read { source, copy } => {
+                if !read(ctx, &snapshot, source, copy).await? {
+                    // What vanished meanwhile brings its own event.
+                    return Ok(Next::OnEvent);
+                }
+            }
+            Decision::Do(plan) => {
+                if plan.is_idle() {
+                    drop_bodies(ctx, &snapshot);
+                    return Ok(plan.next);
+                }
+                let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
+                if let Err(failure) = ctx.executor.perform(plan).await {
+                    return refused(ctx, &snapshot, memory, settings, failure).await;
+                }
+                if let Some((reason, plane)) = wrote {
+                    tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
+                    settle(ctx, key, project, memory, reason);
+                }
+            }
+        }
+    }
+    Ok(Next::OnEvent)
+}
+
+/// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
+fn settle(ctx: &Context, key: &Key, project: &ProjectKey, memory: &mut Memory, reason: &str) {
+    let Some(after) = observe::observe(&ctx.world.lock(), key, project) else { return };
+    let (Some(source), Some(copy)) = (&after.source, &after.copy) else { return };
+    match reason {
+        "create_copy" | "update_copy" | "move_copy" if copy.digest.content != source.digest.content => {
+            memory.settled = Some((source.digest.content, copy.digest.content));
+        }
+        "return_status" => memory.status_settled = Some(decide::settlement(copy, source)),
+        _ => {}
+    }
+}
+
+async fn read(ctx: &Context, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
+    let kind = s.kind;
+    let mut there = true;
+    if source {
+        let target =
+            Target::namespaced(Plane::Project(s.project.clone()), &s.profile().resource, &s.namespace, &s.name);
+        let project = s.project.clone();
+        there &= ctx
+            .read_body(&target, |world, object| {
+                if let Some(p) = world.projects.get_mut(&project) {
+                    p.sources[kind].keep_body(object);
+                }
+            })
+            .await?;
+    }
+    if copy && let Some(hub) = &s.hub {
+        let target = Target::namespaced(Plane::Hub, &s.profile().resource, hub.as_str(), &s.name);
+        there &= ctx.read_body(&target, |world, object| world.hub.copies[kind].keep_body(object)).await?;
+    }
+    Ok(there)
+}
+
+fn drop_bodies(ctx: &Context, s: &Snapshot) {
+    let mut world = ctx.world.lock();
+    if let Some(p) = world.projects.get_mut(&s.project) {
+        p.sources[s.kind].drop_body(&s.namespace, &s.name);
+    }
+    if let Some(hub) = &s.hub {
+        world.hub.copies[s.kind].drop_body(hub.as_str(), &s.name);
+    }
+}
+
+/// What the hub refuses is said in the project; the failure itself goes on to the queue.
+async fn refused(ctx: &Context, s: &Snapshot, memory: &mut Memory, settings: &Settings, failure: Failure) -> Result<Next, Failure> {
+    if failure.plane != Plane::Hub || failure.retry() != Retry::Quarantine {
+        return Err(failure);
+    }
+    let Some(source) = &s.source else { return Err(failure) };
+    let condition = OwnCondition {
+        kind: conditions::FEDERATED,
+        status: false,
+        reason: "HubRefused",
+        message: failure.message.chars().take(1_024).collect(),
+        observed: source.digest.generation,
+    };
+    match decide::status_only(s, source, vec![condition.clone()], memory, settings, ctx.now()) {
+        Decision::Read { source, copy } => {
+            let there = read(ctx, s, source, copy).await?;
+            let again = there.then(|| observe_again(ctx, s)).flatten();
+            let decision = again.as_ref().and_then(|again| {
+                Some(decide::status_only(again, again.source.as_ref()?, vec![condition], memory, settings, ctx.now()))
+            });
+            if let Some(Decision::Do(plan)) = decision {
+                ctx.executor.perform(plan).await?;
+            }
+        }
+        Decision::Do(plan) => {
+            ctx.executor.perform(plan).await?;
+        }
+    }
+    Err(failure)
+}
+
+fn observe_again(ctx: &Context, s: &Snapshot) -> Option<Snapshot> {
+    let world = ctx.world.lock();
+    let key = world.source_key(s.kind, &s.project, &s.namespace, &s.name);
+    observe::observe(&world, &key, &s.project)
+}

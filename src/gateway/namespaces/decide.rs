@@ -1,0 +1,327 @@
+//! Which cities a hub Namespace goes to, and what that takes. Pure.
+
+use crate::{
+    api::{
+        keys,
+        names::{CityCode, city_set, city_set_policy},
+    },
+    engine::{
+        clock::Now,
+        key::Plane,
+        plan::{Effect, Endpoint, Exact, Next, Plan, Prepared, Target, Write},
+    },
+    gateway::world::{
+        Resources,
+        digest::{CitySet, HubNamespaceDigest},
+        shape,
+    },
+    plane::table::Row,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// What is known of a hub Namespace whose project namespace lives.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Label of Karmada Clusters that carries the city.
+    pub label: String,
+    /// Foreign resources.
+    pub resources: Arc<Resources>,
+    /// Identity: the project's label value.
+    pub cluster: String,
+    /// Identity: the project namespace.
+    pub namespace: Arc<str>,
+    /// Identity: the project's UID.
+    pub project_uid: Arc<str>,
+    /// Whether it still holds an earlier project's objects.
+    pub earlier_life: bool,
+    /// Cities of announced deployments, copies and write-backs.
+    pub in_use: BTreeSet<CityCode>,
+    /// Whether a write-back does not say its city, which forbids any narrowing.
+    pub unlabelled: bool,
+    /// Cities that it goes to now.
+    pub current: BTreeSet<CityCode>,
+    /// When cities were left.
+    pub left: BTreeMap<CityCode, Instant>,
+    /// All city-set policies.
+    pub city_sets: BTreeMap<Arc<str>, Row<CitySet>>,
+    /// The Namespace.
+    pub row: Option<Row<HubNamespaceDigest>>,
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// What to do.
+    pub plan: Plan<Prepared>,
+    /// When cities were left, to be remembered.
+    pub left: BTreeMap<CityCode, Instant>,
+    /// Cities that the plan takes away.
+    pub narrowed: BTreeSet<CityCode>,
+    /// Whether someone had edited what the Namespace says of its owner.
+    pub identity_restored: bool,
+}
+
+impl Decision {
+    fn wait(left: BTreeMap<CityCode, Instant>, next: Next) -> Self {
+        Self { plan: Plan::wait(next), left, narrowed: BTreeSet::new(), identity_restored: false }
+    }
+}
+
+/// Decides.
+pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
+    let mut next = Next::OnEvent;
+    let mut left = BTreeMap::new();
+    let mut wanted = s.in_use.clone();
+    for city in s.current.difference(&s.in_use) {
+        let since = *s.left.get(city).unwrap_or(&now.instant);
+        let waited = now.since(since);
+        if waited < linger || s.unlabelled {
+            wanted.insert(city.clone());
+            left.insert(city.clone(), since);
+            if !s.unlabelled {
+                next = next.sooner(Next::After(linger.saturating_sub(waited)));
+            }
+        }
+    }
+    if s.in_use.is_empty() {
+        // The last city is never taken out; the Namespace goes as a whole once its project namespace is gone.
+        wanted.clone_from(&s.current);
+        next = Next::OnEvent;
+    }
+    if s.row.as_ref().is_some_and(|r| r.deleting) || s.earlier_life {
+        return Decision::wait(left, Next::OnEvent);
+    }
+    let Some(set) = city_set(&wanted).or_else(|| s.row.as_ref()?.digest.cities.as_deref().map(str::to_owned)) else {
+        return Decision::wait(left, Next::OnEvent);
+    };
+    let mut plan = Plan::wait(next);
+    if !wanted.is_empty() {
+        let policy = city_set_policy(&set);
+        match s.city_sets.get(&*policy) {
+            Some(row) if row.deleting => return Decision::wait(left, next),
+            Some(row) if row.digest.exact => {}
+            had => plan.effects.push(ensure_city_set(s, &policy, &set, &wanted, had.is_some())),
+        }
+    }
+    let identity_restored = s.row.as_ref().is_some_and(|row| edited(s, &row.digest));
+    plan.effects.extend(namespace(s, &set));
+    let narrowed = s.current.difference(&wanted).cloned().collect();
+    Decision { plan, left, narrowed, identity_restored }
+}
+
+fn ensure_city_set(s: &Snapshot, policy: &str, set: &str, cities: &BTreeSet<CityCode>, restore: bool) -> Effect {
+    let resource = &s.resources.city_sets;
+    let body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": policy},
+        "spec": shape::city_set_spec(set, cities, &s.label),
+    });
+    Effect {
+        target: Target::cluster(Plane::Hub, resource, policy),
+        endpoint: Endpoint::Main,
+        write: Write::Apply { body, exact: shape::exact_spec() },
+        reason: if restore { "restore_city_set" } else { "create_city_set" },
+    }
+}
+
+fn identity(s: &Snapshot) -> [(&'static str, String); 4] {
+    [
+        (keys::UPSTREAM_CLUSTER, s.cluster.clone()),
+        (keys::UPSTREAM_NAMESPACE, s.namespace.to_string()),
+        (keys::SKIP_AUTO_PROPAGATION, "true".to_owned()),
+        (keys::PROJECT_UID, s.project_uid.to_string()),
+    ]
+}
+
+fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
+    match key {
+        keys::UPSTREAM_CLUSTER => d.cluster.as_deref().map(str::to_owned),
+        keys::UPSTREAM_NAMESPACE => d.namespace.as_deref().map(str::to_owned),
+        keys::PROJECT_UID => d.project_uid.as_deref().map(str::to_owned),
+        _ => d.skip.then(|| "true".to_owned()),
+    }
+}
+
+/// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.
+fn edited(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
+    d.cities.is_some() && identity(s).iter().any(|(key, wanted)| has(d, key).as_ref() != Some(wanted))
+}
+
+fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
+    let resource = &s.resources.namespaces;
+    let target = Target::cluster(Plane::Hub, resource, &s.name);
+    let Some(row) = &s.row else {
+        let mut labels: serde_json::Map<String, Value> =
+            identity(s).into_iter().map(|(k, v)| (k.to_owned(), json!(v))).collect();
+        labels.insert(keys::CITIES.to_owned(), json!(set));
+        let body = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": &*s.name, "labels": labels},
+        });
+        let write = Write::Apply { body, exact: Exact::default() };
+        return Some(Effect { target, endpoint: Endpoint::Main, write, reason: "create_namespace" });
+    };
+    let mut labels = serde_json::Map::new();
+    for (key, wanted) in identity(s) {
+        if has(&row.digest, key).as_ref() != Some(&wanted) {
+            labels.insert(key.to_owned(), json!(wanted));
+        }
+    }
+    let moves = row.digest.cities.as_deref() != Some(set);
+    if labels.is_empty() && !moves {
+        return None;
+    }
+    let mut metadata = json!({"uid": &*row.uid, "resourceVersion": row.resource_version()});
+    if moves {
+        labels.insert(keys::CITIES.to_owned(), json!(set));
+        labels.insert(keys::CLUSTER_CLAIM_ID.to_owned(), Value::Null);
+        metadata["annotations"] = json!({keys::CLUSTER_CLAIM_NAME: null});
+    }
+    metadata["labels"] = Value::Object(labels);
+    let write = Write::Merge { patch: json!({"metadata": metadata}) };
+    let reason = if moves { "move_namespace" } else { "restore_namespace" };
+    Some(Effect { target, endpoint: Endpoint::Main, write, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn city(code: &str) -> CityCode {
+        CityCode::parse(code).unwrap()
+    }
+
+    fn cities(codes: &[&str]) -> BTreeSet<CityCode> {
+        codes.iter().map(|c| city(c)).collect()
+    }
+
+    fn now() -> Now {
+        Now { wall: jiff::Timestamp::UNIX_EPOCH, instant: Instant::now() }
+    }
+
+    fn row<D>(digest: D) -> Row<D> {
+        Row { uid: "u".into(), version: 7, deleting: false, digest, body: None }
+    }
+
+    fn policy(codes: &[&str]) -> (Arc<str>, Row<CitySet>) {
+        let set = cities(codes);
+        let name = city_set_policy(&city_set(&set).unwrap());
+        (name.as_str().into(), row(CitySet { cities: Some(set), exact: true }))
+    }
+
+    /// A Namespace at these cities, with these in use.
+    fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
+        let digest = HubNamespaceDigest {
+            cluster: Some("cluster-shop".into()),
+            namespace: Some("default".into()),
+            skip: true,
+            project_uid: Some("p1".into()),
+            cities: city_set(&cities(current)).map(|s| s.as_str().into()),
+        };
+        Snapshot {
+            name: "ns-a".into(),
+            label: keys::CITY_CODE.into(),
+            resources: Arc::default(),
+            cluster: "cluster-shop".into(),
+            namespace: "default".into(),
+            project_uid: "p1".into(),
+            earlier_life: false,
+            in_use: cities(used),
+            unlabelled: false,
+            current: cities(current),
+            left: BTreeMap::new(),
+            city_sets: if current.is_empty() { BTreeMap::new() } else { [policy(current)].into() },
+            row: (!current.is_empty()).then(|| row(digest)),
+        }
+    }
+
+    const LINGER: Duration = Duration::from_secs(60);
+
+    fn reasons(d: &Decision) -> Vec<&'static str> {
+        d.plan.effects.iter().map(|e| e.reason).collect()
+    }
+
+    #[tokio::test]
+    async fn the_first_city_makes_policy_and_complete_namespace_in_this_order() {
+        let d = decide(&snapshot(&[], &["DFW"]), LINGER, now());
+        assert_eq!(reasons(&d), ["create_city_set", "create_namespace"]);
+        let Write::Apply { body, .. } = &d.plan.effects[1].write else { panic!("{d:?}") };
+        assert_eq!(
+            body["metadata"]["labels"],
+            json!({"meta.datumapis.com/upstream-cluster-name": "cluster-shop",
+                "meta.datumapis.com/upstream-namespace": "default",
+                "namespace.karmada.io/skip-auto-propagation": "true",
+                "fedgate.dev/project-uid": "p1", "fedgate.dev/cities": "dfw"})
+        );
+        assert_eq!(d.plan.next, Next::OnEvent);
+    }
+
+    #[tokio::test]
+    async fn at_rest_nothing_is_written() {
+        assert_eq!(decide(&snapshot(&["DFW"], &["DFW"]), LINGER, now()), Decision::wait(BTreeMap::new(), Next::OnEvent));
+        assert!(decide(&snapshot(&["DFW"], &[]), LINGER, now()).plan.is_idle(), "the last city stays");
+        assert!(decide(&snapshot(&[], &[]), LINGER, now()).plan.is_idle());
+    }
+
+    #[tokio::test]
+    async fn a_wider_set_takes_the_claim_off_in_the_same_patch() {
+        let d = decide(&snapshot(&["DFW"], &["DFW", "LHR"]), LINGER, now());
+        assert_eq!(reasons(&d), ["create_city_set", "move_namespace"]);
+        let Write::Merge { patch } = &d.plan.effects[1].write else { panic!("{d:?}") };
+        assert_eq!(
+            patch["metadata"],
+            json!({"uid": "u", "resourceVersion": "7",
+                "labels": {"fedgate.dev/cities": "dfw-lhr", "clusterpropagationpolicy.karmada.io/permanent-id": null},
+                "annotations": {"clusterpropagationpolicy.karmada.io/name": null}})
+        );
+    }
+
+    #[tokio::test]
+    async fn a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there() {
+        let now = now();
+        let mut s = snapshot(&["DFW", "LHR"], &["LHR"]);
+        let first = decide(&s, LINGER, now);
+        assert!(first.plan.is_idle());
+        assert_eq!((first.plan.next, first.left.get(&city("DFW"))), (Next::After(LINGER), Some(&now.instant)));
+        s.left = first.left;
+        let later = Now { instant: now.instant + LINGER, ..now };
+        let second = decide(&s, LINGER, later);
+        assert_eq!(reasons(&second), ["create_city_set", "move_namespace"]);
+        assert_eq!(second.narrowed, cities(&["DFW"]));
+        s.unlabelled = true;
+        assert!(decide(&s, LINGER, later).plan.is_idle());
+        s.unlabelled = false;
+        s.in_use = cities(&["DFW", "LHR"]);
+        assert!(decide(&s, LINGER, later).plan.is_idle(), "a return within the linger writes nothing");
+    }
+
+    #[tokio::test]
+    async fn an_edited_identity_is_restored_and_counted() {
+        let mut s = snapshot(&["DFW"], &["DFW"]);
+        s.row.as_mut().unwrap().digest.cluster = Some("cluster-other".into());
+        let d = decide(&s, LINGER, now());
+        assert!(d.identity_restored);
+        assert_eq!(reasons(&d), ["restore_namespace"]);
+        let Write::Merge { patch } = &d.plan.effects[0].write else { panic!("{d:?}") };
+        assert_eq!(patch["metadata"]["labels"], json!({"meta.datumapis.com/upstream-cluster-name": "cluster-shop"}));
+    }
+
+    #[tokio::test]
+    async fn an_edited_policy_is_restored_and_a_terminating_namespace_waits() {
+        let mut s = snapshot(&["DFW"], &["DFW"]);
+        s.city_sets.values_mut().next().unwrap().digest.exact = false;
+        assert_eq!(reasons(&decide(&s, LINGER, now())), ["restore_city_set"]);
+        s.row.as_mut().unwrap().deleting = true;
+        assert!(decide(&s, LINGER, now()).plan.is_idle());
+    }
+}

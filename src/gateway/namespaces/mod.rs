@@ -1,0 +1,126 @@
+//! Namespace delivery: each hub Namespace exists only at the cells of the cities in use
+//! (contract: federation.md §3.5).
+
+pub mod decide;
+
+use super::{
+    context::{Context, PASSES},
+    world::{Role, World},
+};
+use crate::{
+    api::names::{CityCode, ProjectKey, city_set_policy},
+    engine::{
+        error::Failure,
+        plan::{Next, Write},
+        queue::Urgency,
+    },
+};
+use decide::Snapshot;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Whether a hub namespace holds objects of an earlier project of the same name: another project's UID is on it and
+/// nothing in it belongs to a live deployment. If something does, the label was merely edited.
+pub fn earlier_life(world: &World, project: &ProjectKey, hub: &str) -> bool {
+    let Some(row) = world.hub.namespaces.get("", hub) else { return false };
+    let uid = world.projects.get(project).and_then(|p| p.uid.clone());
+    if row.digest.project_uid.is_none() || row.digest.project_uid == uid {
+        return false;
+    }
+    let mut dead = false;
+    for i in 0..world.kinds.len() {
+        let live: BTreeSet<&Arc<str>> = world.tied_sources(i, hub).map(|(_, row)| &row.uid).collect();
+        for (_, copy) in world.hub.copies[i].in_namespace(hub) {
+            match &copy.digest.source_uid {
+                Some(uid) if live.contains(uid) => return false,
+                _ => dead = true,
+            }
+        }
+        dead |= world.hub.write_backs[i].in_namespace(hub).next().is_some();
+    }
+    dead
+}
+
+/// Takes the snapshot; `None` while the lists it depends on are incomplete.
+pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
+    if !world.hub_ready() {
+        return None;
+    }
+    let tie = world.ties.get(hub)?;
+    if !world.project_ready(&tie.project) {
+        return None;
+    }
+    let row = world.hub.namespaces.get("", hub).cloned();
+    let project_uid = world.projects.get(&tie.project).and_then(|p| p.uid.clone())?;
+    let mut in_use = BTreeSet::new();
+    let mut unlabelled = false;
+    for i in 0..world.kinds.len() {
+        in_use.extend(world.cities_of_kind(i, hub));
+        for (_, write_back) in world.hub.write_backs[i].in_namespace(hub) {
+            match &write_back.digest.city {
+                Some(city) => drop(in_use.insert(city.clone())),
+                None => unlabelled = true,
+            }
+        }
+    }
+    let set = row.as_ref().and_then(|r| r.digest.cities.clone());
+    let policy = |set: &str| world.hub.city_sets.get("", &city_set_policy(set)).cloned();
+    let current = set.as_deref().and_then(policy).and_then(|p| p.digest.cities).unwrap_or_default();
+    Some(Snapshot {
+        name: hub.into(),
+        label: world.cluster_label().to_owned(),
+        resources: world.resources.clone(),
+        cluster: tie.project.label(),
+        namespace: tie.namespace.clone(),
+        project_uid,
+        earlier_life: earlier_life(world, &tie.project, hub),
+        in_use,
+        unlabelled,
+        current,
+        left: world.left.iter().filter(|((ns, _), _)| **ns == *hub).map(|((_, c), t)| (c.clone(), *t)).collect(),
+        city_sets: world.hub.city_sets.iter().map(|((_, name), row)| (name.clone(), row.clone())).collect(),
+        row,
+    })
+}
+
+/// One turn of a hub Namespace that belongs to a live project namespace.
+pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
+    for _ in 0..PASSES {
+        let now = ctx.now();
+        let (decision, condemned) = {
+            let mut world = ctx.world.lock();
+            let Some(snapshot) = observe(&world, hub) else { return Ok(Next::OnEvent) };
+            let decision = decide::decide(&snapshot, ctx.settings.city_linger, now);
+            world.left.retain(|(ns, _), _| **ns != *hub);
+            world.left.extend(decision.left.iter().map(|(c, t)| ((Arc::from(hub), c.clone()), *t)));
+            let condemned: Vec<(Arc<str>, CityCode)> =
+                decision.narrowed.iter().map(|c| (Arc::from(hub), c.clone())).collect();
+            world.condemned.extend(condemned.iter().cloned());
+            (decision, condemned)
+        };
+        if decision.plan.is_idle() {
+            return Ok(decision.plan.next);
+        }
+        if decision.identity_restored {
+            tracing::warn!(plane = "hub", controller = "namespaces", namespace = hub, "identity labels were edited; restored");
+        }
+        let made_policy = decision.plan.effects.iter().any(|e| e.reason == "create_city_set");
+        let reasons: Vec<_> = decision.plan.effects.iter().map(|e| format!("{} {}", e.reason, e.target.name)).collect();
+        let creates = decision.plan.effects.iter().any(|e| matches!(e.write, Write::Delete { .. }));
+        debug_assert!(!creates, "a live Namespace is never deleted here");
+        let result = ctx.executor.perform(decision.plan).await;
+        let mut keys = Vec::new();
+        {
+            let mut world = ctx.world.lock();
+            for entry in &condemned {
+                world.condemned.remove(entry);
+            }
+            if made_policy || !condemned.is_empty() {
+                keys.push(world.hub_key(Role::Namespaces, "", hub));
+            }
+        }
+        ctx.queue.extend(keys, Urgency::Fresh);
+        result?;
+        tracing::info!(plane = "hub", controller = "namespaces", namespace = hub, changes = reasons.join(", "), "hub Namespace changed");
+    }
+    Ok(Next::OnEvent)
+}

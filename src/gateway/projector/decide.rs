@@ -1,0 +1,282 @@
+//! What should happen for a write-back: a pure function of the snapshot (contract: federation.md §3.8).
+
+use crate::{
+    api::{
+        keys,
+        names::{HubNamespace, ProjectKey},
+    },
+    engine::{
+        key::Plane,
+        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+    },
+    gateway::world::digest::{Copy, Projection, Source, WriteBackDigest, label, without_generations},
+    kinds::{FederatedKind, WriteBack},
+    plane::table::Row,
+};
+use kube::core::DynamicObject;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Largest spec and status that is projected, in bytes.
+const SIZE_LIMIT: usize = 64 * 1024;
+/// Most conditions that are projected.
+const CONDITION_LIMIT: usize = 32;
+/// Instances that every deployment may have, whatever its scale.
+const COUNT_FLOOR: usize = 64;
+
+/// A write-back and what surrounds it. Made only for a hub namespace that is tied to a live project namespace.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// All federated kinds.
+    pub kinds: Arc<Vec<FederatedKind>>,
+    /// Which of them owns the write-back.
+    pub kind: usize,
+    /// The tied project.
+    pub project: ProjectKey,
+    /// The tied namespace in it.
+    pub namespace: Arc<str>,
+    /// The hub namespace.
+    pub hub: HubNamespace,
+    /// Name of the Instance on every plane.
+    pub name: Arc<str>,
+    /// Whether the hub Namespace carries this project's UID.
+    pub bound: bool,
+    /// The write-back.
+    pub write_back: Option<Row<WriteBackDigest>>,
+    /// The copy that it names.
+    pub copy: Option<Row<Copy>>,
+    /// The project's deployment of that name.
+    pub source: Option<Row<Source>>,
+    /// The project's Instance of the name.
+    pub projection: Option<Row<Projection>>,
+    /// How many write-backs of the deployment come before this one by name.
+    pub rank: usize,
+}
+
+impl Snapshot {
+    /// The profile of the owning kind.
+    pub fn profile(&self) -> &FederatedKind {
+        &self.kinds[self.kind]
+    }
+
+    /// The profile's rules for write-backs.
+    ///
+    /// A snapshot is made for kinds that have them; the owning resource stands in where a profile has none.
+    pub fn rules(&self) -> WriteBack {
+        self.profile().write_back.clone().unwrap_or_else(|| WriteBack {
+            resource: self.profile().resource.clone(),
+            owner_label: String::new(),
+            city_label: String::new(),
+            linking_labels: Vec::new(),
+            scale_paths: Vec::new(),
+        })
+    }
+
+    /// The project plane.
+    pub fn plane(&self) -> Plane {
+        Plane::Project(self.project.clone())
+    }
+
+    /// Name of the deployment that the write-back names.
+    pub fn deployment(&self) -> Option<&str> {
+        self.write_back.as_ref()?.digest.deployment.as_deref()
+    }
+}
+
+/// Settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Whether a write-back without a controller is refused.
+    pub require_owner: bool,
+}
+
+/// Why a write-back is not projected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// A word of a closed set.
+    pub reason: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Nothing until an event.
+    Wait,
+    /// The write-back is not projected as it is.
+    Quarantine(Verdict),
+    /// The write-back's body is needed.
+    Read,
+    /// Do this.
+    Do(Plan<Prepared>),
+}
+
+fn refuse(reason: &'static str, message: String) -> Decision {
+    Decision::Quarantine(Verdict { reason, message })
+}
+
+/// Decides.
+pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
+    let Some(write_back) = &s.write_back else { return gone(s) };
+    let w = &write_back.digest;
+    if !s.bound {
+        return Decision::Wait;
+    }
+    let cluster = s.project.label();
+    if w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace) {
+        return refuse("identity_mismatch", "its identity labels are not those of its hub Namespace; the cell must correct them".into());
+    }
+    let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
+        return refuse("missing_deployment_name", format!("it has no label {}; the cell must set it", s.rules().owner_label));
+    };
+    let Some(copy) = &s.copy else { return Decision::Wait };
+    if let Some((kind, name, uid)) = &w.controller {
+        if **kind != *s.profile().resource.kind || **name != *deployment || *uid != copy.uid {
+            return refuse("owner_mismatch", format!("Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner", s.name));
+        }
+    } else if settings.require_owner {
+        return refuse("owner_mismatch", format!("Instance {} has no controller; the cell must set the hub's {deployment}", s.name));
+    }
+    if w.city.is_some() && w.city != copy.digest.city {
+        return Decision::Wait;
+    }
+    if w.size > SIZE_LIMIT || w.conditions > CONDITION_LIMIT {
+        return refuse("too_large", format!("Instance {} has {} bytes and {} conditions, at most {SIZE_LIMIT} and {CONDITION_LIMIT} are projected", s.name, w.size, w.conditions));
+    }
+    let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else { return Decision::Wait };
+    let most = COUNT_FLOOR.max(2 * source.digest.scale as usize);
+    if s.rank >= most {
+        return refuse("too_many", format!("deployment {deployment} has more than {most} Instances on the hub; the cell must remove some"));
+    }
+    write(s, write_back, source, deployment)
+}
+
+/// The write-back is gone: so is its projection.
+fn gone(s: &Snapshot) -> Decision {
+    let Some(projection) = &s.projection else { return Decision::Do(Plan::default()) };
+    let ours = projection.digest.cluster.as_deref() == Some(&*s.project.label()) && projection.digest.owner.is_some();
+    if !ours || projection.deleting {
+        return Decision::Do(Plan::default());
+    }
+    let write = Write::Delete { uid: projection.uid.to_string(), resource_version: None };
+    Decision::Do(Plan::one(effect(s, Endpoint::Main, write, "delete_projection")))
+}
+
+fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) -> Effect {
+    let target = Target::namespaced(s.plane(), &s.rules().resource, &s.namespace, &s.name);
+    Effect { target, endpoint, write, reason }
+}
+
+fn write(s: &Snapshot, write_back: &Row<WriteBackDigest>, source: &Row<Source>, deployment: &str) -> Decision {
+    let w = &write_back.digest;
+    let Some(projection) = &s.projection else {
+        let Some(body) = &write_back.body else { return Decision::Read };
+        let mut plan = Plan::one(effect(s, Endpoint::Main, Write::Create { body: main(s, body, source, deployment, None) }, "create_projection"));
+        if w.reported {
+            plan.effects.push(status(s, body, None));
+        }
+        return Decision::Do(plan);
+    };
+    let p = &projection.digest;
+    let owner = p.owner.as_ref();
+    if p.cluster.as_deref() != Some(&*s.project.label()) || owner.is_none_or(|(name, _)| **name != *deployment) {
+        return refuse("name_taken", format!("the project has an Instance {} that fedgate did not make; rename or delete it", s.name));
+    }
+    if projection.deleting {
+        return Decision::Wait;
+    }
+    let owned = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
+    let main_differs = !owned || p.labels != w.labels || p.spec != w.spec;
+    let status_differs = w.reported && p.status != w.status;
+    if !main_differs && !status_differs {
+        return Decision::Do(Plan::default());
+    }
+    let Some(body) = &write_back.body else { return Decision::Read };
+    let mut plan = Plan::default();
+    if main_differs {
+        let body = main(s, body, source, deployment, Some(&projection.uid));
+        let write = if owned && p.labels == w.labels {
+            Write::Apply { body, exact: Exact::roots(["spec"]) }
+        } else {
+            mend(s, projection, body)
+        };
+        plan.effects.push(effect(s, Endpoint::Main, write, "update_projection"));
+    }
+    if status_differs {
+        plan.effects.push(status(s, body, Some(&projection.uid)));
+    }
+    Decision::Do(plan)
+}
+
+/// Owner list and labels are replaced by a merge patch: an apply would add the new owner beside a dead one.
+fn mend(s: &Snapshot, projection: &Row<Projection>, body: Value) -> Write {
+    let mut patch = body;
+    if let Some(map) = patch.as_object_mut() {
+        map.remove("apiVersion");
+        map.remove("kind");
+    }
+    let labels: Map<String, Value> = s
+        .rules()
+        .linking_labels
+        .iter()
+        .map(|key| (key.clone(), patch["metadata"]["labels"].get(key).cloned().unwrap_or(Value::Null)))
+        .collect();
+    if let Some(had) = patch["metadata"]["labels"].as_object_mut() {
+        had.extend(labels);
+    }
+    patch["metadata"]["uid"] = json!(&*projection.uid);
+    patch["metadata"]["resourceVersion"] = json!(projection.resource_version());
+    Write::Merge { patch }
+}
+
+fn main(s: &Snapshot, body: &DynamicObject, source: &Row<Source>, deployment: &str, uid: Option<&str>) -> Value {
+    let rules = s.rules();
+    let mut labels: Map<String, Value> = rules
+        .linking_labels
+        .iter()
+        .filter_map(|key| label(body, key).map(|value| (key.clone(), json!(value))))
+        .collect();
+    labels.insert(keys::UPSTREAM_CLUSTER.to_owned(), json!(s.project.label()));
+    labels.insert(keys::UPSTREAM_NAMESPACE.to_owned(), json!(&*s.namespace));
+    let mut metadata = json!({
+        "name": &*s.name,
+        "namespace": &*s.namespace,
+        "labels": labels,
+        "ownerReferences": [owner_reference(s, source, deployment)],
+    });
+    if let Some(uid) = uid {
+        metadata["uid"] = json!(uid);
+    }
+    let mut object = json!({
+        "apiVersion": rules.resource.api_version,
+        "kind": rules.resource.kind,
+        "metadata": metadata,
+    });
+    if let Some(spec) = body.data.get("spec") {
+        object["spec"] = spec.clone();
+    }
+    object
+}
+
+/// The one place that makes an owner reference: from a deployment that lives, with the UID read in its project.
+fn owner_reference(s: &Snapshot, source: &Row<Source>, deployment: &str) -> Value {
+    let resource = &s.profile().resource;
+    json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": deployment, "uid": &*source.uid})
+}
+
+fn status(s: &Snapshot, body: &DynamicObject, uid: Option<&str>) -> Effect {
+    let rules = s.rules();
+    let mut metadata = json!({"name": &*s.name, "namespace": &*s.namespace});
+    if let Some(uid) = uid {
+        metadata["uid"] = json!(uid);
+    }
+    let body = json!({
+        "apiVersion": rules.resource.api_version,
+        "kind": rules.resource.kind,
+        "metadata": metadata,
+        "status": without_generations(body.data.get("status").unwrap_or(&Value::Null)),
+    });
+    let write = Write::Apply { body, exact: Exact::roots(["status"]) };
+    effect(s, Endpoint::Status, write, "project_status")
+}

@@ -1,0 +1,161 @@
+//! Projector: a cell's Instance on the hub becomes an Instance in the project, owned by the live deployment.
+//!
+//! Woken by write-backs, project deployments, copies, projections and ties. Contract: federation.md §3.8.
+
+pub mod decide;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    context::{Context, PASSES, QUARANTINE},
+    world::{Role, World},
+};
+use crate::{
+    api::names::HubNamespace,
+    engine::{
+        error::Failure,
+        key::{Key, Plane},
+        plan::{About, Next, Note, Plan, Target},
+    },
+};
+use decide::{Decision, Snapshot, Verdict};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Projector {
+    quarantined: Mutex<HashMap<Key, &'static str>>,
+}
+
+impl Projector {
+    /// How many objects are quarantined, by reason.
+    pub fn quarantined(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for reason in self.quarantined.lock().values() {
+            *counts.entry(*reason).or_default() += 1;
+        }
+        counts
+    }
+
+    /// One turn of a write-back's key.
+    pub async fn reconcile(&self, ctx: &Context, key: &Key) -> Result<Next, Failure> {
+        for _ in 0..PASSES {
+            let Some(snapshot) = observe(&ctx.world.lock(), key) else { return Ok(Next::OnEvent) };
+            let settings = decide::Settings { require_owner: ctx.settings.require_owner };
+            match decide::decide(&snapshot, settings) {
+                Decision::Wait => {
+                    self.quarantined.lock().remove(key);
+                    return Ok(Next::OnEvent);
+                }
+                Decision::Quarantine(verdict) => {
+                    self.quarantine(ctx, key, &snapshot, verdict).await;
+                    drop_body(ctx, &snapshot);
+                    return Ok(Next::After(QUARANTINE));
+                }
+                Decision::Read => {
+                    let target = Target::namespaced(
+                        Plane::Hub,
+                        &snapshot.rules().resource,
+                        snapshot.hub.as_str(),
+                        &snapshot.name,
+                    );
+                    let kind = snapshot.kind;
+                    if !ctx.read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object)).await? {
+                        return Ok(Next::OnEvent);
+                    }
+                }
+                Decision::Do(plan) if plan.is_idle() => {
+                    self.quarantined.lock().remove(key);
+                    drop_body(ctx, &snapshot);
+                    return Ok(plan.next);
+                }
+                Decision::Do(plan) => {
+                    self.quarantined.lock().remove(key);
+                    let reason = plan.effects.first().map_or("", |e| e.reason);
+                    ctx.executor.perform(plan).await?;
+                    tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
+                }
+            }
+        }
+        Ok(Next::OnEvent)
+    }
+
+    /// Says it once: a log line and, where a project is meant beyond doubt, an Event.
+    async fn quarantine(&self, ctx: &Context, key: &Key, s: &Snapshot, verdict: Verdict) {
+        if self.quarantined.lock().insert(key.clone(), verdict.reason) == Some(verdict.reason) {
+            return;
+        }
+        tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.reason, message = verdict.message, "write-back quarantined");
+        let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else { return };
+        let note = Note {
+            plane: s.plane(),
+            about: About {
+                api_version: s.profile().resource.api_version.clone(),
+                kind: s.profile().resource.kind.clone(),
+                namespace: s.namespace.to_string(),
+                name: s.deployment().unwrap_or_default().to_owned(),
+                uid: source.uid.to_string(),
+            },
+            warning: true,
+            reason: format!("Quarantined{}", camel(verdict.reason)),
+            action: "QuarantiningProjection".to_owned(),
+            message: verdict.message,
+        };
+        let mut plan = Plan::default();
+        plan.notes.push(note);
+        if let Err(error) = ctx.executor.perform(plan).await {
+            tracing::debug!(%error, "event not published");
+        }
+    }
+}
+
+fn camel(reason: &str) -> String {
+    reason
+        .split('_')
+        .map(|word| {
+            let mut letters = word.chars();
+            letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+        })
+        .collect()
+}
+
+fn drop_body(ctx: &Context, s: &Snapshot) {
+    ctx.world.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
+}
+
+/// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
+pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
+    let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else { return None };
+    let tie = world.ties.get(&key.namespace)?;
+    if !world.hub_ready() || !world.project_ready(&tie.project) {
+        return None;
+    }
+    let project = world.projects.get(&tie.project)?;
+    let hub = HubNamespace::parse(&key.namespace)?;
+    // The tie holds only if the Namespace on the hub is this project's as well.
+    let namespace = world.hub.namespaces.get("", hub.as_str());
+    let bound = namespace.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
+    let write_back = world.hub.write_backs[kind].get(&key.namespace, &key.name).cloned();
+    let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
+    let named = deployment.as_deref();
+    let rank = deployment.as_ref().map_or(0, |d| {
+        let names = world.hub.by_deployment.get(&(kind, key.namespace.clone(), d.clone()));
+        names.map_or(0, |names| names.range(..key.name.clone()).count())
+    });
+    Some(Snapshot {
+        kinds: world.kinds.clone(),
+        kind,
+        project: tie.project.clone(),
+        namespace: tie.namespace.clone(),
+        hub,
+        name: key.name.clone(),
+        bound: bound || namespace.is_none(),
+        copy: named.and_then(|d| world.hub.copies[kind].get(&key.namespace, d)).cloned(),
+        source: named.and_then(|d| project.sources[kind].get(&tie.namespace, d)).cloned(),
+        projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
+        rank,
+        write_back,
+    })
+}

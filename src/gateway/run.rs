@@ -1,0 +1,444 @@
+//! The running gateway: planes come and go, watches fill the index, workers take keys from the queue.
+
+use super::{
+    companions,
+    context::{Context, Settings, outcome},
+    federator::Federator,
+    garbage::Garbage,
+    interpreters::Interpreters,
+    namespaces, policies,
+    projector::Projector,
+    workload,
+    world::{Role, World},
+};
+use crate::{
+    api::names::ProjectKey,
+    engine::{
+        clock::Clock,
+        error::Failure,
+        executor::{Executor, Surroundings},
+        key::{Key, Plane},
+        plan::{Answer, Next, Target},
+        queue::{Outcome, Queue, Urgency},
+    },
+    kinds::FederatedKind,
+    plane::{
+        client::Connection,
+        discovery::ProjectEvent,
+        lease::LeaseHandle,
+        watch::{self, Event, Health, Selection},
+    },
+};
+use futures::{FutureExt, Stream, StreamExt};
+use kube::core::{DynamicObject, ObjectMeta};
+use parking_lot::Mutex;
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+
+/// What a gateway is made of.
+#[derive(Debug)]
+pub struct Setup {
+    /// The way to the hub.
+    pub hub: Connection,
+    /// The federated kinds.
+    pub kinds: Vec<FederatedKind>,
+    /// Settings.
+    pub settings: Settings,
+    /// The right to write.
+    pub lease: LeaseHandle,
+    /// Name of this replica.
+    pub identity: String,
+    /// How many keys are worked on at a time.
+    pub workers: usize,
+}
+
+/// Share of the workers that one lane may take.
+const LANE_SHARE: usize = 2;
+/// A project whose lists are not complete after this time no longer holds up readiness.
+const READY_PATIENCE: Duration = Duration::from_secs(10);
+
+struct Engaged {
+    connection: Connection,
+    since: Instant,
+    watches: Vec<(Role, Arc<Health>)>,
+    tasks: JoinSet<()>,
+    references: bool,
+}
+
+/// What executor and watches share.
+struct Links {
+    world: Arc<Mutex<World>>,
+    queue: Arc<Queue>,
+    planes: Mutex<HashMap<Plane, Engaged>>,
+    lease: LeaseHandle,
+    commands: mpsc::UnboundedSender<Command>,
+    wrote: Box<dyn Fn(&Target, &'static str) + Send + Sync>,
+}
+
+enum Command {
+    /// Something in the project references data.
+    WatchReferences(ProjectKey),
+}
+
+/// See the module.
+pub struct Gateway {
+    links: Arc<Links>,
+    ctx: Context,
+    federator: Federator,
+    projector: Projector,
+    interpreters: Interpreters,
+    garbage: Garbage,
+    workers: usize,
+    commands: Mutex<Option<mpsc::UnboundedReceiver<Command>>>,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Gateway")
+    }
+}
+
+impl Gateway {
+    /// Puts a gateway together; nothing is read or written before [`Gateway::run`].
+    pub fn new(setup: Setup, wrote: impl Fn(&Target, &'static str) + Send + Sync + 'static) -> Arc<Self> {
+        let Setup { hub, kinds, settings, lease, identity, workers } = setup;
+        let world = Arc::new(Mutex::new(World::new(Arc::new(kinds))));
+        let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let links = Arc::new(Links {
+            world: world.clone(),
+            queue: queue.clone(),
+            planes: Mutex::default(),
+            lease,
+            commands,
+            wrote: Box::new(wrote),
+        });
+        let executor = Executor::new(links.clone(), identity);
+        let gateway = Arc::new(Self {
+            links: links.clone(),
+            ctx: Context { world, queue, executor, clock: Clock::system(), settings },
+            federator: Federator::default(),
+            projector: Projector::default(),
+            interpreters: Interpreters::default(),
+            garbage: Garbage::default(),
+            workers,
+            commands: Mutex::new(Some(receiver)),
+        });
+        let roles = gateway.ctx.world.lock().hub_roles();
+        links.engage(Plane::Hub, hub, &roles);
+        gateway
+    }
+
+    /// Works until `shutdown`; then finishes what is in the workers' hands.
+    pub async fn run(
+        self: &Arc<Self>,
+        projects: impl Stream<Item = ProjectEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let mut workers = JoinSet::new();
+        for _ in 0..self.workers {
+            let gateway = self.clone();
+            workers.spawn(async move { gateway.work().await });
+        }
+        let Some(mut commands) = self.commands.lock().take() else { return };
+        let mut leading = self.links.lease.changes();
+        let mut sweep = tokio::time::interval(self.ctx.settings.sweep_interval);
+        sweep.tick().await;
+        let mut projects = std::pin::pin!(projects.fuse());
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(change) = projects.next() => self.project(change),
+                Some(command) = commands.recv() => self.command(command),
+                Ok(()) = leading.changed() => {
+                    let leads = *leading.borrow_and_update();
+                    tracing::info!(leads, "leadership changed");
+                    if leads {
+                        self.wake_everything(Urgency::Backlog);
+                    }
+                }
+                _ = sweep.tick() => {
+                    self.federator.prune(&self.ctx);
+                    self.wake_everything(Urgency::Backlog);
+                }
+            }
+        }
+        self.ctx.queue.close();
+        while workers.join_next().await.is_some() {}
+    }
+
+    /// Whether the hub's first lists are complete and no project that answers is still being listed.
+    pub fn ready(&self) -> Result<(), String> {
+        let world = self.ctx.world.lock();
+        if !world.hub_ready() {
+            return Err("the hub's first lists are not complete".to_owned());
+        }
+        let planes = self.links.planes.lock();
+        for (plane, engaged) in planes.iter() {
+            let Plane::Project(key) = plane else { continue };
+            let failing = engaged.watches.iter().any(|(_, health)| health.restarts() > 0);
+            if !world.project_ready(key) && !failing && engaged.since.elapsed() < READY_PATIENCE {
+                return Err(format!("the first lists of project {key} are not complete"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of every plane and watch, for `/debug/planes`.
+    pub fn describe(&self) -> serde_json::Value {
+        let world = self.ctx.world.lock();
+        let depth = self.ctx.queue.depth();
+        let planes: Vec<serde_json::Value> = self
+            .links
+            .planes
+            .lock()
+            .iter()
+            .map(|(plane, engaged)| {
+                let ready = match plane {
+                    Plane::Hub => world.hub_ready(),
+                    Plane::Project(key) => world.project_ready(key),
+                };
+                let watches: Vec<_> = engaged
+                    .watches
+                    .iter()
+                    .map(|(role, health)| {
+                        serde_json::json!({
+                            "kind": crate::engine::key::Kind::of(&world.resource(*role)).as_str(),
+                            "synced": health.synced(), "forbidden": health.forbidden(),
+                            "restarts": health.restarts(), "error": health.error(),
+                        })
+                    })
+                    .collect();
+                serde_json::json!({"plane": plane.to_string(), "ready": ready,
+                    "seconds": engaged.since.elapsed().as_secs(), "watches": watches})
+            })
+            .collect();
+        serde_json::json!({
+            "planes": planes,
+            "queue": {"ready": depth.ready, "running": depth.running, "delayed": depth.delayed, "inBackoff": depth.in_backoff},
+            "quarantined": self.projector.quarantined(),
+            "garbageBrake": self.garbage.brake(),
+            "interpreterDrift": self.interpreters.drift(),
+            "leading": self.links.lease.may_write(),
+        })
+    }
+
+    async fn work(&self) {
+        while let Some(key) = self.ctx.queue.next().await {
+            let turn = AssertUnwindSafe(self.dispatch(&key)).catch_unwind().await;
+            let outcome = turn.map_or_else(
+                |_| {
+                    tracing::error!(%key, "a controller failed by a defect of its own; the key is tried again");
+                    Outcome::Failed { at_least: Duration::from_secs(5) }
+                },
+                |result| outcome(&key, result),
+            );
+            self.ctx.queue.done(&key, outcome);
+        }
+    }
+
+    async fn dispatch(&self, key: &Key) -> Result<Next, Failure> {
+        let ctx = &self.ctx;
+        let (role, tied) = {
+            let world = ctx.world.lock();
+            (world.role_of(&key.kind), world.ties.contains_key(&key.name))
+        };
+        let Some(role) = role else { return Ok(Next::OnEvent) };
+        match (&key.plane, role) {
+            (Plane::Project(project), Role::Federated(_)) => self.federator.reconcile(ctx, key, project).await,
+            (Plane::Project(project), Role::Workloads) => workload::reconcile(ctx, key, project).await,
+            (Plane::Hub, Role::Namespaces) if tied => namespaces::reconcile(ctx, &key.name).await,
+            (Plane::Hub, Role::Namespaces) => self.garbage.namespace(ctx, key).await,
+            (Plane::Hub, Role::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
+            (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
+            (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
+            (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
+            (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
+            (Plane::Hub, role) => match companions::kind_of(role) {
+                Some(kind) => companions::reconcile(ctx, key, kind).await,
+                None => Ok(Next::OnEvent),
+            },
+            (Plane::Project(_), _) => Ok(Next::OnEvent),
+        }
+    }
+
+    fn wake_everything(&self, urgency: Urgency) {
+        let keys: Vec<Key> = {
+            let world = self.ctx.world.lock();
+            world.hub_keys().into_iter().chain(world.projects.keys().flat_map(|p| world.project_keys(p))).collect()
+        };
+        self.ctx.queue.extend(keys, urgency);
+    }
+
+    fn project(&self, change: ProjectEvent) {
+        match change {
+            ProjectEvent::Engaged { key, connection } => {
+                tracing::info!(project = %key, "project engaged");
+                let plane = Plane::Project(key.clone());
+                let roles = {
+                    let mut world = self.ctx.world.lock();
+                    world.engage(key);
+                    world.project_roles()
+                };
+                self.links.engage(plane, connection, &roles);
+            }
+            ProjectEvent::Left { key } => {
+                tracing::info!(project = %key, "project left; what it has on the hub stays");
+                let plane = Plane::Project(key.clone());
+                self.links.planes.lock().remove(&plane);
+                self.ctx.executor.forget(&plane);
+                self.ctx.world.lock().disengage(&key);
+            }
+            ProjectEvent::Refused { name, error } => {
+                tracing::warn!(project = name, %error, "project refused; the others go on");
+            }
+        }
+    }
+
+    fn command(&self, command: Command) {
+        let Command::WatchReferences(key) = command;
+        self.links.watch_more(&Plane::Project(key), &[Role::ConfigMaps, Role::Secrets]);
+    }
+}
+
+impl Links {
+    fn engage(self: &Arc<Self>, plane: Plane, connection: Connection, roles: &[Role]) {
+        let engaged = Engaged {
+            connection,
+            since: Instant::now(),
+            watches: Vec::new(),
+            tasks: JoinSet::new(),
+            references: false,
+        };
+        self.planes.lock().insert(plane.clone(), engaged);
+        self.watch_more(&plane, roles);
+    }
+
+    fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
+        let mut planes = self.planes.lock();
+        let Some(engaged) = planes.get_mut(plane) else { return };
+        for role in roles {
+            let health = Arc::new(Health::default());
+            engaged.watches.push((*role, health.clone()));
+            let task = self.clone().watch(plane.clone(), engaged.connection.clone(), *role, health);
+            engaged.tasks.spawn(task);
+        }
+    }
+
+    /// Watches until aborted, and begins anew with each new credential.
+    async fn watch(self: Arc<Self>, plane: Plane, connection: Connection, role: Role, health: Arc<Health>) {
+        let selection = Selection {
+            resource: self.world.lock().resource(role),
+            labels: matches!((&plane, role), (Plane::Hub, Role::ConfigMaps | Role::Secrets))
+                .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
+        };
+        let mut generation = connection.generation();
+        loop {
+            generation.borrow_and_update();
+            let client = connection.current().watches.clone();
+            tokio::select! {
+                () = watch::run(client, &selection, &health, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f)) => {}
+                changed = generation.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let plane = plane.clone();
+                    self.queue.wake_failed(|key| key.plane == plane);
+                }
+            }
+        }
+    }
+
+    /// One event of a watch. Never waits.
+    fn event(&self, plane: &Plane, role: Role, event: Event) {
+        let urgency = match &event {
+            Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
+            Event::Began | Event::Listed(_) | Event::Complete => Urgency::Backlog,
+        };
+        let mut world = self.world.lock();
+        let woken = match plane {
+            Plane::Hub => world.hub_event(role, event),
+            Plane::Project(key) => world.project_event(key, role, event),
+        };
+        let mut keys = woken.keys;
+        if woken.synced {
+            keys.extend(first_sync(&world, plane));
+        }
+        let ready = world.hub_ready()
+            && match plane {
+                Plane::Hub => true,
+                Plane::Project(key) => world.project_ready(key),
+            };
+        let references = matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
+        drop(world);
+        if ready {
+            self.queue.extend(keys, urgency);
+        }
+        if references
+            && let Plane::Project(key) = plane
+            && let Some(engaged) = self.planes.lock().get_mut(plane)
+            && !std::mem::replace(&mut engaged.references, true)
+        {
+            // Fails only while the process ends.
+            let _ = self.commands.send(Command::WatchReferences(key.clone()));
+        }
+    }
+
+    /// A project shows or hides its `ConfigMaps` or Secrets.
+    fn rights(&self, plane: &Plane, role: Role, forbidden: bool) {
+        let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(role)) else { return };
+        let mut world = self.world.lock();
+        let Some(project) = world.projects.get_mut(key) else { return };
+        let changed = if forbidden { project.forbidden.insert(kind) } else { project.forbidden.remove(&kind) };
+        let keys = if changed { world.project_keys(key) } else { Vec::new() };
+        drop(world);
+        self.queue.extend(keys, Urgency::Fresh);
+    }
+}
+
+/// What may be decided now that a plane's list is complete.
+fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
+    match plane {
+        Plane::Hub if world.hub_ready() => world
+            .hub_keys()
+            .into_iter()
+            .chain(world.projects.keys().filter(|p| world.project_ready(p)).flat_map(|p| world.project_keys(p)))
+            .collect(),
+        Plane::Project(key) if world.project_ready(key) => {
+            world.hub_keys().into_iter().chain(world.project_keys(key)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl Surroundings for Links {
+    fn client(&self, plane: &Plane) -> Option<kube::Client> {
+        self.planes.lock().get(plane).map(|engaged| engaged.connection.current().calls.clone())
+    }
+
+    fn may_write(&self) -> bool {
+        self.lease.may_write()
+    }
+
+    fn answered(&self, target: &Target, answer: Answer) {
+        let Some(role) = self.world.lock().role_of(&target.kind()) else { return };
+        let event = match answer {
+            Answer::Is(object) => Event::Applied(object),
+            Answer::Gone => Event::Deleted(Box::new(DynamicObject {
+                types: None,
+                metadata: ObjectMeta {
+                    name: Some(target.name.clone()),
+                    namespace: target.namespace.clone(),
+                    ..ObjectMeta::default()
+                },
+                data: serde_json::Value::Null,
+            })),
+        };
+        self.event(&target.plane, role, event);
+    }
+
+    fn wrote(&self, target: &Target, reason: &'static str) {
+        (self.wrote)(target, reason);
+    }
+}

@@ -1,0 +1,413 @@
+//! The index: what the gateway knows of the hub and of every project, as tables of digests.
+//!
+//! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
+
+pub mod digest;
+pub mod events;
+pub mod shape;
+pub mod status;
+
+use crate::{
+    api::names::{CityCode, HubNamespace, ProjectKey},
+    engine::key::{Key, Kind, Plane},
+    kinds::{CompanionKind, FederatedKind},
+    plane::table::{Row, Table},
+};
+use digest::{
+    Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload, Projection, Source,
+    Words, WriteBackDigest,
+};
+use kube::core::ApiResource;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+use tokio::time::Instant;
+
+/// A resource of a core or Karmada group.
+pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: group.into(),
+        version: version.into(),
+        api_version: if group.is_empty() { version.into() } else { format!("{group}/{version}") },
+        kind: kind.into(),
+        plural: plural.into(),
+    }
+}
+
+/// The foreign resources that the gateway touches.
+#[derive(Debug, Clone)]
+pub struct Resources {
+    /// v1 Namespace.
+    pub namespaces: ApiResource,
+    /// v1 `ConfigMap`.
+    pub config_maps: ApiResource,
+    /// v1 Secret.
+    pub secrets: ApiResource,
+    /// Karmada's cluster-scoped policy.
+    pub city_sets: ApiResource,
+    /// Karmada's namespaced policy.
+    pub city_policies: ApiResource,
+    /// Karmada's binding.
+    pub bindings: ApiResource,
+    /// Karmada's interpreter.
+    pub interpreters: ApiResource,
+    /// Our Workload.
+    pub workloads: ApiResource,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self {
+            namespaces: resource("", "v1", "Namespace", "namespaces"),
+            config_maps: resource("", "v1", "ConfigMap", "configmaps"),
+            secrets: resource("", "v1", "Secret", "secrets"),
+            city_sets: resource("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies"),
+            city_policies: resource("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies"),
+            bindings: resource("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings"),
+            interpreters: resource(
+                "config.karmada.io",
+                "v1alpha1",
+                "ResourceInterpreterCustomization",
+                "resourceinterpretercustomizations",
+            ),
+            workloads: resource("compute.datumapis.com", "v1alpha", "Workload", "workloads"),
+        }
+    }
+}
+
+impl Resources {
+    /// The resource of a companion kind.
+    pub fn companion(&self, kind: CompanionKind) -> &ApiResource {
+        match kind {
+            CompanionKind::ConfigMap => &self.config_maps,
+            CompanionKind::Secret => &self.secrets,
+        }
+    }
+}
+
+/// Which table an event belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Namespaces of the plane.
+    Namespaces,
+    /// Cluster policies on the hub.
+    CitySets,
+    /// Policies on the hub.
+    CityPolicies,
+    /// Bindings on the hub.
+    Bindings,
+    /// Interpreters on the hub.
+    Interpreters,
+    /// `ConfigMaps`: companions on the hub, sources in a project.
+    ConfigMaps,
+    /// Secrets: companions on the hub, sources in a project.
+    Secrets,
+    /// Workloads of a project.
+    Workloads,
+    /// Objects of the n-th federated kind: copies on the hub, sources in a project.
+    Federated(usize),
+    /// Objects of the n-th kind's write-back kind: write-backs on the hub, projections in a project.
+    WrittenBack(usize),
+}
+
+/// What the hub holds.
+#[derive(Debug)]
+pub struct Hub {
+    /// Namespaces.
+    pub namespaces: Table<HubNamespaceDigest>,
+    /// `cities-*` policies.
+    pub city_sets: Table<CitySet>,
+    /// City policies.
+    pub city_policies: Table<CityPolicy>,
+    /// Bindings.
+    pub bindings: Table<Binding>,
+    /// Interpreters.
+    pub interpreters: Table<InterpreterDigest>,
+    /// Companion `ConfigMaps`.
+    pub config_maps: Table<Companion>,
+    /// Companion Secrets.
+    pub secrets: Table<Companion>,
+    /// Copies, a table a kind.
+    pub copies: Vec<Table<Copy>>,
+    /// Write-backs, a table a kind.
+    pub write_backs: Vec<Table<WriteBackDigest>>,
+    /// Names of write-backs by (kind, hub namespace, deployment).
+    pub by_deployment: HashMap<(usize, Arc<str>, Arc<str>), BTreeSet<Arc<str>>>,
+}
+
+/// What a project holds.
+#[derive(Debug)]
+pub struct Project {
+    /// UID of the project; of its `kube-system` namespace where no platform says otherwise.
+    pub uid: Option<Arc<str>>,
+    /// Namespaces.
+    pub namespaces: Table<()>,
+    /// Workloads, by a digest of what their controller reads.
+    pub workloads: Table<crate::engine::diff::Digest>,
+    /// Objects of the federated kinds.
+    pub sources: Vec<Table<Source>>,
+    /// Projections.
+    pub projections: Vec<Table<Projection>>,
+    /// `ConfigMaps` that may be referenced.
+    pub config_maps: Table<Payload>,
+    /// Secrets that may be referenced.
+    pub secrets: Table<Payload>,
+    /// Whether something references data, so that the two tables above must be watched.
+    pub references: bool,
+    /// Which of the two the project refuses to show.
+    pub forbidden: HashSet<CompanionKind>,
+}
+
+/// The project namespace that a hub namespace belongs to (contract: federation.md §1.2 rule 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tie {
+    /// The project.
+    pub project: ProjectKey,
+    /// The namespace in it.
+    pub namespace: Arc<str>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct World {
+    /// The federated kinds; tables are in their order.
+    pub kinds: Arc<Vec<FederatedKind>>,
+    /// Foreign resources.
+    pub resources: Arc<Resources>,
+    /// The hub.
+    pub hub: Hub,
+    /// The engaged projects.
+    pub projects: BTreeMap<ProjectKey, Project>,
+    /// Hub namespaces of live project namespaces.
+    pub ties: HashMap<Arc<str>, Tie>,
+    /// When the last object of a city left a hub namespace (or was found gone), for the linger.
+    pub left: HashMap<(Arc<str>, CityCode), Instant>,
+    /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
+    pub condemned: HashSet<(Arc<str>, CityCode)>,
+    /// Shared words.
+    pub words: Words,
+}
+
+impl World {
+    /// An empty index over these kinds.
+    pub fn new(kinds: Arc<Vec<FederatedKind>>) -> Self {
+        let hub = Hub {
+            namespaces: Table::default(),
+            city_sets: Table::default(),
+            city_policies: Table::default(),
+            bindings: Table::default(),
+            interpreters: Table::default(),
+            config_maps: Table::default(),
+            secrets: Table::default(),
+            copies: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            by_deployment: HashMap::new(),
+        };
+        Self {
+            kinds,
+            resources: Arc::default(),
+            hub,
+            projects: BTreeMap::new(),
+            ties: HashMap::new(),
+            left: HashMap::new(),
+            condemned: HashSet::new(),
+            words: Words::default(),
+        }
+    }
+
+    /// Takes a project in, with nothing known of it yet.
+    pub fn engage(&mut self, key: ProjectKey) {
+        let project = Project {
+            uid: None,
+            namespaces: Table::default(),
+            workloads: Table::default(),
+            sources: self.kinds.iter().map(|_| Table::with_bodies()).collect(),
+            projections: self.kinds.iter().map(|_| Table::default()).collect(),
+            config_maps: Table::default(),
+            secrets: Table::default(),
+            references: false,
+            forbidden: HashSet::new(),
+        };
+        self.projects.insert(key, project);
+    }
+
+    /// Forgets a project; the hub stays as it is.
+    pub fn disengage(&mut self, key: &ProjectKey) {
+        self.projects.remove(key);
+        self.ties.retain(|_, tie| tie.project != *key);
+    }
+
+    /// What is watched on the hub.
+    pub fn hub_roles(&self) -> Vec<Role> {
+        let mut roles = vec![
+            Role::Namespaces,
+            Role::CitySets,
+            Role::CityPolicies,
+            Role::Bindings,
+            Role::Interpreters,
+            Role::ConfigMaps,
+            Role::Secrets,
+        ];
+        roles.extend(self.kind_roles());
+        roles
+    }
+
+    /// What is watched in a project from the start; `ConfigMaps` and Secrets come once something references them.
+    pub fn project_roles(&self) -> Vec<Role> {
+        let mut roles = vec![Role::Namespaces];
+        if self.workload_kind().is_some() {
+            roles.push(Role::Workloads);
+        }
+        roles.extend(self.kind_roles());
+        roles
+    }
+
+    fn kind_roles(&self) -> impl Iterator<Item = Role> {
+        self.kinds.iter().enumerate().flat_map(|(i, kind)| {
+            std::iter::once(Role::Federated(i)).chain(kind.write_back.is_some().then_some(Role::WrittenBack(i)))
+        })
+    }
+
+    /// Index of the kind that the workload controller writes, if it is federated here.
+    pub fn workload_kind(&self) -> Option<usize> {
+        self.kinds.iter().position(|k| {
+            k.resource.group == self.resources.workloads.group && k.resource.kind == "WorkloadDeployment"
+        })
+    }
+
+    /// The resource behind a role.
+    pub fn resource(&self, role: Role) -> ApiResource {
+        let r = &self.resources;
+        match role {
+            Role::Namespaces => r.namespaces.clone(),
+            Role::CitySets => r.city_sets.clone(),
+            Role::CityPolicies => r.city_policies.clone(),
+            Role::Bindings => r.bindings.clone(),
+            Role::Interpreters => r.interpreters.clone(),
+            Role::ConfigMaps => r.config_maps.clone(),
+            Role::Secrets => r.secrets.clone(),
+            Role::Workloads => r.workloads.clone(),
+            Role::Federated(i) => self.kinds[i].resource.clone(),
+            Role::WrittenBack(i) => {
+                self.kinds[i].write_back.as_ref().map_or_else(|| self.kinds[i].resource.clone(), |w| w.resource.clone())
+            }
+        }
+    }
+
+    /// The role of a kind.
+    pub fn role_of(&self, kind: &Kind) -> Option<Role> {
+        let fixed = [
+            Role::Namespaces,
+            Role::CitySets,
+            Role::CityPolicies,
+            Role::Bindings,
+            Role::Interpreters,
+            Role::ConfigMaps,
+            Role::Secrets,
+            Role::Workloads,
+        ];
+        fixed.into_iter().chain(self.kind_roles()).find(|role| Kind::of(&self.resource(*role)) == *kind)
+    }
+
+    /// The cluster label that all federated kinds share.
+    pub fn cluster_label(&self) -> &str {
+        self.kinds.first().map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label)
+    }
+
+    /// Whether every list of the hub is complete.
+    pub fn hub_ready(&self) -> bool {
+        let hub = &self.hub;
+        hub.namespaces.synced()
+            && hub.city_sets.synced()
+            && hub.city_policies.synced()
+            && hub.bindings.synced()
+            && hub.config_maps.synced()
+            && hub.secrets.synced()
+            && hub.copies.iter().all(Table::synced)
+            && hub.write_backs.iter().zip(self.kinds.iter()).all(|(t, k)| k.write_back.is_none() || t.synced())
+    }
+
+    /// Whether every list of the project is complete and its UID is known.
+    pub fn project_ready(&self, key: &ProjectKey) -> bool {
+        self.projects.get(key).is_some_and(|p| {
+            p.uid.is_some()
+                && p.namespaces.synced()
+                && (self.workload_kind().is_none() || p.workloads.synced())
+                && p.sources.iter().all(Table::synced)
+                && p.projections.iter().zip(self.kinds.iter()).all(|(t, k)| k.write_back.is_none() || t.synced())
+        })
+    }
+
+    /// The hub namespace of a live project namespace.
+    pub fn hub_namespace(&self, project: &ProjectKey, namespace: &str) -> Option<HubNamespace> {
+        let row = self.projects.get(project)?.namespaces.get("", namespace)?;
+        Some(HubNamespace::of(&row.uid))
+    }
+
+    /// The sources of the project namespace that a hub namespace is tied to.
+    pub fn tied_sources(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
+        self.ties
+            .get(hub_namespace)
+            .and_then(|tie| Some((self.projects.get(&tie.project)?, tie)))
+            .into_iter()
+            .flat_map(move |(project, tie)| project.sources[kind].in_namespace(&tie.namespace))
+    }
+
+    /// Whether a source counts as announced: its finalizer stands and it is not leaving.
+    pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
+        let ours = source.digest.finalizers.iter().any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER);
+        source.digest.city.as_ref().ok().filter(|_| ours && !source.deleting)
+    }
+
+    /// The cities in use in a hub namespace by announced deployments and copies of a kind.
+    pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let announced = self.tied_sources(kind, hub_namespace).filter_map(|(_, row)| Self::announced(row)).cloned();
+        let copies = self.hub.copies[kind].in_namespace(hub_namespace).filter_map(|(_, row)| row.digest.city.clone());
+        announced.chain(copies).collect()
+    }
+
+    /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.
+    pub fn city_policy<'a>(
+        &'a self,
+        kind: usize,
+        hub_namespace: &'a str,
+        city: &CityCode,
+    ) -> Option<(&'a Arc<str>, &'a Row<CityPolicy>)> {
+        self.hub
+            .city_policies
+            .in_namespace(hub_namespace)
+            .find(|(_, row)| row.digest.selects.as_ref().is_some_and(|(k, c)| *k == kind && c == city))
+    }
+
+    /// Whether the Namespace and the policies that a copy of this city needs are in place.
+    pub fn city_ready(&self, kind: usize, hub_namespace: &str, city: &CityCode) -> bool {
+        if self.condemned.contains(&(Arc::from(hub_namespace), city.clone())) {
+            return false;
+        }
+        let Some(namespace) = self.hub.namespaces.get("", hub_namespace).filter(|n| !n.deleting) else { return false };
+        let set = namespace.digest.cities.as_deref().unwrap_or_default();
+        let delivered = self
+            .hub
+            .city_sets
+            .get("", &crate::api::names::city_set_policy(set))
+            .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
+        delivered && self.city_policy(kind, hub_namespace, city).is_some_and(|(_, p)| !p.deleting)
+    }
+
+    /// The binding of a copy.
+    pub fn binding(&self, kind: usize, hub_namespace: &str, name: &str) -> Option<&Row<Binding>> {
+        let name = format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".");
+        self.hub.bindings.get(hub_namespace, &name)
+    }
+
+    /// The key of a source.
+    pub fn source_key(&self, kind: usize, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+        Key::new(Plane::Project(project.clone()), Kind::of(&self.kinds[kind].resource), namespace, name)
+    }
+
+    /// A key on the hub.
+    pub fn hub_key(&self, role: Role, namespace: &str, name: &str) -> Key {
+        Key::new(Plane::Hub, Kind::of(&self.resource(role)), namespace, name)
+    }
+}

@@ -1,0 +1,75 @@
+//! The shapes of the policies that the gateway writes (contract: federation.md §2.2, §2.3).
+
+use crate::{
+    api::{keys, names::CityCode},
+    engine::plan::Exact,
+    kinds::FederatedKind,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// `spec` of the cluster policy that delivers Namespaces of a city set.
+pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str) -> Value {
+    let values: Vec<&str> = cities.iter().map(CityCode::as_str).collect();
+    json!({
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace",
+            "labelSelector": {"matchLabels": {keys::CITIES: set}}}],
+        "placement": {"clusterAffinity": {"labelSelector": {
+            "matchExpressions": [{"key": cluster_label, "operator": "In", "values": values}]}}},
+    })
+}
+
+/// `spec` of the policy that sends a hub namespace's copies of one city to its cells.
+pub fn city_policy_spec(kind: &FederatedKind, namespace: &str, city: &CityCode) -> Value {
+    let labels = json!({kind.placement.label.as_str(): city.as_str()});
+    json!({
+        "propagateDeps": true,
+        "resourceSelectors": [{"apiVersion": kind.resource.api_version, "kind": kind.resource.kind,
+            "namespace": namespace, "labelSelector": {"matchLabels": labels}}],
+        "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}},
+    })
+}
+
+/// What Karmada's API fills in by itself: not a difference.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("priority", "0"),
+    ("preemption", "\"Never\""),
+    ("schedulerName", "\"default-scheduler\""),
+    ("conflictResolution", "\"Abort\""),
+    ("propagateDeps", "false"),
+];
+
+/// A policy's spec is made exact, Karmada's defaults aside.
+pub fn exact_spec() -> Exact {
+    Exact {
+        roots: vec!["spec".to_owned()],
+        tolerated: &["priority", "preemption", "schedulerName", "conflictResolution", "propagateDeps"],
+    }
+}
+
+/// Whether `live` is `wanted` and nothing else but Karmada's defaults.
+pub fn covers(live: &Value, wanted: &Value) -> bool {
+    let (Some(live), Some(wanted)) = (live.as_object(), wanted.as_object()) else { return false };
+    wanted.iter().all(|(key, value)| live.get(key) == Some(value))
+        && live.iter().filter(|(key, _)| !wanted.contains_key(*key)).all(|(key, value)| {
+            DEFAULTS.iter().any(|(name, text)| name == key && *text == value.to_string())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_no_difference_and_anything_else_is() {
+        let cities = [CityCode::parse("DFW").unwrap()].into();
+        let wanted = city_set_spec("dfw", &cities, "topology.datum.net/city-code");
+        let mut live = wanted.clone();
+        live["priority"] = json!(0);
+        live["preemption"] = json!("Never");
+        assert!(covers(&live, &wanted));
+        live["preserveResourcesOnDeletion"] = json!(true);
+        assert!(!covers(&live, &wanted));
+        assert!(!covers(&json!({}), &wanted));
+    }
+}

@@ -1,0 +1,255 @@
+//! Status digests: enough of a status to know whether returning another one would change anything.
+
+use crate::engine::diff::Digest;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A digest of a status, conditions apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct StatusDigest {
+    /// Whether there is anything in it but conditions of our own.
+    pub reported: bool,
+    /// Everything but `conditions` and `observedGeneration`, with absent counters taken as 0.
+    pub rest: Digest,
+    /// `observedGeneration`.
+    pub observed: Option<i64>,
+    /// The conditions, in order.
+    pub conditions: Box<[ConditionDigest]>,
+    /// Size of the status as JSON, in bytes.
+    pub size: usize,
+}
+
+/// A digest of one condition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConditionDigest {
+    /// Its type.
+    pub kind: Arc<str>,
+    /// `True`, `False` or `Unknown`.
+    pub status: Arc<str>,
+    /// Its reason.
+    pub reason: Arc<str>,
+    /// Digest of its message.
+    pub message: Digest,
+    /// Its `observedGeneration`.
+    pub observed: Option<i64>,
+    /// Its `lastTransitionTime` in seconds since the epoch.
+    pub since: i64,
+}
+
+/// A condition that the gateway itself writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnCondition {
+    /// Its type.
+    pub kind: &'static str,
+    /// Whether it is True.
+    pub status: bool,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its message, at most 1,024 characters.
+    pub message: String,
+    /// The generation it speaks of.
+    pub observed: i64,
+}
+
+impl OwnCondition {
+    fn truth(&self) -> &'static str {
+        if self.status { "True" } else { "False" }
+    }
+
+    /// Whether `had` says the same.
+    pub fn equals(&self, had: &ConditionDigest) -> bool {
+        *had.status == *self.truth()
+            && *had.reason == *self.reason
+            && had.message == Digest::of_hash(&self.message.as_str())
+            && had.observed == Some(self.observed)
+    }
+}
+
+impl StatusDigest {
+    /// Digests a status.
+    pub fn of(status: Option<&Value>, counters: &[String], word: &mut impl FnMut(&str) -> Arc<str>) -> Self {
+        let Some(Value::Object(map)) = status else { return Self { rest: empty_rest(counters), ..Self::default() } };
+        let mut rest = map.clone();
+        let conditions = rest.remove("conditions");
+        let observed = rest.remove("observedGeneration").and_then(|v| v.as_i64());
+        fill_counters(&mut rest, counters);
+        let conditions: Box<[ConditionDigest]> = conditions
+            .as_ref()
+            .and_then(Value::as_array)
+            .map(|list| list.iter().map(|c| condition_digest(c, word)).collect())
+            .unwrap_or_default();
+        let size = serde_json::to_vec(map).map_or(0, |v| v.len());
+        Self { reported: !map.is_empty(), rest: Digest::of(&Value::Object(rest)), observed, conditions, size }
+    }
+
+    /// The condition of a type.
+    pub fn condition(&self, kind: &str) -> Option<&ConditionDigest> {
+        self.conditions.iter().find(|c| &*c.kind == kind)
+    }
+
+    /// Whether the status that `hub` returns to a project is already there, own conditions aside.
+    pub fn has_returned(&self, hub: &Self, own: &[String], generation: i64) -> bool {
+        let foreign = |c: &&ConditionDigest| !own.iter().any(|o| **o == *c.kind);
+        let settled = |hub: Option<i64>, here: Option<i64>| match hub {
+            Some(n) if n <= generation => here == Some(n),
+            _ => true,
+        };
+        let wanted = hub.conditions.iter().filter(foreign);
+        let count = hub.conditions.iter().filter(foreign).count();
+        self.rest == hub.rest
+            && settled(hub.observed, self.observed)
+            && count == self.conditions.iter().filter(foreign).count()
+            && wanted.into_iter().all(|c| {
+                self.condition(&c.kind).is_some_and(|had| {
+                    had.status == c.status
+                        && had.reason == c.reason
+                        && had.message == c.message
+                        && settled(c.observed, had.observed)
+                })
+            })
+    }
+}
+
+fn empty_rest(counters: &[String]) -> Digest {
+    let mut rest = Map::new();
+    fill_counters(&mut rest, counters);
+    Digest::of(&Value::Object(rest))
+}
+
+fn fill_counters(status: &mut Map<String, Value>, counters: &[String]) {
+    for counter in counters {
+        status.entry(counter.clone()).or_insert_with(|| json!(0));
+    }
+}
+
+fn condition_digest(condition: &Value, word: &mut impl FnMut(&str) -> Arc<str>) -> ConditionDigest {
+    let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+    ConditionDigest {
+        kind: word(text("type")),
+        status: word(text("status")),
+        reason: word(text("reason")),
+        message: Digest::of_hash(&text("message")),
+        observed: condition.get("observedGeneration").and_then(Value::as_i64),
+        since: text("lastTransitionTime").parse::<Timestamp>().map_or(0, Timestamp::as_second),
+    }
+}
+
+/// Writes a time as Kubernetes does.
+pub fn rfc3339(second: i64) -> String {
+    Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
+}
+
+/// The status to write into the project: `base` (the copy's), with the gateway's own conditions and the project's
+/// generations and transition times (contract: federation.md §3.4 step 7).
+pub fn returned(
+    base: &Value,
+    counters: &[String],
+    own_types: &[String],
+    own: &[OwnCondition],
+    had: &StatusDigest,
+    generation: i64,
+    now: Timestamp,
+) -> Value {
+    let mut status = base.as_object().cloned().unwrap_or_default();
+    let foreign = status.remove("conditions").and_then(|c| c.as_array().cloned()).unwrap_or_default();
+    let observed = status.remove("observedGeneration").and_then(|v| v.as_i64());
+    if let Some(observed) = observed.filter(|n| *n <= generation).or(had.observed) {
+        status.insert("observedGeneration".into(), json!(observed));
+    }
+    fill_counters(&mut status, counters);
+    let mut conditions: Vec<Value> = foreign
+        .into_iter()
+        .filter(|c| !own_types.iter().any(|o| c.get("type").and_then(Value::as_str) == Some(o)))
+        .take(32usize.saturating_sub(own.len()))
+        .map(|c| carried(c, had, generation))
+        .collect();
+    conditions.extend(own.iter().map(|c| {
+        let before = had.condition(c.kind).filter(|h| *h.status == *c.truth());
+        json!({
+            "type": c.kind, "status": c.truth(), "reason": c.reason, "message": c.message,
+            "observedGeneration": c.observed,
+            "lastTransitionTime": rfc3339(before.map_or(now.as_second(), |h| h.since)),
+        })
+    }));
+    status.insert("conditions".into(), Value::Array(conditions));
+    Value::Object(status)
+}
+
+/// A condition of the hub with the project's numbers.
+fn carried(mut condition: Value, had: &StatusDigest, generation: i64) -> Value {
+    let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let before = had.condition(&kind);
+    let Some(map) = condition.as_object_mut() else { return condition };
+    let observed = map.remove("observedGeneration").and_then(|v| v.as_i64()).filter(|n| *n <= generation);
+    if let Some(observed) = observed.or(before.and_then(|b| b.observed)) {
+        map.insert("observedGeneration".into(), json!(observed));
+    }
+    let same = before.filter(|b| map.get("status").and_then(Value::as_str) == Some(&*b.status));
+    if let Some(before) = same {
+        map.insert("lastTransitionTime".into(), json!(rfc3339(before.since)));
+    }
+    condition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(status: &Value) -> StatusDigest {
+        StatusDigest::of(Some(status), &["replicas".to_owned()], &mut |w| w.into())
+    }
+
+    fn condition(kind: &str, status: &str, observed: Option<i64>, time: &str) -> Value {
+        let mut c = json!({"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": time});
+        if let Some(n) = observed {
+            c["observedGeneration"] = json!(n);
+        }
+        c
+    }
+
+    const OLD: &str = "2026-01-01T00:00:00Z";
+    const NEW: &str = "2026-02-02T00:00:00Z";
+
+    #[test]
+    fn what_returned_writes_counts_as_returned() {
+        let own_types = vec!["Federated".to_owned()];
+        let own =
+            [OwnCondition { kind: "Federated", status: true, reason: "Delivered", message: "at x".into(), observed: 3 }];
+        let hub = json!({"observedGeneration": 3, "conditions": [condition("Available", "True", Some(3), NEW),
+            condition("Federated", "False", None, NEW)]});
+        let before = digest(&json!({"conditions": [condition("Available", "True", Some(2), OLD)]}));
+        let now: Timestamp = NEW.parse().unwrap();
+        let written = returned(&hub, &["replicas".to_owned()], &own_types, &own, &before, 3, now);
+        assert_eq!(written["replicas"], 0, "counters are written at zero");
+        assert_eq!(written["conditions"].as_array().unwrap().len(), 2, "the hub's Federated is dropped");
+        assert_eq!(written["conditions"][0]["lastTransitionTime"], OLD, "the status did not change");
+        assert!(!before.has_returned(&digest(&hub), &own_types, 3));
+        let after = digest(&written);
+        assert!(after.has_returned(&digest(&hub), &own_types, 3));
+        assert!(own[0].equals(after.condition("Federated").unwrap()));
+    }
+
+    #[test]
+    fn a_generation_that_is_absent_or_ahead_keeps_what_the_project_has() {
+        let had = digest(&json!({"replicas": 1, "observedGeneration": 2,
+            "conditions": [condition("Available", "True", Some(2), OLD)]}));
+        for observed in [None, Some(9)] {
+            let mut hub = json!({"replicas": 1, "conditions": [condition("Available", "True", observed, NEW)]});
+            if let Some(n) = observed {
+                hub["observedGeneration"] = json!(n);
+            }
+            assert!(had.has_returned(&digest(&hub), &[], 3));
+            let written = returned(&hub, &[], &[], &[], &had, 3, NEW.parse().unwrap());
+            assert_eq!(written["observedGeneration"], 2);
+            assert_eq!(written["conditions"][0]["observedGeneration"], 2);
+        }
+    }
+
+    #[test]
+    fn a_vanished_condition_or_field_is_a_difference() {
+        let had = digest(&json!({"replicas": 1, "map": {"a": 1}, "conditions": [condition("X", "True", None, OLD)]}));
+        assert!(!had.has_returned(&digest(&json!({"replicas": 1, "map": {"a": 1}})), &[], 1));
+        assert!(!had.has_returned(&digest(&json!({"replicas": 1, "conditions": [condition("X", "True", None, OLD)]})), &[], 1));
+    }
+}

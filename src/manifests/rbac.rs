@@ -1,0 +1,184 @@
+//! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
+//! (contract: federation.md §1.1, §6.7). No verb is granted that is not used.
+
+use super::{CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane};
+use crate::api::GROUP;
+use serde_json::{Value, json};
+
+const READ: &[&str] = &["get", "list", "watch"];
+const KEEP: &[&str] = &["get", "list", "watch", "patch"];
+const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
+/// All role files.
+pub(super) fn files(kinds: &[Carried]) -> Vec<Manifest> {
+    let mut project = project_base();
+    project.extend(kinds.iter().flat_map(project_kind));
+    let mut hub = hub_base();
+    hub.extend(kinds.iter().flat_map(hub_kind));
+    vec![
+        Manifest {
+            path: "project/gateway-role.yaml".to_owned(),
+            planes: &[Plane::Project],
+            objects: project,
+        },
+        Manifest {
+            path: "hub/gateway-role.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: hub,
+        },
+        Manifest {
+            path: "hub/cell-role.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: cells(),
+        },
+    ]
+}
+
+/// What the gateway needs in every project, whatever it carries: the Workload controller's rights are here.
+fn project_base() -> Vec<Value> {
+    bound(
+        GATEWAY,
+        &json!([
+            rule("", &["namespaces", "configmaps", "secrets"], READ),
+            rule("networking.datumapis.com", &["networks", "locations"], READ),
+            rule(GROUP, &["workloads"], KEEP),
+            rule(GROUP, &["workloads/status"], &["patch"]),
+            rule(GROUP, &["workloaddeployments"], &["create", "delete"]),
+            rule("events.k8s.io", &["events"], &["create", "patch"]),
+        ]),
+    )
+}
+
+/// What the gateway needs in every project to carry one kind.
+pub(super) fn project_kind(kind: &Carried) -> Vec<Value> {
+    let mut rules = vec![
+        rule(&kind.group, &[&kind.plural], KEEP),
+        rule(&kind.group, &[&status(&kind.plural)], &["patch"]),
+    ];
+    if let Some((group, plural)) = &kind.write_back {
+        rules.push(rule(group, &[plural], OWN));
+        rules.push(rule(group, &[&status(plural)], &["patch"]));
+    }
+    bound(&role_name(kind), &json!(rules))
+}
+
+/// What the gateway needs on the hub, whatever it carries.
+fn hub_base() -> Vec<Value> {
+    let mut objects = vec![json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": NAMESPACE,
+            // Otherwise Karmada gives this namespace to every cell.
+            "labels": {"namespace.karmada.io/skip-auto-propagation": "true"},
+        },
+    })];
+    objects.extend(bound(
+        GATEWAY,
+        &json!([
+            rule("", &["namespaces", "configmaps", "secrets"], OWN),
+            rule(
+                "policy.karmada.io",
+                &["clusterpropagationpolicies", "propagationpolicies"],
+                OWN
+            ),
+            rule("config.karmada.io", &["resourceinterpretercustomizations"], OWN),
+            rule("work.karmada.io", &["resourcebindings"], READ),
+            rule("cluster.karmada.io", &["clusters"], READ),
+        ]),
+    ));
+    objects.extend([
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
+            "rules": [
+                rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "create", "update"]),
+                rule("events.k8s.io", &["events"], &["create"]),
+            ],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": GATEWAY},
+            "subjects": gateway(),
+        }),
+    ]);
+    objects
+}
+
+/// What the gateway needs on the hub to carry one kind: copies in full but never their status; write-backs read only.
+pub(super) fn hub_kind(kind: &Carried) -> Vec<Value> {
+    let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN)];
+    if let Some((group, plural)) = &kind.write_back {
+        rules.push(rule(group, &[plural], READ));
+    }
+    bound(&role_name(kind), &json!(rules))
+}
+
+/// What cells may do on the hub; `cell-writes.yaml` says with which objects.
+fn cells() -> Vec<Value> {
+    let name = "fedgate-cell";
+    vec![
+        cluster_role(
+            name,
+            &json!([
+                rule("", &["namespaces"], READ),
+                rule(GROUP, &["workloaddeployments"], READ),
+                rule(GROUP, &["instances"], OWN),
+                rule(GROUP, &["instances/status"], &["patch"]),
+            ]),
+        ),
+        binding(
+            name,
+            &json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS}]),
+        ),
+    ]
+}
+
+fn role_name(kind: &Carried) -> String {
+    format!("{GATEWAY}-{}.{}", kind.plural, kind.group)
+        .trim_end_matches('.')
+        .to_owned()
+}
+
+fn status(plural: &str) -> String {
+    format!("{plural}/status")
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+/// A cluster role that the gateway has.
+fn bound(name: &str, rules: &Value) -> Vec<Value> {
+    vec![cluster_role(name, rules), binding(name, &gateway())]
+}
+
+fn cluster_role(name: &str, rules: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    })
+}
+
+fn binding(name: &str, subjects: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": subjects,
+    })
+}
+
+/// The gateway by certificate and by token.
+fn gateway() -> Value {
+    json!([
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": GATEWAY},
+        {"kind": "ServiceAccount", "name": GATEWAY, "namespace": NAMESPACE},
+    ])
+}

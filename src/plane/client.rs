@@ -1,0 +1,213 @@
+//! Clients of planes: watches over shared HTTP/2 connections, every other call bounded in time, nothing retried.
+
+mod pool;
+mod request;
+mod service;
+
+use crate::{
+    metrics::{ClientMetrics, PlaneKind},
+    plane::kubeconfig::Credential,
+};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use pool::Pool;
+use service::PlaneService;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// After this time the watches on a replaced credential are ended, whoever reads them.
+const RETIRE_AFTER: Duration = Duration::from_secs(30);
+
+/// Limits of every client.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// A call that is no watch ends after this time, waiting for a place and reading the answer included; a watch must
+    /// have its headers by then.
+    pub call: Duration,
+    /// A TCP and TLS connection must be open after this time.
+    pub connect: Duration,
+    /// Calls that one plane may have under way at once; watches do not count.
+    pub concurrency: usize,
+    /// Watches on one HTTP/2 connection; API servers allow 100 streams by default.
+    pub streams_per_connection: usize,
+    /// Bytes that one answer may have.
+    pub answer_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            call: Duration::from_secs(10),
+            connect: Duration::from_secs(5),
+            concurrency: 64,
+            streams_per_connection: 80,
+            answer_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// Why a request ended without an answer; the source of a `kube::Error::Service`.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// No complete answer within the limit. A write may have been applied.
+    #[error("no answer from the {} within {limit:?} to {verb} {resource}; check that its API server is reachable and healthy", .plane.as_str())]
+    Timeout {
+        /// The kind of plane.
+        plane: PlaneKind,
+        /// The verb, as in a role.
+        verb: &'static str,
+        /// The resource, as in a role.
+        resource: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// An answer over the size limit.
+    #[error("the answer of the {} is larger than {limit} bytes; list in smaller pages", .plane.as_str())]
+    TooLarge {
+        /// The kind of plane.
+        plane: PlaneKind,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The credential was replaced; the watch goes on with the new one.
+    #[error("the credential of this connection was replaced; watch again with the current one")]
+    Retired,
+}
+
+/// Whether a call ended because its time was over.
+pub fn is_timeout(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(e) if matches!(e.downcast_ref(), Some(CallError::Timeout { .. })))
+}
+
+/// The clients of one plane with one credential.
+pub struct PlaneClient {
+    /// For watches and the lists that precede them.
+    pub watches: kube::Client,
+    /// For everything else.
+    pub calls: kube::Client,
+    retire: watch::Sender<bool>,
+}
+
+impl fmt::Debug for PlaneClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PlaneClient")
+    }
+}
+
+/// Makes clients and shares connections between planes with the same address and TLS identity.
+#[derive(Clone)]
+pub struct Clients {
+    limits: Limits,
+    metrics: ClientMetrics,
+    pools: Arc<Mutex<HashMap<[u8; 32], Weak<Pool>>>>,
+}
+
+impl Clients {
+    /// No connection is opened before the first request.
+    pub fn new(limits: Limits, metrics: ClientMetrics) -> Self {
+        Self {
+            limits,
+            metrics,
+            pools: Arc::default(),
+        }
+    }
+
+    /// Clients for the plane that `credential` reaches.
+    pub fn plane(&self, plane: PlaneKind, credential: &Credential) -> PlaneClient {
+        let (retire, retired) = watch::channel(false);
+        let service = PlaneService::new(
+            plane,
+            credential.clone(),
+            self.pool(credential),
+            self.limits,
+            self.metrics.clone(),
+            retired,
+        );
+        // The stack below sends watches and calls over different connections, so one client serves both.
+        let client = kube::Client::new(service, credential.namespace.clone());
+        PlaneClient {
+            watches: client.clone(),
+            calls: client,
+            retire,
+        }
+    }
+
+    fn pool(&self, credential: &Credential) -> Arc<Pool> {
+        let mut pools = self.pools.lock();
+        if let Some(pool) = pools.get(&credential.connection_digest).and_then(Weak::upgrade) {
+            return pool;
+        }
+        pools.retain(|_, pool| pool.strong_count() > 0);
+        let pool = Arc::new(Pool::new(
+            credential,
+            self.limits.connect,
+            self.limits.streams_per_connection,
+        ));
+        pools.insert(credential.connection_digest, Arc::downgrade(&pool));
+        pool
+    }
+}
+
+/// The way to one plane, whose credential may be replaced while it is in use.
+#[derive(Clone)]
+pub struct Connection(Arc<Inner>);
+
+struct Inner {
+    client: ArcSwap<PlaneClient>,
+    generation: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("generation", &*self.0.generation.borrow())
+            .finish()
+    }
+}
+
+impl Connection {
+    /// A connection that begins with generation 0.
+    pub fn new(client: PlaneClient) -> Self {
+        Self(Arc::new(Inner {
+            client: ArcSwap::from_pointee(client),
+            generation: watch::Sender::new(0),
+        }))
+    }
+
+    /// A connection over a ready-made client, for tests with a service of their own.
+    pub fn of_client(client: kube::Client) -> Self {
+        Self::new(PlaneClient {
+            watches: client.clone(),
+            calls: client,
+            retire: watch::Sender::new(false),
+        })
+    }
+
+    /// The clients with the current credential. Keep it for one call, not for longer.
+    pub fn current(&self) -> Arc<PlaneClient> {
+        self.0.client.load_full()
+    }
+
+    /// A number that grows with each replaced credential: watches start again, calls that were refused are repeated.
+    pub fn generation(&self) -> watch::Receiver<u64> {
+        self.0.generation.subscribe()
+    }
+
+    /// Takes another credential into use. Watches on the old one end within 30 s; its connections close when idle.
+    pub fn replace(&self, client: PlaneClient) {
+        let old = self.0.client.swap(Arc::new(client));
+        self.0.generation.send_modify(|g| *g += 1);
+        tokio::spawn(async move {
+            tokio::time::sleep(RETIRE_AFTER).await;
+            old.retire.send_replace(true);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Connections to one address with one TLS identity, shared by every plane behind it.
+//!
+//! hyper keeps a single HTTP/2 connection per client and queues what exceeds the server's stream limit, so watches are
+//! spread over several clients ("lanes") by counting their streams. Short calls have HTTP/1.1 connections of their own.
+
+use crate::plane::kubeconfig::Credential;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use parking_lot::Mutex;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long a connection that nothing uses stays open.
+const IDLE: Duration = Duration::from_secs(30);
+/// How many idle connections for short calls are kept; as many as the executor's workers.
+const MAX_IDLE: usize = 32;
+/// A dead link is noticed after the interval and the timeout: 20 s.
+const PING_EVERY: Duration = Duration::from_secs(15);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) type Hyper = Client<HttpsConnector<HttpConnector>, kube::client::Body>;
+
+/// See the module.
+pub(super) struct Pool {
+    pub(super) calls: Hyper,
+    connector: HttpsConnector<HttpConnector>,
+    http2: bool,
+    streams_per_lane: usize,
+    lanes: Mutex<Vec<Lane>>,
+}
+
+struct Lane {
+    client: Hyper,
+    streams: Arc<AtomicUsize>,
+}
+
+/// One watch's place on a lane; dropping it frees the place.
+#[derive(Debug)]
+pub(super) struct Slot(Arc<AtomicUsize>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Pool {
+    pub(super) fn new(credential: &Credential, connect_timeout: Duration, streams_per_lane: usize) -> Self {
+        // Plain http (development) has no way to agree on HTTP/2.
+        let http2 = !credential.is_plain();
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MAX_IDLE);
+        Self {
+            calls: builder.build(connector(credential, connect_timeout, false)),
+            connector: connector(credential, connect_timeout, http2),
+            http2,
+            streams_per_lane,
+            lanes: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A client with room for one more watch.
+    pub(super) fn lane(&self) -> (Hyper, Slot) {
+        let mut lanes = self.lanes.lock();
+        // Streams only grow under this lock, so an empty lane stays empty while it is removed.
+        lanes.retain(|lane| lane.streams.load(Ordering::Acquire) > 0);
+        let free = lanes
+            .iter()
+            .position(|l| l.streams.load(Ordering::Acquire) < self.streams_per_lane);
+        let index = free.unwrap_or_else(|| {
+            lanes.push(Lane {
+                client: self.build_lane(),
+                streams: Arc::default(),
+            });
+            lanes.len() - 1
+        });
+        let lane = &lanes[index];
+        lane.streams.fetch_add(1, Ordering::AcqRel);
+        (lane.client.clone(), Slot(lane.streams.clone()))
+    }
+
+    fn build_lane(&self) -> Hyper {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE);
+        if self.http2 {
+            builder
+                .http2_only(true)
+                .http2_keep_alive_interval(PING_EVERY)
+                .http2_keep_alive_timeout(PING_TIMEOUT)
+                .http2_keep_alive_while_idle(true);
+        }
+        builder.build(self.connector.clone())
+    }
+
+    #[cfg(test)]
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.lock().len()
+    }
+}
+
+fn connector(
+    credential: &Credential,
+    connect_timeout: Duration,
+    http2: bool,
+) -> HttpsConnector<HttpConnector> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(connect_timeout));
+    tcp.set_keepalive(Some(PING_EVERY));
+    let builder = HttpsConnectorBuilder::new().with_tls_config(credential.tls.as_ref().clone());
+    let builder = if credential.is_plain() {
+        builder.https_or_http()
+    } else {
+        builder.https_only()
+    };
+    let builder = match &credential.server_name {
+        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
+        None => builder,
+    };
+    if http2 {
+        builder.enable_http2().wrap_connector(tcp)
+    } else {
+        builder.enable_http1().wrap_connector(tcp)
+    }
+}

@@ -1,0 +1,253 @@
+//! The stack below `kube::Client`: address, credential, time limits, counting, and answers that are no API answers.
+
+use super::{
+    CallError, Limits,
+    pool::{Pool, Slot},
+    request::{Call, collect, status_body},
+};
+use crate::{
+    metrics::{ClientMetrics, PlaneKind},
+    plane::kubeconfig::Credential,
+};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response, header};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::Full;
+use kube::client::Body;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+use tokio::sync::{Semaphore, watch};
+use tower::BoxError;
+
+/// One plane's requests, on connections it may share.
+#[derive(Clone)]
+pub(super) struct PlaneService(Arc<Shared>);
+
+struct Shared {
+    plane: PlaneKind,
+    credential: Credential,
+    base_path: String,
+    pool: Arc<Pool>,
+    permits: Semaphore,
+    limits: Limits,
+    metrics: ClientMetrics,
+    retired: watch::Receiver<bool>,
+}
+
+/// The body of an answer.
+pub(super) enum Answer {
+    /// A whole answer, read within its time limit.
+    Whole(Full<Bytes>),
+    /// A watch, read as it comes.
+    Watch(Box<WatchBody>),
+}
+
+/// The events of a watch, until the server, the link or a replaced credential ends them.
+pub(super) struct WatchBody {
+    events: Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>,
+    retired: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _slot: Slot,
+}
+
+impl PlaneService {
+    pub(super) fn new(
+        plane: PlaneKind,
+        credential: Credential,
+        pool: Arc<Pool>,
+        limits: Limits,
+        metrics: ClientMetrics,
+        retired: watch::Receiver<bool>,
+    ) -> Self {
+        let base_path = credential.server.path().trim_end_matches('/').to_owned();
+        let permits = Semaphore::new(limits.concurrency);
+        Self(Arc::new(Shared {
+            plane,
+            credential,
+            base_path,
+            pool,
+            permits,
+            limits,
+            metrics,
+            retired,
+        }))
+    }
+}
+
+impl tower::Service<Request<Body>> for PlaneService {
+    type Response = Response<Answer>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
+
+    /// Always ready: waiting for a place is part of the request's own time, and never holds up another request.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = self.0.clone();
+        Box::pin(async move { shared.perform(request).await })
+    }
+}
+
+impl Shared {
+    async fn perform(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let call = Call::of(&request);
+        let began = Instant::now();
+        let limit = self.limits.call;
+        let outcome = tokio::time::timeout(limit, async {
+            let request = self.address(request)?;
+            if call.is_watch() {
+                self.watch(request).await
+            } else {
+                self.whole(request).await
+            }
+        })
+        .await
+        .unwrap_or_else(|_| {
+            let timeout = CallError::Timeout {
+                plane: self.plane,
+                verb: call.verb,
+                resource: call.resource.clone(),
+                limit,
+            };
+            Err(timeout.into())
+        });
+        self.count(&call, began, outcome.as_ref().ok());
+        outcome
+    }
+
+    fn address(&self, request: Request<Body>) -> Result<Request<Body>, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        let path = parts
+            .uri
+            .path_and_query()
+            .map_or("/", http::uri::PathAndQuery::as_str);
+        let server = self.credential.server.clone().into_parts();
+        let mut uri = http::uri::Parts::default();
+        uri.scheme = server.scheme;
+        uri.authority = server.authority;
+        uri.path_and_query = Some(format!("{}{path}", self.base_path).parse()?);
+        parts.uri = http::Uri::from_parts(uri)?;
+        if let Some(token) = &self.credential.token {
+            parts.headers.insert(header::AUTHORIZATION, token.0.clone());
+        }
+        parts
+            .headers
+            .insert(header::USER_AGENT, header::HeaderValue::from_static(USER_AGENT));
+        Ok(Request::from_parts(parts, body))
+    }
+
+    async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let _permit = self.permits.acquire().await?;
+        let response = self.pool.calls.request(request).await?;
+        self.read(response).await
+    }
+
+    async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let (lane, slot) = self.pool.lane();
+        let response = lane.request(request).await?;
+        if !response.status().is_success() {
+            return self.read(response).await;
+        }
+        let mut retired = self.retired.clone();
+        let retired = Box::pin(async move {
+            if retired.wait_for(|r| *r).await.is_err() {
+                // The plane's client is gone without a replacement: whoever still reads decides when to stop.
+                std::future::pending::<()>().await;
+            }
+        });
+        Ok(response.map(|events| {
+            let events = Box::pin(http_body_util::BodyExt::map_err(events, Into::into));
+            Answer::Watch(Box::new(WatchBody {
+                events,
+                retired,
+                _slot: slot,
+            }))
+        }))
+    }
+
+    async fn read<B>(&self, response: Response<B>) -> Result<Response<Answer>, BoxError>
+    where
+        B: HttpBody<Data = Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        let (mut parts, body) = response.into_parts();
+        let limit = self.limits.answer_bytes;
+        let mut bytes = collect(body, limit).await.map_err(|e| -> BoxError {
+            if e.is::<http_body_util::LengthLimitError>() {
+                CallError::TooLarge {
+                    plane: self.plane,
+                    limit,
+                }
+                .into()
+            } else {
+                e
+            }
+        })?;
+        if parts.status.is_client_error() || parts.status.is_server_error() {
+            let (code, status) = status_body(parts.status, &parts.headers, &bytes);
+            parts.status = code;
+            bytes = status.into();
+        }
+        Ok(Response::from_parts(parts, Answer::Whole(Full::new(bytes))))
+    }
+
+    fn count(&self, call: &Call, began: Instant, response: Option<&Response<Answer>>) {
+        let host = self.plane.as_str();
+        let code = response.map(Response::status);
+        let code = code.as_ref().map_or("<error>", http::StatusCode::as_str);
+        self.metrics
+            .requests
+            .with_label_values(&[code, call.method.as_str(), host])
+            .inc();
+        self.metrics
+            .seconds
+            .with_label_values(&[call.verb, host])
+            .observe(began.elapsed().as_secs_f64());
+        self.metrics
+            .api_requests
+            .with_label_values(&[host, call.verb, &call.resource, code])
+            .inc();
+    }
+}
+
+const USER_AGENT: &str = concat!("fedgate/", env!("CARGO_PKG_VERSION"));
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Watch(watch) => {
+                if watch.retired.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(CallError::Retired.into())));
+                }
+                watch.events.as_mut().poll_frame(cx)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Watch(watch) => watch.events.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Watch(watch) => watch.events.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,351 @@
+use super::*;
+use crate::plane::kubeconfig::Rules;
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures::{StreamExt, TryStreamExt};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::ListParams, api::WatchParams};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// A TLS server on loopback that allows few streams per connection and counts what it sees.
+struct Server {
+    kubeconfig: String,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
+}
+
+const STREAMS: u32 = 2;
+
+impl Server {
+    async fn start<F, Fut>(handler: F) -> Self
+    where
+        F: Fn(Request, usize) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Response> + Send + 'static,
+    {
+        let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+        let mut tls =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(vec![certified.cert.der().clone()], key)
+                .unwrap();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, requests) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = (connections.clone(), requests.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.0.fetch_add(1, Ordering::SeqCst);
+                let (acceptor, handler, requests) = (acceptor.clone(), handler.clone(), counted.1.clone());
+                tokio::spawn(async move {
+                    let stream = acceptor.accept(stream).await.unwrap();
+                    let service = tower::service_fn(move |request: axum::http::Request<_>| {
+                        let number = requests.fetch_add(1, Ordering::SeqCst);
+                        let answer = handler(request.map(Body::new), number);
+                        async move { Ok::<_, Infallible>(answer.await) }
+                    });
+                    let mut builder = auto::Builder::new(TokioExecutor::new());
+                    builder.http2().max_concurrent_streams(STREAMS);
+                    let _ = builder
+                        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+                        .await;
+                });
+            }
+        });
+        let ca = serde_json::to_value(k8s_openapi::ByteString(certified.cert.pem().into_bytes())).unwrap();
+        let kubeconfig = serde_json::json!({
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": format!("https://{address}/base/"), "certificate-authority-data": ca}}],
+            "users": [{"name": "u", "user": {"token": "secret-word"}}],
+        });
+        Self {
+            kubeconfig: kubeconfig.to_string(),
+            connections,
+            requests,
+        }
+    }
+
+    fn credential(&self) -> Credential {
+        Credential::from_secret("n", "s", self.kubeconfig.as_bytes(), Rules::default()).unwrap()
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+fn clients(limits: Limits) -> (Clients, prometheus::Registry) {
+    let registry = prometheus::Registry::new();
+    (
+        Clients::new(limits, ClientMetrics::new(&registry).unwrap()),
+        registry,
+    )
+}
+
+fn quick() -> Limits {
+    Limits {
+        call: Duration::from_millis(400),
+        streams_per_connection: STREAMS as usize,
+        ..Limits::default()
+    }
+}
+
+fn config_maps(client: &kube::Client) -> Api<ConfigMap> {
+    Api::namespaced(client.clone(), "default")
+}
+
+fn is_watch(request: &Request) -> bool {
+    request.uri().query().is_some_and(|q| q.contains("watch=true"))
+}
+
+/// A watch that says something now and then, for ever.
+fn endless(every: Duration) -> Response {
+    const EVENT: &str = "{\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}}\n";
+    let events = futures::stream::unfold((), move |()| async move {
+        tokio::time::sleep(every).await;
+        Some((Ok::<_, Infallible>(Bytes::from_static(EVENT.as_bytes())), ()))
+    });
+    Body::from_stream(events).into_response()
+}
+
+fn object(name: &str) -> Response {
+    let text =
+        format!("{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"{name}\"}}}}");
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+#[tokio::test]
+async fn a_call_that_never_ends_is_ended_headers_and_bodies_alike() {
+    let server = Server::start(|request, _| async move {
+        if request.uri().path().ends_with("/body") {
+            return Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>())
+                .into_response();
+        }
+        std::future::pending().await
+    })
+    .await;
+    let (clients, registry) = clients(quick());
+    let client = clients.plane(PlaneKind::Project, &server.credential());
+    for name in ["headers", "body"] {
+        let error = config_maps(&client.calls).get(name).await.unwrap_err();
+        assert!(is_timeout(&error), "{error:?}");
+        assert!(
+            error.to_string().contains("no answer from the project"),
+            "{error}"
+        );
+    }
+    let listed = config_maps(&client.watches)
+        .list(&ListParams::default())
+        .await
+        .unwrap_err();
+    assert!(is_timeout(&listed), "{listed:?}");
+    let text = prometheus::TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .unwrap();
+    assert!(text.contains(
+        "fedgate_api_requests_total{code=\"<error>\",kind=\"configmaps\",plane=\"project\",verb=\"get\"} 2"
+    ));
+}
+
+#[tokio::test]
+async fn watches_stay_spread_over_connections_and_never_hold_up_calls() {
+    let server = Server::start(|request, _| async move {
+        assert!(
+            request.uri().path().starts_with("/base/api/v1/"),
+            "the path of the server is kept"
+        );
+        assert_eq!(request.headers()[header::AUTHORIZATION], "Bearer secret-word");
+        if is_watch(&request) {
+            endless(Duration::from_millis(50))
+        } else {
+            object("x")
+        }
+    })
+    .await;
+    let (clients, _) = clients(quick());
+    let credential = server.credential();
+    let planes: Vec<_> = (0..3)
+        .map(|_| clients.plane(PlaneKind::Project, &credential))
+        .collect();
+    let mut watches = Vec::new();
+    for plane in &planes {
+        for _ in 0..2 {
+            let events = config_maps(&plane.watches)
+                .watch(&WatchParams::default(), "0")
+                .await
+                .unwrap();
+            watches.push(events.boxed());
+        }
+    }
+    assert_eq!(
+        clients.pool(&credential).lanes(),
+        3,
+        "6 watches, 2 to a connection"
+    );
+    let began = std::time::Instant::now();
+    assert!(config_maps(&planes[0].calls).get("x").await.is_ok());
+    assert!(
+        began.elapsed() < Duration::from_millis(300),
+        "a full connection of watches does not delay a call"
+    );
+    assert_eq!(server.connections.load(Ordering::SeqCst), 4);
+    // Longer than the limit of a call: watches go on.
+    for watch in &mut watches {
+        let seen: Vec<_> = watch.take(12).try_collect().await.unwrap();
+        assert_eq!(seen.len(), 12);
+    }
+    drop(watches);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let _again = config_maps(&planes[0].watches)
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap();
+    assert_eq!(
+        clients.pool(&credential).lanes(),
+        1,
+        "places of ended watches are used again"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_retried_below_the_queue_and_a_proxys_page_is_an_api_error() {
+    let server = Server::start(|request, _| async move {
+        let code = request
+            .uri()
+            .path()
+            .rsplit('-')
+            .next()
+            .and_then(|c| c.parse::<u16>().ok())
+            .unwrap_or(200);
+        let page = "<html><body>Bad Gateway</body></html>";
+        (
+            StatusCode::from_u16(code).unwrap(),
+            [(header::RETRY_AFTER, "600")],
+            page,
+        )
+            .into_response()
+    })
+    .await;
+    let (clients, _) = clients(quick());
+    let client = clients.plane(PlaneKind::Hub, &server.credential());
+    for (n, code) in [429, 502, 503, 504, 404].into_iter().enumerate() {
+        let error = config_maps(&client.calls)
+            .get(&format!("x-{code}"))
+            .await
+            .unwrap_err();
+        let kube::Error::Api(status) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(status.code, if code == 404 { 502 } else { code });
+        assert_eq!(status.details.as_ref().unwrap().retry_after_seconds, 600);
+        assert_eq!(server.requests(), n + 1, "one request, one answer");
+    }
+}
+
+#[tokio::test]
+async fn a_plane_that_answers_nothing_takes_no_more_than_its_places() {
+    let server = Server::start(|_, _| async move { std::future::pending().await }).await;
+    let (clients, _) = clients(Limits {
+        concurrency: 4,
+        ..quick()
+    });
+    let client = clients.plane(PlaneKind::Project, &server.credential());
+    let calls = (0..20).map(|n| {
+        let api = config_maps(&client.calls);
+        async move { api.get(&format!("x{n}")).await.unwrap_err() }
+    });
+    let began = std::time::Instant::now();
+    for error in futures::future::join_all(calls).await {
+        assert!(is_timeout(&error));
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "waiting for a place is part of the time limit"
+    );
+    assert_eq!(server.requests(), 4);
+}
+
+#[tokio::test]
+async fn a_replaced_credential_bumps_the_generation_and_ends_old_watches() {
+    let server = Server::start(|request, _| async move {
+        if is_watch(&request) {
+            endless(Duration::from_millis(10))
+        } else {
+            object("x")
+        }
+    })
+    .await;
+    let (clients, _) = clients(quick());
+    let credential = server.credential();
+    let connection = Connection::new(clients.plane(PlaneKind::Hub, &credential));
+    let mut generation = connection.generation();
+    let old = connection.current();
+    let watch = config_maps(&old.watches)
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap();
+    let mut watch = watch.boxed();
+    assert!(watch.next().await.unwrap().is_ok());
+    connection.replace(clients.plane(PlaneKind::Hub, &credential));
+    assert!(generation.has_changed().unwrap());
+    assert_eq!(*generation.borrow_and_update(), 1);
+    assert!(
+        watch.next().await.unwrap().is_ok(),
+        "the old watch goes on while the new one begins"
+    );
+    old.retire.send_replace(true);
+    let error = tokio::time::timeout(Duration::from_secs(2), async {
+        loop {
+            match watch.next().await {
+                Some(Ok(_)) => {}
+                other => return other,
+            }
+        }
+    });
+    let ended = error.await.unwrap();
+    assert!(matches!(ended, None | Some(Err(_))), "{ended:?}");
+    assert!(config_maps(&connection.current().calls).get("x").await.is_ok());
+}
+
+#[tokio::test]
+async fn an_unverified_or_dead_server_is_a_prompt_error() {
+    let (one, other) = (
+        Server::start(|_, _| async { object("x") }).await,
+        Server::start(|_, _| async { object("x") }).await,
+    );
+    let (clients, _) = clients(quick());
+    let mut stranger = one.credential();
+    stranger.server = other.credential().server;
+    stranger.connection_digest = [1; 32];
+    let client = clients.plane(PlaneKind::Project, &stranger);
+    let error = config_maps(&client.calls).get("x").await.unwrap_err();
+    assert!(
+        matches!(error, kube::Error::Service(_)) && !is_timeout(&error),
+        "{error:?}"
+    );
+    assert_eq!(other.requests(), 0);
+    let mut nobody = one.credential();
+    nobody.server = "https://127.0.0.1:1".parse().unwrap();
+    nobody.connection_digest = [2; 32];
+    let client = clients.plane(PlaneKind::Project, &nobody);
+    assert!(matches!(
+        config_maps(&client.calls).get("x").await,
+        Err(kube::Error::Service(_))
+    ));
+}

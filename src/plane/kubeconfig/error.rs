@@ -1,0 +1,91 @@
+//! What can be wrong with a kubeconfig, and where.
+
+use super::SERVICE_ACCOUNT;
+use std::{fmt, path::PathBuf};
+
+/// Where a kubeconfig came from, as people look for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// Key `kubeconfig` of a Secret on the plane that holds the projects' credentials.
+    Secret {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
+    /// The service account of the Pod that this process runs in.
+    InCluster,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "kubeconfig file {}", path.display()),
+            Self::Secret { namespace, name } => write!(f, "Secret {namespace}/{name}, key kubeconfig"),
+            Self::InCluster => write!(f, "in-cluster service account in {SERVICE_ACCOUNT}"),
+        }
+    }
+}
+
+/// Why a kubeconfig is refused. Never holds a part of a credential.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KubeconfigError {
+    /// A file cannot be read.
+    #[error("{origin}: field {field}: cannot read {}: {cause}; make the file readable for this process or correct the path", .path.display())]
+    Unreadable {
+        /// The kubeconfig.
+        origin: Origin,
+        /// The field that names the file, `(the file itself)` for the kubeconfig.
+        field: String,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: String,
+    },
+    /// Not YAML, or not a kubeconfig.
+    #[error(
+        "{origin}: {position}not a kubeconfig: {cause}; write it anew, `kubectl config view --raw --minify --flatten` prints one that fits"
+    )]
+    Malformed {
+        /// The kubeconfig.
+        origin: Origin,
+        /// `line L, column C: ` where known.
+        position: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A field that is needed is absent or empty.
+    #[error("{origin}: field {field} is missing; {next}")]
+    Missing {
+        /// The kubeconfig.
+        origin: Origin,
+        /// The field.
+        field: String,
+        /// What to do.
+        next: &'static str,
+    },
+    /// A field is not on the allow-list.
+    #[error("{origin}: field {field} is refused: {why}; {next}")]
+    Refused {
+        /// The kubeconfig.
+        origin: Origin,
+        /// The field.
+        field: String,
+        /// Why it is not allowed here.
+        why: &'static str,
+        /// What to do.
+        next: &'static str,
+    },
+    /// A field's value cannot be used.
+    #[error("{origin}: field {field}: {why}; correct it and save, it is read again at once")]
+    Invalid {
+        /// The kubeconfig.
+        origin: Origin,
+        /// The field.
+        field: String,
+        /// What is wrong with the value.
+        why: String,
+    },
+}

@@ -1,0 +1,223 @@
+use super::*;
+use serde_json::json;
+
+fn pem() -> (String, String) {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    (certified.cert.pem(), certified.signing_key.serialize_pem())
+}
+
+fn base64(text: &str) -> Value {
+    serde_json::to_value(ByteString(text.as_bytes().to_vec())).unwrap()
+}
+
+fn document(cluster: &Value, user: &Value) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    })
+    .to_string()
+}
+
+fn cluster() -> Value {
+    json!({"server": "https://api.example:6443", "certificate-authority-data": base64(&pem().0)})
+}
+
+fn with(mut base: Value, field: &str, value: Value) -> Value {
+    base[field] = value;
+    base
+}
+
+fn secret(text: &str) -> Result<Credential, KubeconfigError> {
+    Credential::from_secret("fedgate-system", "shop", text.as_bytes(), Rules::default())
+}
+
+#[test]
+fn a_token_or_a_certificate_with_a_ca_is_enough() {
+    let (certificate, key) = pem();
+    assert!(secret(&document(&cluster(), &json!({"token": "t0k3n"}))).is_ok());
+    let user = json!({"client-certificate-data": base64(&certificate), "client-key-data": base64(&key)});
+    assert!(secret(&document(&cluster(), &user)).is_ok());
+}
+
+#[test]
+fn what_would_run_programs_trust_all_or_go_elsewhere_is_refused_by_field() {
+    let token = json!({"token": "t"});
+    let cases = [
+        (cluster(), json!({"exec": {"command": "x"}}), "users[u].user.exec"),
+        (
+            cluster(),
+            json!({"auth-provider": {"name": "x"}}),
+            "users[u].user.auth-provider",
+        ),
+        (
+            cluster(),
+            json!({"username": "a", "password": "b"}),
+            "users[u].user.password",
+        ),
+        (
+            cluster(),
+            with(token.clone(), "as", json!("root")),
+            "users[u].user.as",
+        ),
+        (
+            cluster(),
+            json!({"tokenFile": "/etc/token"}),
+            "users[u].user.tokenFile",
+        ),
+        (
+            cluster(),
+            json!({"client-certificate": "/c", "client-key": "/k"}),
+            "users[u].user.client-certificate",
+        ),
+        (
+            with(cluster(), "proxy-url", json!("http://p")),
+            token.clone(),
+            "clusters[k].cluster.proxy-url",
+        ),
+        (
+            with(cluster(), "insecure-skip-tls-verify", json!(true)),
+            token.clone(),
+            "clusters[k].cluster.insecure-skip-tls-verify",
+        ),
+        (
+            with(cluster(), "server", json!("http://a:80")),
+            token.clone(),
+            "clusters[k].cluster.server",
+        ),
+        (
+            json!({"server": "https://a", "certificate-authority": "/ca"}),
+            token,
+            "clusters[k].cluster.certificate-authority",
+        ),
+    ];
+    for (cluster, user, field) in cases {
+        let error = secret(&document(&cluster, &user)).unwrap_err();
+        assert!(
+            matches!(&error, KubeconfigError::Refused { field: f, .. } if f == field),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("Secret fedgate-system/shop") && text.contains(field),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_missing_or_unusable_is_named() {
+    let (certificate, key) = pem();
+    let token = json!({"token": "t"});
+    let cases = [
+        (
+            json!({"server": "https://a"}),
+            token.clone(),
+            "clusters[k].cluster.certificate-authority-data",
+        ),
+        (
+            with(cluster(), "server", json!("")),
+            token.clone(),
+            "clusters[k].cluster.server",
+        ),
+        (
+            with(cluster(), "server", json!("https://u:p@a")),
+            token.clone(),
+            "clusters[k].cluster.server",
+        ),
+        (
+            with(cluster(), "certificate-authority-data", json!("%%")),
+            token.clone(),
+            "authority-data",
+        ),
+        (
+            with(cluster(), "certificate-authority-data", base64("no pem")),
+            token.clone(),
+            "authority-data",
+        ),
+        (
+            with(cluster(), "tls-server-name", json!("a b")),
+            token,
+            "clusters[k].cluster.tls-server-name",
+        ),
+        (cluster(), json!({}), "users[u].user.token"),
+        (cluster(), json!({"token": "two words"}), "users[u].user.token"),
+        (
+            cluster(),
+            json!({"client-certificate-data": base64(&certificate)}),
+            "client-key-data",
+        ),
+        (
+            cluster(),
+            json!({"client-key-data": base64(&key)}),
+            "client-certificate-data",
+        ),
+        (
+            cluster(),
+            json!({"client-certificate-data": base64(&certificate), "client-key-data": base64(&pem().1)}),
+            "client-key-data",
+        ),
+    ];
+    for (cluster, user, field) in cases {
+        let error = secret(&document(&cluster, &user)).unwrap_err().to_string();
+        assert!(error.contains(field), "{field}: {error}");
+    }
+    let error = secret("current-context: other\ncontexts: []\n")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("contexts[other].context"), "{error}");
+}
+
+#[test]
+fn no_error_and_no_debug_text_shows_a_credential() {
+    let hidden = "hush-hush";
+    let broken = format!("users:\n- name: u\n  user: {{token: \"{hidden}\n");
+    let error = secret(&broken).unwrap_err();
+    assert!(matches!(error, KubeconfigError::Malformed { .. }));
+    assert!(!format!("{error} {error:?}").contains(hidden), "{error:?}");
+    let error = secret(&document(&cluster(), &json!({"token": format!("{hidden} x")}))).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains(hidden));
+    let good = secret(&document(&cluster(), &json!({"token": hidden}))).unwrap();
+    assert!(!format!("{good:?}").contains(hidden));
+}
+
+#[test]
+fn files_are_read_relative_to_the_kubeconfig_and_change_the_credential() {
+    let folder = std::env::temp_dir().join(format!("fedgate-kubeconfig-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("shop.yaml");
+    std::fs::write(folder.join("ca.crt"), pem().0).unwrap();
+    std::fs::write(folder.join("token"), "one\n").unwrap();
+    let cluster = json!({"server": "https://a", "certificate-authority": "ca.crt"});
+    std::fs::write(&path, document(&cluster, &json!({"tokenFile": "token"}))).unwrap();
+    let first = Credential::from_file(&path, Rules::default()).unwrap();
+    assert_eq!(
+        first.files(),
+        [path.clone(), folder.join("ca.crt"), folder.join("token")]
+    );
+    assert_eq!(first, Credential::from_file(&path, Rules::default()).unwrap());
+    std::fs::write(folder.join("token"), "two\n").unwrap();
+    let second = Credential::from_file(&path, Rules::default()).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(
+        first.connection_digest, second.connection_digest,
+        "a token is no part of a TLS connection"
+    );
+    std::fs::remove_file(folder.join("token")).unwrap();
+    let error = Credential::from_file(&path, Rules::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("users[u].user.tokenFile") && error.contains("shop.yaml"),
+        "{error}"
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn plain_http_needs_the_development_flag() {
+    let text = document(&json!({"server": "http://127.0.0.1:8001"}), &json!({}));
+    assert!(Credential::from_secret("n", "s", text.as_bytes(), Rules { plain_http: true }).is_ok());
+    assert!(secret(&text).is_err());
+}

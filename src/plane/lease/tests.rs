@@ -1,0 +1,275 @@
+use super::*;
+use axum::body::{Body, Bytes};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use tokio::sync::broadcast;
+
+/// A server that holds one Lease, with resourceVersions and watches, and can be told to fail.
+#[derive(Clone)]
+struct Server(Arc<Mutex<Held>>);
+
+struct Held {
+    lease: Option<Value>,
+    version: u64,
+    fail: Option<Failure>,
+    writes: usize,
+    events: broadcast::Sender<Bytes>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Failure {
+    Hang,
+    Error,
+    /// Watches are refused, the rest works.
+    NoWatch,
+}
+
+impl Server {
+    fn new() -> Self {
+        let events = broadcast::Sender::new(64);
+        Self(Arc::new(Mutex::new(Held {
+            lease: None,
+            version: 1,
+            fail: None,
+            writes: 0,
+            events,
+        })))
+    }
+
+    fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    fn fail(&self, failure: Option<Failure>) {
+        self.0.lock().fail = failure;
+    }
+
+    fn holder(&self) -> String {
+        let held = self.0.lock();
+        held.lease
+            .as_ref()
+            .and_then(|l| l["spec"]["holderIdentity"].as_str())
+            .unwrap_or("(no lease)")
+            .to_owned()
+    }
+
+    fn edit(&self, change: impl FnOnce(&mut Value)) {
+        let mut held = self.0.lock();
+        let mut lease = held.lease.clone().unwrap();
+        change(&mut lease);
+        held.store(lease);
+    }
+
+    async fn answer(&self, request: Request<kube::client::Body>) -> Response<Body> {
+        let failure = self.0.lock().fail;
+        let watching = request.uri().query().is_some_and(|q| q.contains("watch=true"));
+        match failure {
+            // As long as the client stack lets a call wait.
+            Some(Failure::Hang) => {
+                seconds(10).await;
+                return status(504, "Timeout");
+            }
+            Some(Failure::Error) => return status(500, "InternalError"),
+            Some(Failure::NoWatch) if request.uri().query().is_some_and(|q| !q.is_empty()) => {
+                return status(403, "Forbidden");
+            }
+            _ => {}
+        }
+        let single = request.uri().path().ends_with("/gate");
+        let (method, body) = (
+            request.method().clone(),
+            request.into_body().collect().await.unwrap().to_bytes(),
+        );
+        let mut held = self.0.lock();
+        match method {
+            Method::GET if watching => {
+                let events = tokio_events(held.events.subscribe());
+                Response::new(Body::from_stream(events))
+            }
+            Method::GET if single => match &held.lease {
+                Some(lease) => json_body(lease),
+                None => status(404, "NotFound"),
+            },
+            Method::GET => json_body(&json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList",
+                "metadata": {"resourceVersion": held.version.to_string()},
+                "items": held.lease.iter().collect::<Vec<_>>(),
+            })),
+            Method::POST if held.lease.is_some() => status(409, "AlreadyExists"),
+            Method::PUT if held.lease.is_none() => status(404, "NotFound"),
+            _ => {
+                let new: Value = serde_json::from_slice(&body).unwrap();
+                let seen = &new["metadata"]["resourceVersion"];
+                if method == Method::PUT && *seen != held.version.to_string() {
+                    return status(409, "Conflict");
+                }
+                held.writes += 1;
+                json_body(&held.store(new))
+            }
+        }
+    }
+}
+
+impl Held {
+    fn store(&mut self, mut lease: Value) -> Value {
+        let kind = if self.lease.is_some() { "MODIFIED" } else { "ADDED" };
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        lease["metadata"]["uid"] = json!("u");
+        self.lease = Some(lease.clone());
+        let _ = self
+            .events
+            .send(format!("{}\n", json!({"type": kind, "object": lease})).into());
+        lease
+    }
+}
+
+fn tokio_events(receiver: broadcast::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.ok().map(|event| (Ok(event), receiver))
+    })
+}
+
+fn json_body(value: &Value) -> Response<Body> {
+    Response::new(Body::from(value.to_string()))
+}
+
+fn status(code: u16, reason: &str) -> Response<Body> {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason});
+    Response::builder()
+        .status(code)
+        .body(Body::from(body.to_string()))
+        .unwrap()
+}
+
+fn stand(server: &Server, identity: &str) -> LeaseHandle {
+    Lease::run(&server.client(), "fedgate-system", "gate", identity)
+}
+
+async fn seconds(n: u64) {
+    tokio::time::sleep(Duration::from_secs(n)).await;
+}
+
+async fn until(handle: &LeaseHandle, leading: bool) -> Duration {
+    let began = Instant::now();
+    handle.changes().wait_for(|l| *l == leading).await.unwrap();
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_leads_and_keeps_leading() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let b = stand(&server, "b");
+    for _ in 0..120 {
+        seconds(1).await;
+        assert!(a.may_write() && !b.may_write());
+    }
+    let writes = server.0.lock().writes;
+    assert!((24..=27).contains(&writes), "one renewal per 5 s, not {writes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_at_once_and_one_of_a_dead_holder_after_15_seconds() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let b = stand(&server, "b");
+    seconds(7).await;
+    a.release().await;
+    assert!(!a.may_write());
+    assert!(until(&b, true).await < Duration::from_millis(200));
+    let c = stand(&server, "c");
+    seconds(1).await;
+    // A dead process neither renews nor releases.
+    b.task.as_ref().unwrap().lock().take().unwrap().abort();
+    let waited = until(&c, true).await;
+    assert!(
+        (Duration::from_secs(9)..=Duration::from_secs(16)).contains(&waited),
+        "{waited:?}"
+    );
+    assert_eq!(server.holder(), "c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_cannot_renew_stops_before_another_may_begin() {
+    for failure in [Failure::Hang, Failure::Error] {
+        let server = Server::new();
+        let a = stand(&server, "a");
+        until(&a, true).await;
+        seconds(1).await;
+        server.fail(Some(failure));
+        let waited = until(&a, false).await;
+        assert!(
+            waited <= RENEW_DEADLINE && waited > Duration::from_secs(3),
+            "{waited:?}"
+        );
+        assert!(!a.may_write());
+        server.fail(None);
+        // Its own Lease need not run out: nobody else has it.
+        assert!(until(&a, true).await < Duration::from_secs(60));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn may_write_ends_by_itself_even_if_the_renewing_task_is_stuck() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    a.task.as_ref().unwrap().lock().take().unwrap().abort();
+    assert!(a.may_write());
+    tokio::time::advance(RENEW_DEADLINE + Duration::from_millis(1)).await;
+    assert!(!a.may_write());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_taken_by_force_ends_the_leadership_and_a_label_does_not() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    server.edit(|lease| lease["metadata"]["labels"] = json!({"x": "y"}));
+    seconds(30).await;
+    assert!(a.may_write(), "still ours");
+    assert_eq!(
+        server.0.lock().lease.as_ref().unwrap()["metadata"]["labels"]["x"],
+        "y"
+    );
+    server.edit(|lease| lease["spec"]["holderIdentity"] = json!("z"));
+    assert!(until(&a, false).await <= RENEW_EVERY);
+    assert_eq!(server.holder(), "z");
+    server.0.lock().lease = None;
+    assert!(
+        until(&a, true).await < Duration::from_secs(60),
+        "a deleted Lease is made anew"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_watch_the_election_still_works() {
+    let server = Server::new();
+    server.fail(Some(Failure::NoWatch));
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let b = stand(&server, "b");
+    seconds(60).await;
+    assert!(a.may_write() && !b.may_write());
+    a.release().await;
+    assert!(until(&b, true).await <= Duration::from_secs(16));
+}
+
+#[tokio::test]
+async fn a_single_replica_always_writes_until_it_is_released() {
+    let alone = LeaseHandle::always();
+    assert!(alone.may_write() && *alone.changes().borrow());
+    alone.release().await;
+    assert!(!alone.may_write());
+}

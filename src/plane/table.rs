@@ -1,0 +1,290 @@
+//! A table of digests: what the index keeps of one kind on one plane.
+//!
+//! A row holds identity and a digest `D` of what the gateway reads of the object. The body stays only from the event
+//! that brought it until the key it woke has been settled.
+
+use kube::core::DynamicObject;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+/// Namespace and name of a row; the namespace is empty for cluster-scoped objects.
+pub type Name = (Arc<str>, Arc<str>);
+
+/// One object as the index knows it.
+#[derive(Debug, Clone)]
+pub struct Row<D> {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its resourceVersion; versions of one object grow.
+    pub version: u64,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+    /// What the gateway reads of it.
+    pub digest: D,
+    /// The object itself, as long as someone may still need it.
+    pub body: Option<Arc<DynamicObject>>,
+}
+
+impl<D> Row<D> {
+    /// The resourceVersion as it stands on the wire.
+    pub fn resource_version(&self) -> String {
+        self.version.to_string()
+    }
+}
+
+/// Where an object came from, which decides whether its body is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A list: most of it is old news.
+    List,
+    /// A watch event or the answer to a write.
+    Event,
+}
+
+/// What became known by an event.
+#[derive(Debug)]
+pub enum Change<D> {
+    /// Nothing that the index did not know.
+    None,
+    /// The row is new or differs; with the row it replaced.
+    Changed(Option<Row<D>>),
+}
+
+/// How many UIDs of deleted objects are remembered, against answers that arrive after the deletion's event.
+const TOMBSTONES: usize = 512;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Table<D> {
+    rows: BTreeMap<Name, Row<D>>,
+    namespaces: HashSet<Arc<str>>,
+    synced: bool,
+    listing: Option<BTreeSet<Name>>,
+    tombstones: VecDeque<Arc<str>>,
+    bodies: bool,
+}
+
+impl<D> Default for Table<D> {
+    fn default() -> Self {
+        Self {
+            bodies: false,
+            rows: BTreeMap::new(),
+            namespaces: HashSet::new(),
+            synced: false,
+            listing: None,
+            tombstones: VecDeque::new(),
+        }
+    }
+}
+
+impl<D: PartialEq> Table<D> {
+    /// A table that keeps the body of what an event changed until [`Table::drop_body`].
+    pub fn with_bodies() -> Self {
+        Self { bodies: true, ..Self::default() }
+    }
+
+    /// Whether a complete list has been read. Before that, absence means nothing.
+    pub fn synced(&self) -> bool {
+        self.synced
+    }
+
+    /// The row of an object.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Row<D>> {
+        // A borrowed pair cannot look up a pair of owned texts, so the key is made; both are short.
+        self.rows.get(&(Arc::from(namespace), Arc::from(name)))
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Row<D>)> {
+        self.rows.iter()
+    }
+
+    /// The rows of one namespace, in order of names.
+    pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)> {
+        let start: Name = (namespace.into(), "".into());
+        self.rows
+            .range((Bound::Included(start), Bound::Unbounded))
+            .take_while(move |((ns, _), _)| &**ns == namespace)
+            .map(|((_, name), row)| (name, row))
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Takes in an object. An older version than the one known, or one of an object known to be gone, is ignored.
+    pub fn upsert(&mut self, object: DynamicObject, digest: D, origin: Origin) -> (Name, Change<D>) {
+        let name = self.name_of(&object);
+        if let Some(listing) = &mut self.listing {
+            listing.insert(name.clone());
+        }
+        let uid: Arc<str> = object.metadata.uid.as_deref().unwrap_or_default().into();
+        let version = object.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0);
+        if self.tombstones.contains(&uid) {
+            return (name, Change::None);
+        }
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        let mut object = object;
+        object.metadata.managed_fields = None;
+        let body = (self.bodies && origin == Origin::Event).then(|| Arc::new(object));
+        if let Some(row) = self.rows.get_mut(&name)
+            && row.uid == uid
+        {
+            if row.version >= version {
+                return (name, Change::None);
+            }
+            if row.digest == digest && row.deleting == deleting {
+                row.version = version;
+                // Nobody is woken, so nobody would drop a body that was not there before.
+                if row.body.is_some() && body.is_some() {
+                    row.body = body;
+                }
+                return (name, Change::None);
+            }
+        }
+        let row = Row { uid, version, deleting, digest, body };
+        let old = self.rows.insert(name.clone(), row);
+        (name, Change::Changed(old))
+    }
+
+    /// Takes out an object; with its row if it was known. An object of another UID under the name stays.
+    pub fn remove(&mut self, namespace: &str, name: &str, uid: Option<&str>) -> Option<Row<D>> {
+        let key: Name = (namespace.into(), name.into());
+        if let Some(uid) = uid {
+            self.bury(uid.into());
+        }
+        if uid.is_some_and(|uid| self.rows.get(&key).is_some_and(|row| &*row.uid != uid)) {
+            return None;
+        }
+        let row = self.rows.remove(&key)?;
+        if uid.is_none() {
+            self.bury(row.uid.clone());
+        }
+        Some(row)
+    }
+
+    fn bury(&mut self, uid: Arc<str>) {
+        if self.tombstones.len() == TOMBSTONES {
+            self.tombstones.pop_front();
+        }
+        self.tombstones.push_back(uid);
+    }
+
+    /// A list begins: what it does not name by its end is gone.
+    pub fn begin_list(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    /// The list is complete. Returns what vanished while nobody looked, and whether this was the first list.
+    pub fn end_list(&mut self) -> (Vec<(Name, Row<D>)>, bool) {
+        let first = !self.synced;
+        self.synced = true;
+        let Some(seen) = self.listing.take() else { return (Vec::new(), first) };
+        let gone: Vec<Name> = self.rows.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+        let rows = gone.into_iter().filter_map(|name| self.rows.remove(&name).map(|row| (name, row))).collect();
+        (rows, first)
+    }
+
+    /// Drops the body of a row whose key has been settled.
+    pub fn drop_body(&mut self, namespace: &str, name: &str) {
+        if let Some(row) = self.rows.get_mut(&(Arc::from(namespace), Arc::from(name))) {
+            row.body = None;
+        }
+    }
+
+    /// Puts a body that was read again to its row.
+    pub fn keep_body(&mut self, object: DynamicObject) {
+        let name = self.name_of(&object);
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        if let Some(row) = self.rows.get_mut(&name)
+            && *row.uid == *uid
+        {
+            row.body = Some(Arc::new(object));
+        }
+    }
+
+    fn name_of(&mut self, object: &DynamicObject) -> Name {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = if let Some(known) = self.namespaces.get(namespace) {
+            known.clone()
+        } else {
+            let new: Arc<str> = namespace.into();
+            self.namespaces.insert(new.clone());
+            new
+        };
+        (namespace, object.metadata.name.as_deref().unwrap_or_default().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(name: &str, uid: &str, version: u64) -> DynamicObject {
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": "X",
+            "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version.to_string()}}))
+        .unwrap()
+    }
+
+    fn changed<D>(outcome: &(Name, Change<D>)) -> bool {
+        matches!(outcome.1, Change::Changed(_))
+    }
+
+    #[test]
+    fn older_versions_and_equal_digests_are_no_news() {
+        let mut table = Table::default();
+        assert!(changed(&table.upsert(object("a", "u1", 5), 1, Origin::Event)));
+        assert!(!changed(&table.upsert(object("a", "u1", 4), 2, Origin::Event)));
+        assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
+        assert!(changed(&table.upsert(object("a", "u1", 7), 2, Origin::Event)));
+        assert!(changed(&table.upsert(object("a", "u2", 8), 2, Origin::Event)), "another object of the name");
+        assert_eq!(table.get("ns", "a").unwrap().version, 8);
+    }
+
+    #[test]
+    fn an_answer_after_the_deletion_does_not_raise_the_dead() {
+        let mut table = Table::default();
+        table.upsert(object("a", "u1", 5), 1, Origin::Event);
+        assert!(table.remove("ns", "a", Some("u1")).is_some());
+        assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
+        assert!(table.get("ns", "a").is_none());
+        assert!(changed(&table.upsert(object("a", "u2", 7), 1, Origin::Event)));
+        assert!(table.remove("ns", "a", Some("u1")).is_none(), "the successor stays");
+    }
+
+    #[test]
+    fn what_a_complete_list_does_not_name_is_gone() {
+        let mut table = Table::default();
+        table.upsert(object("a", "u1", 1), 1, Origin::Event);
+        table.upsert(object("b", "u2", 2), 1, Origin::Event);
+        assert!(!table.synced());
+        table.begin_list();
+        table.upsert(object("b", "u2", 2), 1, Origin::List);
+        let (gone, first) = table.end_list();
+        assert!(first && table.synced());
+        assert_eq!(gone.len(), 1);
+        assert_eq!(&*gone[0].0.1, "a");
+        assert_eq!(table.in_namespace("ns").count(), 1);
+    }
+
+    #[test]
+    fn a_body_lives_until_it_is_dropped_and_lists_bring_none() {
+        let mut table = Table::with_bodies();
+        table.upsert(object("a", "u1", 1), 1, Origin::List);
+        assert!(table.get("ns", "a").unwrap().body.is_none());
+        table.upsert(object("a", "u1", 2), 2, Origin::Event);
+        assert!(table.get("ns", "a").unwrap().body.is_some());
+        table.drop_body("ns", "a");
+        assert!(table.get("ns", "a").unwrap().body.is_none());
+    }
+}

@@ -1,0 +1,34 @@
+//! kube-controller-manager: namespaces, garbage collection and service account tokens of one plane.
+
+use super::{certs::Files, process::Spec};
+use std::path::Path;
+
+/// What a plane needs from it, and nothing else: there are no nodes and no Pods.
+const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
+                           clusterrole-aggregation-controller";
+
+/// The command line.
+///
+/// Start it after the CRDs: the garbage collector looks for new kinds only every 30 s.
+pub(super) fn spec(program: &Path, plane: &str, kubeconfig: &Path, files: &Files) -> Spec {
+    let args = vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--controllers={CONTROLLERS}"),
+        "--leader-elect=false".to_owned(),
+        "--use-service-account-credentials=false".to_owned(),
+        format!(
+            "--service-account-private-key-file={}",
+            files.token_private.display()
+        ),
+        format!("--root-ca-file={}", files.authority.display()),
+        "--secure-port=0".to_owned(),
+        // By default it sends 20 requests per second; a suite that deletes many namespaces would wait for it.
+        "--kube-api-qps=300".to_owned(),
+        "--kube-api-burst=600".to_owned(),
+    ];
+    Spec {
+        name: format!("{plane} kube-controller-manager"),
+        program: program.to_owned(),
+        args,
+    }
+}

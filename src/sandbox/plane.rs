@@ -1,0 +1,79 @@
+//! One plane: a kube-apiserver with its controller manager.
+
+use super::{
+    SandboxError,
+    apply::Objects,
+    process::{Launcher, Process, Spec},
+};
+use std::fmt;
+use tokio::sync::Mutex;
+
+/// What a plane is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlaneRole {
+    /// The Karmada hub; there is one.
+    Hub,
+    /// A tenant's project control plane.
+    Project,
+    /// A member of the hub, in one city.
+    Cell,
+}
+
+impl fmt::Display for PlaneRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hub => "hub",
+            Self::Project => "project",
+            Self::Cell => "cell",
+        })
+    }
+}
+
+/// A plane of a running sandbox.
+pub(super) struct Plane {
+    pub(super) name: String,
+    pub(super) role: PlaneRole,
+    pub(super) url: String,
+    pub(super) server_spec: Spec,
+    pub(super) controllers_spec: Spec,
+    pub(super) server: Mutex<Option<Process>>,
+    pub(super) controllers: Mutex<Option<Process>>,
+}
+
+impl Plane {
+    /// Starts the API server and waits until it is ready; `admin` is the administrator's client for it.
+    pub(super) async fn start_server(
+        &self,
+        launcher: &Launcher,
+        admin: &kube::Client,
+    ) -> Result<(), SandboxError> {
+        let mut server = self.server.lock().await;
+        if server.as_ref().is_some_and(|running| running.ended().is_none()) {
+            return Ok(());
+        }
+        let process = launcher.start(&self.server_spec)?;
+        process.ready(admin, "/readyz").await?;
+        *server = Some(process);
+        Ok(())
+    }
+
+    /// Ends the API server; what it stored stays.
+    pub(super) async fn stop_server(&self) {
+        if let Some(server) = self.server.lock().await.take() {
+            server.stop().await;
+        }
+    }
+
+    /// Starts the controller manager. `objects` come first, so that it knows their kinds from the start.
+    pub(super) async fn start_controllers(
+        &self,
+        launcher: &Launcher,
+        admin: &kube::Client,
+        objects: &Objects,
+    ) -> Result<(), SandboxError> {
+        objects.apply(&self.name, admin, &launcher.logs).await?;
+        *self.controllers.lock().await = Some(launcher.start(&self.controllers_spec)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! 50–55: nothing stays behind, in the stated order.
+
+use crate::support::{
+    Case, Entry, condition, deployment,
+    kinds::{BINDING, DEPLOYMENT, INSTANCE, NAMESPACE, POLICY},
+    label, lone_trials, seconds, trials, uid,
+};
+use fedgate::api::keys;
+use serde_json::{Value, json};
+
+trials![
+    a50_deletion_in_order,
+    a51_deletion_without_a_cell_program,
+    a52_project_namespace_deleted,
+    a54_copy_deleted_by_hand,
+    a55_finalizer_stripped_by_hand,
+];
+
+lone_trials![a53_cell_api_down];
+
+fn first<'a>(entries: &'a [Entry], action: &str, name: &str) -> &'a Entry {
+    entries
+        .iter()
+        .find(|e| e.action() == action && e.object_ref.name == name && e.succeeded())
+        .unwrap_or_else(|| panic!("the audit log has no `{action} {name}`"))
+}
+
+async fn a50_deletion_in_order(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    case.quiet().await;
+    let binding = case
+        .hub
+        .exists(&BINDING, &case.hub_ns, "web-workloaddeployment", seconds(10))
+        .await;
+    case.delete(&DEPLOYMENT, "web").await;
+    case.hub.gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(30)).await;
+    case.project.gone(&DEPLOYMENT, &case.ns, "web", seconds(60)).await;
+    case.dfw.gone(&case.hub_ns, "web").await;
+    let hub = case.hub_requests_of_all();
+    let copy = first(&hub, "delete workloaddeployments", "web");
+    let policy = first(&hub, "delete propagationpolicies", "city-dfw");
+    let bound = hub
+        .iter()
+        .rfind(|e| {
+            e.object_ref.resource == "resourcebindings"
+                && e.object_ref.name == binding["metadata"]["name"]
+                && e.is_write()
+                && e.succeeded()
+        })
+        .expect("the binding was written");
+    let requests = case.project_requests();
+    let finalizer = requests
+        .iter()
+        .rfind(|e| e.action() == "patch workloaddeployments")
+        .expect("the finalizer was taken off");
+    let order = [copy, bound, policy, finalizer].map(|e| (e.request_received_timestamp.clone(), e.action()));
+    let mut sorted = order.clone();
+    sorted.sort();
+    assert_eq!(order, sorted, "copy, binding, policy, finalizer");
+}
+
+async fn a51_deletion_without_a_cell_program(case: Case) {
+    case.deploy("web", "DFW").await;
+    for ordinal in [0, 1] {
+        case.dfw.run(&case.hub_ns, "web", ordinal).await;
+    }
+    case.project
+        .exists(&INSTANCE, &case.ns, "web-1", seconds(30))
+        .await;
+    // From here the cell does nothing more: no finalizer of its holds the deployment.
+    case.delete(&DEPLOYMENT, "web").await;
+    case.project
+        .gone(&DEPLOYMENT, &case.ns, "web", seconds(180))
+        .await;
+    case.hub
+        .gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(240))
+        .await;
+    for name in ["web-0", "web-1"] {
+        case.hub.gone(&INSTANCE, &case.hub_ns, name, seconds(300)).await;
+        case.project.gone(&INSTANCE, &case.ns, name, seconds(60)).await;
+    }
+}
+
+async fn a52_project_namespace_deleted(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    case.project.delete(&NAMESPACE, "", &case.ns).await;
+    case.project
+        .gone(&DEPLOYMENT, &case.ns, "web", seconds(300))
+        .await;
+    case.hub.gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(10)).await;
+    case.project.gone(&NAMESPACE, "", &case.ns, seconds(120)).await;
+    let left = case
+        .hub
+        .list(
+            &NAMESPACE,
+            "",
+            &format!("{}={}", keys::UPSTREAM_NAMESPACE, case.ns),
+        )
+        .await;
+    assert_eq!(left.len(), 1, "HUB is still found by its label");
+    assert_eq!(left[0]["metadata"]["name"], case.hub_ns);
+}
+
+async fn a53_cell_api_down(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.report(&case.hub_ns, "web", 1, 1).await;
+    case.project_sees("web", "has the cell's counters", |o| o["status"]["replicas"] == 1)
+        .await;
+    case.suite.stop_plane(&case.dfw.name).await;
+    case.delete(&DEPLOYMENT, "web").await;
+    let waiting = case.project.until(
+        &DEPLOYMENT,
+        &case.ns,
+        "web",
+        "waits for the cell",
+        seconds(60),
+        |o| {
+            o.and_then(|o| condition(o, "Federated")).is_some_and(|c| {
+                c["reason"] == "WaitingForCells" && c["message"].as_str().is_some_and(|m| m.contains("dfw-1"))
+            })
+        },
+    );
+    let outcome = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(waiting)).await;
+    case.suite.start_plane(&case.dfw.name).await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+    case.project
+        .gone(&DEPLOYMENT, &case.ns, "web", seconds(180))
+        .await;
+    case.hub
+        .gone(&BINDING, &case.hub_ns, "web-workloaddeployment", seconds(10))
+        .await;
+    case.dfw.gone(&case.hub_ns, "web").await;
+    // The cell serves again.
+    case.deploy("after", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "after").await;
+}
+
+async fn a54_copy_deleted_by_hand(case: Case) {
+    let copy = case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    case.quiet().await;
+    let count = case.count();
+    case.hub.delete(&DEPLOYMENT, &case.hub_ns, "web").await;
+    let again = case
+        .copy_sees("web", "is there again", |o| uid(o) != uid(&copy))
+        .await;
+    assert_eq!(again["spec"], copy["spec"]);
+    case.dfw
+        .sees(&case.hub_ns, "web", "is delivered", |o| {
+            o["metadata"]["deletionTimestamp"].is_null()
+        })
+        .await;
+    case.quiet().await;
+    let written: Vec<String> = case
+        .writes(&count)
+        .into_iter()
+        .filter(|w| w.starts_with("hub: ") && w.ends_with("workloaddeployments"))
+        .collect();
+    assert_eq!(
+        written,
+        ["hub: create workloaddeployments"],
+        "one request restores it"
+    );
+    // Edited by hand: restored as well, exactly.
+    let edit = json!({"spec": {"cityCode": "LHR", "scaleSettings": {"minReplicas": 9}}});
+    case.hub.merge(&DEPLOYMENT, &case.hub_ns, "web", edit).await;
+    case.copy_sees("web", "has its spec again", |o| o["spec"] == copy["spec"])
+        .await;
+}
+
+async fn a55_finalizer_stripped_by_hand(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.create(&DEPLOYMENT, deployment("stays", "DFW")).await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    let stays = case.copy("stays").await;
+    // Deleted and stripped while the gateway cannot see both apart: the deployment is gone at once.
+    case.delete(&DEPLOYMENT, "web").await;
+    let stripped = json!({"metadata": {"finalizers": null}});
+    let _ = case
+        .project
+        .try_merge(&DEPLOYMENT, &case.ns, "web", &stripped)
+        .await;
+    case.project.gone(&DEPLOYMENT, &case.ns, "web", seconds(60)).await;
+    case.hub.gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(60)).await;
+    case.dfw.gone(&case.hub_ns, "web").await;
+    let left: Option<Value> = case.hub.get(&DEPLOYMENT, &case.hub_ns, "stays").await;
+    assert_eq!(
+        left.as_ref().map(uid),
+        Some(uid(&stays)),
+        "the other's copy stays"
+    );
+    assert!(case.hub.get(&POLICY, &case.hub_ns, "city-dfw").await.is_some());
+    let namespace = case.hub.exists(&NAMESPACE, "", &case.hub_ns, seconds(5)).await;
+    assert_eq!(
+        label(&namespace, keys::UPSTREAM_NAMESPACE),
+        Some(case.ns.as_str())
+    );
+}

@@ -1,0 +1,81 @@
+//! The acceptance behaviours of federation, each under its number, on real API servers: docs/e2e.md.
+//!
+//! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop the gateway or a
+//! plane run after them, one at a time; two that look back at the whole run come last. The sandbox is ended then.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod budget;
+mod city_move;
+mod closing;
+mod companions;
+mod deletion;
+mod federation;
+mod kinds;
+mod namespaces;
+mod policies;
+mod projection;
+mod projects;
+mod rest;
+mod status;
+mod support;
+mod suspension;
+mod workload;
+mod writeback;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// How many tests wait beside each other, unless `--test-threads` says otherwise.
+const PARALLEL: usize = 8;
+
+fn together() -> Vec<Trial> {
+    [
+        federation::trials(),
+        policies::trials(),
+        city_move::trials(),
+        namespaces::trials(),
+        status::trials(),
+        projection::trials(),
+        writeback::trials(),
+        deletion::trials(),
+        companions::trials(),
+        suspension::trials(),
+        projects::trials(),
+        budget::trials(),
+        workload::trials(),
+        kinds::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn alone() -> Vec<Trial> {
+    [
+        federation::lone_trials(),
+        status::lone_trials(),
+        projection::lone_trials(),
+        deletion::lone_trials(),
+        companions::lone_trials(),
+        projects::lone_trials(),
+        rest::lone_trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn main() {
+    // The runner prints each failure; of panics elsewhere one line is enough.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(PARALLEL);
+    let mut failed = libtest_mimic::run(&arguments, together()).has_failed();
+    arguments.test_threads = Some(1);
+    failed |= libtest_mimic::run(&arguments, alone()).has_failed();
+    failed |= libtest_mimic::run(&arguments, closing::trials()).has_failed();
+    if let Some(suite) = support::suite::Suite::present() {
+        support::suite::RUNTIME.block_on(suite.down());
+    }
+    std::process::exit(i32::from(failed) * 101);
+}

@@ -1,0 +1,225 @@
+//! 8–13: one policy per city and namespace, there while it is needed.
+
+use crate::support::{
+    Case, annotation, deployment,
+    kinds::{BINDING, DEPLOYMENT, POLICY},
+    seconds, trials, uid, wait_for,
+};
+use fedgate::api::keys;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+trials![
+    a08_deployments_of_a_city_share_a_policy,
+    a09_first_deletion_leaves_the_policy,
+    a10_last_deletion_removes_the_policy_after_the_binding,
+    a11_creation_racing_with_the_policys_deletion,
+    a12_policy_deleted_by_hand_is_back,
+    a13_policy_edited_by_hand_is_restored,
+];
+
+async fn a08_deployments_of_a_city_share_a_policy(case: Case) {
+    case.deploy("one", "DFW").await;
+    case.deploy("two", "DFW").await;
+    for name in ["one", "two"] {
+        case.copy_sees(name, "is claimed by city-dfw", |o| {
+            annotation(o, keys::CLAIM_NAME) == Some("city-dfw")
+        })
+        .await;
+        case.dfw.deployment(&case.hub_ns, name).await;
+    }
+    let policies = case.hub.list(&POLICY, &case.hub_ns, "").await;
+    assert_eq!(policies.len(), 1, "one policy for the city");
+}
+
+async fn a09_first_deletion_leaves_the_policy(case: Case) {
+    case.deploy("one", "DFW").await;
+    case.deploy("two", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "one").await;
+    let policy = case
+        .hub
+        .exists(&POLICY, &case.hub_ns, "city-dfw", seconds(30))
+        .await;
+    case.remove("one").await;
+    let same = |state: Option<&serde_json::Value>| {
+        state.is_some_and(|p| uid(p) == uid(&policy) && p["metadata"]["deletionTimestamp"].is_null())
+    };
+    case.hub
+        .holds(
+            &POLICY,
+            &case.hub_ns,
+            "city-dfw",
+            "is the same policy",
+            seconds(8),
+            same,
+        )
+        .await;
+    case.dfw.deployment(&case.hub_ns, "two").await;
+}
+
+async fn a10_last_deletion_removes_the_policy_after_the_binding(case: Case) {
+    for name in ["one", "two"] {
+        case.deploy(name, "DFW").await;
+        case.dfw.deployment(&case.hub_ns, name).await;
+    }
+    case.remove("one").await;
+    case.delete(&DEPLOYMENT, "two").await;
+    case.hub
+        .gone(&POLICY, &case.hub_ns, "city-dfw", seconds(30))
+        .await;
+    assert!(
+        case.hub
+            .get(&BINDING, &case.hub_ns, "two-workloaddeployment")
+            .await
+            .is_none()
+    );
+    let requests = case.hub_requests_of_all();
+    let left = requests.iter().rfind(|e| {
+        e.object_ref.resource == "resourcebindings"
+            && e.object_ref.name == "two-workloaddeployment"
+            && e.is_write()
+            && e.succeeded()
+    });
+    let policy = requests
+        .iter()
+        .find(|e| e.action() == "delete propagationpolicies" && e.object_ref.name == "city-dfw");
+    let (left, policy) = (
+        left.expect("the binding was written"),
+        policy.expect("the policy was deleted"),
+    );
+    assert!(
+        left.request_received_timestamp <= policy.request_received_timestamp,
+        "the binding ended at {}, the policy was deleted at {}",
+        left.request_received_timestamp,
+        policy.request_received_timestamp
+    );
+}
+
+async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
+    case.deploy("web-0", "DFW").await;
+    for round in 1..=8_u64 {
+        let (old, new) = (format!("web-{}", round - 1), format!("web-{round}"));
+        case.delete(&DEPLOYMENT, &old).await;
+        // The policy's deletion follows that of copy and binding: sooner, about then, and later.
+        tokio::time::sleep(Duration::from_millis(round * 60)).await;
+        let created = Instant::now();
+        case.create(&DEPLOYMENT, deployment(&new, "DFW")).await;
+        let copy = case.copy(&new).await;
+        let what = format!("copy {new} has its city policy");
+        wait_for(&what, seconds(5), || async {
+            let policy = case.hub.get(&POLICY, &case.hub_ns, "city-dfw").await?;
+            policy["metadata"]["deletionTimestamp"].is_null().then_some(())
+        })
+        .await;
+        assert!(created.elapsed() < seconds(60));
+        let still = case
+            .hub
+            .get(&DEPLOYMENT, &case.hub_ns, &new)
+            .await
+            .expect("the copy stays");
+        assert_eq!(uid(&still), uid(&copy));
+    }
+    case.dfw.deployment(&case.hub_ns, "web-8").await;
+    // In the order of the requests: no copy was created while the policy was deleted or not there yet.
+    let mut present = false;
+    for entry in case
+        .hub_requests()
+        .iter()
+        .filter(|entry| entry.is_write() && entry.succeeded())
+    {
+        match entry.action().as_str() {
+            "delete propagationpolicies" => present = false,
+            "create propagationpolicies" | "patch propagationpolicies" => present = true,
+            "create workloaddeployments" => {
+                assert!(
+                    present,
+                    "copy {} was created without a policy",
+                    entry.object_ref.name
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn a12_policy_deleted_by_hand_is_back(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    let old = case
+        .hub
+        .exists(&POLICY, &case.hub_ns, "city-dfw", seconds(30))
+        .await;
+    let mut states = case.hub.states(&POLICY, &case.hub_ns, "city-dfw");
+    case.hub.delete(&POLICY, &case.hub_ns, "city-dfw").await;
+    let mut absent_since = None;
+    let back = async {
+        while let Some(state) = futures::StreamExt::next(&mut states).await {
+            match state {
+                None => absent_since = Some(Instant::now()),
+                Some(policy) if uid(&policy) != uid(&old) => return,
+                Some(_) => {}
+            }
+        }
+    };
+    tokio::time::timeout(seconds(30), back)
+        .await
+        .expect("the policy comes back");
+    let pause = absent_since.expect("the old policy went first").elapsed();
+    assert!(pause < seconds(1), "back after {pause:?}");
+    let ports = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
+    case.merge(&DEPLOYMENT, "web", ports).await;
+    case.dfw
+        .sees(&case.hub_ns, "web", "has the new scale", |o| {
+            o["spec"]["scaleSettings"]["minReplicas"] == 2
+        })
+        .await;
+}
+
+async fn a13_policy_edited_by_hand_is_restored(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    case.quiet().await;
+    let policy = case
+        .hub
+        .exists(&POLICY, &case.hub_ns, "city-dfw", seconds(30))
+        .await;
+    let count = case.count();
+    let mut selectors = policy["spec"]["resourceSelectors"].clone();
+    selectors[0]["labelSelector"]["matchLabels"][keys::CITY_CODE] = json!("LHR");
+    let edited = Instant::now();
+    case.hub
+        .merge(
+            &POLICY,
+            &case.hub_ns,
+            "city-dfw",
+            json!({"spec": {"resourceSelectors": selectors}}),
+        )
+        .await;
+    case.hub
+        .sees(
+            &POLICY,
+            &case.hub_ns,
+            "city-dfw",
+            "selects DFW again",
+            seconds(10),
+            |o| o["spec"]["resourceSelectors"] == policy["spec"]["resourceSelectors"],
+        )
+        .await;
+    assert!(
+        edited.elapsed() < seconds(1),
+        "restored after {:?}",
+        edited.elapsed()
+    );
+    case.quiet().await;
+    let writes: Vec<String> = case
+        .writes(&count)
+        .into_iter()
+        .filter(|w| w.contains("propagationpolicies"))
+        .collect();
+    assert_eq!(
+        writes,
+        ["hub: patch propagationpolicies"],
+        "one write restores it, and Karmada's defaults cause none"
+    );
+}

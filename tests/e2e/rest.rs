@@ -1,0 +1,347 @@
+//! 76, 77, 79–81, 83: nothing is written that need not be, and what fails does no harm.
+
+use crate::{
+    budget::settled,
+    support::{
+        Case,
+        audit::GATEWAY,
+        condition, credentials, deployment, deployment_with_data,
+        gateway::{LINGER, ORPHAN, SWEEP},
+        kinds::{DEPLOYMENT, INSTANCE, INTERPRETER},
+        lone_trials, seconds, uid, wait_for,
+    },
+};
+use fedgate::api::keys;
+use serde_json::{Value, json};
+
+lone_trials![
+    a76_restart_writes_nothing,
+    a77_rest_with_forced_relists,
+    a79_hub_down,
+    a81_interpreter_disturbed,
+    a83_two_replicas,
+    a80_failing_lists_and_the_brake,
+];
+
+/// One of everything, settled.
+async fn furnished(case: &Case) {
+    case.config_map("settings", &json!({"a": "1"})).await;
+    case.create(
+        &DEPLOYMENT,
+        deployment_with_data("web", "DFW", Some("settings"), None, &[]),
+    )
+    .await;
+    case.dfw.report(&case.hub_ns, "web", 1, 1).await;
+    case.dfw.run(&case.hub_ns, "web", 0).await;
+    settled(case, "there", "LHR").await;
+    case.create(&DEPLOYMENT, deployment("odd", "a b")).await;
+    case.condition("odd", "Federated", "False", "InvalidCityCode")
+        .await;
+    case.project
+        .exists(&INSTANCE, &case.ns, "web-0", seconds(30))
+        .await;
+    case.condition("web", "Federated", "True", "Delivered").await;
+    everywhere_quiet(case).await;
+}
+
+/// All that the gateway asked of hub and projects since the marks, other than lists and watches.
+fn asked(case: &Case, marks: [u64; 3]) -> Vec<String> {
+    let suite = &case.suite;
+    let logs = [
+        (&suite.hub_log, marks[0]),
+        (&suite.alpha_log, marks[1]),
+        (&suite.beta_log, marks[2]),
+    ];
+    let entries = logs.into_iter().flat_map(|(log, mark)| log.since(mark, GATEWAY));
+    let entries = entries.filter(|e| e.user.username == GATEWAY && (e.is_write() || e.verb == "get"));
+    let entries = entries.filter(|e| e.object_ref.resource != "leases" && !e.object_ref.resource.is_empty());
+    entries
+        .map(|e| format!("{} {}/{}", e.action(), e.object_ref.namespace, e.object_ref.name))
+        .collect()
+}
+
+fn marks(case: &Case) -> [u64; 3] {
+    [
+        case.suite.hub_log.mark(),
+        case.suite.alpha_log.mark(),
+        case.suite.beta_log.mark(),
+    ]
+}
+
+/// Waits until what former tests left is gone and the gateway has asked for nothing for a while.
+async fn everywhere_quiet(case: &Case) {
+    wait_for("the gateway is at rest everywhere", seconds(180), || async {
+        let start = marks(case);
+        tokio::time::sleep(seconds(SWEEP.max(ORPHAN) + 2)).await;
+        asked(case, start).is_empty().then_some(())
+    })
+    .await;
+}
+
+async fn a76_restart_writes_nothing(case: Case) {
+    furnished(&case).await;
+    case.suite.gateway.stop().await;
+    let start = marks(&case);
+    case.suite.gateway.start().await;
+    tokio::time::sleep(seconds(LINGER + SWEEP + 2)).await;
+    let asked = asked(&case, start);
+    assert!(
+        asked.is_empty(),
+        "a restart costs lists and watches only, but there were {asked:#?}"
+    );
+    case.merge(
+        &DEPLOYMENT,
+        "web",
+        json!({"spec": {"scaleSettings": {"minReplicas": 2}}}),
+    )
+    .await;
+    case.copy_sees("web", "follows after the restart", |o| {
+        o["spec"]["scaleSettings"]["minReplicas"] == 2
+    })
+    .await;
+}
+
+/// Seconds at rest; the contract's ten minutes are `FEDGATE_E2E_REST_SECONDS=600`.
+fn rest_seconds() -> u64 {
+    std::env::var("FEDGATE_E2E_REST_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(20)
+}
+
+async fn a77_rest_with_forced_relists(case: Case) {
+    furnished(&case).await;
+    let start = marks(&case);
+    tokio::time::sleep(seconds(rest_seconds() / 2)).await;
+    // An API server that starts anew has an empty watch cache: every watch ends, and lists begin again.
+    for plane in ["alpha", "hub"] {
+        case.suite.stop_plane(plane).await;
+        case.suite.start_plane(plane).await;
+    }
+    tokio::time::sleep(seconds(rest_seconds())).await;
+    let asked = asked(&case, start);
+    assert!(
+        asked.is_empty(),
+        "at rest nothing is asked but lists and watches, yet there were {asked:#?}"
+    );
+    case.merge(
+        &DEPLOYMENT,
+        "web",
+        json!({"spec": {"scaleSettings": {"minReplicas": 2}}}),
+    )
+    .await;
+    case.copy_sees("web", "follows after the rest", |o| {
+        o["spec"]["scaleSettings"]["minReplicas"] == 2
+    })
+    .await;
+}
+
+async fn a79_hub_down(case: Case) {
+    furnished(&case).await;
+    let before = case
+        .project
+        .get(&DEPLOYMENT, &case.ns, "there")
+        .await
+        .expect("the deployment is there");
+    case.suite.stop_plane("hub").await;
+    let scaled = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
+    case.merge(&DEPLOYMENT, "web", scaled).await;
+    let same = |state: Option<&Value>| {
+        state.is_some_and(|o| o["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"])
+    };
+    let outage = seconds(rest_seconds());
+    let held = case
+        .project
+        .holds(&DEPLOYMENT, &case.ns, "there", "is not written to", outage, same);
+    let held = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(held)).await;
+    let ready = case.suite.gateway.is_running().await;
+    case.suite.start_plane("hub").await;
+    let returned = tokio::time::Instant::now();
+    if let Err(panic) = held {
+        std::panic::resume_unwind(panic);
+    }
+    assert!(ready, "the gateway lives through the outage");
+    case.copy_sees("web", "follows after the outage", |o| {
+        o["spec"]["scaleSettings"]["minReplicas"] == 2
+    })
+    .await;
+    assert!(
+        returned.elapsed() < seconds(10),
+        "converged {:?} after the hub's return",
+        returned.elapsed()
+    );
+    let web = case
+        .project
+        .get(&DEPLOYMENT, &case.ns, "web")
+        .await
+        .expect("the deployment is there");
+    let federated = condition(&web, "Federated").map(|c| c["reason"].clone());
+    assert_eq!(
+        federated,
+        Some(json!("Delivered")),
+        "an outage changes no condition"
+    );
+}
+
+async fn a80_failing_lists_and_the_brake(case: Case) {
+    furnished(&case).await;
+    let copy = case.copy("web").await;
+    // A project whose lists fail proves nothing.
+    case.suite.gateway.stop().await;
+    case.suite.stop_plane("alpha").await;
+    case.suite.gateway.spawn().await;
+    let same = |state: Option<&Value>| {
+        state.is_some_and(|o| uid(o) == uid(&copy) && o["metadata"]["deletionTimestamp"].is_null())
+    };
+    let time = seconds(SWEEP + ORPHAN + 8);
+    let held = case
+        .hub
+        .holds(&DEPLOYMENT, &case.hub_ns, "web", "is untouched", time, same);
+    let held = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(held)).await;
+    case.suite.start_plane("alpha").await;
+    if let Err(panic) = held {
+        std::panic::resume_unwind(panic);
+    }
+    case.suite.gateway.ready().await;
+    everywhere_quiet(&case).await;
+    // More orphans at once than a sweep may delete.
+    let gateway = &case.suite.gateway;
+    for number in 0..14 {
+        let mut orphan = deployment(&format!("orphan-{number}"), "DFW");
+        orphan["metadata"]["labels"] = json!({keys::CITY_CODE: "DFW", keys::UPSTREAM_NAMESPACE: case.ns});
+        orphan["metadata"]["annotations"] = json!({
+            keys::SOURCE_UID: format!("00000000-0000-4000-8000-0000000000{number:02}"), keys::SOURCE_GENERATION: "1",
+        });
+        case.hub.create(&DEPLOYMENT, &case.hub_ns, orphan).await;
+    }
+    wait_for("the brake is on", seconds(SWEEP + ORPHAN + 30), || async {
+        (gateway.metric("fedgate_garbage_brake", &[]).await > 0.5).then_some(())
+    })
+    .await;
+    tokio::time::sleep(seconds(SWEEP + 2)).await;
+    let orphans = case.hub.list(&DEPLOYMENT, &case.hub_ns, "").await;
+    let left = orphans
+        .iter()
+        .filter(|o| {
+            o["metadata"]["name"]
+                .as_str()
+                .is_some_and(|n| n.starts_with("orphan-"))
+        })
+        .count();
+    assert_eq!(left, 14, "a sweep over the brake deletes nothing");
+    for number in 0..14 {
+        case.hub
+            .delete(&DEPLOYMENT, &case.hub_ns, &format!("orphan-{number}"))
+            .await;
+    }
+    gateway.restart().await;
+    wait_for("the brake is off", seconds(30), || async {
+        (gateway.metric("fedgate_garbage_brake", &[]).await < 0.5).then_some(())
+    })
+    .await;
+}
+
+async fn a81_interpreter_disturbed(case: Case) {
+    let name = "workloaddeployment";
+    let ours = case.hub.exists(&INTERPRETER, "", name, seconds(30)).await;
+    case.hub.delete(&INTERPRETER, "", name).await;
+    let again = case
+        .hub
+        .sees(&INTERPRETER, "", name, "is back", seconds(10), |o| {
+            uid(o) != uid(&ours) && o["spec"] == ours["spec"]
+        })
+        .await;
+    let edit = json!({"spec": {"customizations": {"healthInterpretation": {"luaScript":
+        "function InterpretHealth(observed) return false end"}}}});
+    case.hub.merge(&INTERPRETER, "", name, edit).await;
+    // A second restoration waits up to a minute after the first.
+    case.hub
+        .sees(&INTERPRETER, "", name, "is restored", seconds(70), |o| {
+            o["spec"] == again["spec"]
+        })
+        .await;
+    // A second one for the kind can only come while ours is away: Karmada's webhook refuses it otherwise.
+    let gateway = &case.suite.gateway;
+    gateway.stop().await;
+    case.hub.delete(&INTERPRETER, "", name).await;
+    case.hub.gone(&INTERPRETER, "", name, seconds(10)).await;
+    let rival = json!({"metadata": {"name": format!("rival-{}", case.ns)}, "spec": {
+        "target": ours["spec"]["target"],
+        "customizations": {"healthInterpretation": {"luaScript": "function InterpretHealth(observed) return true end"}},
+    }});
+    let rival = case.hub.create(&INTERPRETER, "", rival).await;
+    let rival_name = rival["metadata"]["name"]
+        .as_str()
+        .expect("a stored object has a name")
+        .to_owned();
+    let mark = gateway.log_mark();
+    gateway.spawn().await;
+    wait_for("the rival is reported", seconds(60), || async {
+        gateway
+            .log_since(mark)
+            .into_iter()
+            .find(|line| line.contains(&rival_name))
+    })
+    .await;
+    let after = case
+        .hub
+        .get(&INTERPRETER, "", &rival_name)
+        .await
+        .expect("it is not touched");
+    assert_eq!(
+        after["metadata"]["resourceVersion"],
+        rival["metadata"]["resourceVersion"]
+    );
+    case.hub.delete(&INTERPRETER, "", &rival_name).await;
+    case.hub
+        .sees(&INTERPRETER, "", name, "is there again", seconds(70), |o| {
+            o["spec"] == ours["spec"]
+        })
+        .await;
+    gateway.ready().await;
+}
+
+async fn a83_two_replicas(case: Case) {
+    let twin = credentials::Twin::new(&case.hub, "default", &format!("twin-{}", case.ns)).await;
+    let kubeconfig = case.suite.dir.join("twin.yaml");
+    let text = credentials::with_token(case.suite.gateway.hub_kubeconfig(), &twin.token().await);
+    credentials::replace(&kubeconfig, &text);
+    let second = case.suite.second_gateway(kubeconfig);
+    let mark = case.suite.hub_log.mark();
+    let create = async |name: &str| {
+        case.create(&DEPLOYMENT, deployment(name, "DFW")).await;
+        case.copy(name).await;
+    };
+    create("first-leads").await;
+    second.spawn().await;
+    tokio::time::sleep(seconds(5)).await;
+    create("first-still-leads").await;
+    case.suite.gateway.kill().await;
+    let killed = tokio::time::Instant::now();
+    create("second-leads").await;
+    assert!(
+        killed.elapsed() < seconds(30),
+        "taken over {:?} after the crash",
+        killed.elapsed()
+    );
+    case.suite.gateway.spawn().await;
+    tokio::time::sleep(seconds(5)).await;
+    create("second-still-leads").await;
+    second.stop().await;
+    let stopped = tokio::time::Instant::now();
+    create("first-leads-again").await;
+    assert!(
+        stopped.elapsed() < seconds(10),
+        "taken over {:?} after the hand-over",
+        stopped.elapsed()
+    );
+    case.suite.gateway.ready().await;
+    // In the order of the requests the writers change twice, and never take turns.
+    let mut requests = case.suite.hub_log.since(mark, "");
+    requests.retain(|e| e.is_write() && (e.user.username == GATEWAY || e.user.username == twin.user()));
+    requests.sort_by(|a, b| a.request_received_timestamp.cmp(&b.request_received_timestamp));
+    let mut writers: Vec<String> = requests.iter().map(|e| e.user.username.clone()).collect();
+    writers.dedup();
+    assert_eq!(writers, [GATEWAY.to_owned(), twin.user(), GATEWAY.to_owned()]);
+    twin.remove().await;
+}

@@ -1,0 +1,266 @@
+//! 24–30: what the cells report, in the project.
+
+use crate::support::{
+    Case, Entry,
+    cell::said,
+    condition, deployment_with_data,
+    kinds::{CLUSTER, DEPLOYMENT},
+    lone_trials, seconds, trials,
+};
+use fedgate::api::keys;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+trials![
+    a24_counters_return,
+    a25_generation_follows_the_cell,
+    a26_own_conditions_survive,
+    a30_zero_counters_are_written,
+];
+
+lone_trials![a27_withdrawn_cell, a28_two_cells_in_a_city, a29_status_storm];
+
+async fn a24_counters_return(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.report(&case.hub_ns, "web", 0, 1).await;
+    let reported = |o: &Value| o["status"]["replicas"] == 1 && o["status"]["desiredReplicas"] == 1;
+    case.copy_sees("web", "has the cell's counters", reported).await;
+    let there = case
+        .project_sees("web", "has the cell's counters", reported)
+        .await;
+    assert_eq!(
+        condition(&there, "Available").map(|c| &c["reason"]),
+        Some(&json!("InstancesProvisioning"))
+    );
+    assert_eq!(there["status"]["location"]["name"], "dfw-1-a");
+    case.condition("web", "Federated", "True", "Delivered").await;
+}
+
+async fn a25_generation_follows_the_cell(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.report(&case.hub_ns, "web", 1, 1).await;
+    let observed = |o: &Value| condition(o, "Available").and_then(|c| c["observedGeneration"].as_i64());
+    case.project_sees("web", "shows generation 1", |o| observed(o) == Some(1))
+        .await;
+    case.merge(
+        &DEPLOYMENT,
+        "web",
+        json!({"spec": {"scaleSettings": {"minReplicas": 2}}}),
+    )
+    .await;
+    let spec = |o: &Value| o["spec"]["scaleSettings"]["minReplicas"] == 2;
+    let at_cell = case.dfw.sees(&case.hub_ns, "web", "has the new spec", spec).await;
+    // The cell says something, though not yet about the new spec.
+    let mut stale = at_cell["status"].clone();
+    stale["readyReplicas"] = json!(0);
+    case.dfw
+        .plane
+        .merge_status(&DEPLOYMENT, &case.hub_ns, "web", stale)
+        .await;
+    let now = case
+        .project_sees("web", "has the new counter", |o| {
+            o["status"]["readyReplicas"] == 0
+        })
+        .await;
+    assert_eq!(observed(&now), Some(1), "the cell has not acted on generation 2");
+    case.dfw.report(&case.hub_ns, "web", 2, 2).await;
+    case.project_sees("web", "shows generation 2", |o| {
+        observed(o) == Some(2) && o["status"]["observedGeneration"] == 2 && o["status"]["readyReplicas"] == 2
+    })
+    .await;
+}
+
+async fn a26_own_conditions_survive(case: Case) {
+    case.config_map("settings", &json!({"a": "1"})).await;
+    case.create(
+        &DEPLOYMENT,
+        deployment_with_data("web", "DFW", Some("settings"), None, &[]),
+    )
+    .await;
+    case.copy("web").await;
+    case.condition("web", "ReferencedDataReady", "True", "Ready")
+        .await;
+    for ready in [0, 1, 0, 1] {
+        case.dfw.report(&case.hub_ns, "web", ready, 1).await;
+        let there = case
+            .project_sees("web", "has the new counter", |o| {
+                o["status"]["readyReplicas"] == ready
+            })
+            .await;
+        assert_eq!(
+            condition(&there, "ReferencedDataReady").map(|c| &c["status"]),
+            Some(&json!("True"))
+        );
+    }
+    // A cell that claims our types is not believed.
+    let forged = json!({"conditions": [
+        said("Available", "True", "StableInstanceFound", Some(1)),
+        said("ReferencedDataReady", "False", "SourceNotFound", Some(1)),
+        said("Federated", "False", "HubRefused", Some(1)),
+    ], "readyReplicas": 7});
+    case.dfw
+        .plane
+        .merge_status(&DEPLOYMENT, &case.hub_ns, "web", forged)
+        .await;
+    let there = case
+        .project_sees("web", "has the new counter", |o| {
+            o["status"]["readyReplicas"] == 7
+        })
+        .await;
+    assert_eq!(
+        condition(&there, "ReferencedDataReady").map(|c| &c["reason"]),
+        Some(&json!("Ready"))
+    );
+    assert_eq!(
+        condition(&there, "Federated").map(|c| &c["reason"]),
+        Some(&json!("Delivered"))
+    );
+}
+
+async fn a30_zero_counters_are_written(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.report(&case.hub_ns, "web", 1, 1).await;
+    case.project_sees("web", "has a counter", |o| o["status"]["readyReplicas"] == 1)
+        .await;
+    case.dfw.report(&case.hub_ns, "web", 0, 0).await;
+    case.project_sees("web", "has every counter at 0", |o| {
+        [
+            "replicas",
+            "currentReplicas",
+            "desiredReplicas",
+            "readyReplicas",
+            "updatedReplicas",
+        ]
+        .iter()
+        .all(|counter| o["status"][counter] == 0)
+    })
+    .await;
+}
+
+fn in_city(code: &str) -> Value {
+    json!({"metadata": {"labels": {keys::CITY_CODE: code}}})
+}
+
+async fn a27_withdrawn_cell(case: Case) {
+    case.deploy("web", "LHR").await;
+    case.lhr.report(&case.hub_ns, "web", 1, 1).await;
+    case.project_sees("web", "has the cell's counters", |o| {
+        o["status"]["readyReplicas"] == 1
+    })
+    .await;
+    case.hub
+        .merge(&CLUSTER, "", &case.lhr.name, in_city("ELSEWHERE"))
+        .await;
+    let withdrawn = case.project.until(
+        &DEPLOYMENT,
+        &case.ns,
+        "web",
+        "has zero counters and NoCellReporting",
+        seconds(90),
+        |o| {
+            o.is_some_and(|o| {
+                o["status"]["readyReplicas"] == 0
+                    && o["status"]["replicas"] == 0
+                    && condition(o, "Available").is_some_and(|c| c["reason"] == "NoCellReporting")
+            })
+        },
+    );
+    // The label goes back whatever was seen.
+    let outcome = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(withdrawn)).await;
+    case.hub
+        .merge(&CLUSTER, "", &case.lhr.name, in_city(&case.lhr.city))
+        .await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+    case.lhr.deployment(&case.hub_ns, "web").await;
+}
+
+async fn a28_two_cells_in_a_city(case: Case) {
+    case.hub.merge(&CLUSTER, "", &case.lhr.name, in_city("DFW")).await;
+    let both = async {
+        case.deploy("web", "DFW").await;
+        case.dfw.report(&case.hub_ns, "web", 1, 1).await;
+        case.lhr.report(&case.hub_ns, "web", 0, 2).await;
+        let there = case
+            .project_sees("web", "has the sum of both cells", |o| {
+                o["status"]["replicas"] == 3
+                    && o["status"]["readyReplicas"] == 1
+                    && o["status"]["desiredReplicas"] == 3
+            })
+            .await;
+        let available = condition(&there, "Available").expect("a condition is there");
+        assert_eq!(available["status"], "False", "the worst status wins");
+        let message = available["message"].as_str().unwrap_or_default();
+        assert!(
+            message.starts_with("lhr-1: "),
+            "the message names the cell: {message:?}"
+        );
+        case.remove("web").await;
+    };
+    let outcome = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(both)).await;
+    case.hub
+        .merge(&CLUSTER, "", &case.lhr.name, in_city(&case.lhr.city))
+        .await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+async fn a29_status_storm(case: Case) {
+    const SENDERS: u64 = 8;
+    const TIME: Duration = Duration::from_secs(5);
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    case.quiet().await;
+    let count = case.count();
+    let began = Instant::now();
+    // The copies' status is written directly: Karmada itself would already thin the storm out.
+    let senders: Vec<_> = (0..SENDERS)
+        .map(|sender| {
+            let case = case.clone();
+            tokio::spawn(async move {
+                let mut sent = 0_u64;
+                while began.elapsed() < TIME {
+                    let value = sent * SENDERS + sender + 1;
+                    let status = json!({"replicas": value, "currentReplicas": 0, "desiredReplicas": 1, "readyReplicas": 0,
+                        "conditions": [said("Available", "False", "InstancesProvisioning", None)]});
+                    case.hub.merge_status(&DEPLOYMENT, &case.hub_ns, "web", status).await;
+                    sent += 1;
+                    let due = Duration::from_micros(sent * SENDERS * 1_000);
+                    tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
+                }
+                sent
+            })
+        })
+        .collect();
+    let mut sent = 0;
+    for sender in senders {
+        sent += sender.await.expect("a sender ends in order");
+    }
+    let last = json!({"replicas": 424_242});
+    case.hub
+        .merge_status(&DEPLOYMENT, &case.hub_ns, "web", last)
+        .await;
+    let stormed = began.elapsed();
+    let ended = Instant::now();
+    case.project_sees("web", "has the last value", |o| {
+        o["status"]["replicas"] == 424_242
+    })
+    .await;
+    let lag = ended.elapsed();
+    let writes = case
+        .writes(&count)
+        .iter()
+        .filter(|w| *w == "project: patch workloaddeployments/status")
+        .count();
+    let per_second = f64::from(u32::try_from(writes).unwrap()) / (stormed + lag).as_secs_f64();
+    eprintln!("    {sent} status writes in {stormed:?}; {writes} in the project; the last after {lag:?}");
+    assert!(
+        per_second <= 4.5,
+        "{writes} project writes in {stormed:?} are more than four a second"
+    );
+    assert!(lag < seconds(3), "the last value took {lag:?}");
+    assert!(case.project_requests().iter().any(Entry::is_write));
+}

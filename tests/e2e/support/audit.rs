@@ -1,0 +1,114 @@
+//! What the API servers say was asked of them: their audit logs, JSON lines at level Metadata.
+
+use serde::Deserialize;
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+/// The gateway's user on every plane.
+pub(crate) const GATEWAY: &str = "fedgate-gateway";
+
+/// One completed request.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    pub(crate) verb: String,
+    pub(crate) user: UserInfo,
+    #[serde(default)]
+    pub(crate) object_ref: ObjectRef,
+    #[serde(default)]
+    pub(crate) response_status: ResponseStatus,
+    /// RFC 3339 with six digits of a second, so that texts sort by time.
+    pub(crate) request_received_timestamp: String,
+    pub(crate) stage_timestamp: String,
+    #[serde(default)]
+    pub(crate) stage: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct UserInfo {
+    #[serde(default)]
+    pub(crate) username: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ObjectRef {
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) subresource: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ResponseStatus {
+    pub(crate) code: u16,
+    pub(crate) message: String,
+}
+
+impl Entry {
+    /// Whether the request asked for a change, Events and Leases left out.
+    pub(crate) fn is_write(&self) -> bool {
+        matches!(
+            self.verb.as_str(),
+            "create" | "update" | "patch" | "delete" | "deletecollection"
+        ) && !matches!(self.object_ref.resource.as_str(), "events" | "leases")
+    }
+
+    /// Whether the server did what was asked.
+    pub(crate) fn succeeded(&self) -> bool {
+        (200..300).contains(&self.response_status.code)
+    }
+
+    /// `patch workloaddeployments/status`, the form in which tests name requests.
+    pub(crate) fn action(&self) -> String {
+        let slash = if self.object_ref.subresource.is_empty() {
+            ""
+        } else {
+            "/"
+        };
+        format!(
+            "{} {}{slash}{}",
+            self.verb, self.object_ref.resource, self.object_ref.subresource
+        )
+    }
+}
+
+/// The audit log of one plane.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditLog {
+    path: PathBuf,
+}
+
+impl AuditLog {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// The end of the log as it is now.
+    pub(crate) fn mark(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// All requests completed since the mark whose line contains `part`.
+    pub(crate) fn since(&self, mark: u64, part: &str) -> Vec<Entry> {
+        let mut file = File::open(&self.path)
+            .unwrap_or_else(|error| panic!("open the audit log {}: {error}", self.path.display()));
+        // A log shorter than the mark was rotated: what is left of it is read whole.
+        if mark <= self.mark() {
+            file.seek(SeekFrom::Start(mark)).expect("seek in the audit log");
+        }
+        BufReader::new(file)
+            .lines()
+            .map_while(Result::ok)
+            .filter(|line| line.contains(part))
+            .filter_map(|line| serde_json::from_str::<Entry>(&line).ok())
+            .filter(|entry| entry.stage.is_empty() || entry.stage == "ResponseComplete")
+            .collect()
+    }
+}

@@ -1,0 +1,324 @@
+//! What one test works with: a project namespace of its own and the planes.
+
+use super::{
+    audit::{Entry, GATEWAY},
+    cell::Cell,
+    kinds::{CONFIG_MAP, DEPLOYMENT, EVENT, Kind, NAMESPACE, SECRET},
+    plane::{Plane, seconds, wait_for},
+    suite::{ALPHA_KEY, Suite},
+};
+use serde_json::{Value, json};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+/// One test's view of the suite.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) suite: Arc<Suite>,
+    /// The project plane `alpha`, as a tenant with every right.
+    pub(crate) project: Plane,
+    pub(crate) hub: Plane,
+    pub(crate) dfw: Cell,
+    pub(crate) lhr: Cell,
+    /// The test's namespace in the project.
+    pub(crate) ns: String,
+    /// The test's namespace on hub and cells: `HUB` of the contract.
+    pub(crate) hub_ns: String,
+    marks: Marks,
+}
+
+#[derive(Clone, Copy)]
+struct Marks {
+    hub: u64,
+    alpha: u64,
+}
+
+/// A text that no other test uses, of eight hex digits.
+pub(crate) fn unique() -> String {
+    format!("{:08x}", RandomState::new().hash_one(0) & 0xffff_ffff)
+}
+
+/// A city code that no cell serves and no other test uses.
+pub(crate) fn unique_city() -> String {
+    format!("T{}", unique().to_uppercase())
+}
+
+impl Case {
+    pub(crate) async fn new(name: &str) -> Case {
+        let suite = Suite::get().await;
+        let number = name
+            .rsplit("::")
+            .next()
+            .unwrap_or(name)
+            .split('_')
+            .next()
+            .unwrap_or("t");
+        let ns = format!("{number}-{}", unique());
+        let marks = Marks {
+            hub: suite.hub_log.mark(),
+            alpha: suite.alpha_log.mark(),
+        };
+        let namespace = suite
+            .alpha
+            .create(&NAMESPACE, "", json!({"metadata": {"name": ns}}))
+            .await;
+        let hub_ns = hub_namespace(&namespace);
+        Case {
+            project: suite.alpha.clone(),
+            hub: suite.hub.clone(),
+            dfw: Cell::new(&suite.dfw),
+            lhr: Cell::new(&suite.lhr),
+            suite,
+            ns,
+            hub_ns,
+            marks,
+        }
+    }
+
+    /// Removes what the test made and waits until the project namespace is gone; the gateway removes the rest.
+    pub(crate) async fn clean_up(&self) {
+        self.project.delete(&NAMESPACE, "", &self.ns).await;
+        self.project.gone(&NAMESPACE, "", &self.ns, seconds(90)).await;
+    }
+
+    /// The value of label `upstream-cluster-name` for this test's project.
+    pub(crate) fn project_label() -> String {
+        format!("cluster-{ALPHA_KEY}")
+    }
+
+    // -- in the project ----------------------------------------------------------------------------------------
+
+    pub(crate) async fn create(&self, kind: &Kind, object: Value) -> Value {
+        self.project.create(kind, &self.ns, object).await
+    }
+
+    pub(crate) async fn merge(&self, kind: &Kind, name: &str, patch: Value) -> Value {
+        self.project.merge(kind, &self.ns, name, patch).await
+    }
+
+    pub(crate) async fn delete(&self, kind: &Kind, name: &str) {
+        self.project.delete(kind, &self.ns, name).await;
+    }
+
+    /// Creates a plain deployment for the city and waits for its copy, which is returned.
+    pub(crate) async fn deploy(&self, name: &str, city: &str) -> Value {
+        self.create(&DEPLOYMENT, super::objects::deployment(name, city))
+            .await;
+        self.copy(name).await
+    }
+
+    /// Waits until the project deployment passes `test`.
+    pub(crate) async fn project_sees(&self, name: &str, what: &str, test: impl Fn(&Value) -> bool) -> Value {
+        self.project
+            .sees(&DEPLOYMENT, &self.ns, name, what, seconds(60), test)
+            .await
+    }
+
+    /// Waits until a condition of the project deployment has this status and reason.
+    pub(crate) async fn condition(&self, name: &str, kind: &str, status: &str, reason: &str) -> Value {
+        let what = format!("has {kind}={status} {reason}");
+        let deployment = self
+            .project_sees(name, &what, |object| {
+                condition(object, kind).is_some_and(|c| c["status"] == status && c["reason"] == reason)
+            })
+            .await;
+        condition(&deployment, kind)
+            .cloned()
+            .expect("the wait asks for it")
+    }
+
+    /// The Events about an object of the test's namespace that have this reason.
+    pub(crate) async fn events(&self, name: &str, reason: &str) -> Vec<Value> {
+        let mut events = self.project.list(&EVENT, &self.ns, "").await;
+        events.retain(|event| event["reason"] == reason && event["regarding"]["name"] == name);
+        events
+    }
+
+    /// Waits for an Event about the object.
+    pub(crate) async fn event(&self, name: &str, reason: &str) -> Value {
+        let what = format!("{} {name} has an Event {reason}", self.ns);
+        wait_for(&what, seconds(30), || async {
+            self.events(name, reason).await.into_iter().next()
+        })
+        .await
+    }
+
+    // -- on the hub --------------------------------------------------------------------------------------------
+
+    /// Waits for the copy.
+    pub(crate) async fn copy(&self, name: &str) -> Value {
+        self.hub
+            .exists(&DEPLOYMENT, &self.hub_ns, name, seconds(60))
+            .await
+    }
+
+    /// Waits until the copy passes `test`.
+    pub(crate) async fn copy_sees(&self, name: &str, what: &str, test: impl Fn(&Value) -> bool) -> Value {
+        self.hub
+            .sees(&DEPLOYMENT, &self.hub_ns, name, what, seconds(60), test)
+            .await
+    }
+
+    /// Deletes the project deployment and waits until project and hub have lost it.
+    pub(crate) async fn remove(&self, name: &str) {
+        self.delete(&DEPLOYMENT, name).await;
+        self.project.gone(&DEPLOYMENT, &self.ns, name, seconds(180)).await;
+        self.hub.gone(&DEPLOYMENT, &self.hub_ns, name, seconds(30)).await;
+    }
+
+    // -- referenced data ---------------------------------------------------------------------------------------
+
+    pub(crate) async fn config_map(&self, name: &str, data: &Value) -> Value {
+        self.create(&CONFIG_MAP, json!({"metadata": {"name": name}, "data": data}))
+            .await
+    }
+
+    pub(crate) async fn secret(&self, name: &str, kind: &str, data: &Value) -> Value {
+        self.create(
+            &SECRET,
+            json!({"metadata": {"name": name}, "type": kind, "stringData": data}),
+        )
+        .await
+    }
+
+    // -- requests ----------------------------------------------------------------------------------------------
+
+    fn of_this_test(&self, entry: &Entry) -> bool {
+        let object = &entry.object_ref;
+        object.namespace == self.ns
+            || object.namespace == self.hub_ns
+            || (object.resource == "namespaces" && (object.name == self.ns || object.name == self.hub_ns))
+    }
+
+    fn requests(&self, marks: Marks, user: &str) -> (Vec<Entry>, Vec<Entry>) {
+        let of = |entries: Vec<Entry>| {
+            entries
+                .into_iter()
+                .filter(|entry| self.of_this_test(entry))
+                .collect()
+        };
+        (
+            of(self.suite.alpha_log.since(marks.alpha, user)),
+            of(self.suite.hub_log.since(marks.hub, user)),
+        )
+    }
+
+    /// All that the gateway asked of the hub for this test, in order of arrival, refusals included.
+    pub(crate) fn hub_requests(&self) -> Vec<Entry> {
+        self.requests(self.marks, GATEWAY).1
+    }
+
+    /// All that the gateway asked of the project for this test.
+    pub(crate) fn project_requests(&self) -> Vec<Entry> {
+        self.requests(self.marks, GATEWAY).0
+    }
+
+    /// All that anyone asked of the hub for this test.
+    pub(crate) fn hub_requests_of_all(&self) -> Vec<Entry> {
+        self.requests(self.marks, "").1
+    }
+
+    /// Starts a count of requests.
+    pub(crate) fn count(&self) -> Count {
+        Count {
+            marks: Marks {
+                hub: self.suite.hub_log.mark(),
+                alpha: self.suite.alpha_log.mark(),
+            },
+        }
+    }
+
+    /// The gateway's writes since the count began, as `project: …` and `hub: …`, sorted; conflicts are left out,
+    /// since they add their retry.
+    pub(crate) fn writes(&self, count: &Count) -> Vec<String> {
+        let (project, hub) = self.requests(count.marks, GATEWAY);
+        let named = |plane: &str, entries: Vec<Entry>| -> Vec<String> {
+            entries
+                .iter()
+                .filter(|entry| entry.is_write() && entry.response_status.code != 409)
+                .map(|entry| format!("{plane}: {}", entry.action()))
+                .collect()
+        };
+        let mut all = named("project", project);
+        all.extend(named("hub", hub));
+        all.sort();
+        all
+    }
+
+    /// The gateway's gets since the count began.
+    pub(crate) fn gets(&self, count: &Count) -> Vec<String> {
+        let (project, hub) = self.requests(count.marks, GATEWAY);
+        let gets = project.iter().chain(&hub).filter(|entry| entry.verb == "get");
+        gets.map(|entry| format!("{} {}", entry.action(), entry.object_ref.name))
+            .collect()
+    }
+
+    /// Waits until the gateway has written nothing for this test for a while.
+    pub(crate) async fn quiet(&self) {
+        let mut last = self.count();
+        let mut since = tokio::time::Instant::now();
+        let deadline = since + seconds(60);
+        while since.elapsed() < Duration::from_millis(2_500) {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            let writes = self.writes(&last);
+            if !writes.is_empty() {
+                last = self.count();
+                since = tokio::time::Instant::now();
+            }
+            assert!(
+                since < deadline,
+                "the gateway does not come to rest; its last writes: {writes:?}"
+            );
+        }
+    }
+}
+
+/// A moment from which requests are counted.
+pub(crate) struct Count {
+    marks: Marks,
+}
+
+/// The hub namespace of a project namespace.
+pub(crate) fn hub_namespace(namespace: &Value) -> String {
+    format!(
+        "ns-{}",
+        namespace["metadata"]["uid"]
+            .as_str()
+            .expect("a stored namespace has a UID")
+    )
+}
+
+/// A condition of an object, by type.
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
+}
+
+/// A label's value.
+pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["labels"][key].as_str()
+}
+
+/// An annotation's value.
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"][key].as_str()
+}
+
+/// An object's UID.
+pub(crate) fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"]
+        .as_str()
+        .expect("a stored object has a UID")
+}
+
+/// Whether the object has this finalizer.
+pub(crate) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| list.iter().any(|item| item == finalizer))
+}

@@ -1,0 +1,135 @@
+//! A second user with exactly the gateway's rights, made of a `ServiceAccount`.
+
+use super::{
+    kinds::{Kind, SERVICE_ACCOUNT},
+    plane::Plane,
+};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A `ServiceAccount` bound to whatever the gateway's own user is bound to.
+pub(crate) struct Twin {
+    plane: Plane,
+    namespace: String,
+    name: String,
+}
+
+impl Twin {
+    /// Makes the account and copies the gateway's bindings for it.
+    pub(crate) async fn new(plane: &Plane, namespace: &str, name: &str) -> Self {
+        plane
+            .create(&SERVICE_ACCOUNT, namespace, json!({"metadata": {"name": name}}))
+            .await;
+        let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
+        for kind in [&super::kinds::CLUSTER_ROLE_BINDING, &super::kinds::ROLE_BINDING] {
+            for binding in gateway_bindings(plane, kind).await {
+                let within = binding["metadata"]["namespace"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                let copy = json!({
+                    "metadata": {"name": format!("{}-{namespace}-{name}", binding["metadata"]["name"].as_str().unwrap_or("b"))},
+                    "roleRef": binding["roleRef"],
+                    "subjects": subject,
+                });
+                plane.create(kind, &within, copy).await;
+            }
+        }
+        Self {
+            plane: plane.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The user under which audit logs name it.
+    pub(crate) fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// A new token, valid for an hour.
+    pub(crate) async fn token(&self) -> String {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.plane.client(), &self.namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(3600),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(&self.name, &PostParams::default(), &request)
+            .await;
+        answer
+            .expect("a token for the account")
+            .status
+            .and_then(|status| status.token)
+            .expect("a token request is answered")
+    }
+
+    /// Removes the copied bindings.
+    pub(crate) async fn remove(&self) {
+        for kind in [&super::kinds::CLUSTER_ROLE_BINDING, &super::kinds::ROLE_BINDING] {
+            for binding in self.plane.list(kind, "", "").await {
+                let ours = binding["subjects"].as_array().is_some_and(|subjects| {
+                    subjects
+                        .iter()
+                        .any(|s| s["name"] == self.name && s["namespace"] == self.namespace)
+                });
+                if ours {
+                    let within = binding["metadata"]["namespace"].as_str().unwrap_or_default();
+                    self.plane
+                        .delete(
+                            kind,
+                            within,
+                            binding["metadata"]["name"].as_str().expect("a name"),
+                        )
+                        .await;
+                }
+            }
+        }
+    }
+}
+
+async fn gateway_bindings(plane: &Plane, kind: &Kind) -> Vec<Value> {
+    let all = plane
+        .api(kind, "")
+        .list(&ListParams::default())
+        .await
+        .expect("list the bindings");
+    let all = all
+        .items
+        .into_iter()
+        .map(|o| serde_json::to_value(o).expect("a binding is JSON"));
+    all.filter(|binding: &Value| {
+        binding["subjects"].as_array().is_some_and(|subjects| {
+            subjects
+                .iter()
+                .any(|s| s["kind"] == "User" && s["name"] == super::audit::GATEWAY)
+        })
+    })
+    .collect()
+}
+
+/// The kubeconfig with its user's credential replaced by the token.
+pub(crate) fn with_token(kubeconfig: &Path, token: &str) -> String {
+    let text = std::fs::read_to_string(kubeconfig).expect("read a kubeconfig");
+    let mut config: Value = serde_saphyr::from_str(&text).expect("a kubeconfig is YAML");
+    config["users"][0]["user"] = json!({"token": token});
+    serde_saphyr::to_string(&config).expect("a kubeconfig prints")
+}
+
+/// Replaces a file in one step, as a credential agent does.
+pub(crate) fn replace(path: &Path, text: &str) {
+    let draft = path.with_extension("draft~");
+    std::fs::write(&draft, text).expect("write beside the file");
+    std::fs::rename(&draft, path).expect("move it into place");
+}

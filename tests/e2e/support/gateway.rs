@@ -1,0 +1,235 @@
+//! The gateway as a separate process under its own certificate, with short times.
+
+use super::{
+    http,
+    plane::{seconds, wait_for},
+};
+use std::{
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+use tokio::{
+    process::{Child, Command},
+    sync::Mutex,
+};
+
+/// How long a city that was left stays in its namespace's city set.
+pub(crate) const LINGER: u64 = 5;
+/// How long an empty hub namespace outlives its project namespace.
+pub(crate) const RETENTION: u64 = 15;
+/// How long a city set's policy outlives its last namespace.
+pub(crate) const UNUSED_SET: u64 = 20;
+/// Pause between two sweeps.
+pub(crate) const SWEEP: u64 = 10;
+/// How long a hub object must lack its origin before it is garbage.
+pub(crate) const ORPHAN: u64 = 5;
+
+/// Where a gateway finds its planes.
+pub(crate) struct Setup {
+    /// Kubeconfig of the hub.
+    pub(crate) hub: PathBuf,
+    /// Folder of the projects' kubeconfigs.
+    pub(crate) projects: PathBuf,
+    /// Folder of federated kinds beside the built-in ones.
+    pub(crate) kinds: PathBuf,
+    /// File to which the process writes.
+    pub(crate) log: PathBuf,
+}
+
+/// One gateway process, which tests may stop and start again.
+pub(crate) struct Gateway {
+    setup: Setup,
+    address: String,
+    child: Mutex<Option<Child>>,
+}
+
+/// A free port of the loopback interface.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind a free port");
+    listener
+        .local_addr()
+        .expect("a bound listener has an address")
+        .to_string()
+}
+
+/// Process id of what the holder holds.
+fn held(holder: &Child) -> Option<String> {
+    let id = holder.id()?;
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+    children.split_whitespace().next().map(str::to_owned)
+}
+
+impl Gateway {
+    pub(crate) fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            address: free_address(),
+            child: Mutex::new(None),
+        }
+    }
+
+    fn command(&self) -> Command {
+        let log = OpenOptions::new().create(true).append(true).open(&self.setup.log);
+        let log = log.unwrap_or_else(|error| panic!("open {}: {error}", self.setup.log.display()));
+        let again = log.try_clone().expect("a file handle can be cloned");
+        let fedgate = env!("CARGO_BIN_EXE_fedgate");
+        let mut command = Command::new(fedgate);
+        // The holder ends the gateway when this process ends, however it ends.
+        command
+            .args(["sandbox", "hold", "--lock"])
+            .arg(&self.setup.log)
+            .args(["--", fedgate, "gateway"])
+            .arg("--hub-kubeconfig")
+            .arg(&self.setup.hub)
+            .args(["--project-mode", "directory", "--project-directory"])
+            .arg(&self.setup.projects)
+            .arg("--interpreters")
+            .arg(&self.setup.kinds)
+            .args(["--admin-address", &self.address])
+            .args(["--log-format", "json", "--log-level", "info,fedgate=debug"])
+            .args(["--city-linger", &format!("{LINGER}s")])
+            .args(["--hub-namespace-retention", &format!("{RETENTION}s")])
+            .args(["--unused-city-set-after", &format!("{UNUSED_SET}s")])
+            .args(["--sweep-interval", &format!("{SWEEP}s")])
+            .args(["--orphan-after", &format!("{ORPHAN}s")])
+            .stdin(Stdio::piped())
+            .stdout(log)
+            .stderr(again)
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Starts the process without waiting for anything.
+    pub(crate) async fn spawn(&self) {
+        let mut child = self.child.lock().await;
+        assert!(child.is_none(), "the gateway runs already");
+        *child = Some(self.command().spawn().expect("start the gateway"));
+    }
+
+    /// Starts the process and waits until it says that it is ready.
+    pub(crate) async fn start(&self) {
+        self.spawn().await;
+        self.ready().await;
+    }
+
+    /// Waits for `/readyz`; fails at once if the process ended.
+    pub(crate) async fn ready(&self) {
+        wait_for("the gateway is ready", seconds(90), || async {
+            if let Some(Ok(Some(status))) = self.child.lock().await.as_mut().map(Child::try_wait) {
+                panic!(
+                    "the gateway ended with {status}; its log ends:\n{}",
+                    self.log_tail(40)
+                );
+            }
+            http::get(&self.address, "/readyz")
+                .await
+                .filter(|(code, _)| *code == 200)
+        })
+        .await;
+    }
+
+    /// SIGTERM, and the wait for the end.
+    pub(crate) async fn stop(&self) {
+        let Some(mut child) = self.child.lock().await.take() else {
+            return;
+        };
+        // Waiting closes the holder's pipe unless it is taken out, and a closed pipe means SIGKILL.
+        let _pipe = child.stdin.take();
+        if let Some(id) = child.id() {
+            let sent = Command::new("kill")
+                .args(["-TERM", &id.to_string()])
+                .status()
+                .await;
+            assert!(
+                sent.is_ok_and(|status| status.success()),
+                "send SIGTERM to the gateway"
+            );
+        }
+        let ended = tokio::time::timeout(seconds(40), child.wait()).await;
+        assert!(ended.is_ok(), "the gateway ended within 40 s of SIGTERM");
+    }
+
+    /// SIGKILL: what a crash looks like.
+    pub(crate) async fn kill(&self) {
+        let Some(mut child) = self.child.lock().await.take() else {
+            return;
+        };
+        // Waiting closes the holder's pipe unless it is taken out, and a closed pipe means SIGKILL.
+        let _pipe = child.stdin.take();
+        if let Some(gateway) = held(&child) {
+            let sent = Command::new("kill").args(["-KILL", &gateway]).status().await;
+            assert!(
+                sent.is_ok_and(|status| status.success()),
+                "send SIGKILL to the gateway"
+            );
+        }
+        child.wait().await.expect("wait for the gateway's holder");
+    }
+
+    pub(crate) async fn restart(&self) {
+        self.stop().await;
+        self.start().await;
+    }
+
+    /// Whether the process is there.
+    pub(crate) async fn is_running(&self) -> bool {
+        matches!(
+            self.child.lock().await.as_mut().map(Child::try_wait),
+            Some(Ok(None))
+        )
+    }
+
+    /// The text of `/metrics`, empty if nobody answers.
+    pub(crate) async fn metrics(&self) -> String {
+        http::get(&self.address, "/metrics")
+            .await
+            .map_or_else(String::new, |(_, body)| body)
+    }
+
+    /// Sum of a metric's samples whose labels contain all of `labels`.
+    pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        http::metric(&self.metrics().await, name, labels)
+    }
+
+    /// The text of `/debug/planes`.
+    pub(crate) async fn planes(&self) -> String {
+        http::get(&self.address, "/debug/planes")
+            .await
+            .map_or_else(String::new, |(_, body)| body)
+    }
+
+    /// Length of the log now, for [`Gateway::log_since`].
+    pub(crate) fn log_mark(&self) -> usize {
+        self.log().len()
+    }
+
+    /// The log lines written since the mark.
+    pub(crate) fn log_since(&self, mark: usize) -> Vec<String> {
+        let log = self.log();
+        String::from_utf8_lossy(log.get(mark..).unwrap_or_default())
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn log(&self) -> Vec<u8> {
+        std::fs::read(&self.setup.log).unwrap_or_default()
+    }
+
+    /// The last lines of the log.
+    pub(crate) fn log_tail(&self, lines: usize) -> String {
+        let log = self.log_since(0);
+        log[log.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// The folder of the projects' kubeconfigs.
+    pub(crate) fn projects(&self) -> &Path {
+        &self.setup.projects
+    }
+
+    /// The kubeconfig of its hub.
+    pub(crate) fn hub_kubeconfig(&self) -> &Path {
+        &self.setup.hub
+    }
+}

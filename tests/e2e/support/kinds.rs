@@ -1,0 +1,95 @@
+//! The kinds that the suite reads and writes, as dynamic resources.
+
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// One kind of object on some plane.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    group: &'static str,
+    version: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) namespaced: bool,
+}
+
+const fn kind(
+    group: &'static str,
+    version: &'static str,
+    name: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+) -> Kind {
+    Kind {
+        group,
+        version,
+        name,
+        plural,
+        namespaced,
+    }
+}
+
+impl Kind {
+    pub(crate) fn resource(&self) -> ApiResource {
+        let gvk = GroupVersionKind::gvk(self.group, self.version, self.name);
+        ApiResource::from_gvk_with_plural(&gvk, self.plural)
+    }
+
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const COMPUTE: &str = "compute.datumapis.com";
+
+pub(crate) const NAMESPACE: Kind = kind("", "v1", "Namespace", "namespaces", false);
+pub(crate) const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps", true);
+pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets", true);
+pub(crate) const SERVICE_ACCOUNT: Kind = kind("", "v1", "ServiceAccount", "serviceaccounts", true);
+pub(crate) const EVENT: Kind = kind("events.k8s.io", "v1", "Event", "events", true);
+pub(crate) const CLUSTER_ROLE_BINDING: Kind =
+    kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false);
+pub(crate) const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings", true);
+pub(crate) const WORKLOAD: Kind = kind(COMPUTE, "v1alpha", "Workload", "workloads", true);
+pub(crate) const DEPLOYMENT: Kind = kind(
+    COMPUTE,
+    "v1alpha",
+    "WorkloadDeployment",
+    "workloaddeployments",
+    true,
+);
+pub(crate) const INSTANCE: Kind = kind(COMPUTE, "v1alpha", "Instance", "instances", true);
+pub(crate) const GADGET: Kind = kind("example.fedgate.dev", "v1", "Gadget", "gadgets", true);
+pub(crate) const POLICY: Kind = kind(
+    "policy.karmada.io",
+    "v1alpha1",
+    "PropagationPolicy",
+    "propagationpolicies",
+    true,
+);
+pub(crate) const CLUSTER_POLICY: Kind = kind(
+    "policy.karmada.io",
+    "v1alpha1",
+    "ClusterPropagationPolicy",
+    "clusterpropagationpolicies",
+    false,
+);
+pub(crate) const BINDING: Kind = kind(
+    "work.karmada.io",
+    "v1alpha2",
+    "ResourceBinding",
+    "resourcebindings",
+    true,
+);
+pub(crate) const CLUSTER: Kind = kind("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false);
+pub(crate) const INTERPRETER: Kind = kind(
+    "config.karmada.io",
+    "v1alpha1",
+    "ResourceInterpreterCustomization",
+    "resourceinterpretercustomizations",
+    false,
+);

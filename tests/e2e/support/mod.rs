@@ -1,0 +1,90 @@
+//! Planes, the gateway process, the played cell, waits, and what a failure shows.
+
+pub(crate) mod audit;
+pub(crate) mod case;
+pub(crate) mod cell;
+pub(crate) mod credentials;
+mod dump;
+pub(crate) mod gateway;
+mod http;
+pub(crate) mod kinds;
+pub(crate) mod objects;
+pub(crate) mod plane;
+pub(crate) mod suite;
+
+pub(crate) use audit::Entry;
+pub(crate) use case::{Case, annotation, condition, has_finalizer, hub_namespace, label, uid, unique_city};
+pub(crate) use cell::Cell;
+pub(crate) use objects::{deployment, deployment_with_data};
+pub(crate) use plane::{seconds, wait_for};
+
+use futures::FutureExt;
+use libtest_mimic::{Failed, Trial};
+use std::panic::AssertUnwindSafe;
+
+/// The longest a test may take, cleaning up included.
+const TEST_LIMIT: u64 = 400;
+
+/// Makes a test of the runner out of an async function.
+pub(crate) fn trial<F>(module: &str, name: &str, test: fn(Case) -> F) -> Trial
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let name = format!("{}::{name}", module.rsplit("::").next().unwrap_or(module));
+    Trial::test(name.clone(), move || suite::RUNTIME.block_on(run(&name, test)))
+}
+
+async fn run<F>(name: &str, test: fn(Case) -> F) -> Result<(), Failed>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let case = match AssertUnwindSafe(Case::new(name)).catch_unwind().await {
+        Ok(case) => case,
+        Err(panic) => return Err(text(&*panic).into()),
+    };
+    let began = tokio::time::Instant::now();
+    let body = AssertUnwindSafe(async {
+        test(case.clone()).await;
+        case.clean_up().await;
+    });
+    let outcome = tokio::time::timeout(seconds(TEST_LIMIT), body.catch_unwind()).await;
+    let problem = match outcome {
+        Ok(Ok(())) => {
+            eprintln!("    {name}: {:.1} s", began.elapsed().as_secs_f64());
+            return Ok(());
+        }
+        Ok(Err(panic)) => text(&*panic),
+        Err(_) => format!("the test took more than {TEST_LIMIT} s"),
+    };
+    let dumped = dump::write(&case, name, &problem).await;
+    // The objects of a failed test would disturb the others: their namespace goes, but nobody waits for it.
+    let _ = case
+        .project
+        .try_delete(&kinds::NAMESPACE, "", &case.ns, None)
+        .await;
+    Err(format!("{problem}\n{dumped}").into())
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic.downcast_ref::<String>().cloned();
+    said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "the test panicked without a message".to_owned())
+}
+
+/// Lists a module's tests for the runner.
+macro_rules! trials {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
+            vec![$(crate::support::trial(module_path!(), stringify!($name), $name)),*]
+        }
+    };
+}
+/// Lists a module's tests that must run alone, because they stop the gateway or a plane.
+macro_rules! lone_trials {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) fn lone_trials() -> Vec<libtest_mimic::Trial> {
+            vec![$(crate::support::trial(module_path!(), stringify!($name), $name)),*]
+        }
+    };
+}
+pub(crate) use {lone_trials, trials};

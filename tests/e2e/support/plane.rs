@@ -1,0 +1,299 @@
+//! One API server as the suite sees it: dynamic objects as JSON, and waits that are woken by watches.
+
+use super::kinds::Kind;
+use futures::StreamExt;
+use kube::{
+    Api, Client,
+    api::{
+        DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+        PropagationPolicy,
+    },
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// One plane under one user.
+#[derive(Clone)]
+pub(crate) struct Plane {
+    /// Its name in the sandbox: `hub`, `alpha`, `dfw-1`, …
+    pub(crate) name: String,
+    client: Client,
+}
+
+fn value(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).expect("a dynamic object is JSON")
+}
+
+/// `text` shortened for a failure message.
+pub(crate) fn brief(object: Option<&Value>) -> String {
+    let Some(object) = object else {
+        return "absent".to_owned();
+    };
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    let mut text = serde_json::to_string(&object).expect("JSON prints");
+    if text.len() > 4000 {
+        let end = (0..=4000)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+impl Plane {
+    pub(crate) fn new(name: &str, client: Client) -> Self {
+        Self {
+            name: name.to_owned(),
+            client,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(crate) fn api(&self, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
+        let resource = kind.resource();
+        if kind.namespaced && !namespace.is_empty() {
+            Api::namespaced_with(self.client.clone(), namespace, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        }
+    }
+
+    fn at(&self, kind: &Kind, namespace: &str, name: &str) -> String {
+        format!("{} {}/{namespace}/{name}", self.name, kind.name)
+    }
+
+    pub(crate) async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
+        match self.api(kind, namespace).get_opt(name).await {
+            Ok(object) => object.as_ref().map(value),
+            Err(error) => panic!("get {}: {error}", self.at(kind, namespace, name)),
+        }
+    }
+
+    /// Everything of the kind in the namespace (all namespaces if empty) that has these labels.
+    pub(crate) async fn list(&self, kind: &Kind, namespace: &str, labels: &str) -> Vec<Value> {
+        match self
+            .api(kind, namespace)
+            .list(&ListParams::default().labels(labels))
+            .await
+        {
+            Ok(list) => list.items.iter().map(value).collect(),
+            Err(error) => panic!("list {}: {error}", self.at(kind, namespace, "*")),
+        }
+    }
+
+    /// Creates the object, whose type is filled in; the error is returned for tests of refusals.
+    pub(crate) async fn try_create(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        mut object: Value,
+    ) -> kube::Result<Value> {
+        object["apiVersion"] = json!(kind.api_version());
+        object["kind"] = json!(kind.name);
+        if kind.namespaced {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        let object: DynamicObject = serde_json::from_value(object).expect("an object with metadata");
+        let created = self
+            .api(kind, namespace)
+            .create(&PostParams::default(), &object)
+            .await?;
+        Ok(value(&created))
+    }
+
+    pub(crate) async fn create(&self, kind: &Kind, namespace: &str, object: Value) -> Value {
+        let name = object["metadata"]["name"].as_str().unwrap_or("?").to_owned();
+        match self.try_create(kind, namespace, object).await {
+            Ok(created) => created,
+            Err(error) => panic!("create {}: {error}", self.at(kind, namespace, &name)),
+        }
+    }
+
+    pub(crate) async fn try_merge(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> kube::Result<Value> {
+        let patched = self
+            .api(kind, namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(value(&patched))
+    }
+
+    /// One JSON merge patch.
+    pub(crate) async fn merge(&self, kind: &Kind, namespace: &str, name: &str, patch: Value) -> Value {
+        match self.try_merge(kind, namespace, name, &patch).await {
+            Ok(patched) => patched,
+            Err(error) => panic!("patch {}: {error}", self.at(kind, namespace, name)),
+        }
+    }
+
+    /// One JSON merge patch of `status`.
+    pub(crate) async fn merge_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        status: Value,
+    ) -> Value {
+        let patch = Patch::Merge(json!({"status": status}));
+        match self
+            .api(kind, namespace)
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+        {
+            Ok(patched) => value(&patched),
+            Err(error) => panic!("patch status of {}: {error}", self.at(kind, namespace, name)),
+        }
+    }
+
+    /// Deletes in the background; an absent object is fine.
+    pub(crate) async fn delete(&self, kind: &Kind, namespace: &str, name: &str) {
+        match self.try_delete(kind, namespace, name, None).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => panic!("delete {}: {error}", self.at(kind, namespace, name)),
+            Ok(()) => {}
+        }
+    }
+
+    pub(crate) async fn try_delete(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        uid: Option<&str>,
+    ) -> kube::Result<()> {
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: uid.map(|uid| Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        self.api(kind, namespace).delete(name, &params).await.map(|_| ())
+    }
+
+    /// Every state of one object, from its present one on; `None` while it is absent.
+    pub(crate) fn states(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> impl futures::Stream<Item = Option<Value>> + Send + Unpin + use<> {
+        watcher::watch_object(self.api(kind, namespace), name)
+            .default_backoff()
+            .filter_map(|item| async move { item.ok().map(|object| object.as_ref().map(value)) })
+            .boxed()
+    }
+
+    /// Waits until the object (or its absence) passes `test`, and returns it.
+    pub(crate) async fn until(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        limit: Duration,
+        test: impl Fn(Option<&Value>) -> bool,
+    ) -> Option<Value> {
+        let deadline = Instant::now() + limit;
+        let mut states = self.states(kind, namespace, name);
+        let mut last = None;
+        loop {
+            match timeout_at(deadline, states.next()).await {
+                Ok(Some(state)) if test(state.as_ref()) => return state,
+                Ok(Some(state)) => last = state,
+                Ok(None) => panic!("the watch of {} ended", self.at(kind, namespace, name)),
+                Err(_elapsed) => panic!(
+                    "{}: waited {limit:?} in vain until it {what}; last seen: {}",
+                    self.at(kind, namespace, name),
+                    brief(last.as_ref())
+                ),
+            }
+        }
+    }
+
+    /// Waits until the object is there and passes `test`.
+    pub(crate) async fn sees(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        limit: Duration,
+        test: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.until(kind, namespace, name, what, limit, |state| {
+            state.is_some_and(&test)
+        })
+        .await
+        .expect("the test asks for an object")
+    }
+
+    /// Waits until the object is there.
+    pub(crate) async fn exists(&self, kind: &Kind, namespace: &str, name: &str, limit: Duration) -> Value {
+        self.sees(kind, namespace, name, "exists", limit, |_| true).await
+    }
+
+    /// Waits until the object is absent.
+    pub(crate) async fn gone(&self, kind: &Kind, namespace: &str, name: &str, limit: Duration) {
+        self.until(kind, namespace, name, "is gone", limit, |state| state.is_none())
+            .await;
+    }
+
+    /// Asserts that the object (or its absence) passes `test` in each of its states for all of `time`.
+    pub(crate) async fn holds(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        time: Duration,
+        test: impl Fn(Option<&Value>) -> bool,
+    ) {
+        let deadline = Instant::now() + time;
+        let mut states = self.states(kind, namespace, name);
+        while let Ok(Some(state)) = timeout_at(deadline, states.next()).await {
+            assert!(
+                test(state.as_ref()),
+                "{} must stay so that it {what}; seen: {}",
+                self.at(kind, namespace, name),
+                brief(state.as_ref())
+            );
+        }
+    }
+}
+
+/// Waits until `check` gives something, looking again every 50 ms: for what no single watch shows.
+pub(crate) async fn wait_for<T, F>(what: &str, limit: Duration, mut check: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited {limit:?} in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// `seconds(5)` reads better in a test than the constructor.
+pub(crate) const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}

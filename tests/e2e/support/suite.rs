@@ -1,0 +1,226 @@
+//! What all tests share: one sandbox, one gateway, one runtime that outlives each test.
+
+use super::{
+    audit::AuditLog,
+    gateway::{Gateway, Setup},
+    plane::Plane,
+};
+use anyhow::{Context, Result};
+use fedgate::{
+    kinds::FederatedKind,
+    manifests::{self, Carried},
+    sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
+};
+use futures::FutureExt;
+use std::{
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+};
+use tokio::{
+    runtime::Runtime,
+    sync::{Mutex, OnceCell},
+};
+
+/// The runtime of the planes' tasks and of every test.
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("start the runtime"));
+static SUITE: OnceCell<Result<Arc<Suite>, String>> = OnceCell::const_new();
+
+/// File name, hence project key, of the project plane `alpha`.
+pub(crate) const ALPHA_KEY: &str = "single";
+/// File name, hence project key, of the project plane `beta`.
+pub(crate) const BETA_KEY: &str = "beta";
+
+/// The sandbox, its gateway, and connections as administrator.
+pub(crate) struct Suite {
+    sandbox: Mutex<Option<Sandbox>>,
+    pub(crate) gateway: Gateway,
+    pub(crate) alpha: Plane,
+    pub(crate) beta: Plane,
+    pub(crate) hub: Plane,
+    pub(crate) dfw: CellAccess,
+    pub(crate) lhr: CellAccess,
+    pub(crate) hub_log: AuditLog,
+    pub(crate) alpha_log: AuditLog,
+    pub(crate) beta_log: AuditLog,
+    /// Where this run keeps its files.
+    pub(crate) dir: PathBuf,
+    /// Whether the hub's controllers are Karmada's own.
+    pub(crate) real_karmada: bool,
+}
+
+/// The suite's two connections for one cell.
+#[derive(Clone)]
+pub(crate) struct CellAccess {
+    pub(crate) name: String,
+    pub(crate) city: String,
+    /// The cell's API server, as administrator.
+    pub(crate) plane: Plane,
+    /// The hub, under the cell's own certificate.
+    pub(crate) hub: Plane,
+}
+
+impl Suite {
+    /// The one suite of this process; panics if it cannot be had, in every test that asks.
+    pub(crate) async fn get() -> Arc<Suite> {
+        let suite = SUITE
+            .get_or_init(|| async {
+                // A panic is kept like an error: the second test must not try for another minute.
+                match AssertUnwindSafe(Suite::up()).catch_unwind().await {
+                    Ok(outcome) => outcome.map(Arc::new).map_err(|error| format!("{error:#}")),
+                    Err(panic) => Err(super::text(&*panic)),
+                }
+            })
+            .await;
+        match suite {
+            Ok(suite) => Arc::clone(suite),
+            Err(error) => panic!("the sandbox cannot be had, so this test fails: {error}"),
+        }
+    }
+
+    /// The suite if some test brought it up.
+    pub(crate) fn present() -> Option<Arc<Suite>> {
+        SUITE.get().and_then(|suite| suite.as_ref().ok()).map(Arc::clone)
+    }
+
+    async fn up() -> Result<Suite> {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e");
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
+        }
+        let projects = dir.join("projects");
+        std::fs::create_dir_all(&projects).with_context(|| format!("create {}", projects.display()))?;
+        let hub_controllers = HubControllers::from_env().context("choose the hub's controllers")?;
+        let real_karmada = matches!(hub_controllers, HubControllers::Karmada { .. });
+        eprintln!("sandbox in {}, hub controllers: {hub_controllers}", dir.display());
+        let sandbox = Sandbox::up(Options {
+            hub_controllers,
+            manifests: manifests()?,
+            progress: Progress::new(|line| eprintln!("sandbox: {line}")),
+            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
+        })
+        .await
+        .context("bring the sandbox up")?;
+        for (plane, key) in [("alpha", ALPHA_KEY), ("beta", BETA_KEY)] {
+            std::fs::copy(
+                sandbox.kubeconfig(plane, User::Gateway),
+                projects.join(format!("{key}.yaml")),
+            )
+            .with_context(|| format!("copy the kubeconfig of {plane}"))?;
+        }
+        let gateway = Gateway::new(Setup {
+            hub: sandbox.kubeconfig("hub", User::Gateway),
+            projects,
+            kinds: kinds_folder(),
+            log: dir.join("gateway.log"),
+        });
+        gateway.start().await;
+        let admin = |plane: &str| -> Result<Plane> {
+            let client = sandbox
+                .client(plane, User::Admin)
+                .with_context(|| format!("connect to {plane}"))?;
+            Ok(Plane::new(plane, client))
+        };
+        let access = |name: &str, city: &str| -> Result<CellAccess> {
+            let hub = sandbox
+                .client("hub", User::Cell(name))
+                .with_context(|| format!("connect {name} to the hub"))?;
+            let (name, city) = (name.to_owned(), city.to_owned());
+            Ok(CellAccess {
+                plane: admin(&name)?,
+                hub: Plane::new("hub", hub),
+                name,
+                city,
+            })
+        };
+        Ok(Suite {
+            gateway,
+            alpha: admin("alpha")?,
+            beta: admin("beta")?,
+            hub: admin("hub")?,
+            dfw: access("dfw-1", "DFW")?,
+            lhr: access("lhr-1", "LHR")?,
+            hub_log: AuditLog::new(&sandbox.audit_log("hub")),
+            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
+            beta_log: AuditLog::new(&sandbox.audit_log("beta")),
+            sandbox: Mutex::new(Some(sandbox)),
+            dir,
+            real_karmada,
+        })
+    }
+
+    /// A second gateway on the same planes, with its own hub credential and log; not started.
+    pub(crate) fn second_gateway(&self, hub: PathBuf) -> Gateway {
+        Gateway::new(Setup {
+            hub,
+            projects: self.gateway.projects().to_owned(),
+            kinds: kinds_folder(),
+            log: self.dir.join("gateway-2.log"),
+        })
+    }
+
+    pub(crate) async fn stop_plane(&self, plane: &str) {
+        let sandbox = self.sandbox.lock().await;
+        sandbox
+            .as_ref()
+            .expect("the sandbox is up")
+            .stop_plane(plane)
+            .await
+            .expect("stop the plane");
+    }
+
+    pub(crate) async fn start_plane(&self, plane: &str) {
+        let sandbox = self.sandbox.lock().await;
+        sandbox
+            .as_ref()
+            .expect("the sandbox is up")
+            .start_plane(plane)
+            .await
+            .expect("start the plane");
+    }
+
+    /// Ends the gateway and all planes.
+    pub(crate) async fn down(&self) {
+        self.gateway.stop().await;
+        if let Some(sandbox) = self.sandbox.lock().await.take()
+            && let Err(error) = sandbox.down().await
+        {
+            eprintln!("the sandbox did not end in order: {error}");
+        }
+    }
+}
+
+/// Folder of the made-up kinds that are federated beside the built-in one.
+pub(crate) fn kinds_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds")
+}
+
+/// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.
+fn manifests() -> Result<Vec<Manifest>> {
+    let carried = |kinds: Vec<FederatedKind>| -> Vec<Carried> {
+        kinds.iter().map(|kind| Carried::of(kind, None)).collect()
+    };
+    let mut kinds = carried(FederatedKind::builtin().context("load the built-in kinds")?);
+    kinds.extend(carried(
+        FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?,
+    ));
+    let roles = [
+        (manifests::Plane::Project, PlaneRole::Project),
+        (manifests::Plane::Hub, PlaneRole::Hub),
+        (manifests::Plane::Cell, PlaneRole::Cell),
+    ];
+    let mut all = Vec::new();
+    for (plane, role) in roles {
+        all.push(Manifest {
+            plane: role,
+            yaml: include_str!("../../kinds/gadget-crd.yaml").to_owned(),
+        });
+        for object in manifests::objects(plane, &kinds).context("make the manifests")? {
+            all.push(Manifest {
+                plane: role,
+                yaml: serde_saphyr::to_string(&object).context("print a manifest")?,
+            });
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,133 @@
+//! The committed files under manifests/ are what the generator makes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
+
+use fedgate::{
+    kinds::FederatedKind,
+    manifests::{self, Carried, Manifest, Plane},
+};
+use serde_json::Value;
+use std::path::Path;
+
+fn kinds() -> Vec<Carried> {
+    let kinds = FederatedKind::builtin().unwrap();
+    kinds
+        .iter()
+        .map(|kind| Carried::of(kind, Some(kind.interpreter_object())))
+        .collect()
+}
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/manifests"))
+}
+
+#[test]
+fn committed_manifests_are_those_that_are_generated() {
+    if std::env::var_os("UPDATE_MANIFESTS").is_some() {
+        manifests::write(folder(), &kinds()).unwrap();
+    }
+    let differing = manifests::compare(folder(), &kinds()).unwrap();
+    assert!(
+        differing.is_empty(),
+        "run `UPDATE_MANIFESTS=1 cargo test --test manifests`; these differ: {differing:?}"
+    );
+}
+
+#[test]
+fn what_is_written_reads_back_as_the_same_objects() {
+    for file in manifests::all(&kinds()).unwrap() {
+        let read: Vec<Value> = serde_saphyr::from_multiple(&file.yaml().unwrap()).unwrap();
+        assert_eq!(read, file.objects, "{}", file.path);
+    }
+}
+
+fn rules(plane: Plane) -> Vec<Value> {
+    let objects = manifests::objects(plane, &kinds()).unwrap();
+    let gateway = objects.into_iter().filter(|o| {
+        o["kind"].as_str().is_some_and(|k| k.ends_with("Role"))
+            && o["metadata"]["name"]
+                .as_str()
+                .is_some_and(|n| n.starts_with("fedgate-gateway"))
+    });
+    gateway
+        .flat_map(|role| role["rules"].as_array().unwrap().clone())
+        .collect()
+}
+
+/// The verbs that the gateway has on a resource.
+fn verbs(plane: Plane, group: &str, resource: &str) -> String {
+    let mut verbs: Vec<String> = rules(plane)
+        .iter()
+        .filter(|r| {
+            r["apiGroups"][0] == group && r["resources"].as_array().unwrap().iter().any(|x| x == resource)
+        })
+        .flat_map(|r| serde_json::from_value::<Vec<String>>(r["verbs"].clone()).unwrap())
+        .collect();
+    verbs.sort();
+    verbs.join(" ")
+}
+
+#[test]
+fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
+    const ALL: &str = "create delete get list patch watch";
+    const READ: &str = "get list watch";
+    let ours = "compute.datumapis.com";
+    let project = |group: &str, resource: &str| verbs(Plane::Project, group, resource);
+    for resource in ["namespaces", "configmaps", "secrets"] {
+        assert_eq!(project("", resource), READ);
+        assert_eq!(verbs(Plane::Hub, "", resource), ALL);
+    }
+    assert_eq!(project("networking.datumapis.com", "networks"), READ);
+    assert_eq!(project("networking.datumapis.com", "locations"), READ);
+    assert_eq!(project(ours, "workloads"), "get list patch watch");
+    for resource in ["workloaddeployments", "instances"] {
+        assert_eq!(project(ours, resource), ALL);
+        assert_eq!(project(ours, &format!("{resource}/status")), "patch");
+        assert_eq!(verbs(Plane::Hub, ours, &format!("{resource}/status")), "");
+    }
+    assert_eq!(project(ours, "workloads/status"), "patch");
+    assert_eq!(project("events.k8s.io", "events"), "create patch");
+
+    let hub = |group: &str, resource: &str| verbs(Plane::Hub, group, resource);
+    assert_eq!(hub("policy.karmada.io", "clusterpropagationpolicies"), ALL);
+    assert_eq!(hub("policy.karmada.io", "propagationpolicies"), ALL);
+    assert_eq!(hub("config.karmada.io", "resourceinterpretercustomizations"), ALL);
+    assert_eq!(hub(ours, "workloaddeployments"), ALL);
+    assert_eq!(hub(ours, "instances"), READ);
+    assert_eq!(hub("work.karmada.io", "resourcebindings"), READ);
+    assert_eq!(hub("cluster.karmada.io", "clusters"), READ);
+
+    for rule in rules(Plane::Project).iter().chain(&rules(Plane::Hub)) {
+        assert!(!rule.to_string().contains('*'), "no wildcard: {rule}");
+    }
+}
+
+#[test]
+fn a_kind_without_rust_gets_its_roles_from_its_profile() {
+    let kind = Carried {
+        group: "example.com".into(),
+        plural: "widgets".into(),
+        write_back: None,
+        interpreter: None,
+    };
+    let roles = manifests::kind_roles(Plane::Project, &kind);
+    assert_eq!(
+        roles[0]["metadata"]["name"],
+        "fedgate-gateway-widgets.example.com"
+    );
+    assert_eq!(roles[0]["rules"].as_array().unwrap().len(), 2);
+    assert!(manifests::kind_roles(Plane::Cell, &kind).is_empty());
+}
+
+#[test]
+fn the_gateway_runs_under_the_restricted_profile() {
+    let files = manifests::all(&kinds()).unwrap();
+    let deploy: &Manifest = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
+    let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    let container = &pod["containers"][0]["securityContext"];
+    assert_eq!(container["allowPrivilegeEscalation"], false);
+    assert_eq!(container["readOnlyRootFilesystem"], true);
+    assert_eq!(container["capabilities"]["drop"][0], "ALL");
+}
