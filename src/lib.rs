@@ -14,7 +14,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod api;
+pub mod config;
 pub mod engine;
 pub mod gateway;
 pub mod kinds;
@@ -23,3 +25,4 @@ pub mod metrics;
 pub mod manifests;
 pub mod plane;
 pub mod sandbox;
+pub mod telemetry;

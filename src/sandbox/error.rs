@@ -83,6 +83,9 @@ pub enum SandboxError {
         /// What is wrong, with the place.
         reason: String,
     },
+    /// The demonstration did not go as it should.
+    #[error("the demonstration failed: {0}")]
+    Demo(String),
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),

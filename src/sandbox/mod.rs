@@ -11,6 +11,7 @@ mod binaries;
 mod certs;
 mod commands;
 mod controller_manager;
+mod demo;
 mod down;
 mod dump;
 mod error;
@@ -26,6 +27,7 @@ mod options;
 mod plane;
 mod ports;
 mod process;
+pub mod standin;
 mod state;
 mod status;
 mod supervise;
@@ -66,12 +68,15 @@ impl Sandbox {
     /// The kubeconfig file of `user` for `plane`, with everything inline; the context has the plane's name.
     ///
     /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
-    /// on itself. Other combinations name a file that is not there.
-    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> PathBuf {
-        let project = self
-            .plane(plane)
-            .is_ok_and(|plane| plane.role == PlaneRole::Project);
-        users::path(&self.layout, plane, project, user)
+    /// on itself. Other combinations name a file that is not there; an unknown plane is an error.
+    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> Result<PathBuf, SandboxError> {
+        let plane = self.plane(plane)?;
+        Ok(users::path(
+            &self.layout,
+            &plane.name,
+            plane.role == PlaneRole::Project,
+            user,
+        ))
     }
 
     /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
@@ -86,8 +91,8 @@ impl Sandbox {
 
     /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
     /// A watch is logged when it ends.
-    pub fn audit_log(&self, plane: &str) -> PathBuf {
-        self.layout.audit_log(plane)
+    pub fn audit_log(&self, plane: &str) -> Result<PathBuf, SandboxError> {
+        Ok(self.layout.audit_log(&self.plane(plane)?.name))
     }
 
     /// Folder of all processes' logs.
