@@ -33,8 +33,8 @@ fn to_city(city: &str) -> Value {
 }
 
 impl<'a> Budget<'a> {
-    pub(crate) fn new(rig: &'a Rig) -> Self {
-        Self { rig, audit: Audit::new(rig), figures: Vec::new() }
+    pub(crate) fn new(rig: &'a Rig) -> Result<Self> {
+        Ok(Self { rig, audit: Audit::new(rig)?, figures: Vec::new() })
     }
 
     /// Runs one action and compares the writes to projects and hub that follow with the table.

@@ -8,7 +8,7 @@ use super::{
     report::{Figure, round},
     rig::{Home, Rig},
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::DynamicObject;
 use std::{
@@ -57,12 +57,10 @@ where
                 async move {
                     let object = deployment(&name, "DFW", None);
                     let source = home.project.create(Kind::Deployment, &home.namespace, object).await?;
-                    carried.send((home, source))?;
-                    Ok::<_, anyhow::Error>(())
+                    carried.send((home, source)).ok().context("the carriers have ended")
                 }
             })
-            .await
-            .map_err(|error| anyhow::anyhow!("{error:#}"))?;
+            .await?;
         drop(carried);
         Ok::<_, anyhow::Error>(())
     };
