@@ -9,7 +9,7 @@ use super::{
     process::{Process, Spec},
     users,
 };
-use crate::api::keys::CITY_CODE;
+use crate::api::keys::{CITY_CODE, STAND_IN};
 use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams},
@@ -108,7 +108,7 @@ fn cluster(cell: &CellSpec) -> Value {
     json!({
         "apiVersion": "cluster.karmada.io/v1alpha1",
         "kind": "Cluster",
-        "metadata": {"name": cell.name, "labels": {CITY_CODE: cell.city}},
+        "metadata": {"name": cell.name, "labels": {CITY_CODE: cell.city}, "annotations": {STAND_IN: "true"}},
         "spec": {"syncMode": "Push"},
     })
 }
