@@ -4,7 +4,7 @@ use crate::{
     admin::{self, AdminError, Subject},
     config::{self, GatewayConfig, Projects},
     doctor::{PreflightError, preflight},
-    gateway::run::{Gateway, ProjectChange, Setup},
+    gateway::run::{Gateway, Setup},
     kinds::{FederatedKind, LoadError},
     metrics::{Figures, Metrics, PlaneKind},
     plane::{
@@ -135,7 +135,7 @@ pub async fn run(
 
     let events = discovery::discover(&config.projects.source(&secrets), &clients, config.rules);
     let front = subject.clone();
-    let projects = events.filter_map(move |event| std::future::ready(front.change(event)));
+    let projects = events.inspect(move |event| front.note(event));
     gateway.run(projects, shutdown).await;
     lease.release().await;
     stop_admin.send_replace(true);
@@ -213,16 +213,14 @@ struct Front {
 }
 
 impl Front {
-    fn change(&self, event: ProjectEvent) -> Option<ProjectChange> {
+    /// Keeps the reasons of refusals for `/debug/planes`.
+    fn note(&self, event: &ProjectEvent) {
         match event {
-            ProjectEvent::Engaged { key, connection } => {
+            ProjectEvent::Engaged { key, .. } | ProjectEvent::Left { key } => {
                 self.refused.lock().remove(key.as_str());
-                Some(ProjectChange::Engaged { key, connection })
             }
-            ProjectEvent::Left { key } => Some(ProjectChange::Left { key }),
             ProjectEvent::Refused { name, error } => {
-                self.refused.lock().insert(name, error.to_string());
-                None
+                self.refused.lock().insert(name.clone(), error.to_string());
             }
         }
     }
