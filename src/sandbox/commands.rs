@@ -220,9 +220,7 @@ impl SandboxCommand {
             }
             Self::Demo(args) => args.run().await?,
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
-            Self::Standin(args) => {
-                args.run().await.map_err(|error| SandboxError::Options(error.to_string()))?;
-            }
+            Self::Standin(args) => args.run().await?,
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));

@@ -9,6 +9,7 @@ mod apiserver;
 mod apply;
 mod binaries;
 mod certs;
+mod clusters;
 mod commands;
 mod controller_manager;
 mod demo;
@@ -41,7 +42,7 @@ pub use options::{CellSpec, HubControllers, Manifest, Options, Progress};
 pub use plane::PlaneRole;
 
 use etcd::Etcd;
-use layout::Layout;
+use layout::{GONE_WITHIN, Layout};
 use plane::Plane;
 use process::{Launcher, Process};
 use std::{fs::File, path::PathBuf};
@@ -126,7 +127,7 @@ impl Sandbox {
         } = self;
         // All at once, and at once: nothing of a sandbox is worth an orderly end.
         drop((hub_processes, planes, etcd));
-        layout.processes_gone().await?;
+        layout.processes_gone(GONE_WITHIN).await?;
         layout.wipe(false)?;
         drop(owner);
         Ok(())
