@@ -135,7 +135,7 @@ pub async fn run(
 
     let events = discovery::discover(&config.projects.source(&secrets), &clients, config.rules);
     let front = subject.clone();
-    let projects = events.map(move |event| front.change(event));
+    let projects = events.inspect(move |event| front.note(event));
     gateway.run(projects, shutdown).await;
     lease.release().await;
     stop_admin.send_replace(true);
@@ -213,13 +213,16 @@ struct Front {
 }
 
 impl Front {
-    fn change(&self, event: ProjectEvent) -> ProjectEvent {
-        match &event {
-            ProjectEvent::Engaged { key, .. } => drop(self.refused.lock().remove(key.as_str())),
-            ProjectEvent::Left { .. } => {}
-            ProjectEvent::Refused { name, error } => drop(self.refused.lock().insert(name.clone(), error.to_string())),
+    /// Keeps the reasons of refusals for `/debug/planes`.
+    fn note(&self, event: &ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, .. } | ProjectEvent::Left { key } => {
+                self.refused.lock().remove(key.as_str());
+            }
+            ProjectEvent::Refused { name, error } => {
+                self.refused.lock().insert(name.clone(), error.to_string());
+            }
         }
-        event
     }
 }
 

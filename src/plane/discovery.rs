@@ -206,7 +206,6 @@ impl Projects {
             Ok(found) => found,
             Err(error) => {
                 if known.refused.as_ref() != Some(&error) {
-                    tracing::warn!(source = name, %error, "project refused");
                     known.refused = Some(error.clone());
                     self.events.push_back(ProjectEvent::Refused {
                         name: name.to_owned(),
