@@ -75,7 +75,7 @@ pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
                 }
             }
             Err(error) => {
-                tracing::debug!(?plane, kind = %kind.kind, %error, "a watch broke and is opened again")
+                tracing::debug!(?plane, kind = %kind.kind, %error, "a watch broke and is opened again");
             }
         }
     }
