@@ -24,6 +24,7 @@ use crate::{
     kinds::FederatedKind,
     plane::{
         client::Connection,
+        discovery::ProjectEvent,
         lease::LeaseHandle,
         watch::{self, Event, Health, Selection},
     },
@@ -33,23 +34,6 @@ use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
-
-/// A project that comes or goes.
-#[derive(Debug)]
-pub enum ProjectChange {
-    /// The project is there and may be worked on.
-    Engaged {
-        /// Its key.
-        key: ProjectKey,
-        /// The way to it.
-        connection: Connection,
-    },
-    /// The project is to be left alone; nothing of it changes on the hub.
-    Left {
-        /// Its key.
-        key: ProjectKey,
-    },
-}
 
 /// What a gateway is made of.
 #[derive(Debug)]
@@ -148,7 +132,7 @@ impl Gateway {
     /// Works until `shutdown`; then finishes what is in the workers' hands.
     pub async fn run(
         self: &Arc<Self>,
-        projects: impl Stream<Item = ProjectChange>,
+        projects: impl Stream<Item = ProjectEvent>,
         shutdown: impl Future<Output = ()>,
     ) {
         let mut workers = JoinSet::new();
@@ -287,9 +271,9 @@ impl Gateway {
         self.ctx.queue.extend(keys, urgency);
     }
 
-    fn project(&self, change: ProjectChange) {
+    fn project(&self, change: ProjectEvent) {
         match change {
-            ProjectChange::Engaged { key, connection } => {
+            ProjectEvent::Engaged { key, connection } => {
                 tracing::info!(project = %key, "project engaged");
                 let plane = Plane::Project(key.clone());
                 let roles = {
@@ -299,12 +283,15 @@ impl Gateway {
                 };
                 self.links.engage(plane, connection, &roles);
             }
-            ProjectChange::Left { key } => {
+            ProjectEvent::Left { key } => {
                 tracing::info!(project = %key, "project left; what it has on the hub stays");
                 let plane = Plane::Project(key.clone());
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
                 self.ctx.world.lock().disengage(&key);
+            }
+            ProjectEvent::Refused { name, error } => {
+                tracing::warn!(project = name, %error, "project refused; the others go on");
             }
         }
     }

@@ -179,6 +179,15 @@ impl Connection {
         }))
     }
 
+    /// A connection over a ready-made client, for tests with a service of their own.
+    pub fn of_client(client: kube::Client) -> Self {
+        Self::new(PlaneClient {
+            watches: client.clone(),
+            calls: client,
+            retire: watch::Sender::new(false),
+        })
+    }
+
     /// The clients with the current credential. Keep it for one call, not for longer.
     pub fn current(&self) -> Arc<PlaneClient> {
         self.0.client.load_full()

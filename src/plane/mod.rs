@@ -1,6 +1,8 @@
 //! Planes: clients, watches and the tables they fill, discovery of project planes, the Lease.
 
 pub mod client;
+pub mod discovery;
+pub mod files;
 pub mod kubeconfig;
 pub mod table;
 pub mod watch;

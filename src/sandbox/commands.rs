@@ -5,6 +5,7 @@ use super::{
     down::{Found, down},
     hold::hold,
     layout::Layout,
+    standin::StandinArgs,
     state::State,
     status::{environment, table},
     supervise::{supervise, up},
@@ -31,6 +32,9 @@ pub enum SandboxCommand {
     /// Own a sandbox until told to end; `up` starts this in the background.
     #[command(hide = true)]
     Supervise(UpArgs),
+    /// Play Karmada on a hub: the STAND-IN, not Karmada itself.
+    #[command(hide = true)]
+    Standin(StandinArgs),
     /// Hold one process: run it until it ends or standard input does.
     #[command(hide = true)]
     Hold {
@@ -215,6 +219,9 @@ impl SandboxCommand {
             }
             Self::Demo(args) => args.run().await?,
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
+            Self::Standin(args) => {
+                args.run().await.map_err(|error| SandboxError::Options(error.to_string()))?;
+            }
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));

@@ -27,6 +27,7 @@ mod options;
 mod plane;
 mod ports;
 mod process;
+pub mod standin;
 mod state;
 mod status;
 mod supervise;

@@ -9,6 +9,7 @@ mod city_move;
 mod companions;
 mod deletion;
 mod federation;
+mod kinds;
 mod namespaces;
 mod policies;
 mod projection;
@@ -40,6 +41,7 @@ fn together() -> Vec<Trial> {
         projects::trials(),
         rest::trials(),
         workload::trials(),
+        kinds::trials(),
     ]
     .into_iter()
     .flatten()

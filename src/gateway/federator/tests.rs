@@ -1,1 +1,380 @@
+//! Decisions of the federator: the exact effects, and that nothing else came.
 
+use super::{
+    decide::{Decision, Memory, PATIENCE, Settings, decide},
+    observe::{HubNamespaceState, Snapshot},
+};
+use crate::{
+    api::{
+        keys,
+        names::{HubNamespace, ProjectKey},
+    },
+    engine::{
+        clock::Now,
+        plan::{Effect, Endpoint, Next, Write},
+    },
+    gateway::{
+        companions::resolve::Resolution,
+        world::digest::{Binding, Copy, Source, Words},
+    },
+    kinds::{CompanionKind, FederatedKind},
+    plane::table::Row,
+};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+static KINDS: LazyLock<Arc<Vec<FederatedKind>>> = LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+
+const HUB: &str = "ns-6d1f0c52";
+const SETTINGS: Settings = Settings { status_interval: Duration::from_millis(250), release_after: None };
+const CLAIM: &str = "propagationpolicy.karmada.io/name";
+
+fn now() -> Now {
+    Now { wall: "2026-05-04T10:00:00Z".parse().unwrap(), instant: Instant::now() }
+}
+
+fn later(now: Now, by: Duration) -> Now {
+    Now { instant: now.instant + by, ..now }
+}
+
+/// A project deployment as the API serves it, with our marks on it.
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+        "metadata": {
+            "name": "storefront-us-dfw", "namespace": "shop", "uid": "u-source", "generation": 3, "resourceVersion": "70",
+            "labels": {"team": "web", "x.karmada.io/y": "z"}, "annotations": {"note": "mine", keys::FEDERATION_NAMESPACE: HUB},
+            "finalizers": ["other/one", keys::FEDERATOR_FINALIZER],
+        },
+        "spec": {"cityCode": "DFW", "placementName": "us", "scaleSettings": {"minReplicas": 2},
+            "template": {"spec": {"runtime": {}}}},
+    })
+}
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).unwrap()
+}
+
+fn row<D>(value: &Value, digest: D) -> Row<D> {
+    let object = object(value.clone());
+    Row {
+        uid: object.metadata.uid.as_deref().unwrap().into(),
+        version: object.metadata.resource_version.as_deref().unwrap_or("1").parse().unwrap(),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        digest,
+        body: Some(Arc::new(object)),
+    }
+}
+
+fn source(value: &Value) -> Row<Source> {
+    row(value, Source::read(&object(value.clone()), &KINDS[0], &mut Words::default()))
+}
+
+fn copy(value: &Value) -> Row<Copy> {
+    row(value, Copy::read(&object(value.clone()), &KINDS[0], &mut Words::default()))
+}
+
+/// The copy that belongs to [`deployment`], as the hub serves it.
+fn hub_copy() -> Value {
+    let source = object(deployment());
+    let city = crate::api::names::CityCode::parse("DFW").unwrap();
+    let mut copy = super::render::copy(&KINDS[0], &source, HUB, &city);
+    copy["metadata"]["uid"] = json!("u-copy");
+    copy["metadata"]["resourceVersion"] = json!("900");
+    copy
+}
+
+fn binding() -> Row<Binding> {
+    let value = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "storefront-us-dfw-workloaddeployment", "namespace": HUB, "uid": "u-b", "resourceVersion": "1",
+            "ownerReferences": [{"apiVersion": "x", "kind": "WorkloadDeployment", "name": "storefront-us-dfw", "uid": "u-copy"}]},
+        "spec": {"resource": {"kind": "WorkloadDeployment", "name": "storefront-us-dfw"}, "clusters": [{"name": "dfw-1"}]},
+        "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "True"}]}});
+    row(&value, Binding::read(&object(value.clone()), &mut Words::default()))
+}
+
+fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
+    Snapshot {
+        kinds: KINDS.clone(),
+        kind: 0,
+        project: ProjectKey::parse("prod").unwrap(),
+        namespace: "shop".into(),
+        name: deployment["metadata"]["name"].as_str().unwrap().into(),
+        source: Some(source(deployment)),
+        hub: HubNamespace::parse(HUB),
+        hub_state: HubNamespaceState::Ours,
+        copy: hub_copy.map(copy),
+        binding: None,
+        city_ready: true,
+        claim_good: true,
+        references: Some(Resolution { expected: Some(Vec::new()), error: None, resolving: false }),
+        companions_there: true,
+        companions_hold: false,
+        policy_leaving: false,
+    }
+}
+
+fn plan(d: Decision) -> (Vec<Effect>, Next) {
+    match d {
+        Decision::Do(plan) => (plan.effects, plan.next),
+        read @ Decision::Read { .. } => panic!("{read:?}"),
+    }
+}
+
+fn one(d: Decision) -> Effect {
+    let (mut effects, _) = plan(d);
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    effects.remove(0)
+}
+
+fn patch(effect: &Effect) -> &Value {
+    match &effect.write {
+        Write::Merge { patch } => patch,
+        Write::Apply { body, .. } | Write::Create { body } => body,
+        delete @ Write::Delete { .. } => panic!("{delete:?}"),
+    }
+}
+
+fn idle(d: Decision) {
+    assert_eq!(plan(d).0, []);
+}
+
+#[tokio::test]
+async fn finalizer_and_annotation_come_before_anything_on_the_hub() {
+    let mut d = deployment();
+    d["metadata"]["finalizers"] = json!(["other/one"]);
+    d["metadata"]["annotations"] = json!({});
+    let effect = one(decide(&snapshot(&d, None), &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!((effect.reason, effect.endpoint), ("announce", Endpoint::Main));
+    assert_eq!(
+        patch(&effect),
+        &json!({"metadata": {"uid": "u-source", "resourceVersion": "70",
+            "finalizers": ["other/one", keys::FEDERATOR_FINALIZER], "annotations": {keys::FEDERATION_NAMESPACE: HUB}}})
+    );
+}
+
+#[tokio::test]
+async fn the_copy_carries_the_allow_list_and_the_whole_spec() {
+    let effect = one(decide(&snapshot(&deployment(), None), &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(effect.reason, "create_copy");
+    assert_eq!(
+        patch(&effect),
+        &json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+            "metadata": {"name": "storefront-us-dfw", "namespace": HUB,
+                "labels": {keys::CITY_CODE: "DFW", keys::UPSTREAM_NAMESPACE: "shop"},
+                "annotations": {keys::SOURCE_UID: "u-source", keys::SOURCE_GENERATION: "3"}},
+            "spec": deployment()["spec"]})
+    );
+}
+
+#[tokio::test]
+async fn nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there() {
+    let mut s = snapshot(&deployment(), None);
+    s.city_ready = false;
+    idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let mut s = snapshot(&deployment(), None);
+    s.companions_there = false;
+    idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+}
+
+#[tokio::test]
+async fn at_rest_nothing_is_written_whatever_the_tenant_labels() {
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    s.binding = Some(binding());
+    let mut d = deployment();
+    d["status"] = json!({"replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0, "updatedReplicas": 0,
+        "conditions": [{"type": "Federated", "status": "True", "reason": "Delivered", "message": "delivered to dfw-1",
+            "observedGeneration": 3, "lastTransitionTime": "2026-05-04T09:00:00Z"}]});
+    d["metadata"]["labels"] = json!({"new": "label"});
+    s.source = Some(source(&d));
+    let (effects, next) = plan(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!((effects, next), (vec![], Next::OnEvent));
+}
+
+#[tokio::test]
+async fn a_new_generation_is_one_apply_that_cannot_create() {
+    let mut d = deployment();
+    d["metadata"]["generation"] = json!(4);
+    d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
+    let effect = one(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(effect.reason, "update_copy");
+    assert_eq!(patch(&effect)["metadata"]["uid"], "u-copy");
+    assert_eq!(patch(&effect)["metadata"]["annotations"][keys::SOURCE_GENERATION], "4");
+}
+
+#[tokio::test]
+async fn a_stale_view_writes_nothing() {
+    let mut d = deployment();
+    d["metadata"]["generation"] = json!(2);
+    d["spec"]["scaleSettings"]["minReplicas"] = json!(1);
+    idle(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+}
+
+#[tokio::test]
+async fn a_city_move_is_one_patch_that_takes_the_claim_off() {
+    let mut d = deployment();
+    d["spec"]["cityCode"] = json!("LHR");
+    d["metadata"]["generation"] = json!(4);
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][CLAIM] = json!("city-dfw");
+    let decision = decide(&snapshot(&d, Some(&c)), &mut Memory::default(), &SETTINGS, now());
+    let Decision::Do(plan) = &decision else { panic!("{decision:?}") };
+    assert_eq!(plan.notes[0].reason, "CityMoved");
+    let effect = one(decision);
+    assert_eq!(
+        patch(&effect),
+        &json!({"metadata": {"uid": "u-copy", "resourceVersion": "900",
+            "labels": {keys::CITY_CODE: "LHR", keys::UPSTREAM_NAMESPACE: "shop", keys::CLAIM_ID: null},
+            "annotations": {keys::SOURCE_UID: "u-source", keys::SOURCE_GENERATION: "4",
+                keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null, keys::EXPECTED_REFERENCED_DATA: null,
+                keys::REFERENCED_DATA_ERROR: null, keys::SUSPENDED: null}},
+            "spec": {"cityCode": "LHR"}})
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty() {
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    s.claim_good = false;
+    let (mut memory, start) = (Memory::default(), now());
+    idle(decide(&s, &mut memory, &SETTINGS, start));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_secs(10))));
+    assert_eq!(effect.reason, "repair_claim");
+    let (effects, _) = plan(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_secs(20))));
+    assert!(effects.iter().all(|e| e.reason != "repair_claim"));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_secs(40))));
+    assert_eq!(effect.reason, "repair_claim");
+}
+
+#[tokio::test]
+async fn a_copy_of_an_earlier_deployment_is_deleted_first() {
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-dead");
+    let effect = one(decide(&snapshot(&deployment(), Some(&c)), &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(effect.write, Write::Delete { uid: "u-copy".into(), resource_version: None });
+}
+
+#[tokio::test]
+async fn suspension_travels_as_true_or_not_at_all() {
+    for (value, carried) in [("true", Some("true")), ("yes", None)] {
+        let mut d = deployment();
+        d["metadata"]["annotations"][keys::SUSPENDED] = json!(value);
+        let effect = one(decide(&snapshot(&d, None), &mut Memory::default(), &SETTINGS, now()));
+        assert_eq!(patch(&effect)["metadata"]["annotations"].get(keys::SUSPENDED).and_then(Value::as_str), carried);
+    }
+}
+
+#[tokio::test]
+async fn status_returns_with_the_projects_generation_and_throttled() {
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1, "desiredReplicas": 1, "observedGeneration": 3, "conditions": [
+        {"type": "Available", "status": "True", "reason": "StableInstanceFound", "message": "1/1",
+            "observedGeneration": 3, "lastTransitionTime": "2026-05-04T09:59:00Z"}]});
+    let mut s = snapshot(&deployment(), Some(&c));
+    s.binding = Some(binding());
+    let (mut memory, start) = (Memory::default(), now());
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!((effect.reason, effect.endpoint), ("return_status", Endpoint::Status));
+    let status = &patch(&effect)["status"];
+    assert_eq!((&status["replicas"], &status["readyReplicas"]), (&json!(1), &json!(0)));
+    let types: Vec<_> = status["conditions"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect();
+    assert_eq!(types, ["Available", "Federated"]);
+    let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_millis(100))));
+    assert_eq!((effects, next), (vec![], Next::After(Duration::from_millis(150))));
+}
+
+#[tokio::test]
+async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
+    for bad in ["a b", &"x".repeat(64)] {
+        let mut d = deployment();
+        d["spec"]["cityCode"] = json!(bad);
+        let effect = one(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+        assert_eq!(effect.endpoint, Endpoint::Status);
+        let condition = &patch(&effect)["status"]["conditions"][0];
+        assert_eq!((&condition["reason"], &condition["status"]), (&json!("InvalidCityCode"), &json!("False")));
+    }
+}
+
+#[tokio::test]
+async fn no_cell_for_the_city_is_said_at_once_and_propagating_after_patience() {
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    let (mut memory, start) = (Memory::default(), now());
+    let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!((effects, next), (vec![], Next::After(PATIENCE)));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "Propagating");
+    let mut b = binding();
+    b.digest.no_cluster = true;
+    s.binding = Some(b);
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, start));
+    assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "NoCellForCity");
+}
+
+fn leaving() -> Value {
+    let mut d = deployment();
+    d["metadata"]["deletionTimestamp"] = json!("2026-05-04T09:59:59Z");
+    d
+}
+
+#[tokio::test]
+async fn deletion_goes_copy_binding_companions_policy_finalizer() {
+    let mut memory = Memory::default();
+    let mut s = snapshot(&leaving(), Some(&hub_copy()));
+    s.binding = Some(binding());
+    let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
+    assert_eq!(effect.reason, "delete_copy");
+    s.copy = None;
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+    s.binding = None;
+    s.companions_hold = true;
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+    s.companions_hold = false;
+    s.policy_leaving = true;
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+    s.policy_leaving = false;
+    let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
+    assert_eq!(patch(&effect), &json!({"metadata": {"uid": "u-source", "resourceVersion": "70", "finalizers": ["other/one"]}}));
+}
+
+#[tokio::test]
+async fn a_cell_that_does_not_answer_is_named() {
+    let mut s = snapshot(&leaving(), None);
+    s.binding = Some(binding());
+    let (mut memory, start) = (Memory::default(), now());
+    idle(decide(&s, &mut memory, &SETTINGS, start));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    let condition = &patch(&effect)["status"]["conditions"][0];
+    assert_eq!(condition["reason"], "WaitingForCells");
+    assert!(condition["message"].as_str().unwrap().contains("dfw-1"));
+}
+
+#[tokio::test]
+async fn a_leaving_deployment_without_our_finalizer_is_left_alone() {
+    let mut d = leaving();
+    d["metadata"]["finalizers"] = json!(["other/one"]);
+    idle(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+}
+
+#[tokio::test]
+async fn a_terminal_source_error_travels_and_the_list_stays() {
+    let mut d = deployment();
+    d["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "gone"}}]);
+    d["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"ConfigMap/old\"]");
+    let mut s = snapshot(&d, None);
+    assert_eq!(s.source.as_ref().unwrap().digest.references[0].kind, CompanionKind::ConfigMap);
+    s.references = Some(Resolution { expected: None, error: Some(("SourceNotFound", "m".into())), resolving: false });
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(
+        patch(&effect)["metadata"]["annotations"],
+        json!({keys::REFERENCED_DATA_ERROR: "{\"message\":\"m\",\"reason\":\"SourceNotFound\"}"})
+    );
+    assert_eq!(
+        patch(&effect)["metadata"]["finalizers"],
+        json!(["other/one", keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER])
+    );
+}

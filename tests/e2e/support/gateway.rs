@@ -53,6 +53,13 @@ fn free_address() -> String {
         .to_string()
 }
 
+/// Process id of what the holder holds.
+fn held(holder: &Child) -> Option<String> {
+    let id = holder.id()?;
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+    children.split_whitespace().next().map(str::to_owned)
+}
+
 impl Gateway {
     pub(crate) fn new(setup: Setup) -> Self {
         Self {
@@ -66,9 +73,13 @@ impl Gateway {
         let log = OpenOptions::new().create(true).append(true).open(&self.setup.log);
         let log = log.unwrap_or_else(|error| panic!("open {}: {error}", self.setup.log.display()));
         let again = log.try_clone().expect("a file handle can be cloned");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+        let fedgate = env!("CARGO_BIN_EXE_fedgate");
+        let mut command = Command::new(fedgate);
+        // The holder ends the gateway when this process ends, however it ends.
         command
-            .arg("gateway")
+            .args(["sandbox", "hold", "--lock"])
+            .arg(&self.setup.log)
+            .args(["--", fedgate, "gateway"])
             .arg("--hub-kubeconfig")
             .arg(&self.setup.hub)
             .args(["--project-mode", "directory", "--project-directory"])
@@ -82,7 +93,7 @@ impl Gateway {
             .args(["--unused-city-set-after", &format!("{UNUSED_SET}s")])
             .args(["--sweep-interval", &format!("{SWEEP}s")])
             .args(["--orphan-after", &format!("{ORPHAN}s")])
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(log)
             .stderr(again)
             .kill_on_drop(true);
@@ -123,6 +134,8 @@ impl Gateway {
         let Some(mut child) = self.child.lock().await.take() else {
             return;
         };
+        // Waiting closes the holder's pipe unless it is taken out, and a closed pipe means SIGKILL.
+        let _pipe = child.stdin.take();
         if let Some(id) = child.id() {
             let sent = Command::new("kill")
                 .args(["-TERM", &id.to_string()])
@@ -139,9 +152,19 @@ impl Gateway {
 
     /// SIGKILL: what a crash looks like.
     pub(crate) async fn kill(&self) {
-        if let Some(mut child) = self.child.lock().await.take() {
-            child.kill().await.expect("kill the gateway");
+        let Some(mut child) = self.child.lock().await.take() else {
+            return;
+        };
+        // Waiting closes the holder's pipe unless it is taken out, and a closed pipe means SIGKILL.
+        let _pipe = child.stdin.take();
+        if let Some(gateway) = held(&child) {
+            let sent = Command::new("kill").args(["-KILL", &gateway]).status().await;
+            assert!(
+                sent.is_ok_and(|status| status.success()),
+                "send SIGKILL to the gateway"
+            );
         }
+        child.wait().await.expect("wait for the gateway's holder");
     }
 
     pub(crate) async fn restart(&self) {

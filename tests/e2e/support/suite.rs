@@ -6,7 +6,11 @@ use super::{
     plane::Plane,
 };
 use anyhow::{Context, Result};
-use fedgate::sandbox::{CellSpec, HubControllers, Options, Sandbox, User};
+use fedgate::{
+    kinds::FederatedKind,
+    manifests::{self, Carried},
+    sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
+};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, LazyLock},
@@ -78,41 +82,28 @@ impl Suite {
         }
         let projects = dir.join("projects");
         std::fs::create_dir_all(&projects).with_context(|| format!("create {}", projects.display()))?;
-        let hub_controllers = match (
-            std::env::var_os("KARMADA_BIN_DIR"),
-            std::env::var_os("KARMADA_MANIFESTS_DIR"),
-        ) {
-            (Some(bin), Some(manifests)) => HubControllers::Karmada {
-                bin_dir: bin.into(),
-                manifests_dir: manifests.into(),
-            },
-            _ => HubControllers::StandIn,
-        };
+        let hub_controllers = HubControllers::from_env().context("choose the hub's controllers")?;
         let real_karmada = matches!(hub_controllers, HubControllers::Karmada { .. });
-        let cell = |name: &str, city: &str| CellSpec {
-            name: name.to_owned(),
-            city: city.to_owned(),
-        };
+        eprintln!("sandbox in {}, hub controllers: {hub_controllers}", dir.display());
         let sandbox = Sandbox::up(Options {
-            dir: dir.join("sandbox"),
-            projects: vec!["alpha".to_owned(), "beta".to_owned()],
-            cells: vec![cell("dfw-1", "DFW"), cell("lhr-1", "LHR")],
             hub_controllers,
-            fsync: false,
+            manifests: manifests()?,
+            progress: Progress::new(|line| eprintln!("sandbox: {line}")),
+            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
         })
         .await
         .context("bring the sandbox up")?;
         for (plane, key) in [("alpha", ALPHA_KEY), ("beta", BETA_KEY)] {
             std::fs::copy(
-                sandbox.kubeconfig(plane, User::Gateway),
+                sandbox.kubeconfig(plane, User::Gateway)?,
                 projects.join(format!("{key}.yaml")),
             )
             .with_context(|| format!("copy the kubeconfig of {plane}"))?;
         }
         let gateway = Gateway::new(Setup {
-            hub: sandbox.kubeconfig("hub", User::Gateway),
+            hub: sandbox.kubeconfig("hub", User::Gateway)?,
             projects,
-            kinds: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds"),
+            kinds: kinds_folder(),
             log: dir.join("gateway.log"),
         });
         gateway.start().await;
@@ -124,7 +115,7 @@ impl Suite {
         };
         let access = |name: &str, city: &str| -> Result<CellAccess> {
             let hub = sandbox
-                .client("hub", User::Cell)
+                .client("hub", User::Cell(name))
                 .with_context(|| format!("connect {name} to the hub"))?;
             let (name, city) = (name.to_owned(), city.to_owned());
             Ok(CellAccess {
@@ -141,9 +132,9 @@ impl Suite {
             hub: admin("hub")?,
             dfw: access("dfw-1", "DFW")?,
             lhr: access("lhr-1", "LHR")?,
-            hub_log: AuditLog::new(&sandbox.audit_log("hub")),
-            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
-            beta_log: AuditLog::new(&sandbox.audit_log("beta")),
+            hub_log: AuditLog::new(&sandbox.audit_log("hub")?),
+            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")?),
+            beta_log: AuditLog::new(&sandbox.audit_log("beta")?),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
             real_karmada,
@@ -155,7 +146,7 @@ impl Suite {
         Gateway::new(Setup {
             hub,
             projects: self.gateway.projects().to_owned(),
-            kinds: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds"),
+            kinds: kinds_folder(),
             log: self.dir.join("gateway-2.log"),
         })
     }
@@ -184,7 +175,44 @@ impl Suite {
     pub(crate) async fn down(&self) {
         self.gateway.stop().await;
         if let Some(sandbox) = self.sandbox.lock().await.take() {
-            sandbox.down().await;
+            if let Err(error) = sandbox.down().await {
+                eprintln!("the sandbox did not end in order: {error}");
+            }
         }
     }
+}
+
+/// Folder of the made-up kinds that are federated beside the built-in one.
+pub(crate) fn kinds_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds")
+}
+
+/// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.
+fn manifests() -> Result<Vec<Manifest>> {
+    let carried = |kinds: Vec<FederatedKind>| -> Vec<Carried> {
+        kinds.iter().map(|kind| Carried::of(kind, None)).collect()
+    };
+    let mut kinds = carried(FederatedKind::builtin().context("load the built-in kinds")?);
+    kinds.extend(carried(
+        FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?,
+    ));
+    let roles = [
+        (manifests::Plane::Project, PlaneRole::Project),
+        (manifests::Plane::Hub, PlaneRole::Hub),
+        (manifests::Plane::Cell, PlaneRole::Cell),
+    ];
+    let mut all = Vec::new();
+    for (plane, role) in roles {
+        all.push(Manifest {
+            plane: role,
+            yaml: include_str!("../../kinds/gadget-crd.yaml").to_owned(),
+        });
+        for object in manifests::objects(plane, &kinds).context("make the manifests")? {
+            all.push(Manifest {
+                plane: role,
+                yaml: serde_saphyr::to_string(&object).context("print a manifest")?,
+            });
+        }
+    }
+    Ok(all)
 }

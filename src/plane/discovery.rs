@@ -1,0 +1,272 @@
+//! Finds project planes: one kubeconfig, a folder of kubeconfigs, or labelled Secrets (contract: federation.md §3.2).
+//!
+//! What disappears is told apart from what breaks: a file or Secret that is gone ends its project, one that cannot be
+//! read or is refused keeps an engaged project on its last good credential, and never touches the others.
+
+mod local;
+mod secrets;
+
+use super::{
+    client::{Clients, Connection},
+    files::FileWatch,
+    kubeconfig::{Credential, KubeconfigError, Rules},
+};
+use crate::{
+    api::names::{NameError, ProjectKey},
+    metrics::PlaneKind,
+};
+use futures::{StreamExt, stream::BoxStream};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::{Path, PathBuf},
+};
+
+/// Where projects come from. Milo's Projects will be another variant.
+#[derive(Debug, Clone)]
+pub enum ProjectSource {
+    /// One project with the key `single`.
+    Single {
+        /// Its kubeconfig; `None` is the service account of the Pod.
+        kubeconfig: Option<PathBuf>,
+    },
+    /// Each kubeconfig file of a folder; the key is the file's name without extension.
+    Directory {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Each Secret with label `fedgate.dev/project=true` and key `kubeconfig`; the key is the Secret's name.
+    Secrets {
+        /// The plane that holds the Secrets.
+        plane: Connection,
+        /// Their namespace.
+        namespace: String,
+    },
+}
+
+/// Why a project is not engaged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoveryError {
+    /// The kubeconfig is refused.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The name of the file or Secret cannot be a project key.
+    #[error("{origin}: {error}")]
+    Name {
+        /// The file or Secret.
+        origin: String,
+        /// What is wrong with the name.
+        error: NameError,
+    },
+    /// Two files have one name beside their extensions.
+    #[error("{}: project key {key} is already taken by {}; rename one of the files", .path.display(), .other.display())]
+    Duplicate {
+        /// The file that is left out.
+        path: PathBuf,
+        /// The file that has the key.
+        other: PathBuf,
+        /// The key.
+        key: String,
+    },
+    /// The folder cannot be listed; projects that are engaged stay.
+    #[error("project directory {}: {cause}; create it or make it readable for this process", .path.display())]
+    Directory {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        cause: String,
+    },
+    /// A labelled Secret has no kubeconfig.
+    #[error(
+        "Secret {namespace}/{name}: key kubeconfig is missing; add it or take the label fedgate.dev/project off"
+    )]
+    NoKubeconfig {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
+}
+
+/// What happened to a project.
+#[derive(Debug)]
+pub enum ProjectEvent {
+    /// Its credential is usable. Whether its API answers is for the one who engages it to find out, and to retry.
+    Engaged {
+        /// Its key.
+        key: ProjectKey,
+        /// The way to it. A changed credential bumps the generation and is no further event.
+        connection: Connection,
+    },
+    /// Its file or Secret is gone: disengage, leave the hub untouched.
+    Left {
+        /// Its key.
+        key: ProjectKey,
+    },
+    /// Its file or Secret cannot be used. An engaged project stays engaged with what it has.
+    Refused {
+        /// Name of the file or Secret.
+        name: String,
+        /// Why, with field and next step.
+        error: DiscoveryError,
+    },
+}
+
+/// Finds the projects of `source`, now and as they change. The stream never ends.
+pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxStream<'static, ProjectEvent> {
+    let projects = Projects {
+        clients: clients.clone(),
+        known: BTreeMap::new(),
+        events: VecDeque::new(),
+    };
+    match source.clone() {
+        ProjectSource::Single { kubeconfig } => {
+            local::stream(local::Place::File(kubeconfig), projects, rules).boxed()
+        }
+        ProjectSource::Directory { path } => {
+            local::stream(local::Place::Folder(path), projects, rules).boxed()
+        }
+        ProjectSource::Secrets { plane, namespace } => {
+            secrets::stream(plane, namespace, projects, rules).boxed()
+        }
+    }
+}
+
+/// A connection by a kubeconfig file (the hub's), and the work of reading the file again when it changes.
+/// A broken new version is logged and the last good one stays in use.
+pub fn follow_file(
+    plane: PlaneKind,
+    path: &Path,
+    clients: &Clients,
+    rules: Rules,
+) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
+    let mut watch = FileWatch::default();
+    watch.follow([path]);
+    let mut credential = Credential::from_file(path, rules)?;
+    local::warn_if_open(credential.files());
+    let connection = Connection::new(clients.plane(plane, &credential));
+    let (handle, clients, path) = (connection.clone(), clients.clone(), path.to_owned());
+    let work = async move {
+        loop {
+            let files: Vec<PathBuf> = credential.files().to_vec();
+            if !watch.follow(files.iter().map(PathBuf::as_path)) {
+                watch.changed().await;
+            }
+            match Credential::from_file(&path, rules) {
+                Ok(new) if new == credential => {}
+                Ok(new) => {
+                    tracing::info!(plane = plane.as_str(), file = %path.display(), "credential read again");
+                    handle.replace(clients.plane(plane, &new));
+                    credential = new;
+                }
+                Err(error) => {
+                    tracing::warn!(plane = plane.as_str(), %error, "the new kubeconfig is refused; the last good one stays");
+                }
+            }
+        }
+    };
+    Ok((connection, work))
+}
+
+/// The projects as they were last told, and what is to be told next.
+struct Projects {
+    clients: Clients,
+    known: BTreeMap<String, Known>,
+    events: VecDeque<ProjectEvent>,
+}
+
+#[derive(Default)]
+struct Known {
+    engaged: Option<Engaged>,
+    refused: Option<DiscoveryError>,
+}
+
+struct Engaged {
+    key: ProjectKey,
+    credential: Credential,
+    connection: Connection,
+}
+
+impl Projects {
+    /// Takes the present state of the file or Secret `name`.
+    fn put(
+        &mut self,
+        name: &str,
+        origin: impl FnOnce() -> String,
+        found: Result<Credential, DiscoveryError>,
+    ) {
+        let found = found.and_then(|credential| {
+            let key = ProjectKey::parse(name).map_err(|error| DiscoveryError::Name {
+                origin: origin(),
+                error,
+            })?;
+            Ok((key, credential))
+        });
+        let known = self.known.entry(name.to_owned()).or_default();
+        let (key, credential) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                if known.refused.as_ref() != Some(&error) {
+                    tracing::warn!(source = name, %error, "project refused");
+                    known.refused = Some(error.clone());
+                    self.events.push_back(ProjectEvent::Refused {
+                        name: name.to_owned(),
+                        error,
+                    });
+                }
+                return;
+            }
+        };
+        known.refused = None;
+        match &mut known.engaged {
+            Some(engaged) if engaged.credential == credential => return,
+            Some(engaged) if !credential.moved_from(&engaged.credential) => {
+                tracing::info!(project = %key, "credential read again");
+                engaged
+                    .connection
+                    .replace(self.clients.plane(PlaneKind::Project, &credential));
+                engaged.credential = credential;
+                return;
+            }
+            // Another address may be another API server, whose resourceVersions mean something else: begin anew.
+            Some(engaged) => self.events.push_back(ProjectEvent::Left {
+                key: engaged.key.clone(),
+            }),
+            None => {}
+        }
+        let connection = Connection::new(self.clients.plane(PlaneKind::Project, &credential));
+        self.events.push_back(ProjectEvent::Engaged {
+            key: key.clone(),
+            connection: connection.clone(),
+        });
+        known.engaged = Some(Engaged {
+            key,
+            credential,
+            connection,
+        });
+    }
+
+    /// Forgets `name`, which is gone for certain.
+    fn remove(&mut self, name: &str) {
+        if let Some(Known {
+            engaged: Some(engaged),
+            ..
+        }) = self.known.remove(name)
+        {
+            self.events.push_back(ProjectEvent::Left { key: engaged.key });
+        }
+    }
+
+    /// Forgets what is not among `present`, after a complete list.
+    fn retain(&mut self, present: &BTreeSet<String>) {
+        let gone: Vec<String> = self
+            .known
+            .keys()
+            .filter(|name| !present.contains(*name))
+            .cloned()
+            .collect();
+        gone.iter().for_each(|name| self.remove(name));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Projects from kubeconfig files.
+
+use super::{DiscoveryError, ProjectEvent, Projects};
+use crate::plane::{
+    files::FileWatch,
+    kubeconfig::{Credential, Rules},
+};
+use futures::{Stream, stream};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Files of these kinds lie beside kubeconfigs and are none.
+const OTHER_FILES: [&str; 7] = ["crt", "pem", "key", "token", "tmp", "swp", "bak"];
+
+/// Where files are looked for.
+pub(super) enum Place {
+    /// One file, or the Pod's service account.
+    File(Option<PathBuf>),
+    /// All files of a folder.
+    Folder(PathBuf),
+}
+
+struct State {
+    place: Place,
+    projects: Projects,
+    rules: Rules,
+    watch: FileWatch,
+    started: bool,
+    warned: BTreeSet<PathBuf>,
+}
+
+pub(super) fn stream(
+    place: Place,
+    projects: Projects,
+    rules: Rules,
+) -> impl Stream<Item = ProjectEvent> + Send {
+    let state = State {
+        place,
+        projects,
+        rules,
+        watch: FileWatch::default(),
+        started: false,
+        warned: BTreeSet::new(),
+    };
+    stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(event) = state.projects.events.pop_front() {
+                return Some((event, state));
+            }
+            if state.started {
+                state.watch.changed().await;
+            }
+            state.started = true;
+            state.look();
+        }
+    })
+}
+
+impl State {
+    /// Reads everything, and again if that led to files that were not watched while they were read.
+    fn look(&mut self) {
+        let mut files = self.read();
+        for _ in 0..3 {
+            if !self.watch.follow(files.iter().map(PathBuf::as_path)) {
+                break;
+            }
+            files = self.read();
+        }
+        for file in files.iter().filter(|f| f.is_file()) {
+            if self.warned.insert(file.clone()) {
+                warn_if_open(std::slice::from_ref(file));
+            }
+        }
+        self.warned.retain(|f| files.contains(f));
+    }
+
+    /// Returns the files that matter.
+    fn read(&mut self) -> Vec<PathBuf> {
+        match &self.place {
+            Place::File(path) => {
+                let found = match path {
+                    Some(path) => Credential::from_file(path, self.rules),
+                    None => Credential::in_cluster(),
+                };
+                let mut files: Vec<PathBuf> = path.iter().cloned().collect();
+                files.extend(found.iter().flat_map(|c| c.files().iter().cloned()));
+                let name = path
+                    .as_ref()
+                    .map_or_else(String::new, |p| p.display().to_string());
+                self.projects.put("single", || name, found.map_err(Into::into));
+                files
+            }
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                self.read_folder(&folder)
+            }
+        }
+    }
+
+    fn read_folder(&mut self, folder: &Path) -> Vec<PathBuf> {
+        // An entry inside stands for the folder's content, the folder itself for its place in its parent.
+        let mut files = vec![folder.to_owned(), folder.join("content")];
+        let candidates = match list(folder) {
+            Ok(candidates) => candidates,
+            Err(error) => {
+                let error = DiscoveryError::Directory {
+                    path: folder.to_owned(),
+                    cause: error.to_string(),
+                };
+                self.projects
+                    .put(&folder.display().to_string(), String::new, Err(error));
+                return files;
+            }
+        };
+        let mut found = BTreeMap::new();
+        for (path, name) in candidates {
+            let credential = Credential::from_file(&path, self.rules);
+            files.push(path.clone());
+            files.extend(credential.iter().flat_map(|c| c.files().iter().cloned()));
+            found.insert(path, (name, credential));
+        }
+        // A file that another kubeconfig names is a token or certificate, not a project.
+        let named: BTreeSet<PathBuf> = found
+            .values()
+            .flat_map(|(_, c)| c.iter().flat_map(|c| c.files().iter().skip(1).cloned()))
+            .collect();
+        let mut owners: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let mut present = BTreeSet::new();
+        for (path, (name, credential)) in found.into_iter().filter(|(path, _)| !named.contains(path)) {
+            if let Some(other) = owners.get(&name) {
+                let error = DiscoveryError::Duplicate {
+                    path: path.clone(),
+                    other: other.clone(),
+                    key: name,
+                };
+                let label = path.display().to_string();
+                present.insert(label.clone());
+                self.projects.put(&label, String::new, Err(error));
+                continue;
+            }
+            self.projects.put(
+                &name,
+                || path.display().to_string(),
+                credential.map_err(Into::into),
+            );
+            present.insert(name.clone());
+            owners.insert(name, path);
+        }
+        self.projects.retain(&present);
+        files
+    }
+}
+
+/// The files that may be kubeconfigs, with their names less the extension, in the order of their paths.
+fn list(folder: &Path) -> std::io::Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let text = |part: Option<&OsStr>| part.map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
+        let (name, stem, extension) = (
+            text(path.file_name()),
+            text(path.file_stem()),
+            text(path.extension()),
+        );
+        let hidden = name.starts_with('.') || name.ends_with('~');
+        if !hidden && !OTHER_FILES.contains(&extension.as_str()) && path.is_file() {
+            files.push((path, stem));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Warns of credentials that every user of this machine can read.
+pub(super) fn warn_if_open(files: &[PathBuf]) {
+    for file in files {
+        let open = std::fs::metadata(file).is_ok_and(|m| m.permissions().mode() & 0o004 != 0);
+        // The mounted service account is readable for all users of its own Pod.
+        if open && !file.starts_with("/var/run/secrets") {
+            tracing::warn!(file = %file.display(), "this credential is readable for every user of the machine; chmod 600 it");
+        }
+    }
+}

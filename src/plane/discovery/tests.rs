@@ -1,0 +1,298 @@
+use super::*;
+use crate::{metrics::ClientMetrics, plane::client::Limits};
+use axum::body::Body;
+use futures::stream::BoxStream;
+use http::{Request, Response};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+use std::{convert::Infallible, fs, sync::Arc, time::Duration};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fedgate-discovery-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn kubeconfig(server: &str, token: &str) -> String {
+    let pem = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
+        .unwrap()
+        .cert
+        .pem();
+    let ca = serde_json::to_value(ByteString(pem.into_bytes())).unwrap();
+    json!({
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": server, "certificate-authority-data": ca}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    })
+    .to_string()
+}
+
+fn clients() -> Clients {
+    Clients::new(
+        Limits::default(),
+        ClientMetrics::new(&prometheus::Registry::new()).unwrap(),
+    )
+}
+
+fn directory(folder: &Path) -> BoxStream<'static, ProjectEvent> {
+    discover(
+        &ProjectSource::Directory {
+            path: folder.to_owned(),
+        },
+        &clients(),
+        Rules::default(),
+    )
+}
+
+async fn next(events: &mut BoxStream<'static, ProjectEvent>) -> ProjectEvent {
+    tokio::time::timeout(Duration::from_secs(5), events.next())
+        .await
+        .expect("an event in time")
+        .unwrap()
+}
+
+async fn engaged(events: &mut BoxStream<'static, ProjectEvent>, name: &str) -> Connection {
+    match next(events).await {
+        ProjectEvent::Engaged { key, connection } if key.as_str() == name => connection,
+        other => panic!("{other:?} instead of {name} engaged"),
+    }
+}
+
+async fn left(events: &mut BoxStream<'static, ProjectEvent>, name: &str) {
+    let event = next(events).await;
+    assert!(
+        matches!(&event, ProjectEvent::Left { key } if key.as_str() == name),
+        "{event:?}"
+    );
+}
+
+async fn refused(events: &mut BoxStream<'static, ProjectEvent>) -> String {
+    match next(events).await {
+        ProjectEvent::Refused { error, .. } => error.to_string(),
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}
+
+/// Lets the stream look at what changed, expecting no event.
+async fn quiet(events: &mut BoxStream<'static, ProjectEvent>) {
+    let event = tokio::time::timeout(Duration::from_millis(600), events.next()).await;
+    assert!(event.is_err(), "{event:?}");
+}
+
+#[tokio::test]
+async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
+    let folder = Folder::new("files");
+    folder.write("alpha.yaml", &kubeconfig("https://a:1", "t"));
+    folder.write("bad_name.yaml", &kubeconfig("https://a:1", "t"));
+    folder.write("ca.crt", "not a kubeconfig and not taken for one");
+    folder.write(".hidden", "nor this");
+    folder.write(
+        "exec.yaml",
+        &kubeconfig("https://a:1", "t").replace("\"token\":\"t\"", "\"exec\":{\"command\":\"x\"}"),
+    );
+    let mut events = directory(&folder.0);
+    engaged(&mut events, "alpha").await;
+    assert!(refused(&mut events).await.contains("bad_name.yaml: project key"));
+    let text = refused(&mut events).await;
+    assert!(
+        text.contains("exec.yaml") && text.contains("users[u].user.exec"),
+        "{text}"
+    );
+
+    folder.write("beta.kubeconfig", &kubeconfig("https://b:1", "t"));
+    let beta = engaged(&mut events, "beta").await;
+    let mut generation = beta.generation();
+    folder.write("beta.kubeconfig", &kubeconfig("https://b:1", "rotated"));
+    quiet(&mut events).await;
+    assert!(
+        generation.has_changed().unwrap(),
+        "a rotated token is a new generation, not a new project"
+    );
+    generation.mark_unchanged();
+
+    folder.write("beta.kubeconfig", "}{");
+    assert!(refused(&mut events).await.contains("beta.kubeconfig"));
+    assert!(
+        !generation.has_changed().unwrap(),
+        "the last good credential stays"
+    );
+    folder.write("beta.kubeconfig", &kubeconfig("https://elsewhere:1", "t"));
+    left(&mut events, "beta").await;
+    engaged(&mut events, "beta").await;
+    folder.write("alpha.json", &kubeconfig("https://c:1", "t"));
+    fs::remove_file(folder.0.join("beta.kubeconfig")).unwrap();
+    // `alpha.json` sorts first and has the key from now on; the other is told as a duplicate.
+    let mut seen = Vec::new();
+    while !seen.iter().any(|e: &String| e.contains("Left { key: \"beta\"")) {
+        seen.push(format!("{:?}", next(&mut events).await));
+    }
+    assert!(seen.iter().any(|e| e.contains("Duplicate")), "{seen:?}");
+}
+
+#[tokio::test]
+async fn atomic_replacement_of_a_symbolic_link_is_seen() {
+    // As Kubernetes mounts a Secret: name -> ..data/name, ..data -> a folder that is swapped.
+    let folder = Folder::new("links");
+    for (version, token) in [("one", "t1"), ("two", "t2")] {
+        fs::create_dir(folder.0.join(format!("..{version}"))).unwrap();
+        folder.write(&format!("..{version}/shop"), &kubeconfig("https://a:1", token));
+    }
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, folder.0.join(name)).unwrap();
+    link("..one", "..data");
+    link("..data/shop", "shop");
+    let mut events = directory(&folder.0);
+    let shop = engaged(&mut events, "shop").await;
+    link("..two", "..data_tmp");
+    fs::rename(folder.0.join("..data_tmp"), folder.0.join("..data")).unwrap();
+    quiet(&mut events).await;
+    assert_eq!(*shop.generation().borrow(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_itself_a_link_or_vanishes_removes_no_project_by_mistake() {
+    let folder = Folder::new("folder");
+    for (version, name) in [("v1", "alpha"), ("v2", "beta")] {
+        fs::create_dir(folder.0.join(version)).unwrap();
+        folder.write(&format!("{version}/{name}.yaml"), &kubeconfig("https://a:1", "t"));
+    }
+    let current = folder.0.join("current");
+    std::os::unix::fs::symlink("v1", &current).unwrap();
+    let mut events = directory(&current);
+    engaged(&mut events, "alpha").await;
+    fs::remove_file(&current).unwrap();
+    assert!(
+        refused(&mut events).await.contains("project directory"),
+        "an error is no proof of absence"
+    );
+    std::os::unix::fs::symlink("v2", &current).unwrap();
+    let mut seen = vec![
+        format!("{:?}", next(&mut events).await),
+        format!("{:?}", next(&mut events).await),
+    ];
+    seen.sort();
+    assert!(
+        seen[0].starts_with("Engaged") && seen[0].contains("beta"),
+        "{seen:?}"
+    );
+    assert!(
+        seen[1].starts_with("Left") && seen[1].contains("alpha"),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_single_project_and_the_hub_follow_their_file() {
+    let folder = Folder::new("single");
+    let path = folder.0.join("config");
+    let source = ProjectSource::Single {
+        kubeconfig: Some(path.clone()),
+    };
+    let mut events = discover(&source, &clients(), Rules::default());
+    assert!(refused(&mut events).await.contains("cannot read"));
+    folder.write("config", &kubeconfig("https://a:1", "t"));
+    engaged(&mut events, "single").await;
+
+    let (hub, work) = follow_file(PlaneKind::Hub, &path, &clients(), Rules::default()).unwrap();
+    let work = tokio::spawn(work);
+    let mut generation = hub.generation();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    folder.write("config", &kubeconfig("https://a:1", "rotated"));
+    tokio::time::timeout(Duration::from_secs(5), generation.changed())
+        .await
+        .unwrap()
+        .unwrap();
+    work.abort();
+}
+
+/// A server whose Secrets are listed once; then the watch tells the given events.
+fn secrets_plane(list: Vec<Value>, events: Vec<Value>) -> Connection {
+    let (list, events) = (Arc::new(list), Arc::new(events));
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (list, events) = (list.clone(), events.clone());
+        async move {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            assert!(
+                query.contains("labelSelector=fedgate.dev%2Fproject%3Dtrue"),
+                "{query}"
+            );
+            assert!(
+                request
+                    .uri()
+                    .path()
+                    .starts_with("/api/v1/namespaces/fedgate-projects/secrets")
+            );
+            let body = if query.contains("watch=true") {
+                let lines: Vec<_> = events
+                    .iter()
+                    .map(|e| Ok::<_, Infallible>(format!("{e}\n")))
+                    .collect();
+                Body::from_stream(futures::stream::iter(lines).chain(futures::stream::pending()))
+            } else {
+                let list = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "9"}, "items": *list});
+                Body::from(list.to_string())
+            };
+            Ok::<_, Infallible>(Response::new(body))
+        }
+    });
+    Connection::of_client(kube::Client::new(service, "default"))
+}
+
+fn secret(name: &str, kubeconfig: Option<&str>) -> Value {
+    let data = kubeconfig.map_or(
+        json!({}),
+        |k| json!({"kubeconfig": ByteString(k.as_bytes().to_vec())}),
+    );
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "resourceVersion": "9"}, "data": data})
+}
+
+#[tokio::test]
+async fn labelled_secrets_are_projects_and_may_name_no_files() {
+    let good = kubeconfig("https://a:1", "t");
+    let file = good.replace("\"token\":\"t\"", "\"tokenFile\":\"/etc/passwd\"");
+    let plane = secrets_plane(
+        vec![
+            secret("alpha", Some(&good)),
+            secret("empty", None),
+            secret("file", Some(&file)),
+        ],
+        vec![
+            json!({"type": "MODIFIED", "object": secret("alpha", Some(&good.replace("\"t\"", "\"new\"")))}),
+            json!({"type": "ADDED", "object": secret("beta", Some(&good))}),
+            json!({"type": "DELETED", "object": secret("alpha", Some(&good))}),
+        ],
+    );
+    let source = ProjectSource::Secrets {
+        plane,
+        namespace: "fedgate-projects".to_owned(),
+    };
+    let mut events = discover(&source, &clients(), Rules::default());
+    let alpha = engaged(&mut events, "alpha").await;
+    assert!(
+        refused(&mut events)
+            .await
+            .contains("Secret fedgate-projects/empty: key kubeconfig is missing")
+    );
+    let text = refused(&mut events).await;
+    assert!(
+        text.contains("Secret fedgate-projects/file") && text.contains("tokenFile"),
+        "{text}"
+    );
+    engaged(&mut events, "beta").await;
+    assert_eq!(*alpha.generation().borrow(), 1);
+    left(&mut events, "alpha").await;
+}

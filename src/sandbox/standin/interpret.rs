@@ -1,0 +1,99 @@
+//! Runs the scripts of `ResourceInterpreterCustomizations`.
+
+use super::{
+    manifest::as_value,
+    refs::{Kind, ObjectRef, Plane},
+    wire,
+    world::{StepError, World},
+};
+use crate::lua::LuaError;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+/// The script of a kind for an operation, e.g. `statusReflection`; the first customization by name has it.
+fn script(world: &World, kind: &Kind, operation: &str) -> Option<String> {
+    world
+        .mirrors
+        .list(&Plane::Hub, &wire::interpreter(), None)
+        .iter()
+        .filter(|customization| Kind::of(&customization.data["spec"]["target"]).as_ref() == Some(kind))
+        .find_map(|customization| {
+            customization.data["spec"]["customizations"][operation]["luaScript"].as_str().map(ToOwned::to_owned)
+        })
+}
+
+fn failed(what: &str) -> impl Fn(LuaError) -> StepError {
+    let what = what.to_owned();
+    move |error| StepError::Script(what.clone(), error)
+}
+
+/// The status that goes to the hub: the script's, or else the whole status.
+pub(super) fn reflect(world: &World, kind: &Kind, observed: &DynamicObject) -> Result<Option<Value>, StepError> {
+    match script(world, kind, "statusReflection") {
+        Some(text) => {
+            world.lua.reflect_status(&text, &as_value(observed)).map(Some).map_err(failed("ReflectStatus"))
+        }
+        None => Ok(observed.data.get("status").filter(|status| !status.is_null()).cloned()),
+    }
+}
+
+/// How the object is. Without a script it is healthy; a script that fails leaves it unknown.
+pub(super) fn health(world: &World, kind: &Kind, observed: &DynamicObject) -> &'static str {
+    match script(world, kind, "healthInterpretation") {
+        None => "Healthy",
+        Some(text) => match world.lua.interpret_health(&text, &as_value(observed)) {
+            Ok(true) => "Healthy",
+            Ok(false) => "Unhealthy",
+            Err(error) => {
+                tracing::debug!(%error, "InterpretHealth failed");
+                "Unknown"
+            }
+        },
+    }
+}
+
+/// Whether the kind's status is made of the members' at all.
+pub(super) fn has_aggregation(world: &World, kind: &Kind) -> bool {
+    script(world, kind, "statusAggregation").is_some()
+}
+
+/// The template's status made of the members' items; `None` if the kind has no script for it.
+pub(super) fn aggregate(
+    world: &World,
+    kind: &Kind,
+    template: &DynamicObject,
+    items: &[Value],
+) -> Result<Option<Value>, StepError> {
+    let Some(text) = script(world, kind, "statusAggregation") else { return Ok(None) };
+    let mut object =
+        world.lua.aggregate_status(&text, &as_value(template), items).map_err(failed("AggregateStatus"))?;
+    Ok(Some(object["status"].take()))
+}
+
+/// What the template depends on, as Karmada records it; `None` if the kind has no script for it.
+pub(super) fn dependencies(
+    world: &World,
+    kind: &Kind,
+    template: &DynamicObject,
+) -> Result<Option<Vec<(ObjectRef, Value)>>, StepError> {
+    let Some(text) = script(world, kind, "dependencyInterpretation") else { return Ok(None) };
+    let list =
+        world.lua.get_dependencies(&text, &as_value(template)).map_err(failed("GetDependencies"))?;
+    let read = |dependency| {
+        let value = json!(dependency);
+        ObjectRef::read(&value).map(|object| (object, value))
+    };
+    Ok(Some(list.iter().filter_map(read).collect()))
+}
+
+/// What a member keeps of its own object, if the kind has a script for it.
+pub(super) fn retain(
+    world: &World,
+    kind: &Kind,
+    desired: DynamicObject,
+    observed: &DynamicObject,
+) -> Result<DynamicObject, StepError> {
+    let Some(text) = script(world, kind, "retention") else { return Ok(desired) };
+    let value = world.lua.retain(&text, &as_value(&desired), &as_value(observed)).map_err(failed("Retain"))?;
+    serde_json::from_value(value).map_err(|error| StepError::Wait(format!("Retain returned no object: {error}")))
+}

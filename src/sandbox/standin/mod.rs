@@ -1,0 +1,171 @@
+//! A STAND-IN for Karmada, for tests where Karmada's executables are not at hand. It is not Karmada and shares no code
+//! with it; where the two differ, Karmada is right and this is to be mended.
+//!
+//! It plays the part of the hub's controllers that a federation gateway touches, event-driven and with no `Work`
+//! objects in between:
+//!
+//! * policies get identity and finalizer (after the fact, as a patch; Karmada has an admission webhook);
+//! * templates are claimed by the policy that matches them, with a PUT of the whole object, and get a binding;
+//! * bindings are scheduled by the clusters' labels, duplicated to every match, and carry conditions and members' status;
+//! * members get the template with Karmada's keys, drift is restored, what is no longer wanted is deleted in the
+//!   background; a member whose Cluster is not ready gets neither;
+//! * status comes back through the Lua scripts of `ResourceInterpreterCustomizations`;
+//! * `ConfigMaps` and Secrets that a template depends on travel with it through attached bindings;
+//! * Namespaces without the skip label go to every member.
+//!
+//! It has no override policies, replicas, failover, preemption, spread constraints, suspension or Works. The hub needs
+//! a garbage collector: it is that which takes a binding when its template is gone.
+//!
+//! All state is in the API servers; what it holds in memory is made anew after a start. Pure decisions are in
+//! `claim`, `select`, `schedule`, `binding`, `attached`, `manifest` and `status`; `template`, `policy`, `bind`, `depend`,
+//! `deliver` and `report` are the passes that act on them; `wake` says which pass an event wakes.
+
+mod attached;
+mod bind;
+mod binding;
+mod claim;
+mod command;
+mod deliver;
+mod depend;
+mod health;
+mod interpret;
+mod manifest;
+mod mirror;
+mod policy;
+mod queue;
+mod refs;
+mod report;
+mod schedule;
+mod select;
+mod status;
+mod template;
+mod wake;
+mod watch;
+mod wire;
+mod works;
+mod world;
+
+pub use command::StandinArgs;
+use kube::Client;
+use refs::{Key, Plane};
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::{sync::mpsc, task::JoinSet};
+use world::{StepError, World};
+
+/// Passes that run at a time.
+const WORKERS: usize = 16;
+/// Failures in a row after which a pass is worth a warning.
+const WORTH_A_WARNING: u32 = 8;
+
+/// A member of the hub.
+#[derive(Clone)]
+pub struct Member {
+    /// Name of its Cluster object on the hub. The object is made by whoever joins the member; until it is there, nothing
+    /// is delivered.
+    pub name: String,
+    /// A client with all rights there.
+    pub client: Client,
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What the stand-in works on.
+#[derive(Clone)]
+pub struct StandinOptions {
+    /// A client with all rights on the hub, which serves the kinds of Karmada's that the stand-in reads and writes.
+    pub hub: Client,
+    /// The members.
+    pub members: Vec<Member>,
+}
+
+impl std::fmt::Debug for StandinOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StandinOptions").field("members", &self.members).finish_non_exhaustive()
+    }
+}
+
+/// Why the stand-in could not start or go on. An API server that is away is no such reason: it is waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum StandinError {
+    /// Two members have one name.
+    #[error("two members of the Karmada stand-in are called {0:?}; rename one")]
+    DuplicateMember(String),
+    /// A kubeconfig cannot be used.
+    #[error("the Karmada stand-in cannot use the kubeconfig {}: {source}", file.display())]
+    Kubeconfig {
+        /// The file.
+        file: std::path::PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// One of its tasks broke off.
+    #[error("a task of the Karmada stand-in broke off: {0}; this is a defect of the stand-in")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// Plays Karmada until `shutdown` is done.
+pub async fn run(options: StandinOptions, shutdown: impl Future<Output = ()> + Send) -> Result<(), StandinError> {
+    let mut members = BTreeMap::new();
+    for member in options.members {
+        if members.insert(Arc::from(member.name.as_str()), member.client).is_some() {
+            return Err(StandinError::DuplicateMember(member.name));
+        }
+    }
+    tracing::info!(members = members.len(), "this is fedgate's STAND-IN for Karmada, not Karmada itself");
+    let (started, mut to_watch) = mpsc::unbounded_channel();
+    let world = Arc::new(World::new(options.hub, members, started));
+    for kind in
+        [wire::interpreter(), wire::cluster(), wire::policy(), wire::cluster_policy(), wire::binding(), wire::cluster_binding()]
+    {
+        world.watch(&Plane::Hub, &kind);
+    }
+    for kind in ["Namespace", "ConfigMap", "Secret"] {
+        world.watch_everywhere(&refs::Kind::new("v1", kind));
+    }
+    let mut tasks = JoinSet::new();
+    for (member, client) in &world.members {
+        tasks.spawn(health::watch_member(Arc::clone(&world), member.clone(), client.clone()));
+    }
+    for _ in 0..WORKERS {
+        tasks.spawn(work(Arc::clone(&world)));
+    }
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            Some((plane, kind)) = to_watch.recv() => {
+                tasks.spawn(watch::run(Arc::clone(&world), plane, kind));
+            }
+            Some(ended) = tasks.join_next() => ended?,
+        }
+    }
+}
+
+async fn work(world: Arc<World>) {
+    loop {
+        let key = world.queue.next().await;
+        let outcome = pass(&world, &key).await;
+        let failures = world.queue.done(key.clone(), outcome.is_err());
+        if let Err(error) = outcome {
+            if failures == WORTH_A_WARNING {
+                tracing::warn!(?key, %error, "a pass keeps failing");
+            } else {
+                tracing::debug!(?key, %error, failures, "a pass is tried again");
+            }
+        }
+    }
+}
+
+async fn pass(world: &World, key: &Key) -> Result<(), StepError> {
+    match key {
+        Key::Policy(at) => policy::pass(world, at).await,
+        Key::Template(at) => template::pass(world, at).await,
+        Key::Binding(at) => bind::pass(world, at).await,
+        Key::Delivery { member, object } => deliver::pass(world, member, object).await,
+        Key::Report(at) => report::pass(world, at).await,
+    }
+}

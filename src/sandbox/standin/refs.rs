@@ -1,0 +1,153 @@
+//! What the work loop works on.
+
+use super::wire;
+use kube::api::DynamicObject;
+use serde_json::Value;
+use std::{fmt, sync::Arc};
+
+/// A kind, as objects name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Kind {
+    /// Group and version, e.g. `apps/v1`.
+    pub(super) api_version: Arc<str>,
+    /// Kind, e.g. `Deployment`.
+    pub(super) kind: Arc<str>,
+}
+
+impl Kind {
+    /// The kind of this name.
+    pub(super) fn new(api_version: &str, kind: &str) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into() }
+    }
+
+    /// Reads `apiVersion` and `kind` of a selector, target or reference.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        Some(Self::new(text("apiVersion")?, text("kind")?))
+    }
+
+    /// Group and version apart.
+    pub(super) fn gvk(&self) -> kube::core::GroupVersionKind {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        kube::core::GroupVersionKind::gvk(group, version, &self.kind)
+    }
+}
+
+/// An API server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Plane {
+    /// The hub.
+    Hub,
+    /// The member of this name.
+    Member(Arc<str>),
+}
+
+/// An object of any kind; an empty namespace means cluster-scoped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ObjectRef {
+    /// Its kind.
+    pub(super) kind: Kind,
+    /// Its namespace.
+    pub(super) namespace: Arc<str>,
+    /// Its name.
+    pub(super) name: Arc<str>,
+}
+
+impl ObjectRef {
+    /// The object that a binding's `spec.resource` or a dependency names.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let name = Some(text("name")).filter(|name| !name.is_empty())?;
+        Some(Self { kind: Kind::of(value)?, namespace: text("namespace").into(), name: name.into() })
+    }
+
+    /// Reference to an object of a known kind.
+    pub(super) fn to(kind: &Kind, object: &DynamicObject) -> Self {
+        let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
+        let meta = &object.metadata;
+        Self { kind: kind.clone(), namespace: text(&meta.namespace), name: text(&meta.name) }
+    }
+
+    /// The binding of this template.
+    pub(super) fn binding(&self) -> NamespacedName {
+        let name = wire::binding_name(&self.kind.kind, &self.name);
+        NamespacedName { namespace: self.namespace.clone(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind.kind, self.namespace, self.name)
+    }
+}
+
+/// A binding or policy; an empty namespace means the cluster-scoped kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct NamespacedName {
+    /// Its namespace.
+    pub(super) namespace: Arc<str>,
+    /// Its name.
+    pub(super) name: Arc<str>,
+}
+
+impl NamespacedName {
+    /// Reference to an object.
+    pub(super) fn to(object: &DynamicObject) -> Self {
+        let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
+        Self { namespace: text(&object.metadata.namespace), name: text(&object.metadata.name) }
+    }
+
+    /// Reads `namespace` and `name` of a value.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let name = Some(text("name")).filter(|name| !name.is_empty())?;
+        Some(Self { namespace: text("namespace").into(), name: name.into() })
+    }
+
+    /// The kind of binding that this is.
+    pub(super) fn binding_kind(&self) -> Kind {
+        if self.namespace.is_empty() { wire::cluster_binding() } else { wire::binding() }
+    }
+
+    /// The kind of policy that this is.
+    pub(super) fn policy_kind(&self) -> Kind {
+        if self.namespace.is_empty() { wire::cluster_policy() } else { wire::policy() }
+    }
+}
+
+/// One piece of work. Each is decided anew from what the watches hold whenever it is woken.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// Defaults, unmatched claims and the end of a policy.
+    Policy(NamespacedName),
+    /// Claim and binding of a hub object.
+    Template(ObjectRef),
+    /// Placement, dependencies and deliveries of a binding.
+    Binding(NamespacedName),
+    /// One object at one member.
+    Delivery {
+        /// The member.
+        member: Arc<str>,
+        /// The object.
+        object: ObjectRef,
+    },
+    /// The status of a binding and of its template.
+    Report(NamespacedName),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_are_read_from_what_bindings_say() {
+        let object = ObjectRef::read(&json!({"apiVersion": "v1", "kind": "Secret", "namespace": "ns-1", "name": "db"}));
+        let object = object.unwrap();
+        assert_eq!(object.to_string(), "Secret ns-1/db");
+        assert_eq!(&*object.binding().name, "db-secret");
+        assert_eq!(object.binding().binding_kind(), wire::binding());
+        assert!(ObjectRef::read(&json!({"apiVersion": "v1", "kind": "Secret"})).is_none());
+        assert_eq!(Kind::new("apps/v1", "Deployment").gvk().group, "apps");
+    }
+}

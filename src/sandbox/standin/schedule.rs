@@ -1,0 +1,137 @@
+//! Which members a binding goes to. A template is duplicated to every member that fits.
+
+use super::{
+    select::cluster_matches,
+    status::{Condition, is_true},
+    wire::{self, label},
+};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Where a binding goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// The members, sorted.
+    pub(super) members: BTreeSet<String>,
+    /// The condition `Scheduled`.
+    pub(super) condition: Condition,
+}
+
+/// Whether the scheduler looks after a binding: those that a policy claims and that have a placement.
+pub(super) fn is_scheduled(binding: &DynamicObject) -> bool {
+    let claimed = !label(binding, wire::CLAIM_ID).is_empty() || !label(binding, wire::CLUSTER_CLAIM_ID).is_empty();
+    claimed && !binding.data["spec"]["placement"].is_null()
+}
+
+/// The members in a binding's `spec.clusters`.
+pub(super) fn members(binding: &DynamicObject) -> BTreeSet<String> {
+    names(&binding.data["spec"]["clusters"])
+}
+
+/// The names in a list of target clusters.
+pub(super) fn names(clusters: &Value) -> BTreeSet<String> {
+    let list = clusters.as_array().map(Vec::as_slice).unwrap_or_default();
+    list.iter().filter_map(|cluster| cluster["name"].as_str().map(ToOwned::to_owned)).collect()
+}
+
+/// The list of target clusters with these names.
+pub(super) fn targets(members: &BTreeSet<String>) -> Value {
+    members.iter().map(|name| json!({"name": name})).collect()
+}
+
+/// Whether a Cluster object says that its member is reachable.
+pub(super) fn is_ready(cluster: &DynamicObject) -> bool {
+    is_true(&cluster.data["status"]["conditions"], "Ready")
+}
+
+/// Chooses the members. One that is not ready gets nothing new and keeps what it has.
+pub(super) fn place(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) -> Placed {
+    let affinity = &binding.data["spec"]["placement"]["clusterAffinity"];
+    let held = members(binding);
+    let name = |cluster: &DynamicObject| cluster.metadata.name.clone().unwrap_or_default();
+    let matching: Vec<_> = clusters.iter().filter(|cluster| cluster_matches(affinity, cluster)).collect();
+    let members: BTreeSet<String> = matching
+        .iter()
+        .filter(|cluster| cluster.metadata.deletion_timestamp.is_none())
+        .filter(|cluster| is_ready(cluster) || held.contains(&name(cluster)))
+        .map(|cluster| name(cluster))
+        .collect();
+    let condition = if members.is_empty() {
+        let (all, unready) = (clusters.len(), matching.len());
+        let mut why = Vec::new();
+        if all > unready {
+            why.push(format!("{} cluster(s) did not match the placement cluster affinity constraint", all - unready));
+        }
+        if unready > 0 {
+            why.push(format!("{unready} cluster(s) had untolerated taint {{cluster.karmada.io/not-ready}}"));
+        }
+        let why = if why.is_empty() { "no cluster exists".to_owned() } else { why.join(", ") };
+        Condition::new("Scheduled", false, "NoClusterFit", &format!("0/{all} clusters are available: {why}."))
+    } else {
+        Condition::new("Scheduled", true, "Success", "Binding has been scheduled successfully.")
+    };
+    Placed { members, condition }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::from_value;
+
+    fn cell(name: &str, city: &str, ready: &str) -> Arc<DynamicObject> {
+        Arc::new(
+            from_value(json!({
+                "metadata": {"name": name, "labels": {"city": city}},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]}
+            }))
+            .unwrap(),
+        )
+    }
+
+    fn binding(city: &str, clusters: Value) -> DynamicObject {
+        from_value(json!({
+            "metadata": {"name": "b", "labels": {wire::CLAIM_ID: "x"}},
+            "spec": {
+                "clusters": clusters,
+                "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {"city": city}}}}
+            }
+        }))
+        .unwrap()
+    }
+
+    fn placed(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) -> Vec<String> {
+        place(binding, clusters).members.into_iter().collect()
+    }
+
+    #[test]
+    fn every_cell_of_the_city_gets_it() {
+        let cells = [cell("dfw-2", "DFW", "True"), cell("dfw-1", "DFW", "True"), cell("lhr-1", "LHR", "True")];
+        let b = binding("DFW", json!(null));
+        assert!(is_scheduled(&b));
+        assert_eq!(placed(&b, &cells), ["dfw-1", "dfw-2"]);
+        assert_eq!(place(&b, &cells).condition.status, "True");
+    }
+
+    #[test]
+    fn no_fit_withdraws_and_says_why() {
+        let none = place(&binding("AMS", json!([{"name": "dfw-1"}])), &[cell("dfw-1", "DFW", "True")]);
+        assert!(none.members.is_empty());
+        assert_eq!((none.condition.status.as_str(), none.condition.reason.as_str()), ("False", "NoClusterFit"));
+        assert!(none.condition.message.starts_with("0/1 clusters are available: 1 cluster(s) did not match"));
+    }
+
+    #[test]
+    fn an_unready_cell_keeps_what_it_has_and_gets_nothing_new() {
+        let cells = [cell("dfw-1", "DFW", "False"), cell("dfw-2", "DFW", "True")];
+        assert_eq!(placed(&binding("DFW", json!(null)), &cells), ["dfw-2"]);
+        assert_eq!(placed(&binding("DFW", json!([{"name": "dfw-1"}])), &cells), ["dfw-1", "dfw-2"]);
+    }
+
+    #[test]
+    fn a_binding_without_claim_is_left_as_it_is() {
+        let mut b = binding("DFW", json!(null));
+        b.metadata.labels = None;
+        assert!(!is_scheduled(&b));
+    }
+}

@@ -1,0 +1,124 @@
+//! The pass over a template: its claim and its binding; and Namespaces that go everywhere.
+
+use super::{
+    binding::{self, Joined},
+    claim::{self, Claim, Decision},
+    manifest,
+    refs::{NamespacedName, ObjectRef, Plane},
+    wire::{self, label},
+    world::{StepError, World},
+};
+use crate::api::keys::SKIP_AUTO_PROPAGATION;
+use kube::api::DynamicObject;
+use std::sync::Arc;
+
+/// One pass.
+pub(super) async fn pass(world: &World, at: &ObjectRef) -> Result<(), StepError> {
+    let is_namespace = at.kind == wire::namespace();
+    let Some(template) = world.hub_object(at) else {
+        if is_namespace && world.mirrors.synced(&Plane::Hub, &at.kind) {
+            world.wake_deliveries(world.works.withdraw_everywhere(at));
+        }
+        return Ok(());
+    };
+    if wire::is_reserved(&at.namespace) {
+        return Ok(());
+    }
+    if is_namespace {
+        spread(world, at, &template);
+    }
+    propagate(world, at, template).await
+}
+
+/// Delivers a Namespace without the skip label to every member.
+fn spread(world: &World, at: &ObjectRef, template: &DynamicObject) {
+    let skipped = label(template, SKIP_AUTO_PROPAGATION).eq_ignore_ascii_case("true");
+    let ours = wire::is_reserved(&at.name) || &*at.name == "default";
+    if skipped || ours || template.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    for cluster in world.clusters() {
+        let Some((member, _)) = world.members.get_key_value(cluster.metadata.name.as_deref().unwrap_or_default())
+        else {
+            continue;
+        };
+        world.works.put(member, at, None, manifest::render(template, None, member));
+        world.wake_deliveries(vec![(member.clone(), at.clone())]);
+    }
+}
+
+async fn propagate(world: &World, at: &ObjectRef, template: Arc<DynamicObject>) -> Result<(), StepError> {
+    let synced = world.mirrors.synced(&Plane::Hub, &wire::policy())
+        && world.mirrors.synced(&Plane::Hub, &wire::cluster_policy());
+    if !synced {
+        return Err(StepError::Wait("the first list of policies".to_owned()));
+    }
+    let candidates = |scope| match scope {
+        Claim::Policy => world.mirrors.list(&Plane::Hub, &wire::policy(), Some(&at.namespace)),
+        Claim::ClusterPolicy => world.mirrors.list(&Plane::Hub, &wire::cluster_policy(), None),
+    };
+    match claim::decide(&template, |wanted| world.policy(wanted), candidates) {
+        Decision::Nothing => Ok(()),
+        Decision::PolicyTerminating(policy) => {
+            Err(StepError::Wait(format!("policy {}/{} is being deleted", policy.namespace, policy.name)))
+        }
+        Decision::Release(claim) => release(world, at, &template, claim).await,
+        Decision::Apply(policy) => apply(world, at, &template, &policy).await,
+    }
+}
+
+/// Claims the template for the policy, with a PUT of the whole object, and brings its binding up to date.
+async fn apply(
+    world: &World,
+    at: &ObjectRef,
+    template: &DynamicObject,
+    policy: &DynamicObject,
+) -> Result<(), StepError> {
+    let scope = Claim::of(&NamespacedName::to(policy));
+    let held = label(template, scope.label()) == label(policy, scope.label())
+        && (scope == Claim::ClusterPolicy || label(template, wire::CLUSTER_CLAIM_ID).is_empty());
+    let answered;
+    let template = if held {
+        template
+    } else {
+        let mut claimed = template.clone();
+        scope.put(&mut claimed, policy);
+        answered = world.replace(&at.kind, &claimed).await?;
+        &answered
+    };
+    let desired = binding::build(template, policy);
+    let name = at.binding();
+    let kind = name.binding_kind();
+    let Some(existing) = world.binding(&name) else {
+        world.create(&kind, &desired).await?;
+        return Ok(());
+    };
+    match binding::join(&existing, &desired) {
+        Joined::Same => Ok(()),
+        Joined::Changed(next) => world.replace(&kind, &next).await.map(drop),
+        Joined::OfEarlierObject => {
+            Err(StepError::Wait(format!("binding {} of an earlier {at} is not collected yet", name.name)))
+        }
+    }
+}
+
+/// Takes a claim off a template and its binding, the binding first: the template is not found again by its claim.
+pub(super) async fn release(
+    world: &World,
+    at: &ObjectRef,
+    template: &DynamicObject,
+    claim: Claim,
+) -> Result<(), StepError> {
+    let id = label(template, claim.label());
+    let name = at.binding();
+    if let Some(binding) = world.binding(&name)
+        && label(&binding, claim.label()) == id
+    {
+        let mut bare = (*binding).clone();
+        claim.strip(&mut bare);
+        world.replace(&name.binding_kind(), &bare).await?;
+    }
+    let mut bare = template.clone();
+    claim.strip(&mut bare);
+    world.replace(&at.kind, &bare).await.map(drop)
+}

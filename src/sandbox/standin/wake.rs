@@ -1,0 +1,167 @@
+//! Which keys an event wakes.
+
+use super::{
+    attached, claim, manifest,
+    mirror::Change,
+    refs::{Key, Kind, NamespacedName, ObjectRef, Plane},
+    schedule::is_ready,
+    select::selectors_match,
+    wire::{self, annotation, label},
+    world::World,
+};
+use kube::api::DynamicObject;
+use std::sync::Arc;
+
+/// Wakes what depends on a changed object.
+pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change) {
+    let Some(latest) = change.latest() else { return };
+    if let Plane::Member(member) = plane {
+        at_member(world, member, kind, change);
+    } else if *kind == wire::policy() || *kind == wire::cluster_policy() {
+        policy(world, change);
+    } else if *kind == wire::binding() || *kind == wire::cluster_binding() {
+        binding(world, latest);
+    } else if *kind == wire::cluster() {
+        cluster(world, change);
+    } else if *kind == wire::interpreter() {
+        for state in change.both() {
+            interpreter(world, state);
+        }
+    } else {
+        template(world, kind, change);
+    }
+}
+
+/// A kind's first list is complete: what waited for it goes on.
+pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
+    if let Plane::Member(member) = plane {
+        world.wake_deliveries(
+            world.works.at(member, |object| object.kind == *kind).into_iter().map(|at| (member.clone(), at)).collect(),
+        );
+    } else {
+        all_bindings(world, |_| true);
+        for object in world.mirrors.list(plane, kind, None) {
+            world.wake(Key::Template(ObjectRef::to(kind, &object)));
+        }
+    }
+}
+
+fn all_bindings(world: &World, filter: impl Fn(&DynamicObject) -> bool) {
+    for kind in [wire::binding(), wire::cluster_binding()] {
+        for binding in world.mirrors.list(&Plane::Hub, &kind, None) {
+            if filter(&binding) {
+                world.wake(Key::Binding(NamespacedName::to(&binding)));
+            }
+        }
+    }
+}
+
+/// A policy wakes itself, what it holds and what it selects or selected.
+fn policy(world: &World, change: &Change) {
+    let Some(latest) = change.latest() else { return };
+    let at = NamespacedName::to(latest);
+    let id = claim::Claim::of(&at).label();
+    let namespace = Some(&*at.namespace).filter(|namespace| !namespace.is_empty());
+    for state in change.both() {
+        for kind in claim::selectors(state).iter().filter_map(Kind::of) {
+            world.watch_everywhere(&kind);
+            for object in world.mirrors.list(&Plane::Hub, &kind, namespace) {
+                let held = !label(&object, id).is_empty() && label(&object, id) == label(state, id);
+                if held || selectors_match(claim::selectors(state), &object).is_some() {
+                    world.wake(Key::Template(ObjectRef::to(&kind, &object)));
+                }
+            }
+        }
+    }
+    world.wake(Key::Policy(at));
+}
+
+/// A binding wakes itself, its template, and the bindings that need it: one that went is made again.
+fn binding(world: &World, latest: &DynamicObject) {
+    world.wake(Key::Binding(NamespacedName::to(latest)));
+    if let Some(template) = ObjectRef::read(&latest.data["spec"]["resource"]) {
+        world.watch_everywhere(&template.kind);
+        world.wake(Key::Template(template));
+    }
+    for need in attached::required_by(latest).iter().filter_map(NamespacedName::read) {
+        world.wake(Key::Binding(need));
+    }
+}
+
+/// A Cluster whose labels or readiness changed wakes the scheduler and what its member waits for.
+fn cluster(world: &World, change: &Change) {
+    let facts = |cluster: &Arc<DynamicObject>| {
+        (cluster.metadata.labels.clone(), is_ready(cluster), cluster.metadata.deletion_timestamp.is_some())
+    };
+    if change.old.as_ref().map(facts) == change.new.as_ref().map(facts) {
+        return;
+    }
+    all_bindings(world, |binding| !binding.data["spec"]["placement"].is_null());
+    let name = change.latest().and_then(|cluster| cluster.metadata.name.as_deref()).unwrap_or_default();
+    if let Some((member, _)) = world.members.get_key_value(name) {
+        everything_at(world, member);
+    }
+    if change.old.is_none() {
+        for namespace in world.mirrors.list(&Plane::Hub, &wire::namespace(), None) {
+            world.wake(Key::Template(ObjectRef::to(&wire::namespace(), &namespace)));
+        }
+    }
+}
+
+/// Wakes all deliveries of a member: what it is to have, and what it has and should not.
+fn everything_at(world: &World, member: &Arc<str>) {
+    let mut objects = world.works.at(member, |_| true);
+    objects.extend(world.mirrors.managed_at(member));
+    world.wake_deliveries(objects.into_iter().map(|at| (member.clone(), at)).collect());
+}
+
+/// New scripts wake all objects of their kind.
+fn interpreter(world: &World, latest: &DynamicObject) {
+    let Some(kind) = Kind::of(&latest.data["spec"]["target"]) else { return };
+    world.watch_everywhere(&kind);
+    all_bindings(world, |binding| Kind::of(&binding.data["spec"]["resource"]).as_ref() == Some(&kind));
+    for member in world.members.keys() {
+        let objects = world.works.at(member, |object| object.kind == kind);
+        world.wake_deliveries(objects.into_iter().map(|at| (member.clone(), at)).collect());
+    }
+}
+
+/// A template wakes itself, its binding, and the bindings that depend on it. A change of its status wakes nothing.
+fn template(world: &World, kind: &Kind, change: &Change) {
+    let Some(latest) = change.latest() else { return };
+    if let (Some(old), Some(new)) = (&change.old, &change.new)
+        && specification(old) == specification(new)
+    {
+        return;
+    }
+    let at = ObjectRef::to(kind, latest);
+    for binding in world.mirrors.list(&Plane::Hub, &wire::binding(), Some(&at.namespace)) {
+        if !annotation(&binding, wire::DEPENDENCIES).is_empty() && attached::recorded(&binding).contains(&at) {
+            world.wake(Key::Binding(NamespacedName::to(&binding)));
+        }
+    }
+    world.wake(Key::Binding(at.binding()));
+    world.wake(Key::Template(at));
+}
+
+fn specification(object: &DynamicObject) -> DynamicObject {
+    let mut bare = object.clone();
+    bare.metadata.resource_version = None;
+    if let Some(fields) = bare.data.as_object_mut() {
+        fields.remove("status");
+    }
+    bare
+}
+
+/// An object at a member wakes its own delivery; a Namespace wakes what waits for it.
+fn at_member(world: &World, member: &Arc<str>, kind: &Kind, change: &Change) {
+    let Some(latest) = change.latest() else { return };
+    let at = ObjectRef::to(kind, latest);
+    if *kind == wire::namespace() && (change.old.is_none() || change.new.is_none()) {
+        let inside = world.works.at(member, |object| object.namespace == at.name);
+        world.wake_deliveries(inside.into_iter().map(|at| (member.clone(), at)).collect());
+    }
+    if change.both().any(|state| manifest::is_managed(state)) || world.works.get(member, &at).is_some() {
+        world.wake(Key::Delivery { member: member.clone(), object: at });
+    }
+}

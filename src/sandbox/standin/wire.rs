@@ -1,0 +1,180 @@
+//! Karmada's keys, names and kinds, as its release of August 2026 writes them.
+
+use super::refs::Kind;
+use crate::api::names::short_hash;
+use kube::{api::DynamicObject, core::TypeMeta};
+
+/// Claim of a `PropagationPolicy`: label.
+pub(super) const CLAIM_ID: &str = crate::api::keys::CLAIM_ID;
+/// Claim of a `PropagationPolicy`: annotation with its name.
+pub(super) const CLAIM_NAME: &str = crate::api::keys::CLAIM_NAME;
+/// Claim of a `PropagationPolicy`: annotation with its namespace.
+pub(super) const CLAIM_NAMESPACE: &str = crate::api::keys::CLAIM_NAMESPACE;
+/// Claim of a `ClusterPropagationPolicy`: label.
+pub(super) const CLUSTER_CLAIM_ID: &str = crate::api::keys::CLUSTER_CLAIM_ID;
+/// Claim of a `ClusterPropagationPolicy`: annotation with its name.
+pub(super) const CLUSTER_CLAIM_NAME: &str = crate::api::keys::CLUSTER_CLAIM_NAME;
+/// Label that takes a template away from all policies.
+pub(super) const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
+
+/// Finalizer of a `PropagationPolicy`.
+pub(super) const POLICY_FINALIZER: &str = "karmada.io/propagation-policy-controller";
+/// Finalizer of a `ClusterPropagationPolicy`.
+pub(super) const CLUSTER_POLICY_FINALIZER: &str = "karmada.io/cluster-propagation-policy-controller";
+/// Finalizer of a `ResourceBinding`.
+pub(super) const BINDING_FINALIZER: &str = "karmada.io/binding-controller";
+/// Finalizer of a `ClusterResourceBinding`.
+pub(super) const CLUSTER_BINDING_FINALIZER: &str = "karmada.io/cluster-resource-binding-controller";
+/// Finalizer of a binding whose template's dependencies travel with it.
+pub(super) const DEPENDENCIES_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
+
+/// Label: identity of a `ResourceBinding`, also on what it delivers.
+pub(super) const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
+/// Label: identity of a `ClusterResourceBinding`, also on what it delivers.
+pub(super) const CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
+/// Annotation at members: the binding's namespace.
+pub(super) const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
+/// Annotation at members: the binding's name.
+pub(super) const BINDING_NAME: &str = "resourcebinding.karmada.io/name";
+/// Annotation at members: the cluster binding's name.
+pub(super) const CLUSTER_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
+/// Annotation of a binding: what its template depends on, as JSON.
+pub(super) const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
+/// Prefix of the labels that say which binding needs an attached one.
+pub(super) const DEPENDED_BY: &str = "resourcebinding.karmada.io/depended-by-";
+/// Annotation of a binding: the placement that was scheduled, as JSON.
+pub(super) const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+
+/// Label at members: what Karmada looks after.
+pub(super) const MANAGED: &str = "karmada.io/managed";
+/// Annotation at members: UID of the template.
+pub(super) const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+/// Annotation at members: generation of the template.
+pub(super) const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+/// Annotation at members: the labels that came from the hub.
+pub(super) const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+/// Annotation at members: the annotations that came from the hub.
+pub(super) const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
+/// Label at members: identity of the Work.
+pub(super) const WORK_ID: &str = "work.karmada.io/permanent-id";
+/// Annotation at members: name of the Work.
+pub(super) const WORK_NAME: &str = "work.karmada.io/name";
+/// Annotation at members: namespace of the Work.
+pub(super) const WORK_NAMESPACE: &str = "work.karmada.io/namespace";
+/// Annotation: what happens to an object that is at the member already.
+pub(super) const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+
+/// A namespaced policy.
+pub(super) fn policy() -> Kind {
+    Kind::new("policy.karmada.io/v1alpha1", "PropagationPolicy")
+}
+
+/// A cluster-scoped policy.
+pub(super) fn cluster_policy() -> Kind {
+    Kind::new("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy")
+}
+
+/// A namespaced binding.
+pub(super) fn binding() -> Kind {
+    Kind::new("work.karmada.io/v1alpha2", "ResourceBinding")
+}
+
+/// A cluster-scoped binding.
+pub(super) fn cluster_binding() -> Kind {
+    Kind::new("work.karmada.io/v1alpha2", "ClusterResourceBinding")
+}
+
+/// Scripts of a kind.
+pub(super) fn interpreter() -> Kind {
+    Kind::new("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization")
+}
+
+/// A member.
+pub(super) fn cluster() -> Kind {
+    Kind::new("cluster.karmada.io/v1alpha1", "Cluster")
+}
+
+/// A Namespace.
+pub(super) fn namespace() -> Kind {
+    Kind::new("v1", "Namespace")
+}
+
+/// `apiVersion` and `kind` for an object of `kind`.
+pub(super) fn types(kind: &Kind) -> TypeMeta {
+    TypeMeta { api_version: kind.api_version.to_string(), kind: kind.kind.to_string() }
+}
+
+/// Name of the binding of a template.
+pub(super) fn binding_name(kind: &str, name: &str) -> String {
+    format!("{}-{kind}", name.replace(':', ".")).to_lowercase()
+}
+
+/// Name that Karmada would give the Work; nothing looks a Work up by it.
+pub(super) fn work_name(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{}-{}", name.replace(':', "."), short_hash(&format!("{namespace}/{kind}/{name}"), 8)).to_lowercase()
+}
+
+/// Namespace of a member's Works.
+pub(super) fn work_namespace(member: &str) -> String {
+    format!("karmada-es-{member}")
+}
+
+/// An identity in the form of a UUID. Karmada draws it by lot; here it follows from `seed`, so that a write that is
+/// tried twice writes the same.
+pub(super) fn permanent_id(seed: &str) -> String {
+    let hex = short_hash(seed, 32);
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}
+
+/// The label by which an attached binding says that binding `namespace/name` needs it.
+pub(super) fn depended_by(namespace: &str, name: &str) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    // FNV-1a over the quoted reference, as Go's pretty printer writes a string.
+    let text = format!("\"{namespace}/{name}\"");
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let safe = hash.to_string().bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect::<String>();
+    format!("{DEPENDED_BY}{safe}")
+}
+
+/// Namespaces whose objects are never propagated.
+pub(super) fn is_reserved(namespace: &str) -> bool {
+    namespace == "karmada-system"
+        || namespace == "karmada-cluster"
+        || namespace.starts_with("karmada-es-")
+        || namespace.starts_with("kube-")
+}
+
+/// A label of an object; empty if it has none.
+pub(super) fn label<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
+    object.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}
+
+/// An annotation of an object; empty if it has none.
+pub(super) fn annotation<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
+    object.metadata.annotations.as_ref().and_then(|map| map.get(key)).map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_karmada() {
+        assert_eq!(binding_name("WorkloadDeployment", "web-us-dfw"), "web-us-dfw-workloaddeployment");
+        assert_eq!(binding_name("ClusterRole", "system:x"), "system.x-clusterrole");
+        assert!(work_name("Secret", "ns-1", "web").starts_with("web-"));
+        let id = permanent_id("x");
+        assert_eq!(id.len(), 36);
+        assert_eq!(id, permanent_id("x"));
+        assert!(depended_by("ns-1", "web-workloaddeployment").len() <= DEPENDED_BY.len() + 10);
+    }
+
+    #[test]
+    fn reserved_namespaces_are_left_alone() {
+        for name in ["kube-system", "karmada-es-dfw-1", "karmada-system"] {
+            assert!(is_reserved(name), "{name}");
+        }
+        assert!(!is_reserved("ns-1") && !is_reserved("default"));
+    }
+}
