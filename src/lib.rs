@@ -14,7 +14,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod api;
+pub mod config;
+pub mod doctor;
 pub mod engine;
 pub mod gateway;
 pub mod kinds;
@@ -22,4 +25,6 @@ pub mod lua;
 pub mod metrics;
 pub mod manifests;
 pub mod plane;
+pub mod process;
 pub mod sandbox;
+pub mod telemetry;

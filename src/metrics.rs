@@ -1,6 +1,25 @@
-//! Metrics: one registry, closed label sets. No label ever holds a name of a tenant or an object.
+//! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label ever holds a name
+//! of a tenant or an object; a plane is told by its kind alone.
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+mod registrar;
+
+pub use registrar::Row;
+
+use parking_lot::Mutex;
+use prometheus::{
+    Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+    process_collector::ProcessCollector,
+};
+use registrar::Registrar;
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 /// What kind of plane a figure is about; the only thing a metric ever says about a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +40,27 @@ impl PlaneKind {
     }
 }
 
+/// The way that `fedgate_federation_seconds` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A project's change until it is written to the hub.
+    ProjectToHub,
+    /// A status on the hub until it is written to the project.
+    HubStatusToProject,
+    /// A write-back until its projection is written.
+    WritebackToProjection,
+}
+
+impl Stage {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::ProjectToHub => "project_to_hub",
+            Self::HubStatusToProject => "hub_status_to_project",
+            Self::WritebackToProjection => "writeback_to_projection",
+        }
+    }
+}
+
 /// Figures of the API clients.
 #[derive(Debug, Clone)]
 pub struct ClientMetrics {
@@ -33,37 +73,482 @@ pub struct ClientMetrics {
 }
 
 impl ClientMetrics {
-    /// Registers the clients' figures.
+    /// Registers the clients' figures alone, for clients outside of the gateway.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let requests = IntCounterVec::new(
-            Opts::new(
-                "rest_client_requests_total",
-                "Requests to API servers, by HTTP code, method and kind of plane.",
-            ),
-            &["code", "method", "host"],
-        )?;
-        let seconds = HistogramVec::new(
-            HistogramOpts::new(
-                "rest_client_request_duration_seconds",
-                "Time a request took, of a watch until its headers came.",
-            )
-            .buckets(prometheus::exponential_buckets(0.001, 2.0, 16)?),
-            &["verb", "host"],
-        )?;
-        let api_requests = IntCounterVec::new(
-            Opts::new(
-                "fedgate_api_requests_total",
-                "Requests to API servers, by kind of plane, verb, resource and code.",
-            ),
-            &["plane", "verb", "kind", "code"],
-        )?;
-        registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(seconds.clone()))?;
-        registry.register(Box::new(api_requests.clone()))?;
-        Ok(Self {
-            requests,
-            seconds,
-            api_requests,
+        Self::register(&mut Registrar {
+            registry,
+            rows: Vec::new(),
         })
+    }
+
+    fn register(r: &mut Registrar<'_>) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            requests: r.counters(
+                "rest_client_requests_total",
+                &["code", "method", "host"],
+                "Requests to API servers; host is the kind of plane.",
+            )?,
+            seconds: r.seconds(
+                "rest_client_request_duration_seconds",
+                &["verb", "host"],
+                "Time a request took; of a watch, until its headers came.",
+            )?,
+            api_requests: r.counters(
+                "fedgate_api_requests_total",
+                &["plane", "verb", "kind", "code"],
+                "Requests to API servers by resource.",
+            )?,
+        })
+    }
+}
+
+/// What the gateway can count of its state when it is asked; gauges are set from it at each scrape.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Keys that could run now.
+    pub queue_ready: usize,
+    /// Keys that failed at their last turn.
+    pub keys_in_backoff: usize,
+    /// Quarantined objects by kind and reason.
+    pub quarantined: BTreeMap<(String, &'static str), usize>,
+    /// Planes by state: `connected`, `syncing`, `backoff`, `unauthorized`.
+    pub planes: BTreeMap<&'static str, usize>,
+    /// Longest time since an event of a plane, by the plane's state.
+    pub last_event_age: BTreeMap<&'static str, Duration>,
+    /// Objects in the index by kind of plane and resource.
+    pub cached: BTreeMap<(&'static str, String), usize>,
+    /// Deletions under way.
+    pub pending_deletions: usize,
+    /// How long the oldest of them has been waiting.
+    pub oldest_pending_deletion: Duration,
+    /// Objects on the hub without an origin.
+    pub orphans: usize,
+    /// Whether the sweep stopped because it would have deleted too much.
+    pub garbage_brake: bool,
+    /// Interpreters that differ from ours or rival them.
+    pub interpreter_drift: usize,
+}
+
+/// All figures of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    rows: Vec<Row>,
+    /// The clients' figures.
+    pub client: ClientMetrics,
+    reconciles: IntCounterVec,
+    reconcile_errors: IntCounterVec,
+    reconcile_seconds: HistogramVec,
+    noops: IntCounterVec,
+    queue_depth: IntGaugeVec,
+    work_seconds: HistogramVec,
+    retries: IntCounterVec,
+    unfinished: GaugeVec,
+    longest: GaugeVec,
+    leader: IntGaugeVec,
+    federation: HistogramVec,
+    writes: IntCounterVec,
+    quarantined: IntGaugeVec,
+    quarantined_alias: IntGaugeVec,
+    backoff: IntGauge,
+    planes: IntGaugeVec,
+    last_event: GaugeVec,
+    watch_restarts: IntCounterVec,
+    cached: IntGaugeVec,
+    pending: IntGauge,
+    oldest_pending: Gauge,
+    orphans: IntGauge,
+    fights: IntCounterVec,
+    rejections: IntCounterVec,
+    drift: IntGauge,
+    brake: IntGauge,
+    under_way: Mutex<BTreeMap<u64, Instant>>,
+    next_turn: AtomicU64,
+}
+
+/// Name of the one queue in the workqueue metrics.
+const QUEUE: &str = "gateway";
+
+/// How a controller's turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnResult {
+    /// Nothing left to do.
+    Success,
+    /// To be looked at again at a time.
+    RequeueAfter,
+    /// Failed; tried again after a delay.
+    Error,
+}
+
+/// A controller's turn while it lasts; dropped without [`Turn::end`] it counts as an error.
+#[derive(Debug)]
+pub struct Turn {
+    metrics: Arc<Metrics>,
+    controller: &'static str,
+    number: u64,
+    began: Instant,
+    result: TurnResult,
+}
+
+impl Turn {
+    /// Ends the turn.
+    pub fn end(mut self, result: TurnResult) {
+        self.result = result;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let m = &self.metrics;
+        m.under_way.lock().remove(&self.number);
+        let seconds = self.began.elapsed().as_secs_f64();
+        let result = match self.result {
+            TurnResult::Success => "success",
+            TurnResult::RequeueAfter => "requeue_after",
+            TurnResult::Error => "error",
+        };
+        m.reconciles.with_label_values(&[self.controller, result]).inc();
+        m.reconcile_seconds
+            .with_label_values(&[self.controller])
+            .observe(seconds);
+        m.work_seconds.with_label_values(&[QUEUE]).observe(seconds);
+        if self.result == TurnResult::Error {
+            m.reconcile_errors.with_label_values(&[self.controller]).inc();
+            m.retries.with_label_values(&[QUEUE]).inc();
+        }
+    }
+}
+
+fn integer(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Metrics {
+    /// All metrics of the gateway, registered.
+    pub fn new() -> Result<Arc<Self>, prometheus::Error> {
+        let registry = Registry::new();
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let mut r = Registrar {
+            registry: &registry,
+            rows: Vec::new(),
+        };
+        let client = ClientMetrics::register(&mut r)?;
+        let build = r.gauges(
+            "fedgate_build_info",
+            &["version"],
+            "Always 1; the version is a label.",
+        )?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let metrics = Self {
+            client,
+            reconciles: r.counters(
+                "controller_runtime_reconcile_total",
+                &["controller", "result"],
+                "Turns of controllers.",
+            )?,
+            reconcile_errors: r.counters(
+                "controller_runtime_reconcile_errors_total",
+                &["controller"],
+                "Turns that failed.",
+            )?,
+            reconcile_seconds: r.seconds(
+                "controller_runtime_reconcile_time_seconds",
+                &["controller"],
+                "Time of a turn.",
+            )?,
+            noops: r.counters(
+                "fedgate_noop_reconciles_total",
+                &["controller"],
+                "Turns that had nothing to write.",
+            )?,
+            queue_depth: r.gauges("workqueue_depth", &["name"], "Keys that could run now.")?,
+            work_seconds: r.seconds(
+                "workqueue_work_duration_seconds",
+                &["name"],
+                "Time a worker took for a key.",
+            )?,
+            retries: r.counters(
+                "workqueue_retries_total",
+                &["name"],
+                "Keys put back after a failure.",
+            )?,
+            unfinished: r.seconds_gauges(
+                "workqueue_unfinished_work_seconds",
+                &["name"],
+                "Sum of the ages of all turns under way.",
+            )?,
+            longest: r.seconds_gauges(
+                "workqueue_longest_running_processor_seconds",
+                &["name"],
+                "Age of the oldest turn under way.",
+            )?,
+            leader: r.gauges(
+                "leader_election_master_status",
+                &["name"],
+                "1 while this replica may write.",
+            )?,
+            federation: r.seconds(
+                "fedgate_federation_seconds",
+                &["stage"],
+                "Time from an event on one plane to its write on the other.",
+            )?,
+            writes: r.counters(
+                "fedgate_writes_total",
+                &["plane", "kind", "reason"],
+                "Writes, each with its reason.",
+            )?,
+            quarantined: r.gauges(
+                "fedgate_quarantined_objects",
+                &["kind", "reason"],
+                "Objects that are refused as they are.",
+            )?,
+            quarantined_alias: r.gauges(
+                "compute_federation_quarantined_objects",
+                &["reason"],
+                "The same under the peer's name.",
+            )?,
+            backoff: r.gauge("fedgate_keys_in_backoff", "Keys that failed at their last turn.")?,
+            planes: r.gauges(
+                "fedgate_planes",
+                &["state"],
+                "Planes: connected, syncing, backoff or unauthorized.",
+            )?,
+            last_event: r.seconds_gauges(
+                "fedgate_plane_last_event_age_seconds",
+                &["state"],
+                "Longest silence of a plane in this state.",
+            )?,
+            watch_restarts: r.counters(
+                "fedgate_watch_restarts_total",
+                &["plane", "kind", "cause"],
+                "Watches begun again: timeout, gone or error.",
+            )?,
+            cached: r.gauges(
+                "fedgate_cache_objects",
+                &["plane", "kind"],
+                "Objects in the index.",
+            )?,
+            pending: r.gauge("fedgate_pending_deletions", "Deployments being deleted.")?,
+            oldest_pending: r.seconds_gauge(
+                "fedgate_oldest_pending_deletion_seconds",
+                "Age of the oldest deletion under way.",
+            )?,
+            orphans: r.gauge(
+                "fedgate_orphan_hub_objects",
+                "Objects on the hub whose origin is gone.",
+            )?,
+            fights: r.counters(
+                "fedgate_write_fights_total",
+                &["kind", "field_group"],
+                "Fields that someone else keeps changing back.",
+            )?,
+            rejections: r.counters(
+                "fedgate_identity_rejections_total",
+                &["reason"],
+                "Objects whose identity labels contradict their namespace.",
+            )?,
+            drift: r.gauge(
+                "fedgate_interpreter_drift",
+                "Interpreters that differ from ours or rival them.",
+            )?,
+            brake: r.gauge(
+                "fedgate_garbage_brake",
+                "1 while the sweep has stopped because it would delete too much.",
+            )?,
+            rows: std::mem::take(&mut r.rows),
+            under_way: Mutex::default(),
+            next_turn: AtomicU64::new(0),
+            registry: registry.clone(),
+        };
+        Ok(Arc::new(metrics))
+    }
+
+    /// A controller begins a turn.
+    pub fn turn(self: &Arc<Self>, controller: &'static str) -> Turn {
+        let (number, began) = (self.next_turn.fetch_add(1, Ordering::Relaxed), Instant::now());
+        self.under_way.lock().insert(number, began);
+        Turn {
+            metrics: self.clone(),
+            controller,
+            number,
+            began,
+            result: TurnResult::Error,
+        }
+    }
+
+    /// A turn had nothing to write.
+    pub fn noop(&self, controller: &'static str) {
+        self.noops.with_label_values(&[controller]).inc();
+    }
+
+    /// A write was done. `kind` and `reason` are words of the program, never of a tenant.
+    pub fn wrote(&self, plane: PlaneKind, kind: &str, reason: &'static str) {
+        self.writes
+            .with_label_values(&[plane.as_str(), kind, reason])
+            .inc();
+    }
+
+    /// Something has crossed from one plane to the other.
+    pub fn federated(&self, stage: Stage, took: Duration) {
+        self.federation
+            .with_label_values(&[stage.as_str()])
+            .observe(took.as_secs_f64());
+    }
+
+    /// A watch had to begin again; `cause` is `timeout`, `gone` or `error`.
+    pub fn watch_restarted(&self, plane: PlaneKind, kind: &str, cause: &'static str) {
+        self.watch_restarts
+            .with_label_values(&[plane.as_str(), kind, cause])
+            .inc();
+    }
+
+    /// Someone else changed an owned field back.
+    pub fn write_fight(&self, kind: &str, field_group: &'static str) {
+        self.fights.with_label_values(&[kind, field_group]).inc();
+    }
+
+    /// An object claimed an identity that is not its own.
+    pub fn identity_rejected(&self, reason: &'static str) {
+        self.rejections.with_label_values(&[reason]).inc();
+    }
+
+    /// This replica holds the Lease `name`, or no longer does.
+    pub fn leading(&self, name: &str, leads: bool) {
+        self.leader.with_label_values(&[name]).set(i64::from(leads));
+    }
+
+    /// The text that a scrape gets.
+    pub fn render(&self, figures: &Figures) -> Result<String, prometheus::Error> {
+        self.set(figures);
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    fn set(&self, figures: &Figures) {
+        self.queue_depth
+            .with_label_values(&[QUEUE])
+            .set(integer(figures.queue_ready));
+        self.backoff.set(integer(figures.keys_in_backoff));
+        for (vector, counts) in [(&self.planes, &figures.planes)] {
+            vector.reset();
+            for (label, count) in counts {
+                vector.with_label_values(&[label]).set(integer(*count));
+            }
+        }
+        self.last_event.reset();
+        for (state, age) in &figures.last_event_age {
+            self.last_event.with_label_values(&[state]).set(age.as_secs_f64());
+        }
+        // Without a reset, a class whose last object healed would keep its old number.
+        self.quarantined.reset();
+        self.quarantined_alias.reset();
+        for ((kind, reason), count) in &figures.quarantined {
+            self.quarantined
+                .with_label_values(&[kind.as_str(), *reason])
+                .set(integer(*count));
+            self.quarantined_alias
+                .with_label_values(&[reason])
+                .add(integer(*count));
+        }
+        self.cached.reset();
+        for ((plane, kind), count) in &figures.cached {
+            self.cached
+                .with_label_values(&[*plane, kind.as_str()])
+                .set(integer(*count));
+        }
+        self.pending.set(integer(figures.pending_deletions));
+        self.oldest_pending
+            .set(figures.oldest_pending_deletion.as_secs_f64());
+        self.orphans.set(integer(figures.orphans));
+        self.drift.set(integer(figures.interpreter_drift));
+        self.brake.set(i64::from(figures.garbage_brake));
+        let ages: Vec<f64> = self
+            .under_way
+            .lock()
+            .values()
+            .map(|began| began.elapsed().as_secs_f64())
+            .collect();
+        self.unfinished.with_label_values(&[QUEUE]).set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
+        self.longest
+            .with_label_values(&[QUEUE])
+            .set(ages.iter().copied().fold(0.0, f64::max));
+    }
+
+    /// The metrics as a Markdown table, for the README.
+    pub fn markdown(&self) -> String {
+        let mut rows = self.rows.clone();
+        rows.sort_by_key(|row| row.name);
+        let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
+        for Row {
+            name,
+            kind,
+            labels,
+            help,
+        } in rows
+        {
+            let labels = labels
+                .iter()
+                .map(|l| format!("`{l}`"))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_appear_and_vanish_with_what_they_count() {
+        let metrics = Metrics::new().unwrap();
+        let mut figures = Figures {
+            garbage_brake: true,
+            ..Figures::default()
+        };
+        figures.quarantined.insert(("Instance".to_owned(), "owner_mismatch"), 2);
+        let text = metrics.render(&figures).unwrap();
+        assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
+        assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));
+        assert!(text.contains("fedgate_garbage_brake 1"));
+        assert!(
+            text.contains("fedgate_build_info{version=") && text.contains("process_resident_memory_bytes")
+        );
+        assert!(
+            !metrics
+                .render(&Figures::default())
+                .unwrap()
+                .contains("owner_mismatch")
+        );
+    }
+
+    #[test]
+    fn a_turn_is_counted_by_its_result_also_when_it_is_lost() {
+        let metrics = Metrics::new().unwrap();
+        metrics.turn("federator").end(TurnResult::Success);
+        let lost = metrics.turn("federator");
+        assert!(
+            metrics
+                .render(&Figures::default())
+                .unwrap()
+                .contains("workqueue_longest_running_processor_seconds{")
+        );
+        drop(lost);
+        let text = metrics.render(&Figures::default()).unwrap();
+        assert!(
+            text.contains(
+                "controller_runtime_reconcile_total{controller=\"federator\",result=\"success\"} 1"
+            )
+        );
+        assert!(text.contains("controller_runtime_reconcile_errors_total{controller=\"federator\"} 1"));
+        assert!(text.contains("workqueue_unfinished_work_seconds{name=\"gateway\"} 0"));
+    }
+
+    #[test]
+    fn the_table_names_every_metric_once() {
+        let table = Metrics::new().unwrap().markdown();
+        assert_eq!(table.matches("`fedgate_writes_total`").count(), 1);
+        assert!(table.lines().count() > 25, "{table}");
     }
 }

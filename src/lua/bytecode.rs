@@ -3,6 +3,8 @@
 //! The compiler has resolved every local by then, so nothing has to be guessed from the text. Source of the layout:
 //! Lua 5.1 `lundump.c`, `lopcodes.h`.
 
+use std::ops::Range;
+
 /// What a script does with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -14,6 +16,8 @@ pub(super) enum Access {
     Method,
     /// Reads a field of a global; the name is `global.field`.
     Field,
+    /// Assigns `x and …` to a local that exists, where `x` has to be computed first; no name.
+    Chain,
 }
 
 /// One use of a name.
@@ -34,6 +38,7 @@ const OP_GETGLOBAL: u32 = 5;
 const OP_GETTABLE: u32 = 6;
 const OP_SETGLOBAL: u32 = 7;
 const OP_SELF: u32 = 11;
+const OP_TESTSET: u32 = 27;
 /// The bit that marks an operand as a constant.
 const CONSTANT_BIT: u32 = 1 << 8;
 
@@ -133,20 +138,27 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             lines.push(self.int()?);
         }
+        let mut locals = Vec::new();
         for _ in 0..self.int()? {
-            self.text()?; // a local's name
-            self.int()?;
-            self.int()?;
+            self.text()?; // its name
+            locals.push(self.int()?..self.int()?);
         }
         for _ in 0..self.int()? {
             self.text()?; // an upvalue's name
         }
-        scan(&code, &constants, &lines, found);
+        scan(&code, &constants, &lines, &locals, found);
         Some(())
     }
 }
 
-fn scan(code: &[u32], constants: &[Constant], lines: &[usize], found: &mut Vec<Use>) {
+/// `locals` says for each local of the function where it is active; those active hold the lowest registers.
+fn scan(
+    code: &[u32],
+    constants: &[Constant],
+    lines: &[usize],
+    locals: &[Range<usize>],
+    found: &mut Vec<Use>,
+) {
     let text = |index: u32| match constants.get(index as usize) {
         Some(Constant::Text(text)) => Some(text.as_str()),
         _ => None,
@@ -197,6 +209,12 @@ fn scan(code: &[u32], constants: &[Constant], lines: &[usize], found: &mut Vec<U
                     && register == b
                 {
                     note(Access::Field, &format!("{global}.{field}"), at);
+                }
+            }
+            OP_TESTSET if c == 0 => {
+                let active = locals.iter().filter(|range| range.contains(&at)).count();
+                if (a as usize) < active && b as usize >= active {
+                    note(Access::Chain, "", at);
                 }
             }
             _ => {}

@@ -9,10 +9,9 @@ use super::{
 use std::path::Path;
 
 /// The globals of Karmada's state that a script may use.
-const GLOBALS: [&str; 22] = [
+const GLOBALS: [&str; 21] = [
     "_G", "_VERSION", "assert", "error", "ipairs", "math", "next", "os", "package", "pairs", "pcall",
     "print", "require", "select", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
-    "arg",
 ];
 
 /// Globals that exist there only to raise an error.
@@ -115,6 +114,11 @@ fn judge(access: Access, name: &str, entry_point: &str) -> Option<String> {
         Access::Read if name != entry_point && !GLOBALS.contains(&name) => Some(format!(
             "{name} is no global of Karmada's Lua; write local or correct the name"
         )),
+        Access::Chain => Some(
+            "a local is assigned `x and y` with an x to be computed; if x is false, Karmada's Lua keeps the local's old \
+             value: use if, or a new local"
+                .to_owned(),
+        ),
         Access::Method if REFUSED_TEXT.contains(&name) => refused(),
         Access::Field => {
             let (library, field) = name.split_once('.')?;
@@ -255,6 +259,21 @@ mod tests {
         }
         assert_eq!(lines("-- nothing"), [1]);
         assert_eq!(lines("InterpretHealth = 3"), [1]);
+    }
+
+    #[test]
+    fn chains_that_karmada_computes_rightly_pass() {
+        for chain in [
+            "local x = f() and f()",
+            "a = b and f()",
+            "a = f() or f()",
+            "t.x = f() and 1",
+            "return f() and 1",
+        ] {
+            let text =
+                format!("function InterpretHealth(o)\nlocal a, b, t, f = 1, 2, {{}}, type\n{chain}\nend");
+            assert_eq!(script(&text, Operation::HealthInterpretation), [], "{chain}");
+        }
     }
 
     #[test]

@@ -9,9 +9,13 @@ pub mod cases;
 mod convert;
 mod error;
 mod host;
+mod kube;
 mod lint;
 mod operation;
+mod pattern;
+mod quantity;
 mod report;
+mod text;
 mod vm;
 
 pub use error::LuaError;

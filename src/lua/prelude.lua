@@ -1,6 +1,6 @@
 -- Turns PUC Lua's libraries into those that a script finds in Karmada.
--- `check` raises once the call's time is over, else returns its arguments.
-local check, text_limit = ...
+-- `check` raises once the call's time is over, else returns its arguments; `number` writes a number as gopher-lua does.
+local check, number, kube, text_limit = ...
 
 local function refuse(name)
   return function()
@@ -26,6 +26,13 @@ function _G.xpcall(f, handler)
     return false, result
   end
   return settle(pcall(f))
+end
+
+-- Without an item to remove, gopher-lua returns nil where Lua returns nothing.
+local remove = table.remove
+function table.remove(...)
+  local item = remove(...)
+  return item
 end
 
 -- Lua moves items one by one down to a position far below 1, without a clock; gopher-lua just sets it.
@@ -72,23 +79,35 @@ local function limited(f, texts)
 end
 
 for name, texts in pairs({
-  byte = 1, find = 2, format = 1, gmatch = 2, lower = 1, match = 2, reverse = 1, sub = 1, upper = 1,
+  byte = 1, format = 1, reverse = 1, sub = 1,
 }) do
   string[name] = limited(string[name], texts)
 end
-string.gfind = string.gmatch
 for _, name in ipairs({"dump", "gsub", "rep"}) do
   string[name] = function()
     error("The Lua function string." .. name .. " is not supported by Karmada.", 2)
   end
 end
 
-local preload, loaded = {}, {}
+function _G.tostring(...)
+  if type((...)) == "number" then
+    return number((...))
+  end
+  return tostring(...)
+end
+
+-- gopher-lua's is the largest number, not infinity.
+math.huge = 1.7976931348623157e308
+
+local preload = {kube = function() return kube end}
+local loaded = {string = string, table = table, math = math, os = os}
 package = {
   preload = preload,
   loaded = loaded,
   loadlib = function() error("loadlib is not supported", 2) end,
 }
+
+loaded.package = package
 
 function require(name)
   if loaded[name] == nil then

@@ -118,11 +118,12 @@ fn empty_tables_follow_karmadas_rule() {
     );
 
     let desired = json!({"kind": "X", "spec": {"map": {}, "list": [], "items": [{"m": {}}]}});
-    let script = "function Retain(d, o) d.spec.new = {} d.spec.kept = o.spec.kept return d end";
+    let script = "function Retain(d, o) d.spec.new = {} d.spec.kept = o.spec.kept d.spec.more = o.spec.more return d end";
     let retained = host
-        .retain(script, &desired, &json!({"spec": {"kept": {}}}))
+        .retain(script, &desired, &json!({"spec": {"kept": {}, "more": [{}]}}))
         .unwrap();
-    let expected = json!({"kind": "X", "spec": {"map": {}, "list": [], "items": [{"m": {}}], "kept": {}}});
+    let expected =
+        json!({"kind": "X", "spec": {"map": {}, "list": [], "items": [{"m": {}}], "kept": {}, "more": [{}]}});
     assert_eq!(retained, expected);
 }
 
@@ -218,6 +219,8 @@ fn endless_scripts_end() {
             "local t = {} for i = 1, 9 do table.insert(t, -2e9, i) end while true do end",
             "table.sort({3, 2, 1}, function() while true do end end)",
             "for s in string.gmatch('x', '') do while true do end end",
+            "local s = 'a' for i = 1, 16 do s = s .. s end return s:find('a*a*a*a*a*a*b')",
+            "local s = 'a' for i = 1, 16 do s = s .. s end return s:match('.-.-.-.-b$')",
         ],
     );
 }
@@ -257,4 +260,115 @@ fn other_bombs_are_errors() {
     }
     let deep = format!("return {}1{}", "(".repeat(1000), ")".repeat(1000));
     assert!(matches!(call(&deep, &[]).unwrap_err(), LuaError::Syntax { .. }));
+}
+
+#[test]
+fn texts_are_searched_as_in_gopher_lua() {
+    for (expression, expected) in [
+        ("('x'):find('')", json!([1, 0])),
+        ("('hello world'):find('o w')", json!([5, 7])),
+        ("('hello'):find('l', 4)", json!([4, 4])),
+        ("('hello'):find('l', -2)", json!([4, 4])),
+        ("('a.b'):find('.', 1, true)", json!([2, 2])),
+        ("('a.b'):find('x', 9, true)", json!([])),
+        (
+            "('key = value'):match('^(%w+)%s*=%s*(%w+)$')",
+            json!(["key", "value"]),
+        ),
+        ("('abc'):match('()b()')", json!([2, 3])),
+        ("select('#', ('abc'):match('z'))", json!([0])),
+        ("('[a-z]'):match('^[%[a%-]+')", json!(["[a-"])),
+        ("('f(a(b)c)d'):match('%b()')", json!(["(a(b)c)"])),
+        ("('xyxy'):match('(x.)%1')", json!(["xy"])),
+        ("('<<a>>'):match('<(.-)>')", json!(["<a"])),
+        ("('aaa'):match('a-b?$')", json!(["aaa"])),
+        ("('THE (quick) fox'):find('%((%a+)%)')", json!([5, 11, "quick"])),
+        ("('%d'):match('%%d')", json!(["%d"])),
+        ("('a]b'):match('[]]')", json!(["]"])),
+        ("('a-b'):match('[a-]+')", json!(["a-"])),
+        ("('12ab'):match('[^%d]+')", json!(["ab"])),
+        (
+            "tostring(1e15), tostring(0.1), tostring(1/3), tostring(1e21), tostring(-0.5e-7), tostring(true)",
+            json!([
+                "1000000000000000",
+                "0.1",
+                "0.3333333333333333",
+                "1e+21",
+                "-5e-08",
+                "true"
+            ]),
+        ),
+    ] {
+        assert_eq!(
+            call(&format!("return {{{expression}}}"), &[]).unwrap(),
+            expected,
+            "{expression}"
+        );
+    }
+    for (pattern, text, expected) in [
+        ("%w+", "one two", "one,two,"),
+        ("(%w)=(%w)", "a=b c=d", "a:b,c:d,"),
+        ("^a", "aXaX", "a,"),
+        ("x*", "axb", ",x,,,"),
+    ] {
+        let body = format!(
+            "local s = '' for a, b in ('{text}'):gmatch('{pattern}') do s = s .. a .. (b and ':' .. b or '') .. ',' end return s"
+        );
+        assert_eq!(call(&body, &[]).unwrap(), expected, "{pattern}");
+    }
+    for bad in ["(a", "a)", "[a", "%1", "(%1)", "%b("] {
+        assert!(
+            call(&format!("return ('a'):find('{bad}')"), &[]).is_err(),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn the_stack_is_as_deep_as_karmadas() {
+    let recurse = |depth: u32| {
+        let body = "local function r(n) if n == 0 then return true end local x = r(n - 1) return x end";
+        call(&format!("{body} return r({depth})"), &[])
+    };
+    assert_eq!(recurse(250).unwrap(), true);
+    assert!(recurse(300).unwrap_err().to_string().contains("stack overflow"));
+    // Tail calls take no frame, and caught errors leave none.
+    let tail = "local function r(n) if n == 0 then return true end return r(n - 1) end return r(1e4)";
+    assert_eq!(call(tail, &[]).unwrap(), true);
+    let caught = "for i = 1, 2000 do pcall(function() error('x') end) end return true";
+    assert_eq!(call(caught, &[]).unwrap(), true);
+}
+
+#[test]
+fn the_kube_library_counts_and_finds() {
+    let kube = |expression: &str| call(&format!("local kube = require('kube') return {expression}"), &[]);
+    assert_eq!(
+        kube("kube.resourceAdd('250m', '1', nil, '1.5')").unwrap(),
+        "2750m"
+    );
+    assert_eq!(kube("kube.getResourceQuantity('1Ki')").unwrap(), json!(1024));
+    assert!(kube("kube.resourceAdd('many')").is_err());
+    assert!(kube("kube.getResourceQuantity('-1')").is_err());
+    let template = "{spec = {nodeSelector = {a = 'b'}, containers = {
+        {resources = {requests = {cpu = '100m', memory = '1Gi'}}}, {resources = {limits = {cpu = 1, x = '1'}}}},
+        initContainers = {{resources = {requests = {cpu = '2', ['nvidia.com/gpu'] = '1'}}}},
+        imagePullSecrets = {{name = 'pull'}}, serviceAccountName = 'robot',
+        volumes = {{configMap = {name = 'c'}}, {secret = {secretName = 's'}},
+                   {persistentVolumeClaim = {claimName = 'p'}}}}}";
+    assert_eq!(
+        kube(&format!("kube.accuratePodRequirements({template})")).unwrap(),
+        json!({"nodeClaim": {"nodeSelector": {"a": "b"}},
+               "resourceRequest": {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}})
+    );
+    let found = kube(&format!("kube.getPodDependencies({template}, 'n')")).unwrap();
+    let names: Vec<String> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| format!("{}/{}", d["kind"], d["name"]))
+        .collect();
+    assert_eq!(
+        names.join(" ").replace('"', ""),
+        "ConfigMap/c Secret/pull Secret/s ServiceAccount/robot PersistentVolumeClaim/p"
+    );
 }

@@ -1,10 +1,14 @@
 //! One Lua state with Karmada's libraries, its refusals and our limits.
 
-use mlua::{HookTriggers, Lua, LuaOptions, MultiValue, StdLib, VmState};
+use super::{kube, text};
+use mlua::{
+    HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, VmState,
+    debug::{Debug, DebugEvent},
+};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -17,6 +21,8 @@ const MEMORY_LIMIT: usize = 16 << 20;
 pub(super) const TEXT_LIMIT: usize = 1_000_000;
 /// Frames that gopher-lua's call stack holds (`CallStackSize`).
 const DEPTH_LIMIT: usize = 256;
+/// How many levels, frames and lost tail calls, are looked through for that many frames.
+const LEVELS: usize = 4 * DEPTH_LIMIT;
 /// Instructions between two looks at the clock.
 const INSTRUCTIONS: u32 = 100;
 
@@ -25,6 +31,7 @@ pub(super) struct Budget {
     start: Instant,
     deadline: AtomicU64,
     spent: AtomicBool,
+    depth: AtomicUsize,
 }
 
 impl Budget {
@@ -33,6 +40,7 @@ impl Budget {
             start: Instant::now(),
             deadline: AtomicU64::new(u64::MAX),
             spent: AtomicBool::new(false),
+            depth: AtomicUsize::new(0),
         })
     }
 
@@ -43,11 +51,35 @@ impl Budget {
     pub(super) fn begin(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         self.spent.store(false, Ordering::Relaxed);
+        self.depth.store(0, Ordering::Relaxed);
         self.deadline.store(self.now() + limit, Ordering::Relaxed);
     }
 
     pub(super) fn is_spent(&self) -> bool {
         self.spent.load(Ordering::Relaxed)
+    }
+
+    /// Counts frames and fails where gopher-lua's call stack is full.
+    fn note_depth(&self, lua: &Lua, debug: &Debug) -> mlua::Result<()> {
+        match debug.event() {
+            DebugEvent::Call if self.depth.fetch_add(1, Ordering::Relaxed) >= DEPTH_LIMIT => {
+                // Calls in tail position take no frame, and caught errors leave none: count what is there.
+                let is_frame = |level| lua.inspect_stack(level, |frame| frame.source().what != "tail");
+                let frames = (0..LEVELS).map_while(is_frame).filter(|frame| *frame).count();
+                self.depth.store(frames, Ordering::Relaxed);
+                if frames > DEPTH_LIMIT {
+                    return Err(mlua::Error::runtime("stack overflow"));
+                }
+            }
+            DebugEvent::Ret => {
+                let less = |depth: usize| Some(depth.saturating_sub(1));
+                let _ = self
+                    .depth
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Fails once the time is over, again on each call: `pcall` may have caught the first.
@@ -76,18 +108,51 @@ impl Vm {
         let budget = Budget::new();
         let clock = budget.clone();
         let check = lua.create_function(move |_, values: MultiValue| clock.check().map(|()| values))?;
+        let number = lua.create_function(|_, number: f64| Ok(number_text(number)))?;
+        let library = kube::library(&lua)?;
         lua.load(PRELUDE)
             .set_name("=prelude")
-            .call::<()>((check, TEXT_LIMIT))?;
+            .call::<()>((check, number, library, TEXT_LIMIT))?;
+        text::install(&lua, &lua.globals().get::<Table>("string")?, &budget)?;
         let clock = budget.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS).on_calls();
-        lua.set_hook(triggers, move |lua, _| {
-            if lua.inspect_stack(DEPTH_LIMIT, |_| ()).is_some() {
-                return Err(mlua::Error::runtime("stack overflow"));
-            }
+        let triggers = HookTriggers::new()
+            .every_nth_instruction(INSTRUCTIONS)
+            .on_calls()
+            .on_returns();
+        lua.set_hook(triggers, move |lua, debug| {
+            clock.note_depth(lua, debug)?;
             clock.check().map(|()| VmState::Continue)
         })?;
         lua.set_memory_limit(MEMORY_LIMIT)?;
         Ok(Self { lua, budget })
+    }
+}
+
+/// A number as gopher-lua's `tostring` writes it: whole numbers in full, others as short as they can be told apart.
+fn number_text(number: f64) -> String {
+    #[allow(clippy::cast_possible_truncation)] // the bounds are checked
+    if number.fract() == 0.0 && number.abs() < 9.2e18 {
+        return (number as i64).to_string();
+    }
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    if (1e-4..1e21).contains(&number.abs()) && number.abs() < 9.2e18 {
+        return number.to_string();
+    }
+    // Go writes at least two digits of the exponent, and its sign.
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let (sign, exponent) = match exponent.strip_prefix('-') {
+                Some(exponent) => ('-', exponent),
+                None => ('+', exponent),
+            };
+            format!("{digits}e{sign}{exponent:0>2}")
+        }
+        None => text,
     }
 }

@@ -1,7 +1,7 @@
 //! `fedgate sandbox …`.
 
 use super::{
-    CellSpec, HubControllers, Options, Progress, SandboxError, demo,
+    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError, demo,
     down::{Found, down},
     hold::hold,
     layout::Layout,
@@ -139,6 +139,7 @@ impl UpArgs {
             } else {
                 HubControllers::from_env()?
             },
+            manifests: Manifest::builtin()?,
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)
@@ -219,9 +220,7 @@ impl SandboxCommand {
             }
             Self::Demo(args) => args.run().await?,
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
-            Self::Standin(args) => {
-                args.run().await.map_err(|error| SandboxError::Options(error.to_string()))?;
-            }
+            Self::Standin(args) => args.run().await?,
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));

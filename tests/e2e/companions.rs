@@ -1,4 +1,4 @@
-//! 56–64: ConfigMaps and Secrets travel with the deployments that refer to them.
+//! 56–64: `ConfigMap`s and Secrets travel with the deployments that refer to them.
 
 use crate::support::{
     Case, Cell, annotation, condition, deployment_with_data,

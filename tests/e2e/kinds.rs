@@ -130,7 +130,7 @@ async fn gadget_moves_and_leaves(case: Case) {
     case.delete(&GADGET, "pump").await;
     case.project.gone(&GADGET, &case.ns, "pump", seconds(120)).await;
     for kind in [&GADGET, &SECRET] {
-        let name = if kind.kind == "Gadget" { "pump" } else { "token" };
+        let name = if kind.name == "Gadget" { "pump" } else { "token" };
         case.hub.gone(kind, &case.hub_ns, name, seconds(60)).await;
         case.lhr.plane.gone(kind, &case.hub_ns, name, seconds(90)).await;
     }

@@ -5,7 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod budget;
 mod city_move;
+mod closing;
 mod companions;
 mod deletion;
 mod federation;
@@ -39,7 +41,7 @@ fn together() -> Vec<Trial> {
         companions::trials(),
         suspension::trials(),
         projects::trials(),
-        rest::trials(),
+        budget::trials(),
         workload::trials(),
         kinds::trials(),
     ]
@@ -64,12 +66,14 @@ fn alone() -> Vec<Trial> {
 }
 
 fn main() {
+    // The runner prints each failure; of panics elsewhere one line is enough.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(PARALLEL);
     let mut failed = libtest_mimic::run(&arguments, together()).has_failed();
     arguments.test_threads = Some(1);
     failed |= libtest_mimic::run(&arguments, alone()).has_failed();
-    failed |= libtest_mimic::run(&arguments, rest::closing_trials()).has_failed();
+    failed |= libtest_mimic::run(&arguments, closing::trials()).has_failed();
     if let Some(suite) = support::suite::Suite::present() {
         support::suite::RUNTIME.block_on(suite.down());
     }

@@ -197,7 +197,7 @@ impl Cell {
 /// A controller reference to the deployment.
 pub(crate) fn controller(owner: &Value) -> Value {
     json!({
-        "apiVersion": DEPLOYMENT.api_version(), "kind": DEPLOYMENT.kind,
+        "apiVersion": DEPLOYMENT.api_version(), "kind": DEPLOYMENT.name,
         "name": owner["metadata"]["name"], "uid": uid(owner),
         "controller": true, "blockOwnerDeletion": true,
     })

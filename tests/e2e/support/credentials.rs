@@ -1,4 +1,4 @@
-//! A second user with exactly the gateway's rights, made of a ServiceAccount.
+//! A second user with exactly the gateway's rights, made of a `ServiceAccount`.
 
 use super::{
     kinds::{Kind, SERVICE_ACCOUNT},
@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A ServiceAccount bound to whatever the gateway's own user is bound to.
+/// A `ServiceAccount` bound to whatever the gateway's own user is bound to.
 pub(crate) struct Twin {
     plane: Plane,
     namespace: String,

@@ -96,14 +96,14 @@ async fn objects(text: &mut String, plane: &Plane, kinds: &[&Kind], namespace: &
             Ok(list) => {
                 for mut object in list.items {
                     object.metadata.managed_fields = None;
-                    if let Some(data) = object.data.get_mut("data").filter(|_| kind.kind == SECRET.kind) {
+                    if let Some(data) = object.data.get_mut("data").filter(|_| kind.name == SECRET.name) {
                         *data = serde_json::json!("(left out)");
                     }
-                    let _ = writeln!(text, "\n== {} {}\n{}", plane.name, kind.kind, yaml(&object));
+                    let _ = writeln!(text, "\n== {} {}\n{}", plane.name, kind.name, yaml(&object));
                 }
             }
             Err(error) => {
-                let _ = writeln!(text, "\n== {} {}: {error}", plane.name, kind.kind);
+                let _ = writeln!(text, "\n== {} {}: {error}", plane.name, kind.name);
             }
         }
     }

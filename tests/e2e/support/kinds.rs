@@ -7,7 +7,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 pub(crate) struct Kind {
     group: &'static str,
     version: &'static str,
-    pub(crate) kind: &'static str,
+    pub(crate) name: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) namespaced: bool,
 }
@@ -15,14 +15,14 @@ pub(crate) struct Kind {
 const fn kind(
     group: &'static str,
     version: &'static str,
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
     namespaced: bool,
 ) -> Kind {
     Kind {
         group,
         version,
-        kind,
+        name,
         plural,
         namespaced,
     }
@@ -30,7 +30,7 @@ const fn kind(
 
 impl Kind {
     pub(crate) fn resource(&self) -> ApiResource {
-        let gvk = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        let gvk = GroupVersionKind::gvk(self.group, self.version, self.name);
         ApiResource::from_gvk_with_plural(&gvk, self.plural)
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn deployment(name: &str, city: &str) -> Value {
     })
 }
 
-/// The same with a ConfigMap volume, a Secret volume and pull secrets in its template.
+/// The same with a `ConfigMap` volume, a Secret volume and pull secrets in its template.
 pub(crate) fn deployment_with_data(
     name: &str,
     city: &str,

@@ -69,7 +69,7 @@ impl Plane {
     }
 
     fn at(&self, kind: &Kind, namespace: &str, name: &str) -> String {
-        format!("{} {}/{namespace}/{name}", self.name, kind.kind)
+        format!("{} {}/{namespace}/{name}", self.name, kind.name)
     }
 
     pub(crate) async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
@@ -99,7 +99,7 @@ impl Plane {
         mut object: Value,
     ) -> kube::Result<Value> {
         object["apiVersion"] = json!(kind.api_version());
-        object["kind"] = json!(kind.kind);
+        object["kind"] = json!(kind.name);
         if kind.namespaced {
             object["metadata"]["namespace"] = json!(namespace);
         }
@@ -218,7 +218,7 @@ impl Plane {
                 Ok(Some(state)) if test(state.as_ref()) => return state,
                 Ok(Some(state)) => last = state,
                 Ok(None) => panic!("the watch of {} ended", self.at(kind, namespace, name)),
-                Err(_) => panic!(
+                Err(_elapsed) => panic!(
                     "{}: waited {limit:?} in vain until it {what}; last seen: {}",
                     self.at(kind, namespace, name),
                     brief(last.as_ref())

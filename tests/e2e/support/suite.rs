@@ -11,7 +11,9 @@ use fedgate::{
     manifests::{self, Carried},
     sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
 };
+use futures::FutureExt;
 use std::{
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock},
 };
@@ -62,7 +64,13 @@ impl Suite {
     /// The one suite of this process; panics if it cannot be had, in every test that asks.
     pub(crate) async fn get() -> Arc<Suite> {
         let suite = SUITE
-            .get_or_init(|| async { Suite::up().await.map(Arc::new).map_err(|e| format!("{e:#}")) })
+            .get_or_init(|| async {
+                // A panic is kept like an error: the second test must not try for another minute.
+                match AssertUnwindSafe(Suite::up()).catch_unwind().await {
+                    Ok(outcome) => outcome.map(Arc::new).map_err(|error| format!("{error:#}")),
+                    Err(panic) => Err(super::text(&*panic)),
+                }
+            })
             .await;
         match suite {
             Ok(suite) => Arc::clone(suite),
@@ -95,13 +103,13 @@ impl Suite {
         .context("bring the sandbox up")?;
         for (plane, key) in [("alpha", ALPHA_KEY), ("beta", BETA_KEY)] {
             std::fs::copy(
-                sandbox.kubeconfig(plane, User::Gateway)?,
+                sandbox.kubeconfig(plane, User::Gateway),
                 projects.join(format!("{key}.yaml")),
             )
             .with_context(|| format!("copy the kubeconfig of {plane}"))?;
         }
         let gateway = Gateway::new(Setup {
-            hub: sandbox.kubeconfig("hub", User::Gateway)?,
+            hub: sandbox.kubeconfig("hub", User::Gateway),
             projects,
             kinds: kinds_folder(),
             log: dir.join("gateway.log"),
@@ -132,9 +140,9 @@ impl Suite {
             hub: admin("hub")?,
             dfw: access("dfw-1", "DFW")?,
             lhr: access("lhr-1", "LHR")?,
-            hub_log: AuditLog::new(&sandbox.audit_log("hub")?),
-            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")?),
-            beta_log: AuditLog::new(&sandbox.audit_log("beta")?),
+            hub_log: AuditLog::new(&sandbox.audit_log("hub")),
+            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
+            beta_log: AuditLog::new(&sandbox.audit_log("beta")),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
             real_karmada,
@@ -174,10 +182,10 @@ impl Suite {
     /// Ends the gateway and all planes.
     pub(crate) async fn down(&self) {
         self.gateway.stop().await;
-        if let Some(sandbox) = self.sandbox.lock().await.take() {
-            if let Err(error) = sandbox.down().await {
-                eprintln!("the sandbox did not end in order: {error}");
-            }
+        if let Some(sandbox) = self.sandbox.lock().await.take()
+            && let Err(error) = sandbox.down().await
+        {
+            eprintln!("the sandbox did not end in order: {error}");
         }
     }
 }

@@ -124,7 +124,9 @@ function AggregateStatus(desired, items)
     for field, value in pairs(reports(first) and first.status or {}) do
       local same = true
       for _, item in ipairs(items) do
-        same = same and reports(item) and equal(value, item.status[field])
+        if not reports(item) or not equal(value, item.status[field]) then
+          same = false
+        end
       end
       if same then
         status[field] = copy(value)
@@ -149,7 +151,9 @@ function AggregateStatus(desired, items)
 
   local any = false
   for _, item in ipairs(items) do
-    any = any or reports(item)
+    if reports(item) then
+      any = true
+    end
   end
   if not any then
     desired.status = {conditions = {unreported(silence)}}

@@ -1,0 +1,478 @@
+//! The gateway's settings: every flag, its environment variable, and what both mean.
+
+use crate::{
+    plane::{
+        client::{Clients, Connection},
+        discovery::ProjectSource,
+        kubeconfig::Rules,
+    },
+    telemetry::LogFormat,
+};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
+use std::{fmt::Write, net::SocketAddr, path::PathBuf, time::Duration};
+
+/// How projects are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProjectMode {
+    /// One project, named `single`.
+    Single,
+    /// Each kubeconfig file of a folder.
+    Directory,
+    /// Each labelled Secret of a namespace.
+    Secrets,
+}
+
+/// Flags of `fedgate gateway`; each has an environment variable `FEDGATE_…`.
+#[derive(Debug, Clone, Args)]
+pub struct GatewayArgs {
+    /// Kubeconfig of the Karmada hub. Read again when it changes.
+    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
+    pub hub_kubeconfig: PathBuf,
+    /// How projects are found.
+    #[arg(long, env = "FEDGATE_PROJECT_MODE", value_enum, default_value = "single")]
+    pub project_mode: ProjectMode,
+    /// Mode single: kubeconfig of the project. Default: the service account of the Pod.
+    #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
+    pub project_kubeconfig: Option<PathBuf>,
+    /// Mode directory: folder of kubeconfig files; a file's name without extension is the project's key.
+    #[arg(long, env = "FEDGATE_PROJECT_DIRECTORY", value_name = "DIR")]
+    pub project_directory: Option<PathBuf>,
+    /// Mode secrets: namespace of the Secrets with label fedgate.dev/project=true.
+    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_NAMESPACE", value_name = "NS")]
+    pub project_secrets_namespace: Option<String>,
+    /// Mode secrets: kubeconfig of the plane that holds the Secrets. Default: the hub.
+    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_KUBECONFIG", value_name = "PATH")]
+    pub project_secrets_kubeconfig: Option<PathBuf>,
+    /// Folder with more federated kinds, beside the built-in ones.
+    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+    /// Write the kinds' interpreters to the hub and keep them equal.
+    #[arg(long, env = "FEDGATE_MANAGE_INTERPRETERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub manage_interpreters: bool,
+    /// Address of /livez, /readyz, /metrics and /debug/planes.
+    #[arg(
+        long,
+        env = "FEDGATE_ADMIN_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080"
+    )]
+    pub admin_address: SocketAddr,
+    /// How log lines are written.
+    #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+    /// What is logged: a level, or a list such as info,fedgate=debug.
+    #[arg(
+        long,
+        env = "FEDGATE_LOG_LEVEL",
+        value_name = "FILTER",
+        default_value = "info"
+    )]
+    pub log_level: String,
+    /// Write only while holding the Lease. Needed for more than one replica.
+    #[arg(long, env = "FEDGATE_LEADER_ELECT", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+    /// Namespace of the Lease, on the hub.
+    #[arg(
+        long,
+        env = "FEDGATE_LEASE_NAMESPACE",
+        value_name = "NS",
+        default_value = "fedgate-system"
+    )]
+    pub lease_namespace: String,
+    /// Name of the Lease.
+    #[arg(
+        long,
+        env = "FEDGATE_LEASE_NAME",
+        value_name = "NAME",
+        default_value = "fedgate-gateway"
+    )]
+    pub lease_name: String,
+    /// How long a namespace keeps a city that nothing uses any more.
+    #[arg(long, env = "FEDGATE_CITY_LINGER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub city_linger: Duration,
+    /// After how long a city set's policy that no namespace uses is deleted.
+    #[arg(long, env = "FEDGATE_UNUSED_CITY_SET_AFTER", value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub unused_city_set_after: Duration,
+    /// How long an empty hub namespace outlives its project namespace.
+    #[arg(long, env = "FEDGATE_HUB_NAMESPACE_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub hub_namespace_retention: Duration,
+    /// How often everything held in memory is compared again; sends no requests by itself.
+    #[arg(long, env = "FEDGATE_SWEEP_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub sweep_interval: Duration,
+    /// How long a hub object must have lacked its origin before it is deleted.
+    #[arg(long, env = "FEDGATE_ORPHAN_AFTER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub orphan_after: Duration,
+    /// After how long a deletion stops waiting for cells that do not answer, or never.
+    #[arg(long, env = "FEDGATE_RELEASE_AFTER", value_name = "DURATION", value_parser = duration_or_never, default_value = "never")]
+    pub release_after: ReleaseAfter,
+    /// Refuse write-backs without a controller reference to their copy.
+    #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub require_owner: bool,
+    /// Check cities against the project's Locations.
+    #[arg(long, env = "FEDGATE_LOCATION_CHECKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub location_checks: bool,
+    /// Check the Networks that Workloads name.
+    #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub networking: bool,
+    /// How many keys are worked on at a time.
+    #[arg(long, env = "FEDGATE_WORKERS", value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: u16,
+    /// Shortest time between two status writes of one object; the first change is written at once.
+    #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
+    pub status_interval: Duration,
+    /// For development only: accept plain http in kubeconfigs.
+    #[arg(long, env = "FEDGATE_DEVELOPMENT_ALLOW_HTTP", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub development_allow_http: bool,
+}
+
+/// See [`GatewayArgs::release_after`]; `None` waits for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReleaseAfter(pub Option<Duration>);
+
+/// Where projects come from, as far as flags tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Projects {
+    /// One kubeconfig; `None` is the service account of the Pod.
+    Single(Option<PathBuf>),
+    /// A folder of kubeconfigs.
+    Directory(PathBuf),
+    /// Labelled Secrets.
+    Secrets {
+        /// Their namespace.
+        namespace: String,
+        /// Kubeconfig of their plane; `None` is the hub.
+        kubeconfig: Option<PathBuf>,
+    },
+}
+
+impl Projects {
+    /// The source, once the plane that holds the Secrets is known.
+    pub fn source(&self, secrets_plane: &Connection) -> ProjectSource {
+        match self {
+            Self::Single(kubeconfig) => ProjectSource::Single {
+                kubeconfig: kubeconfig.clone(),
+            },
+            Self::Directory(path) => ProjectSource::Directory { path: path.clone() },
+            Self::Secrets { namespace, .. } => ProjectSource::Secrets {
+                plane: secrets_plane.clone(),
+                namespace: namespace.clone(),
+            },
+        }
+    }
+}
+
+/// The gateway's settings, complete and consistent.
+#[derive(Debug, Clone)]
+pub struct GatewayConfig {
+    /// Kubeconfig of the hub.
+    pub hub_kubeconfig: PathBuf,
+    /// Where projects come from.
+    pub projects: Projects,
+    /// What kubeconfigs may hold.
+    pub rules: Rules,
+    /// Folder with more federated kinds.
+    pub interpreters: Option<PathBuf>,
+    /// Address of the administrative paths.
+    pub admin_address: SocketAddr,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// What is logged.
+    pub log_level: String,
+    /// Namespace and name of the Lease; `None` without election.
+    pub lease: Option<(String, String)>,
+    /// The controllers' settings.
+    pub settings: crate::gateway::context::Settings,
+    /// How many keys are worked on at a time.
+    pub workers: usize,
+}
+
+/// Flags that do not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The mode needs a flag that is missing.
+    #[error("--project-mode {mode} needs {flag} (or {variable}); {meaning}")]
+    Missing {
+        /// The mode.
+        mode: &'static str,
+        /// The flag.
+        flag: &'static str,
+        /// Its environment variable.
+        variable: &'static str,
+        /// What to give.
+        meaning: &'static str,
+    },
+    /// A flag belongs to another mode and would be ignored.
+    #[error(
+        "{flag} has no meaning with --project-mode {mode}; leave it out or choose --project-mode {wanted}"
+    )]
+    OtherMode {
+        /// The flag.
+        flag: &'static str,
+        /// The mode that was chosen.
+        mode: &'static str,
+        /// The mode the flag belongs to.
+        wanted: &'static str,
+    },
+}
+
+impl GatewayArgs {
+    /// Checks that the flags go together.
+    pub fn into_config(self) -> Result<GatewayConfig, ConfigError> {
+        // Destructured in full: a flag that is added and forgotten here does not compile.
+        let Self {
+            hub_kubeconfig,
+            project_mode,
+            project_kubeconfig,
+            project_directory,
+            project_secrets_namespace,
+            project_secrets_kubeconfig,
+            interpreters,
+            manage_interpreters,
+            admin_address,
+            log_format,
+            log_level,
+            leader_elect,
+            lease_namespace,
+            lease_name,
+            city_linger,
+            unused_city_set_after,
+            hub_namespace_retention,
+            sweep_interval,
+            orphan_after,
+            release_after: ReleaseAfter(release_after),
+            require_owner,
+            location_checks,
+            networking,
+            workers,
+            status_interval,
+            development_allow_http,
+        } = self;
+        let given = [
+            ("--project-kubeconfig", "single", project_kubeconfig.is_some()),
+            ("--project-directory", "directory", project_directory.is_some()),
+            (
+                "--project-secrets-namespace",
+                "secrets",
+                project_secrets_namespace.is_some(),
+            ),
+            (
+                "--project-secrets-kubeconfig",
+                "secrets",
+                project_secrets_kubeconfig.is_some(),
+            ),
+        ];
+        let mode = match project_mode {
+            ProjectMode::Single => "single",
+            ProjectMode::Directory => "directory",
+            ProjectMode::Secrets => "secrets",
+        };
+        if let Some((flag, wanted, _)) = given
+            .into_iter()
+            .find(|(_, wanted, given)| *given && *wanted != mode)
+        {
+            return Err(ConfigError::OtherMode { flag, mode, wanted });
+        }
+        let projects = match project_mode {
+            ProjectMode::Single => Projects::Single(project_kubeconfig),
+            ProjectMode::Directory => Projects::Directory(project_directory.ok_or(ConfigError::Missing {
+                mode,
+                flag: "--project-directory",
+                variable: "FEDGATE_PROJECT_DIRECTORY",
+                meaning: "name the folder of the projects' kubeconfigs",
+            })?),
+            ProjectMode::Secrets => Projects::Secrets {
+                namespace: project_secrets_namespace.ok_or(ConfigError::Missing {
+                    mode,
+                    flag: "--project-secrets-namespace",
+                    variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
+                    meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
+                })?,
+                kubeconfig: project_secrets_kubeconfig,
+            },
+        };
+        Ok(GatewayConfig {
+            hub_kubeconfig,
+            projects,
+            rules: Rules {
+                plain_http: development_allow_http,
+            },
+            interpreters,
+            admin_address,
+            log_format,
+            log_level,
+            lease: leader_elect.then_some((lease_namespace, lease_name)),
+            settings: crate::gateway::context::Settings {
+                city_linger,
+                unused_city_set_after,
+                hub_namespace_retention,
+                orphan_after,
+                sweep_interval,
+                release_after,
+                require_owner,
+                manage_interpreters,
+                status_interval,
+                location_checks,
+                networking,
+            },
+            workers: workers.into(),
+        })
+    }
+}
+
+/// Reads `250ms`, `60s`, `5m`, `1h30m`; more than nothing.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no duration; write for example 250ms, 60s, 5m or 1h30m"))?;
+    let duration =
+        Duration::try_from(span).map_err(|_| format!("{text:?} is negative; a duration must be positive"))?;
+    if duration.is_zero() {
+        Err(format!("{text:?} is no time at all; a duration must be positive"))
+    } else {
+        Ok(duration)
+    }
+}
+
+fn duration_or_never(text: &str) -> Result<ReleaseAfter, String> {
+    if text == "never" {
+        Ok(ReleaseAfter(None))
+    } else {
+        duration(text).map(|d| ReleaseAfter(Some(d)))
+    }
+}
+
+#[derive(Debug, Parser)]
+struct Flags {
+    #[command(flatten)]
+    _args: GatewayArgs,
+}
+
+/// The flags as a Markdown table, for the README.
+pub fn flags_markdown() -> String {
+    let mut table = String::from("| flag | environment | default | meaning |\n|---|---|---|---|\n");
+    for flag in Flags::command()
+        .get_arguments()
+        .filter(|a| a.get_long().is_some_and(|l| l != "help"))
+    {
+        let long = flag.get_long().unwrap_or_default();
+        let variable = flag
+            .get_env()
+            .map(|v| v.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let default = flag
+            .get_default_values()
+            .iter()
+            .map(|v| v.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(",");
+        let default = if default.is_empty() {
+            "–".to_owned()
+        } else {
+            format!("`{default}`")
+        };
+        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+        let values: Vec<_> = flag
+            .get_possible_values()
+            .iter()
+            .map(|v| v.get_name().to_owned())
+            .collect();
+        let values = if values.is_empty() || values.iter().any(|v| v == "true") {
+            String::new()
+        } else {
+            format!(" One of `{}`.", values.join("`, `"))
+        };
+        let _ = writeln!(
+            table,
+            "| `--{long}` | `{variable}` | {default} | {help}.{values} |"
+        );
+    }
+    table
+}
+
+/// Clients with the usual limits, counted in `metrics`.
+pub fn clients(metrics: &crate::metrics::Metrics) -> Clients {
+    Clients::new(crate::plane::client::Limits::default(), metrics.client.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
+        #[derive(Debug, Parser)]
+        struct Gateway {
+            #[command(flatten)]
+            args: GatewayArgs,
+        }
+        let given = ["fedgate", "--hub-kubeconfig", "/hub"].iter().chain(arguments);
+        let parsed = Gateway::try_parse_from(given).map_err(|e| e.to_string())?;
+        parsed.args.into_config().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let config = parse(&[]).unwrap();
+        assert_eq!(config.projects, Projects::Single(None));
+        assert_eq!(config.settings.city_linger, Duration::from_secs(60));
+        assert_eq!(config.settings.status_interval, Duration::from_millis(250));
+        assert_eq!(config.settings.release_after, None);
+        assert_eq!(
+            config.lease,
+            Some(("fedgate-system".to_owned(), "fedgate-gateway".to_owned()))
+        );
+        assert!(
+            config.settings.manage_interpreters && !config.settings.require_owner && !config.rules.plain_http
+        );
+        assert_eq!(config.workers, 32);
+    }
+
+    #[test]
+    fn values_are_read_as_people_write_them() {
+        let config = parse(&[
+            "--release-after",
+            "1h30m",
+            "--leader-elect=false",
+            "--require-owner",
+        ])
+        .unwrap();
+        assert_eq!(config.settings.release_after, Some(Duration::from_secs(5_400)));
+        assert_eq!(config.lease, None);
+        assert!(config.settings.require_owner);
+        for bad in ["0s", "-1s", "soon", "5"] {
+            assert!(
+                parse(&[&format!("--city-linger={bad}")])
+                    .unwrap_err()
+                    .contains("duration"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mode_and_its_flags_go_together() {
+        let error = parse(&["--project-mode", "directory"]).unwrap_err();
+        assert!(
+            error.contains("--project-directory") && error.contains("FEDGATE_PROJECT_DIRECTORY"),
+            "{error}"
+        );
+        let error = parse(&["--project-directory", "/d"]).unwrap_err();
+        assert!(error.contains("--project-mode directory"), "{error}");
+        assert!(parse(&["--project-mode", "secrets", "--project-secrets-namespace", "n"]).is_ok());
+    }
+
+    #[test]
+    fn the_table_has_a_row_with_variable_and_meaning_for_every_flag() {
+        let table = flags_markdown();
+        assert!(
+            table.contains(
+                "| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |"
+            ),
+            "{table}"
+        );
+        assert!(
+            table.contains("One of `single`, `directory`, `secrets`."),
+            "{table}"
+        );
+        assert_eq!(table.lines().count(), 2 + 26, "{table}");
+    }
+}

@@ -1,0 +1,236 @@
+//! Kubernetes quantities, as far as scripts add and compare them.
+//!
+//! Source: k8s.io/apimachinery `pkg/api/resource`. A quantity is a number of billionths with the notation it was written in;
+//! finer parts are rounded up.
+
+/// Billionths in one.
+const ONE: i128 = 1_000_000_000;
+
+/// How a quantity is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Notation {
+    /// `1Ki`
+    Binary,
+    /// `1e3`
+    Exponent,
+    /// `1k`
+    #[default]
+    Decimal,
+}
+
+/// A quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Quantity {
+    billionths: i128,
+    notation: Notation,
+}
+
+impl Quantity {
+    pub(super) fn from_millis(millis: i128) -> Self {
+        Self {
+            billionths: millis * (ONE / 1000),
+            notation: Notation::Decimal,
+        }
+    }
+
+    pub(super) fn from_units(units: i128, notation: Notation) -> Self {
+        Self {
+            billionths: units * ONE,
+            notation,
+        }
+    }
+
+    /// Reads `1500m`, `2Gi`, `1e3`, `.5`; `None` if it is no quantity.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (negative, text) = match text.strip_prefix('-') {
+            Some(text) => (true, text),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (digits, suffix) = text.split_at(end);
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        if (whole.is_empty() && part.is_empty()) || part.contains('.') {
+            return None;
+        }
+        let (numerator, denominator, notation) = scale(suffix)?;
+        let mut value: i128 = 0;
+        for digit in whole.bytes().chain(part.bytes()) {
+            value = value.saturating_mul(10).saturating_add((digit - b'0').into());
+        }
+        let divisor = 10_i128
+            .checked_pow(u32::try_from(part.len()).ok()?)?
+            .checked_mul(denominator)?;
+        let scaled = value.saturating_mul(numerator);
+        let billionths = scaled / divisor + i128::from(scaled % divisor != 0);
+        Some(Self {
+            billionths: if negative { -billionths } else { billionths },
+            notation,
+        })
+    }
+
+    /// The sum. It is written as the first part that is not zero.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let notation = if self.billionths == 0 {
+            other.notation
+        } else {
+            self.notation
+        };
+        Self {
+            billionths: self.billionths.saturating_add(other.billionths),
+            notation,
+        }
+    }
+
+    /// Thousandths, rounded up.
+    pub(super) fn millis(self) -> i128 {
+        ceiling(self.billionths, ONE / 1000)
+    }
+
+    /// Units, rounded up.
+    pub(super) fn units(self) -> i128 {
+        ceiling(self.billionths, ONE)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // an approximation is what is asked for
+    pub(super) fn approximate(self) -> f64 {
+        self.billionths as f64 / ONE as f64
+    }
+
+    /// The canonical text: the largest suffix that leaves a whole number.
+    pub(super) fn text(self) -> String {
+        let Self {
+            billionths: value,
+            notation,
+        } = self;
+        if value == 0 {
+            return "0".to_owned();
+        }
+        if notation == Notation::Binary && value.abs() >= 1024 * ONE {
+            let mut units = self.units();
+            let mut step = 0;
+            while units % 1024 == 0 && step < 6 {
+                units /= 1024;
+                step += 1;
+            }
+            return format!("{units}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][step]);
+        }
+        let (mut digits, mut exponent) = (value, -9);
+        while digits % 1000 == 0 && exponent < 18 {
+            digits /= 1000;
+            exponent += 3;
+        }
+        if notation == Notation::Exponent {
+            return if exponent == 0 {
+                digits.to_string()
+            } else {
+                format!("{digits}e{exponent}")
+            };
+        }
+        let suffixes = [
+            (-9, "n"),
+            (-6, "u"),
+            (-3, "m"),
+            (0, ""),
+            (3, "k"),
+            (6, "M"),
+            (9, "G"),
+            (12, "T"),
+            (15, "P"),
+        ];
+        let suffix = suffixes
+            .iter()
+            .find(|(e, _)| *e == exponent)
+            .map_or("E", |(_, suffix)| suffix);
+        format!("{digits}{suffix}")
+    }
+}
+
+fn ceiling(value: i128, unit: i128) -> i128 {
+    value.div_euclid(unit) + i128::from(value.rem_euclid(unit) != 0)
+}
+
+/// What a suffix multiplies and divides billionths by, and its notation.
+fn scale(suffix: &str) -> Option<(i128, i128, Notation)> {
+    let decimal = |exponent: u32| Some((ONE * 10_i128.pow(exponent), 1, Notation::Decimal));
+    match suffix {
+        "n" => Some((1, 1, Notation::Decimal)),
+        "u" => Some((1_000, 1, Notation::Decimal)),
+        "m" => Some((1_000_000, 1, Notation::Decimal)),
+        "" => decimal(0),
+        "k" => decimal(3),
+        "M" => decimal(6),
+        "G" => decimal(9),
+        "T" => decimal(12),
+        "P" => decimal(15),
+        "E" => decimal(18),
+        "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" => {
+            let step = "KMGTPE".find(&suffix[..1])? + 1;
+            Some((ONE << (10 * step), 1, Notation::Binary))
+        }
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
+            if exponent < 0 {
+                Some((ONE, power, Notation::Exponent))
+            } else {
+                Some((ONE.checked_mul(power)?, 1, Notation::Exponent))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_canonical() {
+        for (text, canonical) in [
+            ("0", "0"),
+            ("1500m", "1500m"),
+            ("1000m", "1"),
+            ("1.5", "1500m"),
+            ("1000", "1k"),
+            ("100000", "100k"),
+            ("2048Ki", "2Mi"),
+            ("1Ki", "1Ki"),
+            ("0.5Ki", "512"),
+            ("1.5Gi", "1536Mi"),
+            ("1e3", "1e3"),
+            (".5", "500m"),
+            ("-1500m", "-1500m"),
+            ("1n", "1n"),
+            ("0.1n", "1n"),
+            ("12E", "12E"),
+            ("5Ei", "5Ei"),
+            ("1E3", "1e3"),
+            ("+3", "3"),
+            ("5.", "5"),
+        ] {
+            assert_eq!(
+                Quantity::parse(text).map(Quantity::text).as_deref(),
+                Some(canonical),
+                "{text}"
+            );
+        }
+        for bad in ["", "x", "1x", "1.2.3", "Ki", "1 Gi", "--1"] {
+            assert_eq!(Quantity::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn sums_take_the_first_notation_that_counts() {
+        let sum = |a: &str, b: &str| {
+            Quantity::parse(a)
+                .unwrap()
+                .plus(Quantity::parse(b).unwrap())
+                .text()
+        };
+        assert_eq!(sum("1Gi", "1Gi"), "2Gi");
+        assert_eq!(sum("0", "1Gi"), "1Gi");
+        assert_eq!(sum("250m", "1"), "1250m");
+        assert_eq!(sum("1Ki", "1"), "1025");
+    }
+}

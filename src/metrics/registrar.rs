@@ -1,0 +1,130 @@
+//! Registers metrics and remembers them for the README's table.
+
+use prometheus::{
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector,
+};
+
+/// One row of the table of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The metric's name.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it tells.
+    pub help: &'static str,
+}
+
+/// See the module.
+pub(super) struct Registrar<'a> {
+    pub(super) registry: &'a Registry,
+    pub(super) rows: Vec<Row>,
+}
+
+type Built<T> = Result<T, prometheus::Error>;
+
+impl Registrar<'_> {
+    fn keep<C: Collector + Clone + 'static>(&mut self, row: Row, metric: C) -> Built<C> {
+        self.registry.register(Box::new(metric.clone()))?;
+        self.rows.push(row);
+        Ok(metric)
+    }
+
+    pub(super) fn counters(
+        &mut self,
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Built<IntCounterVec> {
+        self.keep(
+            Row {
+                name,
+                kind: "counter",
+                labels,
+                help,
+            },
+            IntCounterVec::new(Opts::new(name, help), labels)?,
+        )
+    }
+
+    pub(super) fn gauges(
+        &mut self,
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Built<IntGaugeVec> {
+        self.keep(
+            Row {
+                name,
+                kind: "gauge",
+                labels,
+                help,
+            },
+            IntGaugeVec::new(Opts::new(name, help), labels)?,
+        )
+    }
+
+    pub(super) fn seconds_gauges(
+        &mut self,
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Built<GaugeVec> {
+        self.keep(
+            Row {
+                name,
+                kind: "gauge",
+                labels,
+                help,
+            },
+            GaugeVec::new(Opts::new(name, help), labels)?,
+        )
+    }
+
+    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Built<IntGauge> {
+        self.keep(
+            Row {
+                name,
+                kind: "gauge",
+                labels: &[],
+                help,
+            },
+            IntGauge::new(name, help)?,
+        )
+    }
+
+    pub(super) fn seconds_gauge(&mut self, name: &'static str, help: &'static str) -> Built<Gauge> {
+        self.keep(
+            Row {
+                name,
+                kind: "gauge",
+                labels: &[],
+                help,
+            },
+            Gauge::new(name, help)?,
+        )
+    }
+
+    /// A histogram from 1 ms to 32 s.
+    pub(super) fn seconds(
+        &mut self,
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Built<HistogramVec> {
+        let buckets = prometheus::exponential_buckets(0.001, 2.0, 16)?;
+        let options = HistogramOpts::new(name, help).buckets(buckets);
+        self.keep(
+            Row {
+                name,
+                kind: "histogram",
+                labels,
+                help,
+            },
+            HistogramVec::new(options, labels)?,
+        )
+    }
+}

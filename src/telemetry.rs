@@ -1,0 +1,163 @@
+//! Logs: one JSON line per state change, or readable text for people.
+//!
+//! Text that came from a tenant or a server cannot begin a line of its own: JSON formatting escapes it, readable lines
+//! lose their control characters. Every line has a bounded length.
+
+use serde_json::Value;
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{self, MakeWriter},
+    prelude::*,
+};
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object per line.
+    Json,
+    /// Readable text.
+    Pretty,
+}
+
+/// Why logging could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is not understood.
+    #[error("--log-level {filter:?}: {cause}; write a level such as info, or info,fedgate=debug")]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// Logging was begun before.
+    #[error("logging is already set up in this process: {0}")]
+    Twice(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Longest text of one field in a line that is too long, in characters.
+const FIELD_CAP: usize = 1_024;
+/// A line may have this many bytes before its fields are cut.
+const LINE_CAP: usize = 8 * 1_024;
+
+/// Begins logging to standard error, once per process.
+pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
+    let parsed = EnvFilter::try_new(filter).map_err(|e| TelemetryError::Filter {
+        filter: filter.to_owned(),
+        cause: e.to_string(),
+    })?;
+    let registry = tracing_subscriber::registry().with(parsed);
+    match format {
+        LogFormat::Json => {
+            let layer = fmt::layer()
+                .json()
+                .flatten_event(true)
+                .with_current_span(true)
+                .with_span_list(false);
+            registry.with(layer.with_writer(Lines(format))).try_init()?;
+        }
+        LogFormat::Pretty => {
+            registry
+                .with(
+                    fmt::layer()
+                        .with_target(false)
+                        .with_ansi(false)
+                        .with_writer(Lines(format)),
+                )
+                .try_init()?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes whole lines to standard error, each made fit first.
+#[derive(Debug, Clone, Copy)]
+struct Lines(LogFormat);
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        *self
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let fit = match self.0 {
+            LogFormat::Json => fit_json(line),
+            LogFormat::Pretty => Cow::Owned(fit_text(line)),
+        };
+        io::stderr().lock().write_all(&fit)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
+}
+
+fn fit_json(line: &[u8]) -> Cow<'_, [u8]> {
+    if line.len() <= LINE_CAP {
+        return Cow::Borrowed(line);
+    }
+    let Ok(mut value) = serde_json::from_slice::<Value>(line) else {
+        return Cow::Owned(fit_text(line));
+    };
+    cut(&mut value);
+    Cow::Owned(format!("{value}\n").into_bytes())
+}
+
+fn cut(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some((end, _)) = text.char_indices().nth(FIELD_CAP) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(cut),
+        Value::Object(fields) => fields.values_mut().for_each(cut),
+        _ => {}
+    }
+}
+
+fn fit_text(line: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end_matches('\n');
+    let mut shown: String = text
+        .chars()
+        .take(LINE_CAP)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(LINE_CAP).is_some() {
+        shown.push('…');
+    }
+    shown.push('\n');
+    shown.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_begin_a_line() {
+        assert_eq!(fit_text(b"a\nERROR forged\x1b[31m\n"), b"a ERROR forged [31m\n");
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_json_stays_json() {
+        let short = b"{\"message\":\"fine\"}\n";
+        assert_eq!(fit_json(short).as_ref(), short);
+        let long = serde_json::json!({"message": "x".repeat(9_000), "plane": "hub"}).to_string();
+        let fit: Value = serde_json::from_slice(&fit_json(long.as_bytes())).unwrap();
+        assert_eq!(fit["plane"], "hub");
+        assert_eq!(fit["message"].as_str().unwrap().chars().count(), FIELD_CAP + 1);
+        assert!(fit_text("é".repeat(10_000).as_bytes()).len() < 3 * LINE_CAP);
+    }
+}
