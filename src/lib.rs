@@ -17,6 +17,7 @@
 pub mod admin;
 pub mod api;
 pub mod config;
+pub mod doctor;
 pub mod engine;
 pub mod gateway;
 pub mod kinds;
@@ -24,5 +25,6 @@ pub mod lua;
 pub mod metrics;
 pub mod manifests;
 pub mod plane;
+pub mod process;
 pub mod sandbox;
 pub mod telemetry;

@@ -110,7 +110,7 @@ pub struct Figures {
     /// Keys that failed at their last turn.
     pub keys_in_backoff: usize,
     /// Quarantined objects by kind and reason.
-    pub quarantined: BTreeMap<(&'static str, &'static str), usize>,
+    pub quarantined: BTreeMap<(String, &'static str), usize>,
     /// Planes by state: `connected`, `syncing`, `backoff`, `unauthorized`.
     pub planes: BTreeMap<&'static str, usize>,
     /// Longest time since an event of a plane, by the plane's state.
@@ -443,7 +443,7 @@ impl Metrics {
         self.quarantined_alias.reset();
         for ((kind, reason), count) in &figures.quarantined {
             self.quarantined
-                .with_label_values(&[kind, reason])
+                .with_label_values(&[kind.as_str(), *reason])
                 .set(integer(*count));
             self.quarantined_alias
                 .with_label_values(&[reason])
@@ -507,7 +507,7 @@ mod tests {
             garbage_brake: true,
             ..Figures::default()
         };
-        figures.quarantined.insert(("Instance", "owner_mismatch"), 2);
+        figures.quarantined.insert(("Instance".to_owned(), "owner_mismatch"), 2);
         let text = metrics.render(&figures).unwrap();
         assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
         assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));

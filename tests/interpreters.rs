@@ -1,5 +1,7 @@
 //! Interpreter scripts: every case in our host, the linter, and, where there is one, Karmada itself as the judge.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use fedgate::{
     kinds::FederatedKind,
     lua::{
@@ -9,6 +11,7 @@ use fedgate::{
 };
 use serde_json::{Value, json};
 use std::{
+    fmt::Write,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -197,9 +200,11 @@ fn probes() -> Vec<(String, Vec<Answer>)> {
         let mut script = include_str!("lua/probe.lua").to_owned();
         script.push_str("function ReflectStatus(observed)\nlocal answers = {}\n");
         for (number, Answer { lua, .. }) in answers.iter().enumerate() {
-            script.push_str(&format!(
-                "answers.e{number} = probe(pcall(function() return {lua} end))\n"
-            ));
+            writeln!(
+                script,
+                "answers.e{number} = probe(pcall(function() return {lua} end))"
+            )
+            .unwrap();
         }
         script.push_str("return answers\nend\n");
         scripts.push((script, answers));
@@ -228,32 +233,79 @@ fn the_host_answers_as_karmada_did() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Bodies of `ReflectStatus` with the status that Karmada makes of what they return, or that it refuses it.
+#[derive(serde::Deserialize)]
+struct Results {
+    observed: Value,
+    results: Vec<ResultOf>,
+}
+
+#[derive(serde::Deserialize)]
+struct ResultOf {
+    body: String,
+    status: Option<Value>,
+    #[serde(default)]
+    error: bool,
+}
+
+impl Results {
+    fn recorded() -> Self {
+        serde_json::from_str(include_str!("lua/karmada-results.json")).unwrap()
+    }
+
+    /// Those to which `evaluate` gives something else.
+    fn differences(&self, evaluate: impl Fn(Case) -> Result<Value, LuaError>) -> Vec<String> {
+        let differs = |ResultOf { body, status, error }: &ResultOf| {
+            let script = format!("function ReflectStatus(o)\n{body}\nend\n");
+            let got = evaluate(reflection(script, self.observed.clone()));
+            let right = if *error {
+                got.is_err()
+            } else {
+                got.as_ref().ok() == status.as_ref()
+            };
+            (!right).then(|| format!("{body}\n  recorded: {status:?}\n  got:      {got:?}"))
+        };
+        self.results.iter().filter_map(differs).collect()
+    }
+}
+
+/// A case that only runs a script.
+fn reflection(script: String, object: Value) -> Case {
+    Case {
+        file: PathBuf::new(),
+        line: 1,
+        name: String::new(),
+        operation: Operation::StatusReflection,
+        script,
+        object,
+        observed: None,
+        items: Vec::new(),
+        replicas: 0,
+        expectation: Expectation::Result(Value::Null),
+    }
+}
+
+#[test]
+fn the_host_encodes_results_as_karmada_did() {
+    let wrong = Results::recorded().differences(|case| case.evaluate(&Host::new()));
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
 /// Karmada's answers are recorded; with `KARMADA_BIN_DIR` the record itself is checked.
 #[test]
 fn the_recorded_answers_are_karmadas() {
     let Some(karmadactl) = judge() else { return };
     let kind = FederatedKind::load_dir(&roots()[1]).unwrap().remove(0);
     let dir = Scratch::new();
-    let mut wrong = Vec::new();
-    for (script, expected) in probes() {
+    let ask = |case: Case| {
         let mut kind = kind.clone();
-        kind.interpreter.scripts = vec![("statusReflection".to_owned(), script.as_str().into())];
-        let object = json!({
-            "apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": {"name": "probe"},
-        });
-        let case = Case {
-            file: PathBuf::new(),
-            line: 1,
-            name: String::new(),
-            operation: Operation::StatusReflection,
-            script,
-            object,
-            observed: None,
-            items: Vec::new(),
-            replicas: 0,
-            expectation: Expectation::Result(Value::Null),
-        };
-        let status = ask_karmada(&karmadactl, &kind, &case, &dir.0).unwrap();
+        kind.interpreter.scripts = vec![("statusReflection".to_owned(), case.script.as_str().into())];
+        ask_karmada(&karmadactl, &kind, &case, &dir.0)
+    };
+    let results = Results::recorded();
+    let mut wrong = results.differences(ask);
+    for (script, expected) in probes() {
+        let status = ask(reflection(script, results.observed.clone())).unwrap();
         wrong.extend(differences(&expected, &status));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

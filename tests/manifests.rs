@@ -1,21 +1,20 @@
 //! The committed files under manifests/ are what the generator makes.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
+
 use fedgate::{
-    api::{Instance, WorkloadDeployment},
+    kinds::FederatedKind,
     manifests::{self, Carried, Manifest, Plane},
 };
-use kube::CustomResourceExt;
 use serde_json::Value;
 use std::path::Path;
 
 fn kinds() -> Vec<Carried> {
-    let (kind, write_back) = (WorkloadDeployment::api_resource(), Instance::api_resource());
-    vec![Carried {
-        group: kind.group,
-        plural: kind.plural,
-        write_back: Some((write_back.group, write_back.plural)),
-        interpreter: None,
-    }]
+    let kinds = FederatedKind::builtin().unwrap();
+    kinds
+        .iter()
+        .map(|kind| Carried::of(kind, Some(kind.interpreter_object())))
+        .collect()
 }
 
 fn folder() -> &'static Path {
@@ -28,7 +27,10 @@ fn committed_manifests_are_those_that_are_generated() {
         manifests::write(folder(), &kinds()).unwrap();
     }
     let differing = manifests::compare(folder(), &kinds()).unwrap();
-    assert!(differing.is_empty(), "run `UPDATE_MANIFESTS=1 cargo test --test manifests`; these differ: {differing:?}");
+    assert!(
+        differing.is_empty(),
+        "run `UPDATE_MANIFESTS=1 cargo test --test manifests`; these differ: {differing:?}"
+    );
 }
 
 #[test]
@@ -43,16 +45,22 @@ fn rules(plane: Plane) -> Vec<Value> {
     let objects = manifests::objects(plane, &kinds()).unwrap();
     let gateway = objects.into_iter().filter(|o| {
         o["kind"].as_str().is_some_and(|k| k.ends_with("Role"))
-            && o["metadata"]["name"].as_str().is_some_and(|n| n.starts_with("fedgate-gateway"))
+            && o["metadata"]["name"]
+                .as_str()
+                .is_some_and(|n| n.starts_with("fedgate-gateway"))
     });
-    gateway.flat_map(|role| role["rules"].as_array().unwrap().clone()).collect()
+    gateway
+        .flat_map(|role| role["rules"].as_array().unwrap().clone())
+        .collect()
 }
 
 /// The verbs that the gateway has on a resource.
 fn verbs(plane: Plane, group: &str, resource: &str) -> String {
     let mut verbs: Vec<String> = rules(plane)
         .iter()
-        .filter(|r| r["apiGroups"][0] == group && r["resources"].as_array().unwrap().iter().any(|x| x == resource))
+        .filter(|r| {
+            r["apiGroups"][0] == group && r["resources"].as_array().unwrap().iter().any(|x| x == resource)
+        })
         .flat_map(|r| serde_json::from_value::<Vec<String>>(r["verbs"].clone()).unwrap())
         .collect();
     verbs.sort();
@@ -103,7 +111,10 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
         interpreter: None,
     };
     let roles = manifests::kind_roles(Plane::Project, &kind);
-    assert_eq!(roles[0]["metadata"]["name"], "fedgate-gateway-widgets.example.com");
+    assert_eq!(
+        roles[0]["metadata"]["name"],
+        "fedgate-gateway-widgets.example.com"
+    );
     assert_eq!(roles[0]["rules"].as_array().unwrap().len(), 2);
     assert!(manifests::kind_roles(Plane::Cell, &kind).is_empty());
 }

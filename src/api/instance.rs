@@ -1,5 +1,7 @@
 //! Instance: what runs at a cell, copied to the hub and projected into the project (contract: api.md §4).
 
+#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+
 use super::{
     conditions::Condition, meta::LocationReference, network::InstanceNetworkInterface,
     runtime::InstanceRuntime, volume::InstanceVolume,

@@ -69,3 +69,5 @@ pub const CLAIM_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 pub const CLUSTER_CLAIM_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
 /// Karmada's claim of a Namespace: annotation with the policy's name.
 pub const CLUSTER_CLAIM_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
+/// Annotation on the Clusters of a hub whose controllers are the sandbox's stand-in for Karmada.
+pub const STAND_IN: &str = "fedgate.dev/stand-in";

@@ -24,7 +24,7 @@ fn find<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Val
     for segment in path.split('.').filter(|s| !s.is_empty()) {
         let name = segment.trim_end_matches(['[', ']', '{', '}']);
         here = here.get_mut("properties")?.get_mut(name)?;
-        for step in segment[name.len()..].as_bytes().chunks(2) {
+        for step in segment.as_bytes()[name.len()..].chunks(2) {
             here = here.get_mut(if step == b"[]" {
                 "items"
             } else {

@@ -1,5 +1,7 @@
 //! Workload: what a tenant asks for, in which cities (contract: api.md §2).
 
+#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+
 use super::{conditions::Condition, scale::ScaleSettings, template::InstanceTemplate};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -94,7 +96,7 @@ pub struct WorkloadStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub conditions: Vec<Condition>,
-    /// `WorkloadDeployments`, leaving ones included.
+    /// WorkloadDeployments, leaving ones included.
     pub deployments: i32,
     /// Sums over all of them.
     #[serde(flatten)]

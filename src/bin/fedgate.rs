@@ -1,20 +1,190 @@
-//! The `fedgate` executable.
+//! The `fedgate` executable: reads arguments and calls the library.
 
-use clap::Parser;
-use fedgate::sandbox::SandboxCommand;
-use std::process::ExitCode;
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use fedgate::{
+    config::{self, GatewayArgs},
+    doctor::{self, Finding, Verdict},
+    kinds::FederatedKind,
+    lua::{self, Report},
+    manifests::{self, Carried, Plane},
+    metrics::{Metrics, PlaneKind},
+    plane::{
+        client::PlaneClient,
+        kubeconfig::{Credential, Rules},
+    },
+    process,
+    sandbox::SandboxCommand,
+    telemetry,
+};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// A federation gateway for Karmada.
 #[derive(Parser)]
 #[command(name = "fedgate", version)]
 enum Command {
+    /// Carry what tenants write from their projects to the hub, and bring status and Instances back.
+    Gateway(Box<GatewayArgs>),
+    /// Check hub and projects for everything that the gateway needs; each line says what to do.
+    Doctor(DoctorArgs),
     /// Local planes for trying things out and for tests.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
+    /// Print what an administrator applies: definitions, roles, policies, interpreters, the deployment.
+    Manifests(ManifestsArgs),
+    /// Check the Lua scripts of federated kinds, without a cluster.
+    #[command(subcommand)]
+    Interpreters(InterpretersCommand),
+    /// Tables for the README.
+    #[command(subcommand, hide = true)]
+    Docs(DocsCommand),
+}
+
+#[derive(Args)]
+struct DoctorArgs {
+    /// Kubeconfig of the Karmada hub.
+    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
+    hub_kubeconfig: PathBuf,
+    /// Kubeconfig of a project; may be repeated.
+    #[arg(long = "project-kubeconfig", value_name = "PATH")]
+    project_kubeconfigs: Vec<PathBuf>,
+    /// Folder with more federated kinds, beside the built-in ones.
+    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
+    interpreters: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct ManifestsArgs {
+    /// Write the files under this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    write: Option<PathBuf>,
+    /// Compare the files under this folder with what would be written; fail if they differ.
+    #[arg(long, value_name = "DIR")]
+    check: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum InterpretersCommand {
+    /// Run the cases beside the scripts, and show how results differ from what is expected.
+    Test(KindsDir),
+    /// Look for what Karmada would refuse or misunderstand.
+    Lint(KindsDir),
+}
+
+#[derive(Args)]
+struct KindsDir {
+    /// Folder of federated kinds.
+    #[arg(default_value = "interpreters")]
+    dir: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum DocsCommand {
+    /// The flags of `fedgate gateway`.
+    Flags,
+    /// The metrics.
+    Metrics,
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<ExitCode> {
-    match Command::parse() {
-        Command::Sandbox(command) => Ok(command.run().await?),
+async fn main() -> ExitCode {
+    match run(Command::parse()).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("fedgate: {error:#}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Gateway(args) => gateway(*args).await,
+        Command::Doctor(args) => examine(args).await,
+        Command::Sandbox(command) => Ok(command.run().await?),
+        Command::Manifests(args) => print_manifests(&args),
+        Command::Interpreters(InterpretersCommand::Test(KindsDir { dir })) => check(&dir, "cases", lua::cases::run),
+        Command::Interpreters(InterpretersCommand::Lint(KindsDir { dir })) => check(&dir, "scripts", lua::lint),
+        Command::Docs(DocsCommand::Flags) => {
+            print!("{}", config::flags_markdown());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Docs(DocsCommand::Metrics) => {
+            print!("{}", Metrics::new()?.markdown());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn gateway(args: GatewayArgs) -> anyhow::Result<ExitCode> {
+    let config = args.into_config()?;
+    telemetry::begin(config.log_format, &config.log_level)?;
+    let outcome = process::run(config, process::shutdown()?).await;
+    if let Err(error) = &outcome {
+        tracing::error!(%error, "the gateway did not start");
+    }
+    outcome.map(|()| ExitCode::SUCCESS).context("gateway")
+}
+
+async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let kinds = FederatedKind::load(args.interpreters.as_deref())?;
+    let metrics = Metrics::new()?;
+    let mut findings = Vec::new();
+    let connect = |path: &Path, plane| -> anyhow::Result<PlaneClient> {
+        let credential = Credential::from_file(path, Rules::default())?;
+        Ok(config::clients(&metrics).plane(plane, &credential))
+    };
+    let hub = connect(&args.hub_kubeconfig, PlaneKind::Hub)?;
+    findings.extend(doctor::examine(&hub, &kinds).await);
+    findings.push(doctor::rights(&hub, Plane::Hub, &kinds).await?);
+    for path in &args.project_kubeconfigs {
+        let project = connect(path, PlaneKind::Project)?;
+        findings.push(doctor::rights(&project, Plane::Project, &kinds).await?);
+    }
+    findings.iter().for_each(|finding: &Finding| println!("{finding}"));
+    let bad = findings.iter().any(|f| f.verdict == Verdict::Bad);
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
+    let kinds: Vec<Carried> =
+        FederatedKind::builtin()?.iter().map(|kind| Carried::of(kind, Some(kind.interpreter_object()))).collect();
+    if let Some(dir) = &args.write {
+        manifests::write(dir, &kinds)?;
+    } else if let Some(dir) = &args.check {
+        let differing = manifests::compare(dir, &kinds)?;
+        for path in &differing {
+            eprintln!("{} differs from what `fedgate manifests` generates", dir.join(path).display());
+        }
+        if !differing.is_empty() {
+            eprintln!("write them anew: fedgate manifests --write {}", dir.display());
+            return Ok(ExitCode::FAILURE);
+        }
+    } else {
+        for manifest in manifests::all(&kinds)? {
+            println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(dir: &Path, what: &str, run: fn(&Path) -> Report) -> anyhow::Result<ExitCode> {
+    let began = std::time::Instant::now();
+    let report = run(dir);
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    let took = began.elapsed().as_millis();
+    if report.is_ok() {
+        println!("{} {what} in {}: all well ({took} ms)", report.checked, dir.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("{} of {} {what} in {} have faults", report.findings.len(), report.checked, dir.display());
+    Ok(ExitCode::FAILURE)
 }

@@ -9,6 +9,7 @@ use crate::engine::{
     plan::{Next, Target},
     queue::{Outcome, Queue},
 };
+use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
@@ -51,6 +52,8 @@ pub struct Context {
     pub clock: Clock,
     /// Settings.
     pub settings: Settings,
+    /// The figures of the process.
+    pub metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Context {

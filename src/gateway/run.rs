@@ -1,5 +1,7 @@
 //! The running gateway: planes come and go, watches fill the index, workers take keys from the queue.
 
+mod figures;
+
 use super::{
     companions,
     context::{Context, Settings, outcome},
@@ -22,6 +24,7 @@ use crate::{
         queue::{Outcome, Queue, Urgency},
     },
     kinds::FederatedKind,
+    metrics::{Metrics, TurnResult},
     plane::{
         client::Connection,
         discovery::ProjectEvent,
@@ -50,6 +53,8 @@ pub struct Setup {
     pub identity: String,
     /// How many keys are worked on at a time.
     pub workers: usize,
+    /// The figures of the process.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Share of the workers that one lane may take.
@@ -101,7 +106,7 @@ impl std::fmt::Debug for Gateway {
 impl Gateway {
     /// Puts a gateway together; nothing is read or written before [`Gateway::run`].
     pub fn new(setup: Setup, wrote: impl Fn(&Target, &'static str) + Send + Sync + 'static) -> Arc<Self> {
-        let Setup { hub, kinds, settings, lease, identity, workers } = setup;
+        let Setup { hub, kinds, settings, lease, identity, workers, metrics } = setup;
         let world = Arc::new(Mutex::new(World::new(Arc::new(kinds))));
         let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -116,7 +121,7 @@ impl Gateway {
         let executor = Executor::new(links.clone(), identity);
         let gateway = Arc::new(Self {
             links: links.clone(),
-            ctx: Context { world, queue, executor, clock: Clock::system(), settings },
+            ctx: Context { world, queue, executor, clock: Clock::system(), settings, metrics },
             federator: Federator::default(),
             projector: Projector::default(),
             interpreters: Interpreters::default(),
@@ -226,6 +231,7 @@ impl Gateway {
 
     async fn work(&self) {
         while let Some(key) = self.ctx.queue.next().await {
+            let counted = self.ctx.metrics.turn(self.controller(&key));
             let turn = AssertUnwindSafe(self.dispatch(&key)).catch_unwind().await;
             let outcome = turn.map_or_else(
                 |_| {
@@ -234,7 +240,31 @@ impl Gateway {
                 },
                 |result| outcome(&key, result),
             );
+            counted.end(match outcome {
+                Outcome::Settled => TurnResult::Success,
+                Outcome::Again(_) => TurnResult::RequeueAfter,
+                Outcome::Failed { .. } => TurnResult::Error,
+            });
             self.ctx.queue.done(&key, outcome);
+        }
+    }
+
+    /// The name of the controller that a key belongs to, for metrics and logs.
+    fn controller(&self, key: &Key) -> &'static str {
+        let (role, tied) = {
+            let world = self.ctx.world.lock();
+            (world.role_of(&key.kind), world.ties.contains_key(&key.name))
+        };
+        match (&key.plane, role) {
+            (Plane::Project(_), Some(Role::Federated(_))) => "federator",
+            (Plane::Project(_), Some(Role::Workloads)) => "workload",
+            (Plane::Hub, Some(Role::Namespaces)) if tied => "namespaces",
+            (Plane::Hub, Some(Role::CityPolicies)) => "policies",
+            (Plane::Hub, Some(Role::Interpreters)) => "interpreters",
+            (Plane::Hub, Some(Role::Namespaces | Role::CitySets | Role::Federated(_))) => "garbage",
+            (Plane::Hub, Some(Role::WrittenBack(_))) => "projector",
+            (Plane::Hub, Some(role)) if companions::kind_of(role).is_some() => "companions",
+            _ => "none",
         }
     }
 

@@ -26,7 +26,7 @@ pub struct FederatedKind {
     pub suspend_annotation: Option<String>,
     /// How status returns.
     pub status: StatusRules,
-    /// ConfigMaps and Secrets that travel with the object.
+    /// `ConfigMap`s and `Secret`s that travel with the object.
     pub companions: Option<Companions>,
     /// The kind that cells write back, if any.
     pub write_back: Option<WriteBack>,
@@ -78,7 +78,7 @@ pub struct Companions {
     pub references: Vec<Reference>,
 }
 
-/// One place in a project object that names ConfigMaps or Secrets.
+/// One place in a project object that names `ConfigMap`s or `Secret`s.
 #[derive(Debug, Clone)]
 pub struct Reference {
     /// `ConfigMap` or `Secret`.

@@ -273,6 +273,8 @@ fn run(
     args: &[Value],
 ) -> Result<Vec<Value>, LuaError> {
     let failed = |error: mlua::Error| classify(&error, &vm.budget);
+    // The collector calls the hook too, which must not meet the last call's deadline.
+    vm.budget.begin(limit);
     vm.lua.gc_collect().map_err(failed)?;
     let entry = load(vm, limit, script, function)?;
     let mut values = MultiValue::new();

@@ -208,7 +208,7 @@ fn put<'a>(names: &mut BTreeSet<&'a str>, name: &'a Value) {
     }
 }
 
-/// ConfigMaps, Secrets, service account and volume claims that a Pod uses. Within a kind Karmada's order is random, ours is
+/// Config maps, secrets, service account and volume claims that a Pod uses. Within a kind Karmada's order is random, ours is
 /// by name.
 fn dependencies(template: &Value, namespace: &str) -> Value {
     let spec = &template["spec"];

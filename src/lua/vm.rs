@@ -62,15 +62,13 @@ impl Budget {
     /// Counts frames and fails where gopher-lua's call stack is full.
     fn note_depth(&self, lua: &Lua, debug: &Debug) -> mlua::Result<()> {
         match debug.event() {
-            DebugEvent::Call => {
-                if self.depth.fetch_add(1, Ordering::Relaxed) >= DEPTH_LIMIT {
-                    // Calls in tail position take no frame, and caught errors leave none: count what is there.
-                    let is_frame = |level| lua.inspect_stack(level, |frame| frame.source().what != "tail");
-                    let frames = (0..LEVELS).map_while(is_frame).filter(|frame| *frame).count();
-                    self.depth.store(frames, Ordering::Relaxed);
-                    if frames > DEPTH_LIMIT {
-                        return Err(mlua::Error::runtime("stack overflow"));
-                    }
+            DebugEvent::Call if self.depth.fetch_add(1, Ordering::Relaxed) >= DEPTH_LIMIT => {
+                // Calls in tail position take no frame, and caught errors leave none: count what is there.
+                let is_frame = |level| lua.inspect_stack(level, |frame| frame.source().what != "tail");
+                let frames = (0..LEVELS).map_while(is_frame).filter(|frame| *frame).count();
+                self.depth.store(frames, Ordering::Relaxed);
+                if frames > DEPTH_LIMIT {
+                    return Err(mlua::Error::runtime("stack overflow"));
                 }
             }
             DebugEvent::Ret => {

@@ -14,7 +14,11 @@ pub(super) fn files() -> Vec<Manifest> {
     };
     vec![
         file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway_deletes()),
-        file("hub/cell-writes.yaml", &[Plane::Hub], [cell_writes(), cell_deletes()].concat()),
+        file(
+            "hub/cell-writes.yaml",
+            &[Plane::Hub],
+            [cell_writes(), cell_deletes()].concat(),
+        ),
         file("project/network-use.yaml", &[Plane::Project], network_use()),
     ]
 }
@@ -33,7 +37,10 @@ fn policy(name: &str, spec: &Value, param_ref: Option<Value>) -> Vec<Value> {
             "spec": spec,
         })
     };
-    vec![object("ValidatingAdmissionPolicy", spec), object("ValidatingAdmissionPolicyBinding", &binding)]
+    vec![
+        object("ValidatingAdmissionPolicy", spec),
+        object("ValidatingAdmissionPolicyBinding", &binding),
+    ]
 }
 
 fn on(group: &str, version: &str, operations: &[&str], resources: &[&str]) -> Value {
@@ -110,7 +117,9 @@ fn cell_writes() -> Vec<Value> {
         let each = |key: &str| format!("variables.labels[?'{key}'] == {map}[?'{key}']");
         identity.map(each).join(" && ")
     };
-    let present = identity.map(|key| format!("variables.labels[?'{key}'].orValue('') != ''")).join(" && ");
+    let present = identity
+        .map(|key| format!("variables.labels[?'{key}'].orValue('') != ''"))
+        .join(" && ");
     let kept = identity.map(|key| {
         format!("(!('{key}' in variables.oldLabels) || variables.labels[?'{key}'] == variables.oldLabels[?'{key}'])")
     });

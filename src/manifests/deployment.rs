@@ -12,7 +12,13 @@ pub(super) fn files() -> Vec<Manifest> {
     vec![Manifest {
         path: "deploy/gateway.yaml".to_owned(),
         planes: &[Plane::Host],
-        objects: vec![namespace(), service_account(), network_policy(), disruption_budget(), deployment()],
+        objects: vec![
+            namespace(),
+            service_account(),
+            network_policy(),
+            disruption_budget(),
+            deployment(),
+        ],
     }]
 }
 

@@ -16,9 +16,21 @@ pub(super) fn files(kinds: &[Carried]) -> Vec<Manifest> {
     let mut hub = hub_base();
     hub.extend(kinds.iter().flat_map(hub_kind));
     vec![
-        Manifest { path: "project/gateway-role.yaml".to_owned(), planes: &[Plane::Project], objects: project },
-        Manifest { path: "hub/gateway-role.yaml".to_owned(), planes: &[Plane::Hub], objects: hub },
-        Manifest { path: "hub/cell-role.yaml".to_owned(), planes: &[Plane::Hub], objects: cells() },
+        Manifest {
+            path: "project/gateway-role.yaml".to_owned(),
+            planes: &[Plane::Project],
+            objects: project,
+        },
+        Manifest {
+            path: "hub/gateway-role.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: hub,
+        },
+        Manifest {
+            path: "hub/cell-role.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: cells(),
+        },
     ]
 }
 
@@ -65,7 +77,11 @@ fn hub_base() -> Vec<Value> {
         GATEWAY,
         &json!([
             rule("", &["namespaces", "configmaps", "secrets"], OWN),
-            rule("policy.karmada.io", &["clusterpropagationpolicies", "propagationpolicies"], OWN),
+            rule(
+                "policy.karmada.io",
+                &["clusterpropagationpolicies", "propagationpolicies"],
+                OWN
+            ),
             rule("config.karmada.io", &["resourceinterpretercustomizations"], OWN),
             rule("work.karmada.io", &["resourcebindings"], READ),
             rule("cluster.karmada.io", &["clusters"], READ),
@@ -114,12 +130,17 @@ fn cells() -> Vec<Value> {
                 rule(GROUP, &["instances/status"], &["patch"]),
             ]),
         ),
-        binding(name, &json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS}])),
+        binding(
+            name,
+            &json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS}]),
+        ),
     ]
 }
 
 fn role_name(kind: &Carried) -> String {
-    format!("{GATEWAY}-{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned()
+    format!("{GATEWAY}-{}.{}", kind.plural, kind.group)
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 fn status(plural: &str) -> String {

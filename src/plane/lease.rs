@@ -5,6 +5,7 @@
 //! [`LEASE_DURATION`]. What lies between the two is room for writes still under way. Taking over is a PUT with the
 //! resourceVersion that was seen, so of two candidates the server lets one win.
 
+use super::client::Connection;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -42,8 +43,8 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 pub struct Lease;
 
 impl Lease {
-    /// Stands for election until [`LeaseHandle::release`]. `identity` must be this process's alone.
-    pub fn run(client: &kube::Client, namespace: &str, name: &str, identity: &str) -> LeaseHandle {
+    /// Stands for election on `plane` until [`LeaseHandle::release`]. `identity` must be this process's alone.
+    pub fn run(plane: &Connection, namespace: &str, name: &str, identity: &str) -> LeaseHandle {
         let state = Arc::new(State {
             base: Instant::now(),
             deadline: AtomicU64::new(0),
@@ -51,7 +52,7 @@ impl Lease {
         });
         let (stop, stopped) = watch::channel(false);
         let candidate = Candidate {
-            api: Api::namespaced(client.clone(), namespace),
+            plane: plane.clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity.to_owned(),
@@ -149,7 +150,7 @@ struct Observed {
 }
 
 struct Candidate {
-    api: Api<LeaseObject>,
+    plane: Connection,
     namespace: String,
     name: String,
     identity: String,
@@ -177,6 +178,11 @@ impl Candidate {
         }
     }
 
+    /// With the credential of this moment.
+    fn api(&self) -> Api<LeaseObject> {
+        Api::namespaced(self.plane.current().calls.clone(), &self.namespace)
+    }
+
     fn step_down(&mut self) {
         self.held = None;
         self.state.allow(None);
@@ -186,8 +192,9 @@ impl Candidate {
     /// Returns when the Lease is ours.
     async fn stand_by(&mut self) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        let mut changes = changes(self.api.clone(), config);
+        let mut changes = changes(self.api(), config.clone());
         let mut observed: Option<Observed> = None;
+        let mut generation = self.plane.generation();
         loop {
             let free_at = observed.as_ref().map(|o| o.free_at);
             let free = async {
@@ -208,6 +215,8 @@ impl Candidate {
                     }
                     None => tokio::time::sleep(RETRY_AFTER).await,
                 },
+                // The plane outlives this task, so the generation never ends.
+                Ok(()) = generation.changed() => changes = self::changes(self.api(), config.clone()),
                 () = free => {
                     let seen = observed.take().and_then(|o| o.lease);
                     match self.take(seen).await {
@@ -222,7 +231,7 @@ impl Candidate {
     }
 
     async fn look(&mut self) -> Observed {
-        match self.api.get_opt(&self.name).await {
+        match self.api().get_opt(&self.name).await {
             Ok(lease) => self.observe(None, lease),
             Err(error) => self.retry_later("read", &error),
         }
@@ -256,13 +265,11 @@ impl Candidate {
         let sent = Instant::now();
         let written = match seen {
             Some(seen) => {
-                self.api
-                    .replace(&self.name, &PostParams::default(), &self.ours(seen))
+                self.api().replace(&self.name, &PostParams::default(), &self.ours(seen))
                     .await
             }
             None => {
-                self.api
-                    .create(&PostParams::default(), &self.ours(LeaseObject::default()))
+                self.api().create(&PostParams::default(), &self.ours(LeaseObject::default()))
                     .await
             }
         };
@@ -349,7 +356,7 @@ impl Candidate {
             return Ok(true);
         }
         // A label set by hand also changes the resourceVersion: only another holder ends the leadership.
-        let seen = self.api.get_opt(&self.name).await?;
+        let seen = self.api().get_opt(&self.name).await?;
         if seen.as_ref().is_some_and(|l| holder(l) != Some(&self.identity)) {
             return Ok(false);
         }
@@ -361,7 +368,7 @@ impl Candidate {
         let Some(lease) = self.held.take() else { return };
         let outcome = match self.vacate(lease).await {
             // A renewal that was under way when we stopped has changed the Lease; it is still ours.
-            Err(kube::Error::Api(status)) if status.is_conflict() => match self.api.get_opt(&self.name).await
+            Err(kube::Error::Api(status)) if status.is_conflict() => match self.api().get_opt(&self.name).await
             {
                 Ok(Some(lease)) if holder(&lease) == Some(&self.identity) => self.vacate(lease).await,
                 Ok(_) => Ok(()),
@@ -383,8 +390,7 @@ impl Candidate {
             spec.lease_duration_seconds = Some(1);
         }
         lease.metadata.managed_fields = None;
-        self.api
-            .replace(&self.name, &PostParams::default(), &lease)
+        self.api().replace(&self.name, &PostParams::default(), &lease)
             .await
             .map(drop)
     }

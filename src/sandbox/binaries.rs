@@ -47,29 +47,32 @@ pub(super) struct Binaries {
 
 impl Binaries {
     /// Finds each executable, or builds it: minutes the first time, nothing later.
-    pub(super) async fn get(progress: &Progress) -> Result<Self, SandboxError> {
+    ///
+    /// `holder` is the `fedgate` executable, under which builds run.
+    pub(super) async fn get(holder: &Path, progress: &Progress) -> Result<Self, SandboxError> {
+        let kubernetes = async |program: &str| {
+            get(
+                program,
+                &format!("k8s.io/kubernetes/cmd/{program}"),
+                &KUBERNETES,
+                holder,
+                progress,
+            )
+            .await
+        };
         Ok(Self {
-            etcd: get("etcd", "go.etcd.io/etcd/server/v3", &ETCD, progress).await?,
-            kube_apiserver: kubernetes("kube-apiserver", progress).await?,
-            kube_controller_manager: kubernetes("kube-controller-manager", progress).await?,
+            etcd: get("etcd", "go.etcd.io/etcd/server/v3", &ETCD, holder, progress).await?,
+            kube_apiserver: kubernetes("kube-apiserver").await?,
+            kube_controller_manager: kubernetes("kube-controller-manager").await?,
         })
     }
-}
-
-async fn kubernetes(program: &str, progress: &Progress) -> Result<PathBuf, SandboxError> {
-    get(
-        program,
-        &format!("k8s.io/kubernetes/cmd/{program}"),
-        &KUBERNETES,
-        progress,
-    )
-    .await
 }
 
 async fn get(
     program: &str,
     package: &str,
     module: &Module,
+    holder: &Path,
     progress: &Progress,
 ) -> Result<PathBuf, SandboxError> {
     if let Some(assets) = env::var_os("KUBEBUILDER_ASSETS") {
@@ -93,7 +96,7 @@ async fn get(
     // Two processes that need the same build: one builds, the other waits and finds it.
     let lock = lock(&dir.join(format!("{program}.lock")), program, progress).await?;
     if !built.is_file() {
-        build(program, package, &source, &built, progress).await?;
+        build(program, package, &source, &built, holder, progress).await?;
     }
     drop(lock);
     Ok(built)
@@ -130,6 +133,7 @@ async fn build(
     package: &str,
     source: &Path,
     built: &Path,
+    holder: &Path,
     progress: &Progress,
 ) -> Result<(), SandboxError> {
     let failed = |reason: String, next: &str| SandboxError::Binary {
@@ -142,8 +146,12 @@ async fn build(
     ));
     let unfinished = built.with_extension("unfinished");
     let started = Instant::now();
-    let mut child = Command::new("go")
-        .args(["build", "-v", "-trimpath", "-ldflags=-s -w", "-o"])
+    let alive = built.with_extension("building");
+    File::create(&alive).map_err(SandboxError::io("create", &alive))?;
+    let mut child = Command::new(holder)
+        .args(["sandbox", "hold", "--lock"])
+        .arg(&alive)
+        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w", "-o"])
         .arg(&unfinished)
         .arg(package)
         .current_dir(source)
@@ -151,17 +159,14 @@ async fn build(
         // The module stands alone, whatever the caller's settings say.
         .env("GOWORK", "off")
         .env("GOFLAGS", "-mod=readonly")
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
+        .process_group(0)
         .spawn()
-        .map_err(|e| {
-            failed(
-                format!("cannot run go: {e}"),
-                "install Go (https://go.dev/dl) so that `go` is on PATH, or set KUBEBUILDER_ASSETS",
-            )
-        })?;
+        .map_err(SandboxError::io("start", holder))?;
+    // `wait` would close it, and the holder would end the build.
+    let _pipe = child.stdin.take();
     let mut kept: Vec<String> = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         let mut lines = BufReader::new(stderr).lines();

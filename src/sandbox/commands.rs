@@ -1,7 +1,7 @@
 //! `fedgate sandbox …`.
 
 use super::{
-    CellSpec, HubControllers, Options, Progress, SandboxError,
+    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError, demo,
     down::{Found, down},
     hold::hold,
     layout::Layout,
@@ -11,7 +11,7 @@ use super::{
     supervise::{supervise, up},
 };
 use clap::{Args, Subcommand};
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 /// The commands of `fedgate sandbox`.
 #[derive(Debug, Subcommand)]
@@ -27,6 +27,8 @@ pub enum SandboxCommand {
     Env(DirArgs),
     /// End everything and remove data and credentials; the logs stay. Works after crashes too, and twice.
     Down(DirArgs),
+    /// Show a Workload's way to its cells and back, as it happens on all planes, and take everything down again.
+    Demo(DemoArgs),
     /// Own a sandbox until told to end; `up` starts this in the background.
     #[command(hide = true)]
     Supervise(UpArgs),
@@ -75,6 +77,43 @@ pub struct UpArgs {
     /// Let etcd wait for the disk, as it does in production; slower.
     #[arg(long)]
     fsync: bool,
+    /// Start the gateway too and tell the demonstration's story.
+    #[arg(long, hide = true)]
+    demonstrate: bool,
+}
+
+/// The demonstration.
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    dir: DirArgs,
+    /// Leave sandbox and gateway running in the background, and say how to use them.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl DemoArgs {
+    /// The usual sandbox with the demonstration on it.
+    fn up(&self) -> UpArgs {
+        let usual = Options::new(&self.dir.dir, "");
+        UpArgs {
+            dir: self.dir.clone(),
+            projects: usual.projects,
+            cells: usual.cells,
+            no_hub_controllers: false,
+            fsync: false,
+            demonstrate: true,
+        }
+    }
+
+    async fn run(&self) -> Result<(), SandboxError> {
+        let (up_args, out) = (self.up(), Progress::new(|line| print(&format!("{line}\n"))));
+        if self.keep {
+            up(&self.dir.layout()?, &up_args.supervise_args(), &out).await
+        } else {
+            demo::here(up_args.options(out.clone())?, &out).await
+        }
+    }
 }
 
 fn cell(text: &str) -> Result<CellSpec, String> {
@@ -100,6 +139,7 @@ impl UpArgs {
             } else {
                 HubControllers::from_env()?
             },
+            manifests: Manifest::builtin()?,
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)
@@ -119,6 +159,7 @@ impl UpArgs {
         for (given, flag) in [
             (self.no_hub_controllers, "--no-hub-controllers"),
             (self.fsync, "--fsync"),
+            (self.demonstrate, "--demonstrate"),
         ] {
             args.extend(given.then(|| flag.into()));
         }
@@ -159,7 +200,10 @@ impl SandboxCommand {
         match self {
             Self::Up(args) => {
                 let layout = args.dir.layout()?;
-                up(&layout, &args.supervise_args()).await?;
+                let progress = Progress::new(|line| {
+                    let _ = writeln!(std::io::stderr(), "{line}");
+                });
+                up(&layout, &args.supervise_args(), &progress).await?;
                 print(&table(&args.dir.running().await?).await);
             }
             Self::Status(dir) => print(&table(&dir.running().await?).await),
@@ -174,10 +218,9 @@ impl SandboxCommand {
                     Found::Nothing => print(&format!("nothing runs in {dir}\n")),
                 }
             }
-            Self::Supervise(args) => supervise(|progress| args.options(progress)).await?,
-            Self::Standin(args) => {
-                args.run().await.map_err(|error| SandboxError::Options(error.to_string()))?;
-            }
+            Self::Demo(args) => args.run().await?,
+            Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
+            Self::Standin(args) => args.run().await?,
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
@@ -189,6 +232,5 @@ impl SandboxCommand {
 
 /// A reader that went away is no failure of the command.
 fn print(text: &str) {
-    use std::io::Write;
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,6 +1,9 @@
 //! Ending a sandbox from outside: whether its owner lives, has crashed, or is still starting.
 
-use super::{SandboxError, layout::Layout};
+use super::{
+    SandboxError,
+    layout::{GONE_WITHIN, Layout},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::Path,
@@ -8,6 +11,8 @@ use std::{
 };
 
 const ORDERLY_WITHIN: Duration = Duration::from_secs(20);
+/// Holders need milliseconds.
+const ORPHANS_AFTER: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(50);
 
 /// What was found.
@@ -34,12 +39,12 @@ pub(super) async fn down(layout: &Layout) -> Result<Found, SandboxError> {
         }
     }
     // Whoever still has the lock lost its holder to `kill -9`; with the owner gone nobody else would end it.
-    match layout.processes_gone().await {
+    match layout.processes_gone(ORPHANS_AFTER).await {
         Err(SandboxError::StillRunning { .. }) => {
             orphans(&layout.processes_lock())
                 .into_iter()
                 .for_each(|pid| signal(pid, Signal::KILL));
-            layout.processes_gone().await?;
+            layout.processes_gone(GONE_WITHIN).await?;
         }
         other => other?,
     }

@@ -83,6 +83,12 @@ pub enum SandboxError {
         /// What is wrong, with the place.
         reason: String,
     },
+    /// The demonstration did not go as it should.
+    #[error("the demonstration failed: {0}")]
+    Demo(String),
+    /// The stand-in for Karmada could not start.
+    #[error(transparent)]
+    StandIn(#[from] super::standin::StandinError),
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),

@@ -4,12 +4,14 @@ use super::{
     CellSpec, HubControllers, Options, Sandbox, SandboxError, User,
     apply::Objects,
     certs::Files,
-    karmada::{Karmada, clusters},
+    clusters::{self, await_ready},
+    karmada::Karmada,
     karmada_kinds,
     process::{Process, Spec},
     users,
 };
-use crate::api::keys::CITY_CODE;
+use crate::api::keys::{CITY_CODE, STAND_IN};
+use futures::future::try_join_all;
 use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams},
@@ -67,12 +69,24 @@ impl Hub {
     pub(super) async fn start(&self, sandbox: &Sandbox, files: &Files) -> Result<Vec<Process>, SandboxError> {
         match self {
             Self::Karmada(karmada) => karmada.start(sandbox, files).await,
-            Self::OwnKinds { stand_in, cells } => {
+            Self::OwnKinds {
+                stand_in: false,
+                cells,
+            } => {
                 clusters_ready(sandbox, cells).await?;
-                if *stand_in {
-                    Ok(vec![start_stand_in(sandbox, cells)?])
-                } else {
-                    Ok(Vec::new())
+                Ok(Vec::new())
+            }
+            Self::OwnKinds {
+                stand_in: true,
+                cells,
+            } => {
+                let process = start_stand_in(sandbox, cells)?;
+                let ready = try_join_all(cells.iter().map(|cell| await_ready(sandbox, &cell.name)));
+                tokio::select! {
+                    ready = ready => ready.map(|_| vec![process]),
+                    how = process.wait() => {
+                        Err(process.failure(format!("ended while starting ({how})"), "read the whole log"))
+                    }
                 }
             }
         }
@@ -108,14 +122,14 @@ fn cluster(cell: &CellSpec) -> Value {
     json!({
         "apiVersion": "cluster.karmada.io/v1alpha1",
         "kind": "Cluster",
-        "metadata": {"name": cell.name, "labels": {CITY_CODE: cell.city}},
+        "metadata": {"name": cell.name, "labels": {CITY_CODE: cell.city}, "annotations": {STAND_IN: "true"}},
         "spec": {"syncMode": "Push"},
     })
 }
 
 /// Says what Karmada's cluster controller would say of reachable members.
 async fn clusters_ready(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<(), SandboxError> {
-    let api: Api<DynamicObject> = Api::all_with(sandbox.client("hub", User::Admin)?, &clusters());
+    let api: Api<DynamicObject> = Api::all_with(sandbox.client("hub", User::Admin)?, &clusters::resource());
     let status = json!({"status": {"conditions": [{
         "type": "Ready",
         "status": "True",

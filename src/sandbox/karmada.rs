@@ -4,6 +4,7 @@ use super::{
     CellSpec, Sandbox, SandboxError, User,
     apply::Objects,
     certs::Files,
+    clusters::{self, await_ready},
     etcd::Etcd,
     karmada_manifests::{Manifests, aggregated_api},
     kubeconfig::{plain_client, server_client},
@@ -16,9 +17,7 @@ use futures::future::try_join_all;
 use http::Request;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-    core::GroupVersionKind,
-    runtime::wait::await_condition,
+    api::{DynamicObject, Patch, PatchParams},
 };
 use serde_json::json;
 use std::{
@@ -29,7 +28,6 @@ use std::{
 
 const API_WITHIN: Duration = Duration::from_secs(60);
 const JOIN_WITHIN: Duration = Duration::from_secs(120);
-const CLUSTERS_READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 /// Write-backs are templates to Karmada too; nothing may propagate them.
 const NOT_PROPAGATED: &str = "compute.datumapis.com/v1alpha/Instance";
@@ -229,44 +227,13 @@ impl Karmada {
             Ok(Err(error)) => return Err(failed(error.to_string())),
             Err(_) => return Err(failed(format!("did not end in {} s", JOIN_WITHIN.as_secs()))),
         }
-        let api: Api<DynamicObject> = Api::all_with(hub.clone(), &clusters());
+        let api: Api<DynamicObject> = Api::all_with(hub.clone(), &clusters::resource());
         let label = json!({"metadata": {"labels": {CITY_CODE: cell.city}}});
         api.patch(&cell.name, &PatchParams::default(), &Patch::Merge(&label))
             .await
             .map_err(SandboxError::api("hub", format!("label Cluster {}", cell.name)))?;
-        let ready = await_condition(api, &cell.name, |cluster: Option<&DynamicObject>| {
-            cluster.is_some_and(|cluster| {
-                cluster.data["status"]["conditions"]
-                    .as_array()
-                    .is_some_and(|conditions| {
-                        conditions
-                            .iter()
-                            .any(|c| c["type"] == "Ready" && c["status"] == "True")
-                    })
-            })
-        });
-        match tokio::time::timeout(CLUSTERS_READY_WITHIN, ready).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(sandbox.timeout(
-                "hub",
-                format!("watching Cluster {} failed: {error}", cell.name),
-                0,
-            )),
-            Err(_) => {
-                let seconds = CLUSTERS_READY_WITHIN.as_secs();
-                Err(sandbox.timeout("hub", format!("Cluster {} is not Ready", cell.name), seconds))
-            }
-        }
+        await_ready(sandbox, &cell.name).await
     }
-}
-
-/// `Cluster` of `cluster.karmada.io`.
-pub(super) fn clusters() -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(
-        "cluster.karmada.io",
-        "v1alpha1",
-        "Cluster",
-    ))
 }
 
 /// Waits until the hub serves Clusters from the aggregated API server.

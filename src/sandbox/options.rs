@@ -1,7 +1,11 @@
 //! What a sandbox is made of.
 
 use super::{PlaneRole, SandboxError};
-use crate::api::names::is_object_name;
+use crate::{
+    api::names::is_object_name,
+    kinds::FederatedKind,
+    manifests::{self, Carried},
+};
 use std::{
     collections::BTreeSet,
     env, fmt,
@@ -70,6 +74,49 @@ pub struct Manifest {
     pub yaml: String,
 }
 
+impl Manifest {
+    /// What manifests/ has for each role when the gateway carries `kinds`: CRDs, roles, admission policies.
+    ///
+    /// Interpreters are left out, because the gateway applies them itself.
+    pub fn of(kinds: &[FederatedKind]) -> Result<Vec<Self>, SandboxError> {
+        let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
+        let files = manifests::all(&carried).map_err(refuse)?;
+        let roles = [
+            (manifests::Plane::Hub, PlaneRole::Hub),
+            (manifests::Plane::Project, PlaneRole::Project),
+            (manifests::Plane::Cell, PlaneRole::Cell),
+        ];
+        let wanted = |(of, plane)| {
+            files
+                .iter()
+                .filter(move |file| file.planes.contains(&of))
+                .map(move |file| (plane, file))
+        };
+        roles
+            .into_iter()
+            .flat_map(wanted)
+            .map(|(plane, file)| {
+                Ok(Self {
+                    plane,
+                    yaml: file.yaml().map_err(refuse)?,
+                })
+            })
+            .collect()
+    }
+
+    /// [`Manifest::of`] the kinds that are built in.
+    pub fn builtin() -> Result<Vec<Self>, SandboxError> {
+        Self::of(&FederatedKind::builtin().map_err(refuse)?)
+    }
+}
+
+fn refuse(error: impl fmt::Display) -> SandboxError {
+    SandboxError::Manifest {
+        plane: "manifests/".to_owned(),
+        reason: error.to_string(),
+    }
+}
+
 /// Takes lines for people about what the sandbox is doing.
 #[derive(Clone)]
 pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
@@ -110,7 +157,7 @@ pub struct Options {
     pub cells: Vec<CellSpec>,
     /// Who plays Karmada.
     pub hub_controllers: HubControllers,
-    /// CRDs and roles.
+    /// Definitions and roles; none by default, see [`Manifest::of`].
     pub manifests: Vec<Manifest>,
     /// Whether etcd waits for the disk: `false` for tests, `true` for measurements.
     pub fsync: bool,

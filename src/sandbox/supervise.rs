@@ -1,6 +1,10 @@
 //! A sandbox in the background: `up` starts a supervisor and waits until that says that all is ready.
 
-use super::{Options, Progress, Sandbox, SandboxError, layout::Layout, process::tail};
+use super::{
+    Options, Progress, Sandbox, SandboxError, demo,
+    layout::{GONE_WITHIN, Layout},
+    process::tail,
+};
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsString, io::Write, process::Stdio};
 use tokio::{
@@ -31,7 +35,7 @@ fn report(report: &Report) {
 /// Starts a supervisor that outlives this process, shows its progress and answers when the sandbox is ready.
 ///
 /// An interrupt before that ends the supervisor and all it has started.
-pub(super) async fn up(layout: &Layout, args: &[OsString]) -> Result<(), SandboxError> {
+pub(super) async fn up(layout: &Layout, args: &[OsString], progress: &Progress) -> Result<(), SandboxError> {
     std::fs::create_dir_all(&layout.dir).map_err(SandboxError::io("create folder", &layout.dir))?;
     if layout.owner().await?.is_some() {
         return Err(SandboxError::InUse(layout.dir.clone()));
@@ -68,7 +72,7 @@ pub(super) async fn up(layout: &Layout, args: &[OsString]) -> Result<(), Sandbox
             _ = tokio::signal::ctrl_c() => {
                 // Its end closes the pipes of all holders.
                 let _ = supervisor.kill().await;
-                layout.processes_gone().await?;
+                layout.processes_gone(GONE_WITHIN).await?;
                 return Err(SandboxError::Options("interrupted; nothing is left running".to_owned()));
             }
         };
@@ -80,9 +84,7 @@ pub(super) async fn up(layout: &Layout, args: &[OsString]) -> Result<(), Sandbox
             return Err(failure(format!("ended while starting ({how})")));
         };
         match serde_json::from_str(&line) {
-            Ok(Report::Progress(text)) => {
-                let _ = writeln!(std::io::stderr(), "{text}");
-            }
+            Ok(Report::Progress(text)) => progress.say(&text),
             Ok(Report::Ready) => return Ok(()),
             Ok(Report::Failed(error)) => {
                 let _ = supervisor.wait().await;
@@ -93,9 +95,11 @@ pub(super) async fn up(layout: &Layout, args: &[OsString]) -> Result<(), Sandbox
     }
 }
 
-/// Brings a sandbox up, reports on standard output, and owns it until SIGTERM or SIGINT.
+/// Brings a sandbox up, tells the demonstration's story on it if asked, reports on standard output, and owns the
+/// sandbox until SIGTERM or SIGINT.
 pub(super) async fn supervise(
     options: impl FnOnce(Progress) -> Result<Options, SandboxError>,
+    demonstrate: bool,
 ) -> Result<(), SandboxError> {
     let watch =
         |kind| signal(kind).map_err(|e| SandboxError::Options(format!("cannot watch for signals: {e}")));
@@ -104,7 +108,14 @@ pub(super) async fn supervise(
     let _hangup = watch(SignalKind::hangup())?;
     let starting = async {
         let progress = Progress::new(|line| report(&Report::Progress(line.to_owned())));
-        Sandbox::up(options(progress)?).await
+        let options = options(progress.clone())?;
+        let cells = options.cells.clone();
+        let mut sandbox = Sandbox::up(options).await?;
+        if demonstrate {
+            demo::story_of(&mut sandbox, &cells, &progress).await?;
+            progress.say(&demo::how_to_use(&sandbox));
+        }
+        Ok::<Sandbox, SandboxError>(sandbox)
     };
     let sandbox = tokio::select! {
         result = starting => match result {

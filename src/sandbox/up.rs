@@ -9,14 +9,13 @@ use super::{
     controller_manager,
     etcd::Etcd,
     hub::Hub,
-    layout::Layout,
+    layout::{GONE_WITHIN, Layout},
     plane::Plane,
     ports::free_port,
     process::Launcher,
     users::{self, Users},
 };
 use futures::future::try_join_all;
-use serde_json::json;
 use std::time::Instant;
 use tokio::sync::Mutex;
 
@@ -31,16 +30,17 @@ impl Sandbox {
             dir: options.absolute_dir()?,
         };
         let owner = layout.own()?;
-        layout.processes_gone().await?;
+        layout.processes_gone(GONE_WITHIN).await?;
         layout.wipe(true)?;
-        let binaries = Binaries::get(progress).await?;
+        let holder =
+            std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?;
+        let binaries = Binaries::get(&holder, progress).await?;
         let hub = Hub::new(&options)?;
         let authority = Authority::new()?;
         let files = Files::write(&layout.pki(), &authority)?;
         let users = Users::new(&authority, &options)?;
         let launcher = Launcher {
-            holder: std::path::absolute(&options.holder)
-                .map_err(SandboxError::io("resolve", &options.holder))?,
+            holder,
             logs: layout.logs(),
             lock: layout.processes_lock(),
         };
@@ -159,9 +159,6 @@ fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Resu
         objects.add_yaml(&plane.name, &manifest.yaml)?;
     }
     if plane.role == PlaneRole::Hub {
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fedgate-system"}});
-        objects.add(&plane.name, namespace)?;
         hub.objects(ca_base64, &mut objects)?;
     }
     Ok(objects)

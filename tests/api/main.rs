@@ -1,10 +1,15 @@
 //! The API as people and controllers meet it: `api::validate`, and the definitions and admission policies of
 //! manifests/ on a real kube-apiserver.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
+
+mod admission;
+mod definitions;
 mod plane;
 mod table;
 
-use fedgate::api::validate;
+use anyhow::Result;
+use fedgate::{api::validate, sandbox::User};
 use std::collections::BTreeSet;
 
 #[test]
@@ -12,9 +17,14 @@ fn rust_refuses_what_the_table_says_and_nothing_else() {
     let mut wrong = Vec::new();
     for case in table::cases() {
         let found = validate::spec(&case.spec);
-        let right = case.breaks.map_or(found.is_empty(), |rule| found.iter().any(|p| p.rule == rule));
+        let right = case
+            .breaks
+            .map_or(found.is_empty(), |rule| found.iter().any(|p| p.rule == rule));
         if !right {
-            wrong.push(format!("{}: expected {:?}, found {found:?}", case.name, case.breaks));
+            wrong.push(format!(
+                "{}: expected {:?}, found {found:?}",
+                case.name, case.breaks
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -24,6 +34,26 @@ fn rust_refuses_what_the_table_says_and_nothing_else() {
 fn the_table_breaks_every_rule() {
     let broken: BTreeSet<&str> = table::cases().iter().filter_map(|c| c.breaks).collect();
     for rule in (1..=26).map(|n| format!("V{n}")) {
-        assert!(broken.contains(rule.as_str()), "no object of the table breaks {rule}");
+        assert!(
+            broken.contains(rule.as_str()),
+            "no object of the table breaks {rule}"
+        );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_agrees() -> Result<()> {
+    let sandbox = plane::up().await?;
+    let project = sandbox.client("alpha", User::Admin)?;
+    let wrong = definitions::the_server_agrees_with_rust(&project).await?;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    definitions::a_deployment_is_not_bound(&project).await?;
+    definitions::a_deployment_is_pruned_and_defaulted(&project).await?;
+    definitions::an_instance_has_a_status_from_the_start(&project).await?;
+    definitions::the_example_is_accepted(&project).await?;
+    admission::a_cell_writes_its_own_instances_only(&sandbox).await?;
+    admission::the_gateway_deletes_only_what_is_its_own(&sandbox).await?;
+    admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
+    sandbox.down().await?;
+    Ok(())
 }

@@ -204,3 +204,6 @@ fn release(ctx: &Context, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
     drop(world);
     ctx.queue.extend(keys, crate::engine::queue::Urgency::Fresh);
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,9 @@
 
 pub mod decide;
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     context::{Context, PASSES, QUARANTINE},
     world::{Role, World},

@@ -39,13 +39,13 @@ impl Server {
         })))
     }
 
-    fn client(&self) -> kube::Client {
+    fn plane(&self) -> Connection {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let server = server.clone();
             async move { Ok::<_, Infallible>(server.answer(request).await) }
         });
-        kube::Client::new(service, "default")
+        Connection::of_client(kube::Client::new(service, "default"))
     }
 
     fn fail(&self, failure: Option<Failure>) {
@@ -151,7 +151,7 @@ fn status(code: u16, reason: &str) -> Response<Body> {
 }
 
 fn stand(server: &Server, identity: &str) -> LeaseHandle {
-    Lease::run(&server.client(), "fedgate-system", "gate", identity)
+    Lease::run(&server.plane(), "fedgate-system", "gate", identity)
 }
 
 async fn seconds(n: u64) {

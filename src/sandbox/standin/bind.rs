@@ -128,10 +128,7 @@ async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>
     if !changed {
         return Ok(());
     }
-    let mut targets = schedule::members(&binding);
-    for need in super::attached::required_by(&binding) {
-        targets.extend(schedule::names(&need["clusters"]));
-    }
+    let targets = schedule::reached(&binding);
     let withdrawn = world.works.withdraw(at, &targets);
     let fewer = !withdrawn.is_empty();
     world.wake_deliveries(withdrawn);

@@ -30,10 +30,8 @@ pub(super) async fn pass(world: &World, member: &Arc<str>, at: &ObjectRef) -> Re
     let applied = match &outcome {
         Ok(()) => Applied::Done,
         // A lost race is no failure of the delivery.
-        Err(StepError::Api(kube::Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
-            return outcome;
-        }
-        Err(error) => Applied::Failed(format!("Failed to apply all manifests (0/1): {error}")),
+        Err(error) if error.lost_race() => return outcome,
+        Err(error) => Applied::Failed(format!("Failed to apply all manifests (0/1): {}", error.reason())),
     };
     if let Some(binding) = world.works.applied(member, at, applied).or(news) {
         world.wake(Key::Report(binding));

@@ -102,8 +102,7 @@ impl Mirror {
 }
 
 impl Inner {
-    fn put(&mut self, mut object: DynamicObject) -> Option<Change> {
-        object.metadata.managed_fields = None;
+    fn put(&mut self, object: DynamicObject) -> Option<Change> {
         let new = Arc::new(object);
         let old = self.objects.insert(name_of(&new), Arc::clone(&new));
         let same = old.as_ref().is_some_and(|old| old.metadata.resource_version == new.metadata.resource_version);

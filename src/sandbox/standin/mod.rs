@@ -152,9 +152,9 @@ async fn work(world: Arc<World>) {
         let failures = world.queue.done(key.clone(), outcome.is_err());
         if let Err(error) = outcome {
             if failures == WORTH_A_WARNING {
-                tracing::warn!(?key, %error, "a pass keeps failing");
+                tracing::warn!(?key, reason = error.reason(), "a pass keeps failing");
             } else {
-                tracing::debug!(?key, %error, failures, "a pass is tried again");
+                tracing::debug!(?key, reason = error.reason(), failures, "a pass is tried again");
             }
         }
     }

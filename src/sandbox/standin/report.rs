@@ -49,7 +49,7 @@ async fn record(
     items: &[Value],
 ) -> Result<Arc<DynamicObject>, StepError> {
     let status = &binding.data["status"];
-    let condition = fully_applied(&schedule::members(&binding), items);
+    let condition = fully_applied(&schedule::reached(&binding), items);
     let conditions = condition.set_in(&status["conditions"], &now());
     let list = if items.is_empty() { Value::Null } else { json!(items) };
     if status["conditions"] == conditions && status["aggregatedStatus"] == list {
@@ -74,7 +74,7 @@ async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> R
             Ok(Some(status)) => status,
             Ok(None) => return Ok(()),
             Err(error) => {
-                world.warn(&template, "AggregateStatusFailed", &error.to_string()).await;
+                world.warn(&template, "AggregateStatusFailed", &error.reason()).await;
                 return Err(error);
             }
         };
@@ -86,8 +86,8 @@ async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> R
         let params = PostParams::default();
         let written = limited(&at, "replace the status of", api.replace_status(&at.name, &params, &next)).await;
         if let Err(error) = written {
-            if !matches!(&error, StepError::Api(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found()) {
-                world.warn(&template, "AggregateStatusFailed", &error.to_string()).await;
+            if !error.lost_race() {
+                world.warn(&template, "AggregateStatusFailed", &error.reason()).await;
             }
             return Err(error);
         }

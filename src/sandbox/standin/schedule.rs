@@ -1,6 +1,7 @@
 //! Which members a binding goes to. A template is duplicated to every member that fits.
 
 use super::{
+    attached,
     select::cluster_matches,
     status::{Condition, is_true},
     wire::{self, label},
@@ -27,6 +28,12 @@ pub(super) fn is_scheduled(binding: &DynamicObject) -> bool {
 /// The members in a binding's `spec.clusters`.
 pub(super) fn members(binding: &DynamicObject) -> BTreeSet<String> {
     names(&binding.data["spec"]["clusters"])
+}
+
+/// All members that a binding reaches: those of its own schedule and those of the bindings that need it.
+pub(super) fn reached(binding: &DynamicObject) -> BTreeSet<String> {
+    let needs = attached::required_by(binding).iter().flat_map(|need| names(&need["clusters"]));
+    members(binding).into_iter().chain(needs).collect()
 }
 
 /// The names in a list of target clusters.
@@ -111,6 +118,13 @@ mod tests {
         assert!(is_scheduled(&b));
         assert_eq!(placed(&b, &cells), ["dfw-1", "dfw-2"]);
         assert_eq!(place(&b, &cells).condition.status, "True");
+    }
+
+    #[test]
+    fn an_attached_binding_reaches_the_members_of_those_that_need_it() {
+        let mut b = binding("DFW", json!([{"name": "dfw-1"}]));
+        b.data["spec"]["requiredBy"] = json!([{"name": "web", "clusters": [{"name": "lhr-1"}]}]);
+        assert_eq!(reached(&b).into_iter().collect::<Vec<_>>(), ["dfw-1", "lhr-1"]);
     }
 
     #[test]

@@ -14,13 +14,12 @@ use std::sync::Arc;
 
 /// Wakes what depends on a changed object.
 pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change) {
-    let Some(latest) = change.latest() else { return };
     if let Plane::Member(member) = plane {
         at_member(world, member, kind, change);
     } else if *kind == wire::policy() || *kind == wire::cluster_policy() {
         policy(world, change);
     } else if *kind == wire::binding() || *kind == wire::cluster_binding() {
-        binding(world, latest);
+        binding(world, change);
     } else if *kind == wire::cluster() {
         cluster(world, change);
     } else if *kind == wire::interpreter() {
@@ -40,10 +39,19 @@ pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
         );
     } else {
         all_bindings(world, |_| true);
+        if !is_template(kind) {
+            return;
+        }
         for object in world.mirrors.list(plane, kind, None) {
             world.wake(Key::Template(ObjectRef::to(kind, &object)));
         }
     }
+}
+
+/// Whether objects of this kind are delivered rather than say what is delivered.
+fn is_template(kind: &Kind) -> bool {
+    let ours = [wire::policy(), wire::cluster_policy(), wire::binding(), wire::cluster_binding(), wire::cluster(), wire::interpreter()];
+    !ours.contains(kind)
 }
 
 fn all_bindings(world: &World, filter: impl Fn(&DynamicObject) -> bool) {
@@ -76,15 +84,21 @@ fn policy(world: &World, change: &Change) {
     world.wake(Key::Policy(at));
 }
 
-/// A binding wakes itself, its template, and the bindings that need it: one that went is made again.
-fn binding(world: &World, latest: &DynamicObject) {
+/// A binding wakes itself and the bindings that need it. One that went makes room for that of a later object of the
+/// name; Karmada does not make a binding again that somebody deletes by hand.
+fn binding(world: &World, change: &Change) {
+    let Some(latest) = change.latest() else { return };
     world.wake(Key::Binding(NamespacedName::to(latest)));
-    if let Some(template) = ObjectRef::read(&latest.data["spec"]["resource"]) {
-        world.watch_everywhere(&template.kind);
-        world.wake(Key::Template(template));
-    }
-    for need in attached::required_by(latest).iter().filter_map(NamespacedName::read) {
-        world.wake(Key::Binding(need));
+    let resource = &latest.data["spec"]["resource"];
+    let Some(at) = ObjectRef::read(resource) else { return };
+    world.watch_everywhere(&at.kind);
+    if change.new.is_none() {
+        if world.hub_object(&at).is_some_and(|later| later.metadata.uid.as_deref() != resource["uid"].as_str()) {
+            world.wake(Key::Template(at));
+        }
+        for need in attached::required_by(latest).iter().filter_map(NamespacedName::read) {
+            world.wake(Key::Binding(need));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     refs::{Kind, Plane},
-    wake,
+    wake, wire,
     world::World,
 };
 use futures::StreamExt;
@@ -52,7 +52,12 @@ pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     // Only this task sets it.
     let _ = mirror.served.set((resource, scope));
-    let events = watcher(api, watcher::Config::default()).backoff(Steady);
+    let types = wire::types(&kind);
+    // Items of a list do not say what they are; who wrote which field is of no use here.
+    let events = watcher(api, watcher::Config::default()).backoff(Steady).modify(move |object| {
+        object.types = Some(types.clone());
+        object.metadata.managed_fields = None;
+    });
     tokio::pin!(events);
     while let Some(event) = events.next().await {
         match event {

@@ -42,6 +42,21 @@ pub(super) enum StepError {
     Wait(String),
 }
 
+impl StepError {
+    /// Whether somebody else was quicker: the next try decides anew.
+    pub(super) fn lost_race(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists())
+    }
+
+    /// The reason as people read it: of an API server's refusal, its message alone.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Api(kube::Error::Api(status)) => status.message.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// What every pass shares.
 pub(super) struct World {
     /// The hub.

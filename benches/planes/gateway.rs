@@ -1,0 +1,133 @@
+//! The gateway as a process of its own, under its own certificate, tied to the life of the bench.
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs::File,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+/// `--city-linger`: short, so that narrowing can be counted.
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const END_WITHIN: Duration = Duration::from_secs(40);
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    // Ends the gateway when its standard input closes, hence also when the bench is killed.
+    holder: Child,
+    pid: u32,
+    log: PathBuf,
+}
+
+/// Where a gateway finds its planes, and where it writes.
+pub(crate) struct Place<'a> {
+    pub(crate) hub: PathBuf,
+    pub(crate) projects: &'a Path,
+    pub(crate) dir: &'a Path,
+}
+
+impl Gateway {
+    /// Starts it and waits until it says that it is ready.
+    pub(crate) async fn start(place: &Place<'_>) -> Result<Self> {
+        let program = env!("CARGO_BIN_EXE_fedgate");
+        let address = TcpListener::bind("127.0.0.1:0").context("find a free port")?.local_addr()?.to_string();
+        let (lock, log) = (place.dir.join("gateway.lock"), place.dir.join("gateway.log"));
+        File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
+        let out = File::options().create(true).append(true).open(&log);
+        let out = out.with_context(|| format!("open {}", log.display()))?;
+        let mut command = Command::new(program);
+        command
+            .args(["sandbox", "hold", "--lock"])
+            .arg(&lock)
+            .args(["--", program, "gateway", "--hub-kubeconfig"])
+            .arg(&place.hub)
+            .args(["--project-mode", "directory", "--project-directory"])
+            .arg(place.projects)
+            .args(["--admin-address", &address, "--log-format", "json"])
+            .args(["--city-linger", &format!("{}s", LINGER.as_secs())])
+            .stdin(Stdio::piped())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .kill_on_drop(true);
+        let holder = command.spawn().with_context(|| format!("start {program}"))?;
+        let mut gateway = Self { holder, pid: 0, log };
+        gateway.ready(&address).await?;
+        gateway.pid = gateway.held()?;
+        Ok(gateway)
+    }
+
+    /// The gateway's own process: the only child of its holder.
+    fn held(&self) -> Result<u32> {
+        let holder = self.holder.id().context("the gateway has ended")?;
+        let path = format!("/proc/{holder}/task/{holder}/children");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        text.split_whitespace().next().and_then(|pid| pid.parse().ok()).context("the gateway has ended")
+    }
+
+    async fn ready(&mut self, address: &str) -> Result<()> {
+        let started = Instant::now();
+        let mut last = String::new();
+        while started.elapsed() < READY_WITHIN {
+            if let Some(status) = self.holder.try_wait()? {
+                bail!("the gateway ended with {status}; its log: {}\n{}", self.log.display(), self.tail());
+            }
+            match get(address, "/readyz").await {
+                Ok(answer) if answer.starts_with("HTTP/1.1 200") => return Ok(()),
+                Ok(answer) => last = answer,
+                Err(error) => last = error.to_string(),
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        bail!("the gateway is not ready after {READY_WITHIN:?}: {last}; its log: {}", self.log.display())
+    }
+
+    fn tail(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Resident memory now and at its highest, in MiB.
+    pub(crate) fn memory(&self) -> Result<(f64, f64)> {
+        let path = format!("/proc/{}/status", self.pid);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let field = |name: &str| -> Result<f64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<f64>().ok());
+            Ok(kib.with_context(|| format!("{path} has no {name}"))? / 1024.0)
+        };
+        Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+
+    /// SIGTERM, and the wait for the end.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).context("the gateway has no process id")?;
+        kill_process(pid, Signal::TERM).context("send SIGTERM to the gateway")?;
+        let ended = timeout(END_WITHIN, self.holder.wait()).await;
+        ensure!(ended.is_ok(), "the gateway did not end within {END_WITHIN:?} of SIGTERM");
+        Ok(())
+    }
+}
+
+/// The whole answer to one GET.
+async fn get(address: &str, path: &str) -> Result<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    Ok(timeout(Duration::from_secs(5), exchange).await??)
+}

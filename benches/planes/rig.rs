@@ -1,0 +1,157 @@
+//! The planes, the folders and the gateway of one run.
+
+use super::{
+    gateway::{Gateway, Place},
+    objects::{Kind, bare_namespace, bare_policy},
+    plane::{Plane, text},
+};
+use anyhow::{Context, Result};
+use fedgate::{
+    api::names::ProjectKey,
+    kinds::FederatedKind,
+    manifests::{self, Carried},
+    sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Project planes that the gateway serves.
+pub(crate) const SERVED: [&str; 2] = ["alpha", "beta"];
+/// Project planes of the bare client, which the gateway does not know.
+pub(crate) const BARE: [&str; 2] = ["bare-a", "bare-b"];
+
+/// Everything one run works with.
+pub(crate) struct Rig {
+    sandbox: Sandbox,
+    dir: PathBuf,
+    /// Who plays Karmada on the hub, in words.
+    pub(crate) controllers: String,
+    pub(crate) hub: Plane,
+    pub(crate) served: [Plane; 2],
+    pub(crate) bare: [Plane; 2],
+}
+
+/// A namespace of a project and its namespace on the hub.
+pub(crate) struct Home<'a> {
+    pub(crate) hub: &'a Plane,
+    pub(crate) project: &'a Plane,
+    pub(crate) key: ProjectKey,
+    pub(crate) namespace: String,
+    pub(crate) hub_namespace: String,
+}
+
+fn shipped() -> Result<Vec<Manifest>> {
+    let kinds = FederatedKind::builtin().context("load the built-in kinds")?;
+    let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
+    let mut shipped = Vec::new();
+    for file in manifests::all(&carried)? {
+        for plane in file.planes {
+            let role = match plane {
+                manifests::Plane::Project => PlaneRole::Project,
+                manifests::Plane::Hub => PlaneRole::Hub,
+                manifests::Plane::Cell | manifests::Plane::Host => continue,
+            };
+            shipped.push(Manifest { plane: role, yaml: file.yaml()? });
+        }
+    }
+    Ok(shipped)
+}
+
+impl Rig {
+    /// Brings hub and projects up in `dir`, fsync on, nobody acting on the hub.
+    pub(crate) async fn up(dir: &Path) -> Result<Self> {
+        let controllers = HubControllers::Nobody;
+        let sandbox = Sandbox::up(Options {
+            projects: SERVED.iter().chain(&BARE).map(|&name| name.to_owned()).collect(),
+            cells: Vec::new(),
+            hub_controllers: controllers.clone(),
+            manifests: shipped()?,
+            fsync: true,
+            progress: Progress::new(|line| eprintln!("sandbox: {line}")),
+            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
+        })
+        .await
+        .context("bring the sandbox up")?;
+        for (folder, projects) in [("no-projects", &[][..]), ("projects", &SERVED[..])] {
+            let folder = dir.join(folder);
+            if folder.exists() {
+                std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+            }
+            std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+            for project in projects {
+                let file = format!("{project}.yaml");
+                std::fs::copy(sandbox.kubeconfig(project, User::Gateway)?, folder.join(&file))
+                    .with_context(|| format!("copy the kubeconfig {file}"))?;
+            }
+        }
+        let planes = async {
+            let plane = async |name: &str| Plane::new(name, sandbox.client(name, User::Admin)?).await;
+            let pair = async |names: [&str; 2]| Ok::<_, anyhow::Error>([plane(names[0]).await?, plane(names[1]).await?]);
+            Ok::<_, anyhow::Error>((plane("hub").await?, pair(SERVED).await?, pair(BARE).await?))
+        };
+        match planes.await {
+            Ok((hub, served, bare)) => {
+                let controllers = controllers.to_string();
+                Ok(Self { dir: dir.to_owned(), controllers, hub, served, bare, sandbox })
+            }
+            Err(error) => {
+                sandbox.down().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts a gateway for both served projects, or for none.
+    pub(crate) async fn gateway(&self, projects: bool) -> Result<Gateway> {
+        let folder = self.dir.join(if projects { "projects" } else { "no-projects" });
+        let hub = self.sandbox.kubeconfig("hub", User::Gateway)?;
+        Gateway::start(&Place { hub, projects: &folder, dir: &self.dir }).await
+    }
+
+    /// The audit logs: hub, then the served projects.
+    pub(crate) fn audit_logs(&self) -> Result<(PathBuf, Vec<PathBuf>)> {
+        let projects: Result<_, _> = SERVED.iter().map(|name| self.sandbox.audit_log(name)).collect();
+        Ok((self.sandbox.audit_log("hub")?, projects?))
+    }
+
+    /// Ends everything.
+    pub(crate) async fn down(self) -> Result<()> {
+        self.sandbox.down().await.context("take the sandbox down")
+    }
+
+    /// A new namespace in a served project.
+    pub(crate) async fn home(&self, served: usize, namespace: &str) -> Result<Home<'_>> {
+        let project = &self.served[served];
+        let object = project.create(Kind::Namespace, "", json!({"metadata": {"name": namespace}})).await?;
+        Ok(Home {
+            hub: &self.hub,
+            project,
+            key: ProjectKey::parse(SERVED[served])?,
+            namespace: namespace.to_owned(),
+            hub_namespace: format!("ns-{}", text(&object, "/metadata/uid")),
+        })
+    }
+
+    /// A new namespace in a project of the bare client; its hub namespace is not made yet.
+    pub(crate) async fn bare_home(&self, bare: usize, namespace: &str) -> Result<Home<'_>> {
+        let project = &self.bare[bare];
+        let object = project.create(Kind::Namespace, "", json!({"metadata": {"name": namespace}})).await?;
+        Ok(Home {
+            hub: &self.hub,
+            project,
+            key: ProjectKey::parse(BARE[bare])?,
+            namespace: namespace.to_owned(),
+            hub_namespace: format!("bare-{}", text(&object, "/metadata/uid")),
+        })
+    }
+}
+
+impl Home<'_> {
+    /// What the bare client writes to the hub for a new namespace.
+    pub(crate) async fn furnish(&self) -> Result<()> {
+        let name = &self.hub_namespace;
+        self.hub.create(Kind::Namespace, "", bare_namespace(name, &self.namespace)).await?;
+        self.hub.create(Kind::Policy, name, bare_policy(name)).await?;
+        Ok(())
+    }
+}

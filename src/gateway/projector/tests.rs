@@ -1,0 +1,200 @@
+//! Decisions of the projector: the exact effects, and that nothing else came.
+
+use super::decide::{Decision, Settings, Snapshot, decide};
+use crate::{
+    api::{
+        keys,
+        names::{HubNamespace, ProjectKey},
+    },
+    engine::plan::{Effect, Endpoint, Plan, Write},
+    gateway::world::digest::{Copy, Projection, Source, Words, WriteBackDigest},
+    kinds::FederatedKind,
+    plane::table::Row,
+};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::sync::{Arc, LazyLock};
+
+static KINDS: LazyLock<Arc<Vec<FederatedKind>>> = LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+
+const HUB: &str = "ns-6d1f0c52";
+const LENIENT: Settings = Settings { require_owner: false };
+
+fn write_back() -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
+        "metadata": {"name": "web-0", "namespace": HUB, "uid": "u-wb", "resourceVersion": "5",
+            "finalizers": ["x/y"], "annotations": {keys::INSTANCE_UID: "i"},
+            "labels": {keys::UPSTREAM_CLUSTER: "cluster-prod", keys::UPSTREAM_NAMESPACE: "shop",
+                keys::WORKLOAD_DEPLOYMENT_NAME: "web", keys::WORKLOAD_DEPLOYMENT_UID: "cell-uid",
+                keys::INSTANCE_CITY_CODE: "DFW", keys::CELL: "dfw-1", "extra": "label"},
+            "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                "name": "web", "uid": "u-copy", "controller": true, "blockOwnerDeletion": true}]},
+        "spec": {"runtime": {"resources": {"instanceType": "t"}}},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Pending", "message": "m",
+            "observedGeneration": 9, "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    })
+}
+
+fn projection(owner_uid: &str) -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
+        "metadata": {"name": "web-0", "namespace": "shop", "uid": "u-p", "resourceVersion": "8",
+            "labels": {keys::UPSTREAM_CLUSTER: "cluster-prod", keys::UPSTREAM_NAMESPACE: "shop",
+                keys::WORKLOAD_DEPLOYMENT_NAME: "web", keys::WORKLOAD_DEPLOYMENT_UID: "cell-uid",
+                keys::INSTANCE_CITY_CODE: "DFW"},
+            "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                "name": "web", "uid": owner_uid}]},
+        "spec": {"runtime": {"resources": {"instanceType": "t"}}},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Pending", "message": "m",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    })
+}
+
+fn deployment(uid: &str) -> Value {
+    json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+        "metadata": {"name": "web", "namespace": "x", "uid": uid, "resourceVersion": "1",
+            "labels": {keys::CITY_CODE: "DFW"}},
+        "spec": {"cityCode": "DFW", "scaleSettings": {"minReplicas": 40}}})
+}
+
+fn row<D>(value: &Value, read: impl FnOnce(&DynamicObject) -> D) -> Row<D> {
+    let object: DynamicObject = serde_json::from_value(value.clone()).unwrap();
+    Row {
+        uid: object.metadata.uid.as_deref().unwrap().into(),
+        version: object.metadata.resource_version.as_deref().unwrap().parse().unwrap(),
+        deleting: false,
+        digest: read(&object),
+        body: Some(Arc::new(object)),
+    }
+}
+
+fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot {
+    let kind = &KINDS[0];
+    Snapshot {
+        kinds: KINDS.clone(),
+        kind: 0,
+        project: ProjectKey::parse("prod").unwrap(),
+        namespace: "shop".into(),
+        hub: HubNamespace::parse(HUB).unwrap(),
+        name: "web-0".into(),
+        bound: true,
+        write_back: write_back.map(|v| row(v, |o| WriteBackDigest::read(o, kind, &mut Words::default()))),
+        copy: Some(row(&deployment("u-copy"), |o| Copy::read(o, kind, &mut Words::default()))),
+        source: Some(row(&deployment("u-source"), |o| Source::read(o, kind, &mut Words::default()))),
+        projection: projection.map(|v| row(v, |o| Projection::read(o, kind))),
+        rank: 0,
+    }
+}
+
+fn effects(d: Decision) -> Vec<Effect> {
+    match d {
+        Decision::Do(plan) => plan.effects,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn quarantined(d: &Decision) -> &'static str {
+    match d {
+        Decision::Quarantine(verdict) => verdict.reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_write_back_becomes_an_instance_owned_by_the_live_deployment_and_carries_nothing_else() {
+    let made = effects(decide(&snapshot(Some(&write_back()), None), LENIENT));
+    assert_eq!(made.len(), 2);
+    assert_eq!(
+        made[0].write,
+        Write::Create {
+            body: json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
+                "metadata": {"name": "web-0", "namespace": "shop",
+                    "labels": {keys::UPSTREAM_CLUSTER: "cluster-prod", keys::UPSTREAM_NAMESPACE: "shop",
+                        keys::WORKLOAD_DEPLOYMENT_NAME: "web", keys::WORKLOAD_DEPLOYMENT_UID: "cell-uid",
+                        keys::INSTANCE_CITY_CODE: "DFW"},
+                    "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                        "name": "web", "uid": "u-source"}]},
+                "spec": {"runtime": {"resources": {"instanceType": "t"}}}})
+        }
+    );
+    let Write::Apply { body, .. } = &made[1].write else { panic!("{made:?}") };
+    assert_eq!((made[1].endpoint, &body["status"]), (Endpoint::Status, &projection("")["status"]));
+}
+
+#[test]
+fn at_rest_nothing_is_written() {
+    assert_eq!(effects(decide(&snapshot(Some(&write_back()), Some(&projection("u-source"))), LENIENT)), []);
+}
+
+#[test]
+fn a_status_alone_is_one_status_write() {
+    let mut w = write_back();
+    w["status"]["conditions"][0]["status"] = json!("True");
+    let made = effects(decide(&snapshot(Some(&w), Some(&projection("u-source"))), LENIENT));
+    assert_eq!((made.len(), made[0].endpoint), (1, Endpoint::Status));
+}
+
+#[test]
+fn a_dead_owner_is_replaced_by_the_live_one() {
+    let made = effects(decide(&snapshot(Some(&write_back()), Some(&projection("u-dead"))), LENIENT));
+    let Write::Merge { patch } = &made[0].write else { panic!("{made:?}") };
+    assert_eq!(made.len(), 1);
+    assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u-source");
+    assert_eq!((&patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"]), (&json!("u-p"), &json!("8")));
+}
+
+#[test]
+fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
+    let gone = effects(decide(&snapshot(None, Some(&projection("u-source"))), LENIENT));
+    assert_eq!(gone[0].write, Write::Delete { uid: "u-p".into(), resource_version: None });
+    let mut foreign = projection("u-source");
+    foreign["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-else");
+    assert_eq!(decide(&snapshot(None, Some(&foreign)), LENIENT), Decision::Do(Plan::default()));
+}
+
+#[test]
+fn what_is_forged_oversized_or_taken_is_quarantined() {
+    for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE] {
+        let mut w = write_back();
+        w["metadata"]["labels"][key] = json!("forged");
+        assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "identity_mismatch");
+    }
+    let mut w = write_back();
+    w["metadata"]["ownerReferences"][0]["uid"] = json!("other");
+    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "owner_mismatch");
+    let mut w = write_back();
+    w["metadata"]["ownerReferences"] = json!([]);
+    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), Settings { require_owner: true })), "owner_mismatch");
+    let mut w = write_back();
+    w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] = json!("");
+    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "missing_deployment_name");
+    let mut w = write_back();
+    w["spec"]["big"] = json!("x".repeat(64 * 1024));
+    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "too_large");
+    let mut theirs = projection("u-source");
+    theirs["metadata"]["ownerReferences"] = json!([]);
+    assert_eq!(quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), LENIENT)), "name_taken");
+    let mut s = snapshot(Some(&write_back()), None);
+    s.rank = 80;
+    assert_eq!(quarantined(&decide(&s, LENIENT)), "too_many");
+    s.rank = 79;
+    assert_eq!(effects(decide(&s, LENIENT)).len(), 2);
+}
+
+#[test]
+fn what_is_missing_is_awaited() {
+    for take in [
+        |s: &mut Snapshot| s.copy = None,
+        |s: &mut Snapshot| s.source = None,
+        |s: &mut Snapshot| s.source.as_mut().unwrap().deleting = true,
+        |s: &mut Snapshot| s.bound = false,
+    ] {
+        let mut s = snapshot(Some(&write_back()), None);
+        take(&mut s);
+        assert_eq!(decide(&s, LENIENT), Decision::Wait);
+    }
+    let mut w = write_back();
+    w["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
+    assert_eq!(decide(&snapshot(Some(&w), None), LENIENT), Decision::Wait, "a move is under way");
+}

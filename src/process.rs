@@ -1,0 +1,246 @@
+//! The process around the gateway: connections, checks at the start, the Lease, the administrative address, the end.
+
+use crate::{
+    admin::{self, AdminError, Subject},
+    config::{self, GatewayConfig, Projects},
+    doctor::{PreflightError, preflight},
+    gateway::run::{Gateway, ProjectChange, Setup},
+    kinds::{FederatedKind, LoadError},
+    metrics::{Figures, Metrics, PlaneKind},
+    plane::{
+        client::{Clients, Connection},
+        discovery::{self, ProjectEvent},
+        kubeconfig::{KubeconfigError, Rules},
+        lease::{Lease, LeaseHandle},
+    },
+};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::{sync::watch, task::JoinSet};
+
+/// A hub that does not answer is asked again for this time before the start fails.
+const HUB_PATIENCE: Duration = Duration::from_secs(15);
+const HUB_RETRY: Duration = Duration::from_secs(1);
+/// Requests to the administrative address may take this long at the end.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Why the gateway did not start. Each names the object, the field and the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The hub's kubeconfig, or that of the plane with the projects' Secrets.
+    #[error("{flag}: {error}")]
+    Kubeconfig {
+        /// The flag that names the file.
+        flag: &'static str,
+        /// What is wrong.
+        error: KubeconfigError,
+    },
+    /// A federated kind.
+    #[error(transparent)]
+    Kinds(#[from] LoadError),
+    /// The hub.
+    #[error(transparent)]
+    Hub(#[from] PreflightError),
+    /// The administrative address.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The process could not listen for signals or register its metrics.
+    #[error("{0}")]
+    System(String),
+}
+
+/// Tells when the process is asked to end by SIGTERM or SIGINT. A second signal ends it at once.
+pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |e: std::io::Error| StartError::System(format!("cannot listen for signals: {e}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let (asked, mut told) = watch::channel(false);
+    tokio::spawn(async move {
+        for times in 0.. {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if times > 0 {
+                std::process::exit(1);
+            }
+            asked.send_replace(true);
+        }
+    });
+    Ok(async move {
+        // The task above lives as long as the process.
+        let _ = told.wait_for(|asked| *asked).await;
+    })
+}
+
+/// Runs the gateway until `shutdown`, then lets it finish what it has begun and gives the Lease back.
+pub async fn run(
+    config: GatewayConfig,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), StartError> {
+    let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    let kinds = FederatedKind::load(config.interpreters.as_deref())?;
+    let clients = config::clients(&metrics);
+    let mut background = JoinSet::new();
+    let mut follow = |flag, path: &Path, plane| follow(&clients, config.rules, &mut background, flag, path, plane);
+    let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
+    let secrets = match &config.projects {
+        Projects::Secrets { kubeconfig: Some(path), .. } => {
+            follow("--project-secrets-kubeconfig", path, PlaneKind::Project)?
+        }
+        _ => hub.clone(),
+    };
+
+    let subject = Arc::new(Front { metrics: metrics.clone(), gateway: OnceLock::new(), refused: Mutex::default() });
+    let listener = admin::bind(config.admin_address).await?;
+    let (stop_admin, stopped) = watch::channel(false);
+    let mut stopped = stopped;
+    let served = tokio::spawn(admin::serve(listener, subject.clone(), async move {
+        let _ = stopped.wait_for(|s| *s).await;
+    }));
+
+    let mut shutdown = std::pin::pin!(shutdown);
+    tokio::select! {
+        () = &mut shutdown => return Ok(()),
+        checked = check(&hub, &kinds) => checked?,
+    }
+    let identity = identity();
+    let lease = elect(&config, &hub, &identity, &metrics, &mut background);
+    let counted = metrics.clone();
+    let setup = Setup {
+        hub,
+        kinds,
+        settings: config.settings.clone(),
+        lease: lease.clone(),
+        identity: identity.clone(),
+        workers: config.workers,
+        metrics: metrics.clone(),
+    };
+    let gateway = Gateway::new(setup, move |target, reason| {
+        let plane = match target.plane {
+            crate::engine::key::Plane::Hub => PlaneKind::Hub,
+            crate::engine::key::Plane::Project(_) => PlaneKind::Project,
+        };
+        counted.wrote(plane, &target.resource.kind, reason);
+    });
+    let _ = subject.gateway.set(gateway.clone());
+    tracing::info!(identity, version = env!("CARGO_PKG_VERSION"), "the gateway is at work");
+
+    let events = discovery::discover(&config.projects.source(&secrets), &clients, config.rules);
+    let front = subject.clone();
+    let projects = events.filter_map(move |event| std::future::ready(front.change(event)));
+    gateway.run(projects, shutdown).await;
+    lease.release().await;
+    stop_admin.send_replace(true);
+    let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
+    tracing::info!("the gateway has ended");
+    Ok(())
+}
+
+fn follow(
+    clients: &Clients,
+    rules: Rules,
+    background: &mut JoinSet<()>,
+    flag: &'static str,
+    path: &Path,
+    plane: PlaneKind,
+) -> Result<Connection, StartError> {
+    let (connection, work) =
+        discovery::follow_file(plane, path, clients, rules).map_err(|error| StartError::Kubeconfig { flag, error })?;
+    background.spawn(work);
+    Ok(connection)
+}
+
+/// Checks the hub, with patience for one that is only just starting.
+async fn check(hub: &Connection, kinds: &[FederatedKind]) -> Result<(), PreflightError> {
+    let end = tokio::time::Instant::now() + HUB_PATIENCE;
+    loop {
+        match preflight(&hub.current(), kinds).await {
+            Err(error) if error.may_pass() && tokio::time::Instant::now() < end => {
+                tracing::warn!(%error, "the hub is not ready yet");
+                tokio::time::sleep(HUB_RETRY).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn elect(
+    config: &GatewayConfig,
+    hub: &Connection,
+    identity: &str,
+    metrics: &Arc<Metrics>,
+    background: &mut JoinSet<()>,
+) -> LeaseHandle {
+    let Some((namespace, name)) = &config.lease else {
+        metrics.leading("(no election)", true);
+        return LeaseHandle::always();
+    };
+    let lease = Lease::run(hub, namespace, name, identity);
+    let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.clone());
+    background.spawn(async move {
+        loop {
+            metrics.leading(&name, *changes.borrow_and_update());
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    lease
+}
+
+/// A name that no other process has: the Pod's or machine's, and something of this start.
+fn identity() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let host = std::env::var("HOSTNAME").ok().filter(|h| !h.is_empty());
+    let host = host.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let host = host.as_deref().map(str::trim).filter(|h| !h.is_empty()).unwrap_or("fedgate");
+    format!("{host}_{:08x}", RandomState::new().build_hasher().finish() & 0xffff_ffff)
+}
+
+/// What the administrative address shows, from before the gateway is at work.
+struct Front {
+    metrics: Arc<Metrics>,
+    gateway: OnceLock<Arc<Gateway>>,
+    refused: Mutex<BTreeMap<String, String>>,
+}
+
+impl Front {
+    fn change(&self, event: ProjectEvent) -> Option<ProjectChange> {
+        match event {
+            ProjectEvent::Engaged { key, connection } => {
+                self.refused.lock().remove(key.as_str());
+                Some(ProjectChange::Engaged { key, connection })
+            }
+            ProjectEvent::Left { key } => Some(ProjectChange::Left { key }),
+            ProjectEvent::Refused { name, error } => {
+                self.refused.lock().insert(name, error.to_string());
+                None
+            }
+        }
+    }
+}
+
+impl Subject for Front {
+    fn ready(&self) -> Result<(), String> {
+        self.gateway.get().map_or_else(|| Err("the hub is being checked".to_owned()), |gateway| gateway.ready())
+    }
+
+    fn metrics(&self) -> Result<String, String> {
+        let figures = self.gateway.get().map_or_else(Figures::default, |gateway| gateway.figures());
+        self.metrics.render(&figures).map_err(|e| e.to_string())
+    }
+
+    fn planes(&self) -> serde_json::Value {
+        let mut document = self.gateway.get().map_or_else(|| serde_json::json!({}), |gateway| gateway.describe());
+        document["refusedProjects"] = serde_json::json!(*self.refused.lock());
+        document
+    }
+}

@@ -1,0 +1,269 @@
+//! What the planes hold, kept by watches and told line by line as it changes.
+
+use super::{kinds::Kind, words};
+use crate::sandbox::{PlaneRole, Progress, SandboxError};
+use futures::StreamExt;
+use kube::{
+    Api, Client,
+    api::DynamicObject,
+    runtime::{WatchStreamExt, watcher, watcher::Event},
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{sync::watch, task::JoinSet};
+
+const LISTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Plane, kind, name.
+type Key = (String, &'static str, String);
+
+/// What the planes hold, as far as it is followed.
+#[derive(Default)]
+pub(super) struct Seen {
+    now: BTreeMap<Key, Value>,
+    /// What was there when the watches began.
+    first: BTreeSet<Key>,
+    /// First lists that are complete.
+    listed: usize,
+}
+
+impl Seen {
+    /// The object, if it is there.
+    pub(super) fn get(&self, plane: &str, kind: &Kind, name: &str) -> Option<&Value> {
+        self.now.get(&(plane.to_owned(), kind.kind, name.to_owned()))
+    }
+
+    /// All objects of the kind on that plane.
+    pub(super) fn of<'a>(&'a self, plane: &'a str, kind: &'a Kind) -> impl Iterator<Item = &'a Value> {
+        self.now
+            .iter()
+            .filter(move |((at, of, _), _)| at == plane && *of == kind.kind)
+            .map(|(_, object)| object)
+    }
+
+    /// Whether nothing has been added since the watches began.
+    pub(super) fn as_at_first(&self) -> bool {
+        self.now.keys().all(|key| self.first.contains(key))
+    }
+}
+
+/// One plane to follow.
+pub(super) struct Followed<'a> {
+    pub(super) plane: &'a str,
+    pub(super) role: PlaneRole,
+    pub(super) client: Client,
+    /// The demonstration's namespace there.
+    pub(super) namespace: &'a str,
+    pub(super) kinds: &'a [&'static Kind],
+}
+
+/// Watches on all planes, and what they have seen.
+pub(super) struct Journal {
+    seen: watch::Sender<Seen>,
+    since: Arc<Mutex<Instant>>,
+    out: Progress,
+    _watches: JoinSet<()>,
+}
+
+impl Journal {
+    /// Starts the watches and waits until every first list is complete; those lists are not told.
+    pub(super) async fn start(planes: &[Followed<'_>], out: Progress) -> Result<Self, SandboxError> {
+        let (seen, _) = watch::channel(Seen::default());
+        let since = Arc::new(Mutex::new(Instant::now()));
+        let width = planes.iter().map(|p| p.plane.len()).max().unwrap_or_default();
+        let mut watches = JoinSet::new();
+        for plane in planes {
+            for kind in plane.kinds {
+                let teller = Teller {
+                    seen: seen.clone(),
+                    since: Arc::clone(&since),
+                    out: out.clone(),
+                    plane: plane.plane.to_owned(),
+                    role: plane.role,
+                    kind,
+                    namespace: plane.namespace.to_owned(),
+                    width,
+                };
+                watches.spawn(teller.follow(kind.api(plane.client.clone(), plane.namespace)));
+            }
+        }
+        let journal = Self {
+            seen,
+            since,
+            out,
+            _watches: watches,
+        };
+        let all = journal._watches.len();
+        journal
+            .until("all planes have been listed", LISTED_WITHIN, |seen| {
+                seen.listed == all
+            })
+            .await?;
+        Ok(journal)
+    }
+
+    /// A heading; times are told from here on.
+    pub(super) fn step(&self, title: &str) {
+        *self.since.lock() = Instant::now();
+        self.out.say(&format!("\n== {title}"));
+    }
+
+    /// A line between the events.
+    pub(super) fn say(&self, text: &str) {
+        let passed = self.since.lock().elapsed().as_secs_f64();
+        self.out.say(&format!("{passed:8.3} s  {text}"));
+    }
+
+    /// Waits for what `test` finds, woken by the watches.
+    pub(super) async fn find<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut test: impl FnMut(&Seen) -> Option<T>,
+    ) -> Result<T, SandboxError> {
+        let mut seen = self.seen.subscribe();
+        let search = async {
+            loop {
+                if let Some(found) = test(&seen.borrow_and_update()) {
+                    return found;
+                }
+                // The sender lives as long as `self`.
+                let _ = seen.changed().await;
+            }
+        };
+        tokio::time::timeout(limit, search)
+            .await
+            .map_err(|_| SandboxError::Demo(format!("waited {} s in vain until {what}", limit.as_secs())))
+    }
+
+    /// Waits until `test` holds, woken by the watches.
+    pub(super) async fn until(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut test: impl FnMut(&Seen) -> bool,
+    ) -> Result<(), SandboxError> {
+        self.find(what, limit, |seen| test(seen).then_some(())).await
+    }
+}
+
+/// Follows one kind on one plane.
+struct Teller {
+    seen: watch::Sender<Seen>,
+    since: Arc<Mutex<Instant>>,
+    out: Progress,
+    plane: String,
+    role: PlaneRole,
+    kind: &'static Kind,
+    namespace: String,
+    width: usize,
+}
+
+impl Teller {
+    async fn follow(self, api: Api<DynamicObject>) {
+        let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+        let mut told = false;
+        let mut listed = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    if let Some(key) = self.is(object, told) {
+                        listed.insert(key);
+                    }
+                }
+                Ok(Event::InitDone) => {
+                    self.only(&listed);
+                    if !told {
+                        told = true;
+                        self.seen.send_modify(|seen| seen.listed += 1);
+                    }
+                }
+                Ok(Event::Apply(object)) => {
+                    self.is(object, true);
+                }
+                Ok(Event::Delete(object)) => {
+                    if let Some((key, _)) = self.read(object) {
+                        self.gone(&key);
+                    }
+                }
+                // The watcher lists again after a pause; if the plane stays away, the wait that needs it says so.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Key and body, unless the object is none of the demonstration's.
+    fn read(&self, object: DynamicObject) -> Option<(Key, Value)> {
+        let name = object.metadata.name.clone()?;
+        let ours = match self.kind.kind {
+            "Namespace" => name == self.namespace,
+            "ClusterPropagationPolicy" => name.starts_with("cities-"),
+            "ClusterResourceBinding" => name.starts_with(&self.namespace),
+            _ => true,
+        };
+        let body = serde_json::to_value(object).ok()?;
+        ours.then(|| ((self.plane.clone(), self.kind.kind, name), body))
+    }
+
+    fn is(&self, object: DynamicObject, told: bool) -> Option<Key> {
+        let (key, body) = self.read(object)?;
+        let facts = words::facts(self.kind.kind, &body);
+        self.seen.send_modify(|seen| {
+            let old = seen.now.insert(key.clone(), body.clone());
+            match old {
+                _ if !told => {
+                    seen.first.insert(key.clone());
+                }
+                None => self.tell(&key.2, &words::arrival(self.role, self.kind.kind, &body), &facts),
+                Some(old) if words::facts(self.kind.kind, &old) != facts => self.tell(&key.2, "", &facts),
+                Some(_) => {}
+            }
+        });
+        Some(key)
+    }
+
+    /// A list after a break shows by absence what was deleted meanwhile.
+    fn only(&self, listed: &BTreeSet<Key>) {
+        let absent: Vec<Key> = self
+            .seen
+            .borrow()
+            .now
+            .keys()
+            .filter(|key| key.0 == self.plane && key.1 == self.kind.kind && !listed.contains(*key))
+            .cloned()
+            .collect();
+        for key in absent {
+            self.gone(&key);
+        }
+    }
+
+    fn gone(&self, key: &Key) {
+        self.seen.send_modify(|seen| {
+            if seen.now.remove(key).is_some() {
+                self.tell(&key.2, "is gone", "");
+            }
+        });
+    }
+
+    fn tell(&self, name: &str, what: &str, facts: &str) {
+        let passed = self.since.lock().elapsed().as_secs_f64();
+        let gap = if what.is_empty() { "" } else { " " };
+        let facts = if facts.is_empty() {
+            String::new()
+        } else {
+            format!(": {facts}")
+        };
+        self.out.say(&format!(
+            "{passed:8.3} s  {:<width$}  {} {name}{gap}{what}{facts}",
+            self.plane,
+            self.kind.kind,
+            width = self.width
+        ));
+    }
+}

@@ -1,0 +1,308 @@
+//! What the admission policies and roles of manifests/ allow a cell, the gateway and a tenant.
+
+use crate::{
+    plane::{object, objects, play, verdict},
+    table,
+};
+use anyhow::{Context, Result};
+use fedgate::{
+    api::{Instance, Workload, WorkloadDeployment},
+    sandbox::{Sandbox, User},
+};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Namespace, Secret},
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+const HOME: &str = "ns-6d1f0c52-0000-4000-8000-00000000a001";
+
+async fn make<K>(api: &Api<K>, value: Value) -> Result<K>
+where
+    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    Ok(api
+        .create(&PostParams::default(), &serde_json::from_value(value)?)
+        .await?)
+}
+
+/// A write-back of `cell` for the copy `d` in DFW.
+fn write_back(name: &str, cell: &str, copy_uid: &str) -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
+        "metadata": {
+            "name": name, "namespace": HOME,
+            "labels": {
+                "meta.datumapis.com/upstream-cluster-name": "cluster-shop",
+                "meta.datumapis.com/upstream-namespace": "default",
+                "fedgate.dev/cell": cell,
+                "compute.datumapis.com/workload-deployment-name": "d",
+                "compute.datumapis.com/city-code": "DFW",
+            },
+            "ownerReferences": [{
+                "apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "d",
+                "uid": copy_uid, "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {
+            "runtime": {"resources": {"instanceType": "x"}, "sandbox": {"containers": [{"name": "a", "image": "b"}]}},
+            "networkInterfaces": [{"network": {"name": "default"}}],
+        },
+    })
+}
+
+fn with(mut value: Value, pointer: &str, new: Value) -> Value {
+    *value.pointer_mut(pointer).unwrap() = new;
+    value
+}
+
+/// A hub namespace with a copy in it; answers the copy's UID.
+async fn hub_home(admin: &Client) -> Result<String> {
+    let identity = json!({
+        "meta.datumapis.com/upstream-cluster-name": "cluster-shop",
+        "meta.datumapis.com/upstream-namespace": "default",
+        "fedgate.dev/project-uid": "p",
+    });
+    make::<Namespace>(
+        &Api::all(admin.clone()),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": identity}}),
+    )
+    .await?;
+    let copy = json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+        "metadata": {"name": "d", "namespace": HOME, "labels": {"topology.datum.net/city-code": "DFW"}},
+    });
+    let copy = make(&objects::<WorkloadDeployment>(admin, HOME), copy).await?;
+    copy.metadata.uid.context("the copy has no UID")
+}
+
+/// S22, S3: a cell writes its own write-backs, under the Namespace's identity and one owner, and nothing else.
+pub(crate) async fn a_cell_writes_its_own_instances_only(sandbox: &Sandbox) -> Result<()> {
+    let admin = sandbox.client("hub", User::Admin)?;
+    let uid = hub_home(&admin).await?;
+    let cell = |name: &'static str| play(sandbox, "hub", name, &["fedgate-cells", "system:authenticated"]);
+    let dfw = objects::<Instance>(&cell("fedgate-cell-dfw-1").await?, HOME);
+    let other = objects::<Instance>(&cell("fedgate-cell-dfw-2").await?, HOME);
+    let nobody = objects::<Instance>(&cell("somebody").await?, HOME);
+    let post = PostParams::default();
+    let good = write_back("i-0", "dfw-1", &uid);
+
+    let denied = |answer: String, words: &str| {
+        assert!(answer.starts_with("422") || answer.starts_with("403"), "{answer}");
+        assert!(answer.contains(words), "{answer}");
+    };
+    // A policy takes a moment until it is in force.
+    wait_until_denied(|| async { verdict(nobody.create(&post, &object(good.clone())).await) }).await;
+    denied(
+        verdict(nobody.create(&post, &object(good.clone())).await),
+        "fedgate.dev/cell must be",
+    );
+    denied(
+        verdict(other.create(&post, &object(good.clone())).await),
+        "fedgate.dev/cell must be",
+    );
+    let label = "/metadata/labels/meta.datumapis.com~1upstream-";
+    for key in ["namespace", "cluster-name"] {
+        let forged = with(good.clone(), &format!("{label}{key}"), json!("victim"));
+        denied(
+            verdict(dfw.create(&post, &object(forged)).await),
+            "must be those of the Namespace",
+        );
+    }
+    let orphan = with(good.clone(), "/metadata/ownerReferences", json!([]));
+    denied(
+        verdict(dfw.create(&post, &object(orphan)).await),
+        "the controller of a write-back",
+    );
+    let loose = with(
+        good.clone(),
+        "/metadata/ownerReferences/0/controller",
+        json!(false),
+    );
+    denied(
+        verdict(dfw.create(&post, &object(loose)).await),
+        "the controller of a write-back",
+    );
+
+    assert_eq!(verdict(dfw.create(&post, &object(good)).await), "200");
+    let merge = PatchParams::default();
+    let status = Patch::Merge(json!({"status": {"suspended": true}}));
+    assert_eq!(verdict(dfw.patch_status("i-0", &merge, &status).await), "200");
+    denied(
+        verdict(other.patch_status("i-0", &merge, &status).await),
+        "fedgate.dev/cell must be",
+    );
+    let taken = Patch::Merge(json!({"metadata": {"labels": {"fedgate.dev/cell": "dfw-2"}}}));
+    denied(
+        verdict(other.patch("i-0", &merge, &taken).await),
+        "belongs to another cell",
+    );
+    let forged =
+        Patch::Merge(json!({"metadata": {"labels": {"meta.datumapis.com/upstream-namespace": "victim"}}}));
+    denied(
+        verdict(dfw.patch("i-0", &merge, &forged).await),
+        "upstream-namespace",
+    );
+    let moved = Patch::Merge(json!({"metadata": {
+        "labels": {"compute.datumapis.com/workload-deployment-name": "e"},
+        "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "e",
+                             "uid": "x", "controller": true}],
+    }}));
+    denied(verdict(dfw.patch("i-0", &merge, &moved).await), "cannot move");
+
+    // A peer's write-back, without a cell, is adopted.
+    let mut peer = write_back("i-9", "-", &uid);
+    peer["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("fedgate.dev/cell");
+    make(&objects::<Instance>(&admin, HOME), peer).await?;
+    let adopt = Patch::Merge(json!({"metadata": {"labels": {"fedgate.dev/cell": "dfw-1"}}}));
+    assert_eq!(verdict(dfw.patch("i-9", &merge, &adopt).await), "200");
+
+    let copies = objects::<WorkloadDeployment>(&cell("fedgate-cell-dfw-1").await?, HOME);
+    let delete = DeleteParams::default();
+    denied(verdict(copies.delete("d", &delete).await), "forbidden");
+    denied(
+        verdict(other.delete("i-0", &delete).await),
+        "belongs to another cell",
+    );
+    assert_eq!(verdict(dfw.delete("i-9", &delete).await), "200");
+
+    // After a city move the new cell may take away what the old one left.
+    let moved = Patch::Merge(json!({"metadata": {"labels": {"topology.datum.net/city-code": "LHR"}}}));
+    objects::<WorkloadDeployment>(&admin, HOME)
+        .patch("d", &merge, &moved)
+        .await?;
+    wait_until(|| async { verdict(other.delete("i-0", &delete).await) == "200" }).await;
+    Ok(())
+}
+
+/// §1.1: the gateway deletes Namespaces of tenants and companions, and no others of these kinds.
+pub(crate) async fn the_gateway_deletes_only_what_is_its_own(sandbox: &Sandbox) -> Result<()> {
+    let admin = sandbox.client("hub", User::Admin)?;
+    let gateway = sandbox.client("hub", User::Gateway)?;
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
+    let namespace = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
+    let tenant = json!({"fedgate.dev/project-uid": "p"});
+    make(&namespaces, namespace("ns-theirs", json!({}))).await?;
+    make(&namespaces, namespace("other", tenant.clone())).await?;
+    make(&namespaces, namespace("ns-ours", tenant)).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), "ns-ours");
+    let secrets: Api<Secret> = Api::namespaced(admin, "ns-ours");
+    let companion = json!({"compute.datumapis.com/referenced-data": "true"});
+    for (name, labels) in [("mine", companion), ("foreign", json!({}))] {
+        let meta = json!({"metadata": {"name": name, "labels": labels}});
+        make(&maps, meta.clone()).await?;
+        make(&secrets, meta).await?;
+    }
+
+    let delete = DeleteParams::default();
+    let maps: Api<ConfigMap> = Api::namespaced(gateway.clone(), "ns-ours");
+    let secrets: Api<Secret> = Api::namespaced(gateway.clone(), "ns-ours");
+    let namespaces: Api<Namespace> = Api::all(gateway);
+    let answers = [
+        verdict(maps.delete("foreign", &delete).await),
+        verdict(secrets.delete("foreign", &delete).await),
+        verdict(namespaces.delete("ns-theirs", &delete).await),
+        verdict(namespaces.delete("other", &delete).await),
+    ];
+    for answer in answers {
+        assert!(answer.contains("the gateway may delete only"), "{answer}");
+    }
+    let answers = [
+        verdict(maps.delete("mine", &delete).await),
+        verdict(secrets.delete("mine", &delete).await),
+        verdict(namespaces.delete("ns-ours", &delete).await),
+    ];
+    assert_eq!(answers, ["200", "200", "200"]);
+    Ok(())
+}
+
+/// api.md §6: a tenant needs the verb `use` on each network, when a Workload is made and when its interfaces change.
+pub(crate) async fn a_tenant_uses_only_networks_that_it_may(sandbox: &Sandbox) -> Result<()> {
+    let admin = sandbox.client("alpha", User::Admin)?;
+    let verbs = json!([
+        {"apiGroups": ["compute.datumapis.com"], "resources": ["workloads"], "verbs": ["create", "patch"]},
+        {"apiGroups": ["networking.datumapis.com"], "resources": ["networks"], "resourceNames": ["default"],
+         "verbs": ["use"]},
+    ]);
+    let roles: Api<ClusterRole> = Api::all(admin.clone());
+    make(&roles, json!({"metadata": {"name": "tenant"}, "rules": verbs})).await?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
+    make(
+        &bindings,
+        json!({"metadata": {"name": "tenant"},
+               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tenant"},
+               "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}]}),
+    )
+    .await?;
+    let tenant = objects::<Workload>(
+        &play(sandbox, "alpha", "tenant", &["system:authenticated"]).await?,
+        "default",
+    );
+    let workload = |networks: &[&str]| {
+        let mut spec = table::cases().swap_remove(0).spec;
+        spec["template"]["spec"]["networkInterfaces"] = networks
+            .iter()
+            .map(|name| json!({"network": {"name": name}}))
+            .collect();
+        object(
+            json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload",
+                      "metadata": {"name": "w", "namespace": "default"}, "spec": spec}),
+        )
+    };
+    let post = PostParams::default();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let two = workload(&["default", "secret"]);
+    wait_until_denied(|| async { verdict(tenant.create(&dry, &two).await) }).await;
+    let answer = verdict(tenant.create(&post, &two).await);
+    assert!(
+        answer.contains("you may not use the network of interface 1"),
+        "{answer}"
+    );
+    assert_eq!(
+        verdict(tenant.create(&post, &workload(&["default"])).await),
+        "200"
+    );
+
+    let merge = PatchParams::default();
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    assert_eq!(verdict(tenant.patch("w", &merge, &labels).await), "200");
+    let interfaces = |names: &[&str]| {
+        let list: Value = names
+            .iter()
+            .map(|name| json!({"network": {"name": name}}))
+            .collect();
+        Patch::Merge(json!({"spec": {"template": {"spec": {"networkInterfaces": list}}}}))
+    };
+    let answer = verdict(tenant.patch("w", &merge, &interfaces(&["secret"])).await);
+    assert!(answer.starts_with("403"), "{answer}");
+    // Eight interfaces are within the budget of the API server.
+    assert_eq!(
+        verdict(tenant.patch("w", &merge, &interfaces(&["default"; 8])).await),
+        "200"
+    );
+    Ok(())
+}
+
+async fn wait_until_denied<F: Future<Output = String>>(request: impl Fn() -> F) {
+    wait_until(|| async { request().await != "200" }).await;
+}
+
+async fn wait_until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
+    for _ in 0..100 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("not within ten seconds");
+}

@@ -1,0 +1,180 @@
+//! What the definitions make the API server accept, refuse, default and prune.
+
+use crate::{
+    plane::{object, objects, verdict},
+    table,
+};
+use anyhow::Result;
+use fedgate::api::{Instance, Workload, WorkloadDeployment, validate};
+use kube::{
+    Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+fn kind(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": kind,
+        "metadata": {"name": name, "namespace": "default"}, "spec": spec,
+    })
+}
+
+/// Each object of the table is accepted or refused by the server as by `api::validate`.
+pub(crate) async fn the_server_agrees_with_rust(project: &Client) -> Result<Vec<String>> {
+    let api = objects::<Workload>(project, "default");
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let mut wrong = Vec::new();
+    for (i, case) in table::cases().iter().enumerate() {
+        let answer = verdict(
+            api.create(&dry, &object(kind("Workload", &format!("w{i}"), &case.spec)))
+                .await,
+        );
+        let reason = validate::spec(&case.spec)
+            .into_iter()
+            .find(|p| Some(p.rule) == case.breaks);
+        let right = match reason {
+            None => answer == "200",
+            // The rule's own words; a bound is said in the server's words.
+            Some(p) if p.rule != "schema" => answer.starts_with("422") && answer.contains(&p.message),
+            Some(_) => answer.starts_with("422"),
+        };
+        if !right {
+            wrong.push(format!(
+                "{}: expected {:?}, the server says {answer}",
+                case.name, case.breaks
+            ));
+        }
+    }
+    Ok(wrong)
+}
+
+/// What is bound in a Workload is not in a deployment: controllers write those.
+pub(crate) async fn a_deployment_is_not_bound(project: &Client) -> Result<()> {
+    let api = objects::<WorkloadDeployment>(project, "default");
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for (i, case) in table::cases()
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.spec["template"].is_object())
+    {
+        let Some(rule) = case.breaks.filter(|rule| *rule != "schema") else {
+            continue;
+        };
+        let spec = json!({
+            "workloadRef": {"name": "w", "uid": "u"}, "placementName": "P", "cityCode": "a b",
+            "template": case.spec["template"], "scaleSettings": {"minReplicas": 0, "instanceManagementPolicy": "Foo"},
+        });
+        let answer = verdict(
+            api.create(&dry, &object(kind("WorkloadDeployment", &format!("d{i}"), &spec)))
+                .await,
+        );
+        assert_eq!(answer, "200", "{} ({rule})", case.name);
+    }
+    let incomplete = json!({"placementName": "p", "cityCode": "DFW"});
+    let answer = verdict(
+        api.create(&dry, &object(kind("WorkloadDeployment", "bad", &incomplete)))
+            .await,
+    );
+    assert!(answer.starts_with("422"), "{answer}");
+    Ok(())
+}
+
+/// Root fields are optional, the policy has a default, unknown fields go, labels of the template stay.
+pub(crate) async fn a_deployment_is_pruned_and_defaulted(project: &Client) -> Result<()> {
+    let api = objects::<WorkloadDeployment>(project, "default");
+    let bare = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                      "metadata": {"name": "bare"}});
+    assert_eq!(
+        verdict(api.create(&PostParams::default(), &object(bare)).await),
+        "200"
+    );
+
+    let mut template = table::cases()[0].spec["template"].take();
+    template["spec"]["surprise"] = json!(true);
+    let spec = json!({
+        "workloadRef": {"name": "w", "uid": "u"}, "placementName": "us", "cityCode": "DFW",
+        "template": template, "scaleSettings": {"minReplicas": 1},
+    });
+    let made = api
+        .create(
+            &PostParams::default(),
+            &object(kind("WorkloadDeployment", "d", &spec)),
+        )
+        .await?;
+    let spec = &made.data["spec"];
+    assert_eq!(spec["scaleSettings"]["instanceManagementPolicy"], "OrderedReady");
+    assert_eq!(spec["template"]["metadata"]["labels"]["app"], "storefront");
+    assert!(spec["template"]["spec"]["surprise"].is_null());
+
+    let apply = PatchParams::apply("test");
+    let status = |counts: Value| {
+        json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+        "metadata": {"name": "d"}, "status": counts})
+    };
+    let partial = api
+        .patch_status("d", &apply, &Patch::Apply(&status(json!({"replicas": 1}))))
+        .await;
+    assert!(verdict(partial).starts_with("422"), "counters are required");
+    let full = json!({"replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0});
+    let made = api
+        .patch_status("d", &apply, &Patch::Apply(&status(full)))
+        .await?;
+    assert_eq!(made.data["status"]["updatedReplicas"], 0);
+    Ok(())
+}
+
+/// A new Instance says that it waits.
+pub(crate) async fn an_instance_has_a_status_from_the_start(project: &Client) -> Result<()> {
+    let spec = json!({
+        "runtime": {"resources": {"instanceType": "x"}, "sandbox": {"containers": [{"name": "a", "image": "b"}]}},
+        "networkInterfaces": [{"network": {"name": "default"}}],
+    });
+    let api = objects::<Instance>(project, "default");
+    let made = api
+        .create(&PostParams::default(), &object(kind("Instance", "i-0", &spec)))
+        .await?;
+    let conditions = made.data["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let said: Vec<_> = conditions
+        .iter()
+        .map(|c| format!("{} {}", c["type"], c["reason"]))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            r#""Programmed" "Pending""#,
+            r#""Available" "Pending""#,
+            r#""Ready" "Pending""#,
+            r#""QuotaGranted" "PendingEvaluation""#
+        ]
+    );
+    serde_json::from_value::<Instance>(serde_json::to_value(&made)?)?;
+    Ok(())
+}
+
+/// The example that users are given is valid.
+pub(crate) async fn the_example_is_accepted(project: &Client) -> Result<()> {
+    let text = include_str!("../../examples/storefront.yaml");
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
+    let workload = documents.into_iter().find(|d| d["kind"] == "Workload").unwrap();
+    assert_eq!(validate::spec(&workload["spec"]), []);
+    let answer = verdict(
+        objects::<Workload>(project, "default")
+            .create(&dry, &object(workload))
+            .await,
+    );
+    assert_eq!(answer, "200");
+    Ok(())
+}
