@@ -28,7 +28,7 @@ pub(in crate::sandbox) async fn here(options: Options, out: &Progress) -> Result
         _ = terminate.recv() => "told to end",
     };
     // The sandbox was dropped with its future: its holders are killing what they hold.
-    layout.processes_gone(std::time::Duration::from_secs(10)).await?;
+    layout.processes_gone().await?;
     layout.wipe(false)?;
     Err(SandboxError::Options(format!(
         "{interrupted}; nothing is left running"
