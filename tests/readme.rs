@@ -5,7 +5,10 @@ use std::path::Path;
 
 /// Replaces what stands between `<!-- begin: <name> -->` and `<!-- end: <name> -->`.
 fn with_table(text: &str, name: &str, table: &str) -> String {
-    let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
+    let (begin, end) = (
+        format!("<!-- begin: {name} -->\n"),
+        format!("<!-- end: {name} -->"),
+    );
     let (before, rest) = text
         .split_once(&begin)
         .unwrap_or_else(|| panic!("README.md lacks {begin}"));
@@ -20,7 +23,11 @@ fn tables_are_those_of_the_executable() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let text = std::fs::read_to_string(&path).unwrap();
     let metrics = Metrics::new().unwrap().markdown();
-    let wanted = with_table(&with_table(&text, "flags", &flags_markdown()), "metrics", &metrics);
+    let wanted = with_table(
+        &with_table(&text, "flags", &flags_markdown()),
+        "metrics",
+        &metrics,
+    );
     if std::env::var_os("FEDGATE_WRITE_README").is_some() {
         std::fs::write(&path, wanted).unwrap();
     } else {
