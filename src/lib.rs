@@ -9,6 +9,8 @@
 //! * [`engine`]: key, queue, plan, executor, diff, errors, clock. Knows no workload.
 //! * [`plane`]: clients, watches, index, discovery of project planes, lease.
 //! * [`gateway`]: the controllers that join projects and hub.
+//! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them.
+//! * [`config`], [`doctor`], [`process`]: flags; checks of the planes; the gateway as a process.
 //! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
 
