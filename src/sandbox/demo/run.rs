@@ -1,7 +1,7 @@
 //! Running the story on a sandbox: who owns it, and what is left of it when it fails.
 
 use super::{gateway, inventory, story::Story};
-use crate::sandbox::{CellSpec, Options, Progress, Sandbox, SandboxError, layout::{GONE_WITHIN, Layout}, process::tail};
+use crate::sandbox::{CellSpec, Options, Progress, Sandbox, SandboxError, layout::Layout, process::tail};
 use std::{path::PathBuf, time::Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,7 +28,7 @@ pub(in crate::sandbox) async fn here(options: Options, out: &Progress) -> Result
         _ = terminate.recv() => "told to end",
     };
     // The sandbox was dropped with its future: its holders are killing what they hold.
-    layout.processes_gone(GONE_WITHIN).await?;
+    layout.processes_gone().await?;
     layout.wipe(false)?;
     Err(SandboxError::Options(format!(
         "{interrupted}; nothing is left running"
