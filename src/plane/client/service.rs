@@ -164,7 +164,12 @@ impl Shared {
 
     async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let (lane, slot) = self.pool.lane();
-        let response = lane.request(request).await.map_err(|e| self.broken(&e))?;
+        // Watches that begin together wait for one connection, and hyper fails them all if the request that opens it is
+        // dropped. A task of its own goes on although its caller has gone; its end drops what nobody wants.
+        let limit = self.limits.call;
+        let opening = tokio::spawn(async move { (tokio::time::timeout(limit, lane.request(request)).await, slot) });
+        let (response, slot) = opening.await?;
+        let response = response?.map_err(|e| self.broken(&e))?;
         if !response.status().is_success() {
             return self.read(response).await;
         }
