@@ -114,7 +114,7 @@ impl Executor {
         match answer {
             Ok(object) => {
                 self.surroundings.wrote(target, reason);
-                self.surroundings.answered(target, Answer::Is(Box::new(object)));
+                self.surroundings.answered(target, answer_of(object));
                 tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
                 Ok(())
             }
@@ -161,15 +161,7 @@ impl Executor {
         match api.delete(&target.name, &params).await {
             Ok(done) => {
                 self.surroundings.wrote(target, reason);
-                let answer = done.left().map_or(Answer::Gone, |object| {
-                    // Without finalizers the object is gone; its last state would look alive.
-                    if object.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
-                        Answer::Is(Box::new(object))
-                    } else {
-                        Answer::Gone
-                    }
-                });
-                self.surroundings.answered(target, answer);
+                self.surroundings.answered(target, done.left().map_or(Answer::Gone, answer_of));
                 Ok(())
             }
             Err(error) => {
@@ -222,6 +214,16 @@ impl Executor {
     /// Forgets what it holds for a plane that has left or has a new credential.
     pub fn forget(&self, plane: &Plane) {
         self.recorders.lock().remove(plane);
+    }
+}
+
+/// An object that is being deleted and has no finalizer left is gone, whatever its last state looks like.
+fn answer_of(object: DynamicObject) -> Answer {
+    let meta = &object.metadata;
+    if meta.deletion_timestamp.is_some() && meta.finalizers.as_ref().is_none_or(Vec::is_empty) {
+        Answer::Gone
+    } else {
+        Answer::Is(Box::new(object))
     }
 }
 

@@ -164,6 +164,8 @@ impl Queue {
 
     /// The next key; waits for one. `None` once the queue is closed. Each key must be given back by [`Queue::done`].
     pub async fn next(&self) -> Option<Key> {
+        // A worker that always finds a key would otherwise never give its turn to watches and signals.
+        tokio::task::coop::consume_budget().await;
         loop {
             let notified = self.wake.notified();
             let due = {

@@ -2,7 +2,7 @@
 
 use super::{
     Options, Progress, Sandbox, SandboxError, demo,
-    layout::{GONE_WITHIN, Layout},
+    layout::Layout,
     process::tail,
 };
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ pub(super) async fn up(layout: &Layout, args: &[OsString], progress: &Progress) 
             _ = tokio::signal::ctrl_c() => {
                 // Its end closes the pipes of all holders.
                 let _ = supervisor.kill().await;
-                layout.processes_gone(GONE_WITHIN).await?;
+                layout.processes_gone().await?;
                 return Err(SandboxError::Options("interrupted; nothing is left running".to_owned()));
             }
         };

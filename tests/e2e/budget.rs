@@ -36,12 +36,10 @@ async fn costs<F: Future<Output = ()>>(case: &Case, what: &str, row: &[&str], ac
     let mut row: Vec<String> = row.iter().map(|request| (*request).to_owned()).collect();
     row.sort();
     assert_eq!(case.writes(&count), row, "{what}");
-    let gets = case.gets(&count);
-    assert!(
-        gets.iter()
-            .all(|get| get.contains("configmaps") || get.contains("secrets")),
-        "{what}: gets {gets:?}"
-    );
+    // A body that is about to be written may be read again; what writes nothing reads nothing.
+    if row.is_empty() {
+        assert_eq!(case.gets(&count), Vec::<String>::new(), "{what}");
+    }
 }
 
 async fn a78_first_of_a_namespace(case: Case) {

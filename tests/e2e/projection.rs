@@ -462,7 +462,7 @@ async fn a42_projection_disturbed_by_hand(case: Case) {
             uid(o) != uid(&first) && ready(o)
         })
         .await;
-    let edited = json!({"metadata": {"labels": {keys::WORKLOAD_NAME: "other"}, "ownerReferences": null},
+    let edited = json!({"metadata": {"labels": {keys::WORKLOAD_NAME: "other"}},
         "spec": {"runtime": {"resources": {"instanceType": "other"}}}});
     case.merge(&INSTANCE, "web-0", edited).await;
     case.project

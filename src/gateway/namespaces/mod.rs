@@ -5,15 +5,11 @@ pub mod decide;
 
 use super::{
     context::{Context, PASSES},
-    world::{Role, World},
+    world::World,
 };
 use crate::{
     api::names::{CityCode, ProjectKey, city_set_policy},
-    engine::{
-        error::Failure,
-        plan::{Next, Write},
-        queue::Urgency,
-    },
+    engine::{error::Failure, plan::Next, queue::Urgency},
 };
 use decide::Snapshot;
 use std::{collections::BTreeSet, sync::Arc};
@@ -101,26 +97,28 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
             return Ok(decision.plan.next);
         }
         if decision.identity_restored {
+            ctx.metrics.identity_rejected("namespace_labels_edited");
             tracing::warn!(plane = "hub", controller = "namespaces", namespace = hub, "identity labels were edited; restored");
         }
-        let made_policy = decision.plan.effects.iter().any(|e| e.reason == "create_city_set");
         let reasons: Vec<_> = decision.plan.effects.iter().map(|e| format!("{} {}", e.reason, e.target.name)).collect();
-        let creates = decision.plan.effects.iter().any(|e| matches!(e.write, Write::Delete { .. }));
-        debug_assert!(!creates, "a live Namespace is never deleted here");
         let result = ctx.executor.perform(decision.plan).await;
-        let mut keys = Vec::new();
-        {
-            let mut world = ctx.world.lock();
-            for entry in &condemned {
-                world.condemned.remove(entry);
-            }
-            if made_policy || !condemned.is_empty() {
-                keys.push(world.hub_key(Role::Namespaces, "", hub));
-            }
-        }
-        ctx.queue.extend(keys, Urgency::Fresh);
+        release(ctx, hub, &condemned);
         result?;
         tracing::info!(plane = "hub", controller = "namespaces", namespace = hub, changes = reasons.join(", "), "hub Namespace changed");
     }
     Ok(Next::OnEvent)
+}
+
+/// Lifts the ban on the cities that were being taken away, and lets those look again that met it.
+fn release(ctx: &Context, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
+    if condemned.is_empty() {
+        return;
+    }
+    let mut world = ctx.world.lock();
+    for entry in condemned {
+        world.condemned.remove(entry);
+    }
+    let keys = world.source_keys(hub);
+    drop(world);
+    ctx.queue.extend(keys, Urgency::Fresh);
 }

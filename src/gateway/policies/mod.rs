@@ -3,7 +3,7 @@
 
 use super::{
     context::{Context, PASSES},
-    world::{Role, World, digest::CityPolicy, shape},
+    world::{World, digest::CityPolicy, shape},
 };
 use crate::{
     api::names::{self, CityCode},
@@ -195,12 +195,7 @@ fn release(ctx: &Context, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
     for entry in condemned {
         world.condemned.remove(entry);
     }
-    let mut keys = vec![world.hub_key(Role::CityPolicies, hub, "")];
-    if let Some(tie) = world.ties.get(hub) {
-        for i in 0..world.kinds.len() {
-            keys.extend(world.tied_sources(i, hub).map(|(n, _)| world.source_key(i, &tie.project, &tie.namespace, n)));
-        }
-    }
+    let keys = world.source_keys(hub);
     drop(world);
     ctx.queue.extend(keys, crate::engine::queue::Urgency::Fresh);
 }

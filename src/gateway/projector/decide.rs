@@ -172,11 +172,9 @@ fn write(s: &Snapshot, write_back: &Row<WriteBackDigest>, source: &Row<Source>, 
     let w = &write_back.digest;
     let Some(projection) = &s.projection else {
         let Some(body) = &write_back.body else { return Decision::Read };
-        let mut plan = Plan::one(effect(s, Endpoint::Main, Write::Create { body: main(s, body, source, deployment, None) }, "create_projection"));
-        if w.reported {
-            plan.effects.push(status(s, body, None));
-        }
-        return Decision::Do(plan);
+        // The status follows once the answer shows what the API's defaults have made of it.
+        let write = Write::Create { body: main(s, body, source, deployment, None) };
+        return Decision::Do(Plan::one(effect(s, Endpoint::Main, write, "create_projection")));
     };
     let p = &projection.digest;
     let owner = p.owner.as_ref();
@@ -204,7 +202,7 @@ fn write(s: &Snapshot, write_back: &Row<WriteBackDigest>, source: &Row<Source>, 
         plan.effects.push(effect(s, Endpoint::Main, write, "update_projection"));
     }
     if status_differs {
-        plan.effects.push(status(s, body, Some(&projection.uid)));
+        plan.effects.push(status(s, body, &projection.uid));
     }
     Decision::Do(plan)
 }
@@ -265,12 +263,9 @@ fn owner_reference(s: &Snapshot, source: &Row<Source>, deployment: &str) -> Valu
     json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": deployment, "uid": &*source.uid})
 }
 
-fn status(s: &Snapshot, body: &DynamicObject, uid: Option<&str>) -> Effect {
+fn status(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
     let rules = s.rules();
-    let mut metadata = json!({"name": &*s.name, "namespace": &*s.namespace});
-    if let Some(uid) = uid {
-        metadata["uid"] = json!(uid);
-    }
+    let metadata = json!({"name": &*s.name, "namespace": &*s.namespace, "uid": uid});
     let body = json!({
         "apiVersion": rules.resource.api_version,
         "kind": rules.resource.kind,

@@ -87,6 +87,9 @@ impl Projector {
         if self.quarantined.lock().insert(key.clone(), verdict.reason) == Some(verdict.reason) {
             return;
         }
+        if verdict.reason == "identity_mismatch" {
+            ctx.metrics.identity_rejected(verdict.reason);
+        }
         tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.reason, message = verdict.message, "write-back quarantined");
         let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else { return };
         let note = Note {

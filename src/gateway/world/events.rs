@@ -230,6 +230,7 @@ impl World {
         for ((_, name), row) in project.namespaces.iter() {
             let hub = HubNamespace::of(&row.uid);
             self.namespace_keys(hub.as_str(), &mut keys);
+            self.referenced_keys(hub.as_str(), &mut keys);
             for (i, table) in project.projections.iter().enumerate() {
                 keys.extend(
                     table
@@ -298,13 +299,30 @@ impl World {
         }
         self.namespace_keys(name, keys);
         self.wake_sources(name, keys);
+        self.referenced_keys(name, keys);
+    }
+
+    /// The companions that the deployments of a hub namespace reference, whether they exist or not.
+    fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for i in 0..self.kinds.len() {
+            for (_, source) in self.tied_sources(i, hub) {
+                keys.extend(source.digest.references.iter().map(|r| self.hub_key(companion_role(r.kind), hub, &r.name)));
+            }
+        }
+    }
+
+    /// The keys of all deployments in the project namespace that a hub namespace is tied to.
+    pub fn source_keys(&self, hub: &str) -> Vec<Key> {
+        let Some(tie) = self.ties.get(hub) else { return Vec::new() };
+        (0..self.kinds.len())
+            .flat_map(|i| {
+                self.tied_sources(i, hub).map(move |(n, _)| self.source_key(i, &tie.project, &tie.namespace, n))
+            })
+            .collect()
     }
 
     fn wake_sources(&self, hub: &str, keys: &mut Vec<Key>) {
-        let Some(tie) = self.ties.get(hub) else { return };
-        for i in 0..self.kinds.len() {
-            keys.extend(self.tied_sources(i, hub).map(|(n, _)| self.source_key(i, &tie.project, &tie.namespace, n)));
-        }
+        keys.extend(self.source_keys(hub));
     }
 
     fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {

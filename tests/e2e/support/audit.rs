@@ -63,16 +63,22 @@ impl Entry {
         (200..300).contains(&self.response_status.code)
     }
 
-    /// `patch workloaddeployments/status`, the form in which tests name requests.
+    /// `patch workloaddeployments/status`, the form in which tests name requests. An apply that made the object is
+    /// a `create`.
     pub(crate) fn action(&self) -> String {
+        let verb = if self.response_status.code == 201 {
+            "create"
+        } else {
+            &self.verb
+        };
         let slash = if self.object_ref.subresource.is_empty() {
             ""
         } else {
             "/"
         };
         format!(
-            "{} {}{slash}{}",
-            self.verb, self.object_ref.resource, self.object_ref.subresource
+            "{verb} {}{slash}{}",
+            self.object_ref.resource, self.object_ref.subresource
         )
     }
 }
