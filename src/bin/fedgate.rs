@@ -1,6 +1,5 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use fedgate::{
     config::{self, GatewayArgs},
@@ -125,11 +124,13 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
 async fn gateway(args: GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = args.into_config()?;
     telemetry::begin(config.log_format, &config.log_level)?;
-    let outcome = process::run(config, process::shutdown()?).await;
-    if let Err(error) = &outcome {
-        tracing::error!(%error, "the gateway did not start");
+    match process::run(config, process::shutdown()?).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            tracing::error!(%error, "the gateway did not start");
+            Ok(ExitCode::FAILURE)
+        }
     }
-    outcome.map(|()| ExitCode::SUCCESS).context("gateway")
 }
 
 async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {

@@ -10,6 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::{Api, api::PostParams};
 use serde_json::Value;
+use std::fmt;
 
 /// Questions asked at a time.
 const AT_ONCE: usize = 8;
@@ -22,6 +23,13 @@ struct Right {
     resource: String,
     verb: String,
     namespace: Option<String>,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
 }
 
 /// Whether this user has every right of the gateway's roles on a plane.
@@ -39,7 +47,7 @@ pub async fn rights(client: &PlaneClient, plane: Plane, kinds: &[FederatedKind])
         Err(error) => return Ok(Finding::of_error(&PreflightError::of(&error, "create", "selfsubjectaccessreviews"))),
     };
     let mut missing: Vec<String> =
-        answers.into_iter().filter(|(_, allowed)| !allowed).map(|(r, _)| format!("{} {}.{}", r.verb, r.resource, r.group)).collect();
+        answers.into_iter().filter(|(_, allowed)| !allowed).map(|(r, _)| r.to_string()).collect();
     missing.sort();
     Ok(if missing.is_empty() {
         Finding::fine(format!("{name}: this user has all {total} rights of the gateway's roles"))

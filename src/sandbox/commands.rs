@@ -220,7 +220,7 @@ impl SandboxCommand {
                 let dir = layout.dir.display();
                 match down(&layout).await? {
                     Found::Running => {
-                        print(&format!("the sandbox in {dir} has ended; its logs stay there\n"))
+                        print(&format!("the sandbox in {dir} has ended; its logs stay there\n"));
                     }
                     Found::Nothing => print(&format!("nothing runs in {dir}\n")),
                 }
