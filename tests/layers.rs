@@ -20,6 +20,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("manifests", &["api", "kinds"]),
     ("gateway", &["api", "engine", "kinds", "metrics", "plane"]),
     ("sandbox", &["api", "kinds", "lua", "manifests"]),
+    ("admin", &[]),
+    ("telemetry", &[]),
+    ("config", &["gateway", "metrics", "plane", "telemetry"]),
+    ("doctor", &["api", "gateway", "kinds", "manifests", "plane"]),
+    (
+        "process",
+        &[
+            "admin", "config", "doctor", "engine", "gateway", "kinds", "metrics", "plane",
+        ],
+    ),
 ];
 
 /// What a decision may be made of: no client, no clock of its own, no async.

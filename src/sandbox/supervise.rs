@@ -1,10 +1,6 @@
 //! A sandbox in the background: `up` starts a supervisor and waits until that says that all is ready.
 
-use super::{
-    Options, Progress, Sandbox, SandboxError, demo,
-    layout::Layout,
-    process::tail,
-};
+use super::{Options, Progress, Sandbox, SandboxError, demo, layout::Layout, process::tail};
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsString, io::Write, process::Stdio};
 use tokio::{

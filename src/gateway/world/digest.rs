@@ -74,10 +74,39 @@ pub struct Source {
     pub status: StatusDigest,
     /// Largest scale setting in it.
     pub scale: u32,
-    /// UID of its controller.
+    /// UID of its controller, or of the Workload that it names.
     pub controller: Option<Arc<str>>,
-    /// What the workload controller reads, for objects that have a controller.
-    pub rollup: Digest,
+    /// What the workload controller reads, for the kind that it writes.
+    pub rollup: Option<Rollup>,
+}
+
+/// A deployment as the workload controller reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollup {
+    /// JSON of the object without its template and without what that controller does not read.
+    pub text: Box<str>,
+    /// Digest of the template.
+    pub template: Digest,
+}
+
+impl Rollup {
+    fn read(object: &DynamicObject) -> Self {
+        let meta = &object.metadata;
+        let mut spec = object.data.get("spec").cloned().unwrap_or_default();
+        let template = spec.as_object_mut().and_then(|m| m.remove("template")).unwrap_or_default();
+        let text = json!({
+            "apiVersion": object.types.as_ref().map(|t| &t.api_version), "kind": object.types.as_ref().map(|t| &t.kind),
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "labels": meta.labels,
+                "ownerReferences": meta.owner_references, "deletionTimestamp": meta.deletion_timestamp,
+                "creationTimestamp": meta.creation_timestamp, "generation": meta.generation},
+            "spec": spec,
+            "status": object.data.get("status"),
+        });
+        Self {
+            text: text.to_string().into(),
+            template: crate::gateway::workload::template_digest(&template),
+        }
+    }
 }
 
 /// One reference of a [`Source`].
@@ -280,11 +309,10 @@ impl Source {
         let companions = kind.companions.as_ref();
         let of = |key: Option<&String>| key.and_then(|k| owned(annotation(object, k)));
         let status = object.data.get("status");
-        let controller = controller(object).map(|o| Arc::from(o.uid.as_str()));
-        let rollup = match controller {
-            Some(_) => Digest::of(&json!([object.data, meta.labels, meta.owner_references])),
-            None => Digest::default(),
-        };
+        let named = || object.data.pointer("/spec/workloadRef/uid").and_then(Value::as_str);
+        let controller = controller(object).map(|o| o.uid.as_str()).or_else(named).map(Arc::from);
+        let rollup = (kind.resource.group == crate::api::GROUP && kind.resource.kind == "WorkloadDeployment")
+            .then(|| Rollup::read(object));
         Self {
             generation: meta.generation.unwrap_or(0),
             finalizers: meta.finalizers.iter().flatten().map(|f| words.share(f)).collect(),

@@ -10,7 +10,6 @@ use super::{
 use crate::{
     api::names::{HubNamespace, ProjectKey},
     engine::{
-        diff::Digest,
         key::{Key, Kind, Plane},
     },
     kinds::CompanionKind,
@@ -183,7 +182,11 @@ impl World {
             }
             Role::Workloads => {
                 let read = |o: &DynamicObject| {
-                    Digest::of(&serde_json::json!([o.data, o.metadata.finalizers, o.metadata.generation]))
+                    let mut kept = o.clone();
+                    kept.metadata.managed_fields = None;
+                    kept.metadata.annotations = None;
+                    kept.metadata.resource_version = None;
+                    serde_json::to_string(&kept).unwrap_or_default().into_boxed_str()
                 };
                 for d in feed_table!(project.workloads, read) {
                     woken.keys.push(self.workload_key(key, &d.name.0, &d.name.1));
@@ -463,7 +466,7 @@ impl World {
     }
 
     fn wake_workload(&self, project: &ProjectKey, new: Option<&Row<Source>>, delta: &Delta<Source>, keys: &mut Vec<Key>) {
-        let rollup = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup));
+        let rollup = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup.clone()));
         if rollup(new) == rollup(delta.old.as_ref()) {
             return;
         }

@@ -143,8 +143,8 @@ pub struct Project {
     pub uid: Option<Arc<str>>,
     /// Namespaces.
     pub namespaces: Table<()>,
-    /// Workloads, by a digest of what their controller reads.
-    pub workloads: Table<crate::engine::diff::Digest>,
+    /// Workloads, as JSON of what their controller reads: it decides on whole objects, and they are few.
+    pub workloads: Table<Box<str>>,
     /// Objects of the federated kinds.
     pub sources: Vec<Table<Source>>,
     /// Projections.
