@@ -34,7 +34,9 @@ fn feed(value: &Value, into: &mut impl Hasher) {
         Value::String(s) => (3u8, s).hash(into),
         Value::Array(items) => {
             (4u8, items.len()).hash(into);
-            items.iter().for_each(|item| feed(item, into));
+            for item in items {
+                feed(item, into);
+            }
         }
         Value::Object(map) => {
             (5u8, map.len()).hash(into);

@@ -357,7 +357,7 @@ fn backoff(key: &Key, failures: u32) -> Duration {
         .saturating_mul(1 << failures.saturating_sub(1).min(16))
         .min(LONGEST_DELAY);
     let jitter = RandomState::new().hash_one((key, failures)) % 256;
-    base - base / 4 + base.mul_f64(0.25 * f64::from(u8::try_from(jitter).unwrap_or(0)) / 255.0)
+    base.mul_f64(0.75 + 0.25 * f64::from(u8::try_from(jitter).unwrap_or(0)) / 255.0)
 }
 
 #[cfg(test)]

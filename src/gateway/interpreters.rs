@@ -20,7 +20,7 @@ use std::{
 use tokio::time::Instant;
 
 /// Someone who keeps changing an interpreter is answered at most this often.
-const RESTORE_EVERY: Duration = Duration::from_secs(60);
+const RESTORE_EVERY: Duration = Duration::from_mins(1);
 
 /// See the module.
 #[derive(Debug, Default)]

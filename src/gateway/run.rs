@@ -77,8 +77,11 @@ struct Links {
     planes: Mutex<HashMap<Plane, Engaged>>,
     lease: LeaseHandle,
     commands: mpsc::UnboundedSender<Command>,
-    wrote: Box<dyn Fn(&Target, &'static str) + Send + Sync>,
+    wrote: OnWrite,
 }
+
+/// Told of every write: what was written, and why.
+type OnWrite = Box<dyn Fn(&Target, &'static str) + Send + Sync>;
 
 enum Command {
     /// Something in the project references data.
@@ -132,7 +135,7 @@ impl Gateway {
             commands: Mutex::new(Some(receiver)),
         });
         let roles = gateway.ctx.world.lock().hub_roles();
-        links.engage(Plane::Hub, hub, &roles);
+        links.engage(&Plane::Hub, hub, &roles);
         gateway
     }
 
@@ -313,7 +316,7 @@ impl Gateway {
                     world.engage(key);
                     world.project_roles()
                 };
-                self.links.engage(plane, connection, &roles);
+                self.links.engage(&plane, connection, &roles);
             }
             ProjectEvent::Left { key } => {
                 tracing::info!(project = %key, "project left; what it has on the hub stays");
@@ -342,7 +345,7 @@ impl Gateway {
 }
 
 impl Links {
-    fn engage(self: &Arc<Self>, plane: Plane, connection: Connection, roles: &[Role]) {
+    fn engage(self: &Arc<Self>, plane: &Plane, connection: Connection, roles: &[Role]) {
         let engaged = Engaged {
             connection,
             since: Instant::now(),
@@ -351,7 +354,7 @@ impl Links {
             references: false,
         };
         self.planes.lock().insert(plane.clone(), engaged);
-        self.watch_more(&plane, roles);
+        self.watch_more(plane, roles);
     }
 
     fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {

@@ -30,7 +30,7 @@ const NAME_LIMIT: usize = 63;
 /// Longest message of a condition of ours.
 const MESSAGE_LIMIT: usize = 1_024;
 
-fn federated(status: bool, reason: &'static str, message: String, observed: i64) -> OwnCondition {
+fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -> OwnCondition {
     OwnCondition {
         kind: FEDERATED,
         status,
@@ -48,14 +48,14 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
             "metadata.name has {} characters, at most {NAME_LIMIT} can be carried; create it under a shorter name",
             s.name.len()
         );
-        return Some(federated(false, "InvalidName", message, generation));
+        return Some(federated(false, "InvalidName", &message, generation));
     }
     let bad = source.digest.city.as_ref().err()?;
     let message = format!(
         "{} is {bad:?}, which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
         s.profile().placement.path.text().trim_start_matches("$.")
     );
-    Some(federated(false, "InvalidCityCode", message, generation))
+    Some(federated(false, "InvalidCityCode", &message, generation))
 }
 
 /// Whether the copy's name is held by an object that is not ours.
@@ -128,7 +128,7 @@ fn delivery(
     now: Now,
 ) -> (Option<OwnCondition>, Next) {
     let generation = source.digest.generation;
-    let bad = |reason, message: String| (Some(federated(false, reason, message, generation)), Next::OnEvent);
+    let bad = |reason, message: String| (Some(federated(false, reason, &message, generation)), Next::OnEvent);
     match s.hub_state {
         HubNamespaceState::Terminating => {
             return bad(
@@ -176,7 +176,7 @@ fn delivery(
         Some(b) if b.no_cluster => Some(federated(
             false,
             "NoCellForCity",
-            format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}"),
+            &format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}"),
             observed,
         )),
         Some(b) if b.failed.is_some() => {
@@ -184,7 +184,7 @@ fn delivery(
             Some(federated(
                 false,
                 "ApplyFailed",
-                format!("{cell}: {message}"),
+                &format!("{cell}: {message}"),
                 observed,
             ))
         }
@@ -192,7 +192,7 @@ fn delivery(
             Some(federated(
                 true,
                 "Delivered",
-                format!("delivered to {}", names(&b.clusters)),
+                &format!("delivered to {}", names(&b.clusters)),
                 observed,
             ))
         }
@@ -207,7 +207,7 @@ fn delivery(
     if waited >= PATIENCE {
         let message = format!("the hub has not delivered it to a cell of city {city} yet");
         return (
-            Some(federated(false, "Propagating", message, observed)),
+            Some(federated(false, "Propagating", &message, observed)),
             Next::OnEvent,
         );
     }
@@ -254,7 +254,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
         Some(cells) => format!("being deleted since {since}: {cells} has not confirmed"),
         None => format!("being deleted since {since}: the hub has not confirmed"),
     };
-    federated(false, "WaitingForCells", message, source.digest.generation)
+    federated(false, "WaitingForCells", &message, source.digest.generation)
 }
 
 /// The Event that goes with a condition that is a fault.

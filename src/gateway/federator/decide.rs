@@ -100,7 +100,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
         };
     }
     if let Some(refusal) = conditions::invalid(s, source) {
-        return status_only(s, source, vec![refusal], memory, settings, now);
+        return status_only(s, source, &[refusal], memory, settings, now);
     }
     if s.hub.is_none() {
         return idle();
@@ -512,7 +512,7 @@ fn write_status(
 pub fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
-    own: Vec<OwnCondition>,
+    own: &[OwnCondition],
     memory: &mut Memory,
     settings: &Settings,
     now: Now,
@@ -530,7 +530,7 @@ pub fn status_only(
     if let Some(wait) = throttle(memory, settings, now) {
         return Decision::Do(Plan::after(wait));
     }
-    match write_status(s, source, None, &own, memory, now) {
+    match write_status(s, source, None, own, memory, now) {
         Step::Read(source, copy) => Decision::Read { source, copy },
         Step::Act(plan) => {
             memory.status_written = Some(now.instant);
@@ -605,7 +605,7 @@ fn wait_for_cells(
         ));
     }
     let condition = conditions::waiting_for_cells(s, source, wall);
-    match status_only(s, source, vec![condition], memory, settings, now) {
+    match status_only(s, source, &[condition], memory, settings, now) {
         Decision::Do(plan) => Decision::Do(plan.by(release)),
         read @ Decision::Read { .. } => read,
     }

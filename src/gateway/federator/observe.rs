@@ -29,6 +29,8 @@ pub enum HubNamespaceState {
 }
 
 /// A snapshot of one deployment and what surrounds it.
+// Each flag is a fact of its own that decisions combine freely; no enum would say it better.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.

@@ -87,12 +87,12 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     let mut wanted = s.in_use.clone();
     for city in s.current.difference(&s.in_use) {
         let since = *s.left.get(city).unwrap_or(&now.instant);
-        let waited = now.since(since);
-        if waited < linger || s.unlabelled {
+        let lingered = now.since(since);
+        if lingered < linger || s.unlabelled {
             wanted.insert(city.clone());
             left.insert(city.clone(), since);
             if !s.unlabelled {
-                next = next.sooner(Next::After(linger.saturating_sub(waited)));
+                next = next.sooner(Next::After(linger.saturating_sub(lingered)));
             }
         }
     }

@@ -247,8 +247,8 @@ fn write(
     if projection.deleting {
         return Decision::Wait;
     }
-    let owned = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
-    let main_differs = !owned || p.labels != w.labels || p.spec != w.spec;
+    let rightly = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
+    let main_differs = !rightly || p.labels != w.labels || p.spec != w.spec;
     let status_differs = w.reported && p.status != w.status;
     if !main_differs && !status_differs {
         return Decision::Do(Plan::default());
@@ -259,7 +259,7 @@ fn write(
     let mut plan = Plan::default();
     if main_differs {
         let body = main(s, body, source, deployment, Some(&projection.uid));
-        let write = if owned && p.labels == w.labels {
+        let write = if rightly && p.labels == w.labels {
             Write::Apply {
                 body,
                 exact: Exact::roots(["spec"]),

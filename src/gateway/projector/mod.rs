@@ -161,7 +161,7 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         .get(&key.namespace, &key.name)
         .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
-    let named = deployment.as_deref();
+    let owner = deployment.as_deref();
     let rank = deployment.as_ref().map_or(0, |d| {
         let names = world
             .hub
@@ -177,10 +177,10 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         hub,
         name: key.name.clone(),
         bound: bound || namespace.is_none(),
-        copy: named
+        copy: owner
             .and_then(|d| world.hub.copies[kind].get(&key.namespace, d))
             .cloned(),
-        source: named
+        source: owner
             .and_then(|d| project.sources[kind].get(&tie.namespace, d))
             .cloned(),
         projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),

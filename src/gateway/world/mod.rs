@@ -152,8 +152,11 @@ pub struct Hub {
     /// Write-backs, a table a kind.
     pub write_backs: Vec<Table<WriteBackDigest>>,
     /// Names of write-backs by (kind, hub namespace, deployment).
-    pub by_deployment: HashMap<(usize, Arc<str>, Arc<str>), BTreeSet<Arc<str>>>,
+    pub by_deployment: HashMap<Deployment, BTreeSet<Arc<str>>>,
 }
+
+/// A deployment on the hub: index of its kind, hub namespace, name.
+pub type Deployment = (usize, Arc<str>, Arc<str>);
 
 /// What a project holds.
 #[derive(Debug)]

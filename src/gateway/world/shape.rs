@@ -63,9 +63,8 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
             .iter()
             .filter(|(key, _)| !wanted.contains_key(*key))
             .all(|(key, value)| {
-                DEFAULTS
-                    .iter()
-                    .any(|(name, text)| name == key && *text == value.to_string())
+                let text = value.to_string();
+                DEFAULTS.iter().any(|(name, default)| name == key && **default == text)
             })
 }
 
