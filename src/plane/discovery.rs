@@ -263,7 +263,9 @@ impl Projects {
             .filter(|name| !present.contains(*name))
             .cloned()
             .collect();
-        gone.iter().for_each(|name| self.remove(name));
+        for name in &gone {
+            self.remove(name);
+        }
     }
 }
 

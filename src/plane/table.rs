@@ -169,7 +169,15 @@ impl<D: PartialEq> Table<D> {
         if uid.is_none() {
             self.bury(row.uid.clone());
         }
+        self.forget_if_empty(namespace);
         Some(row)
+    }
+
+    /// The shared name of a namespace goes with its last row.
+    fn forget_if_empty(&mut self, namespace: &str) {
+        if self.in_namespace(namespace).next().is_none() {
+            self.namespaces.remove(namespace);
+        }
     }
 
     fn bury(&mut self, uid: Arc<str>) {
@@ -190,7 +198,11 @@ impl<D: PartialEq> Table<D> {
         self.synced = true;
         let Some(seen) = self.listing.take() else { return (Vec::new(), first) };
         let gone: Vec<Name> = self.rows.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-        let rows = gone.into_iter().filter_map(|name| self.rows.remove(&name).map(|row| (name, row))).collect();
+        let rows: Vec<_> =
+            gone.into_iter().filter_map(|name| self.rows.remove(&name).map(|row| (name, row))).collect();
+        for ((namespace, _), _) in &rows {
+            self.forget_if_empty(namespace);
+        }
         (rows, first)
     }
 

@@ -5,16 +5,17 @@ pub mod decide;
 pub mod resolve;
 
 use super::{
-    context::{Context, PASSES},
+    context::{Context, PASSES, QUARANTINE},
     federator::observe::source_state,
     garbage,
     world::{Role, World, digest::Source},
 };
 use crate::{
     engine::{
-        error::Failure,
+        error::{Category, Failure},
         key::{Key, Plane},
         plan::{Next, Target},
+        queue::Urgency,
     },
     kinds::CompanionKind,
     plane::table::Row,
@@ -111,13 +112,31 @@ pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<
             Decision::Do(plan) if plan.is_idle() => return Ok(plan.next),
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
-                ctx.executor.perform(plan).await?;
+                match ctx.executor.perform(plan).await {
+                    Err(failure) if failure.category == Category::AlreadyExists => {
+                        tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+                        mark_taken(ctx, key, kind, true);
+                        return Ok(Next::After(QUARANTINE));
+                    }
+                    result => drop(result?),
+                }
+                mark_taken(ctx, key, kind, false);
                 body = None;
                 tracing::info!(plane = "hub", controller = "companions", %key, reason, "companion changed");
             }
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Notes whether the companion's name is held by someone else, and lets the deployments say so.
+fn mark_taken(ctx: &Context, key: &Key, kind: CompanionKind, taken: bool) {
+    let mut world = ctx.world.lock();
+    let entry = (kind, key.namespace.clone(), key.name.clone());
+    let changed = if taken { world.taken.insert(entry) } else { world.taken.remove(&entry) };
+    let keys = if changed { world.source_keys(&key.namespace) } else { Vec::new() };
+    drop(world);
+    ctx.queue.extend(keys, Urgency::Fresh);
 }
 
 /// The companion kind behind a role.

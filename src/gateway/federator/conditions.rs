@@ -87,6 +87,10 @@ fn delivery(s: &Snapshot, source: &Row<Source>, reported: bool, memory: &mut Mem
         }
         HubNamespaceState::Absent | HubNamespaceState::Ours => {}
     }
+    if let Some(held) = &s.companion_taken {
+        let hub = s.hub.as_ref().map_or("", |h| h.as_str());
+        return bad("HubNameTaken", format!("the hub has another object in {hub} in the place of {held}"));
+    }
     let Some(copy) = &s.copy else { return (None, Next::OnEvent) };
     if taken(s, copy) {
         return bad("HubNameTaken", format!("the hub has another object named {} in {}", s.name, s.hub.as_ref().map_or("", |h| h.as_str())));

@@ -79,7 +79,7 @@ async fn turn(ctx: &Context, key: &Key, project: &ProjectKey, settings: &Setting
                 }
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
-                    settle(ctx, key, project, memory, reason);
+                    settle(ctx, key, &snapshot, memory, reason);
                 }
             }
         }
@@ -88,14 +88,18 @@ async fn turn(ctx: &Context, key: &Key, project: &ProjectKey, settings: &Setting
 }
 
 /// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
-fn settle(ctx: &Context, key: &Key, project: &ProjectKey, memory: &mut Memory, reason: &str) {
-    let Some(after) = observe::observe(&ctx.world.lock(), key, project) else { return };
-    let (Some(source), Some(copy)) = (&after.source, &after.copy) else { return };
-    match reason {
-        "create_copy" | "update_copy" | "move_copy" if copy.digest.content != source.digest.content => {
-            memory.settled = Some((source.digest.content, copy.digest.content));
+/// The basis is what was decided on: what has come in since then is news, and has not been asked for yet.
+fn settle(ctx: &Context, key: &Key, before: &Snapshot, memory: &mut Memory, reason: &str) {
+    let Some(after) = observe::observe(&ctx.world.lock(), key, &before.project) else { return };
+    match (reason, &before.source, &before.copy, &after.source, &after.copy) {
+        ("create_copy" | "update_copy" | "move_copy", Some(asked), _, _, Some(got))
+            if asked.digest.content != got.digest.content =>
+        {
+            memory.settled = Some((asked.digest.content, got.digest.content));
         }
-        "return_status" => memory.status_settled = Some(decide::settlement(copy, source)),
+        ("return_status", _, Some(asked), Some(got), _) => {
+            memory.status_settled = Some(decide::settlement(asked, got));
+        }
         _ => {}
     }
 }

@@ -59,6 +59,8 @@ pub struct Snapshot {
     pub references: Option<Resolution>,
     /// Whether every expected companion is on the hub.
     pub companions_there: bool,
+    /// The first expected companion whose name on the hub is held by an object that is not ours.
+    pub companion_taken: Option<String>,
     /// Whether a companion still names this deployment.
     pub companions_hold: bool,
     /// Whether the hub namespace still has a policy for this city that nobody needs.
@@ -89,7 +91,9 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let references = references(world, project, kind, &key.namespace, source.as_ref());
     let expected = references.as_ref().and_then(|r| r.expected.as_deref()).unwrap_or_default();
     let companions_there = expected.iter().all(|(kind, name)| companion(world, *kind, hub_name, name));
+    let held = expected.iter().find(|(kind, name)| world.taken.contains(&(*kind, hub_name.into(), name.clone())));
     Some(Snapshot {
+        companion_taken: held.map(|(kind, name)| resolve::token(*kind, name)),
         kinds: world.kinds.clone(),
         kind,
         project: project.clone(),

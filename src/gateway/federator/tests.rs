@@ -114,6 +114,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         claim_good: true,
         references: Some(Resolution { expected: Some(Vec::new()), error: None, resolving: false }),
         companions_there: true,
+        companion_taken: None,
         companions_hold: false,
         policy_leaving: false,
     }

@@ -32,7 +32,12 @@ pub(super) enum Absence {
     /// It is gone, or the lists are not complete.
     Nothing,
     /// The Workload cannot be read as one.
-    Undecodable(String),
+    Undecodable {
+        /// Its UID.
+        uid: String,
+        /// Which field, and why.
+        error: String,
+    },
 }
 
 /// Takes the snapshot.
@@ -43,7 +48,8 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     let (Some(kind), Some(p)) = (world.workload_kind(), world.projects.get(project)) else { return Err(Absence::Nothing) };
     let row = p.workloads.get(&key.namespace, &key.name).ok_or(Absence::Nothing)?;
     let hub_namespace = world.hub_namespace(project, &key.namespace).ok_or(Absence::Nothing)?;
-    let workload: Workload = parse(&row.digest).map_err(|e| Absence::Undecodable(e.to_string()))?;
+    let workload: Workload = parse(&row.digest)
+        .map_err(|e| Absence::Undecodable { uid: row.uid.to_string(), error: e.to_string() })?;
     let template = template_digest(&workload);
     let mut deployments = Vec::new();
     let mut held = BTreeMap::new();

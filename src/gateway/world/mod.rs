@@ -185,6 +185,8 @@ pub struct World {
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
     pub condemned: HashSet<(Arc<str>, CityCode)>,
+    /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
+    pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
     /// Shared words.
     pub words: Words,
 }
@@ -212,6 +214,7 @@ impl World {
             ties: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
+            taken: HashSet::new(),
             words: Words::default(),
         }
     }
