@@ -1,9 +1,13 @@
 //! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label ever holds a name
 //! of a tenant or an object; a plane is told by its kind alone.
 
+mod client;
 mod registrar;
+mod turn;
 
+pub use client::{ClientMetrics, PlaneKind, Stage};
 pub use registrar::Row;
+pub use turn::{Turn, TurnResult};
 
 use parking_lot::Mutex;
 use prometheus::{
@@ -20,87 +24,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-
-/// What kind of plane a figure is about; the only thing a metric ever says about a plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PlaneKind {
-    /// The Karmada hub.
-    Hub,
-    /// A tenant's project control plane.
-    Project,
-}
-
-impl PlaneKind {
-    /// The label value: `hub` or `project`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hub => "hub",
-            Self::Project => "project",
-        }
-    }
-}
-
-/// The way that `fedgate_federation_seconds` measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// A project's change until it is written to the hub.
-    ProjectToHub,
-    /// A status on the hub until it is written to the project.
-    HubStatusToProject,
-    /// A write-back until its projection is written.
-    WritebackToProjection,
-}
-
-impl Stage {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::ProjectToHub => "project_to_hub",
-            Self::HubStatusToProject => "hub_status_to_project",
-            Self::WritebackToProjection => "writeback_to_projection",
-        }
-    }
-}
-
-/// Figures of the API clients.
-#[derive(Debug, Clone)]
-pub struct ClientMetrics {
-    /// `rest_client_requests_total{code,method,host}`; `host` is the kind of plane.
-    pub requests: IntCounterVec,
-    /// `rest_client_request_duration_seconds{verb,host}`; of a watch: until its headers came.
-    pub seconds: HistogramVec,
-    /// `fedgate_api_requests_total{plane,verb,kind,code}`; `kind` is the resource, as in a role.
-    pub api_requests: IntCounterVec,
-}
-
-impl ClientMetrics {
-    /// Registers the clients' figures alone, for clients outside of the gateway.
-    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Self::register(&mut Registrar {
-            registry,
-            rows: Vec::new(),
-        })
-    }
-
-    fn register(r: &mut Registrar<'_>) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            requests: r.counters(
-                "rest_client_requests_total",
-                &["code", "method", "host"],
-                "Requests to API servers; host is the kind of plane.",
-            )?,
-            seconds: r.seconds(
-                "rest_client_request_duration_seconds",
-                &["verb", "host"],
-                "Time a request took; of a watch, until its headers came.",
-            )?,
-            api_requests: r.counters(
-                "fedgate_api_requests_total",
-                &["plane", "verb", "kind", "code"],
-                "Requests to API servers by resource.",
-            )?,
-        })
-    }
-}
 
 /// What the gateway can count of its state when it is asked; gauges are set from it at each scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -169,62 +92,13 @@ pub struct Metrics {
 /// Name of the one queue in the workqueue metrics.
 const QUEUE: &str = "gateway";
 
-/// How a controller's turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnResult {
-    /// Nothing left to do.
-    Success,
-    /// To be looked at again at a time.
-    RequeueAfter,
-    /// Failed; tried again after a delay.
-    Error,
-}
-
-/// A controller's turn while it lasts; dropped without [`Turn::end`] it counts as an error.
-#[derive(Debug)]
-pub struct Turn {
-    metrics: Arc<Metrics>,
-    controller: &'static str,
-    number: u64,
-    began: Instant,
-    result: TurnResult,
-}
-
-impl Turn {
-    /// Ends the turn.
-    pub fn end(mut self, result: TurnResult) {
-        self.result = result;
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let m = &self.metrics;
-        m.under_way.lock().remove(&self.number);
-        let seconds = self.began.elapsed().as_secs_f64();
-        let result = match self.result {
-            TurnResult::Success => "success",
-            TurnResult::RequeueAfter => "requeue_after",
-            TurnResult::Error => "error",
-        };
-        m.reconciles.with_label_values(&[self.controller, result]).inc();
-        m.reconcile_seconds
-            .with_label_values(&[self.controller])
-            .observe(seconds);
-        m.work_seconds.with_label_values(&[QUEUE]).observe(seconds);
-        if self.result == TurnResult::Error {
-            m.reconcile_errors.with_label_values(&[self.controller]).inc();
-            m.retries.with_label_values(&[QUEUE]).inc();
-        }
-    }
-}
-
 fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 impl Metrics {
     /// All metrics of the gateway, registered.
+    #[expect(clippy::too_many_lines, reason = "one entry per metric")]
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
@@ -467,7 +341,9 @@ impl Metrics {
             .values()
             .map(|began| began.elapsed().as_secs_f64())
             .collect();
-        self.unfinished.with_label_values(&[QUEUE]).set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
+        self.unfinished
+            .with_label_values(&[QUEUE])
+            .set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
         self.longest
             .with_label_values(&[QUEUE])
             .set(ages.iter().copied().fold(0.0, f64::max));
@@ -507,7 +383,9 @@ mod tests {
             garbage_brake: true,
             ..Figures::default()
         };
-        figures.quarantined.insert(("Instance".to_owned(), "owner_mismatch"), 2);
+        figures
+            .quarantined
+            .insert(("Instance".to_owned(), "owner_mismatch"), 2);
         let text = metrics.render(&figures).unwrap();
         assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
         assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));

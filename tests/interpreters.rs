@@ -37,6 +37,46 @@ fn every_case_holds_in_a_fresh_and_in_a_re_used_state() {
 }
 
 #[test]
+fn a_case_that_fails_shows_its_line_and_a_diff() {
+    let dir = Scratch::new();
+    let kind = dir.0.join("example.com/v1/Gizmo");
+    fs::create_dir_all(kind.join("testdata")).unwrap();
+    fs::write(kind.join("kind.yaml"), "").unwrap();
+    let script = "function ReflectStatus(o)
+        local keys = {} for key in pairs(o.status) do keys[#keys + 1] = key end
+        return {size = o.spec.size + 1, keys = keys} end";
+    fs::write(kind.join("status-reflection.lua"), script).unwrap();
+    fs::write(kind.join("retention.lua"), "function Retain(d) return d end").unwrap();
+    let cases = "operation: statusReflection
+cases:
+- {name: grows, observed: {spec: {size: 1}, status: {}}, expect: {size: 3}}
+- {name: one key, observed: {spec: {size: 1}, status: {a: 1}}, expect: {size: 2, keys: [a]}}
+- {name: refused, observed: {spec: {}, status: {}}, error: arithmetic}
+- {name: order, observed: {spec: {size: 1}, status: {a: 1, b: 2}}, expect: {size: 2, keys: [a, b]}}
+";
+    fs::write(kind.join("testdata/a.yaml"), cases).unwrap();
+    fs::write(
+        kind.join("testdata/b.yaml"),
+        "operation: retention\ncases:\n- nome: x\n",
+    )
+    .unwrap();
+    let report = lua::cases::run(&dir.0);
+    let text = report
+        .to_string()
+        .replace(&format!("{}/example.com/v1/Gizmo/", dir.0.display()), "");
+    assert_eq!((report.checked, report.findings.len()), (4, 4), "{text}");
+    for part in [
+        "retention.lua:1: has no cases",
+        "testdata/a.yaml:3: grows (in a fresh state): the result differs",
+        "-size: 3\n+size: 2",
+        "testdata/a.yaml:6: order (",
+        "testdata/b.yaml:3: unknown field",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
 fn every_script_passes_the_linter() {
     for root in roots() {
         assert_ok(&lua::lint(&root));

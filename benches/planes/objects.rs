@@ -13,6 +13,7 @@ const WORKLOAD_UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Namespace,
+    Cluster,
     ConfigMap,
     Deployment,
     Instance,
@@ -24,6 +25,7 @@ impl Kind {
     fn parts(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
+            Self::Cluster => ("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"),
             Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
             Self::Deployment => (COMPUTE, "v1alpha", "WorkloadDeployment", "workloaddeployments"),
             Self::Instance => (COMPUTE, "v1alpha", "Instance", "instances"),
@@ -183,6 +185,18 @@ pub(crate) fn binding(hub_namespace: &str, deployment: &str, copy_uid: &str) -> 
         "aggregatedStatus": [{"clusterName": "dfw-1", "applied": true, "health": "Healthy"}],
     });
     (object, status)
+}
+
+/// The member that takes the copies, under the mark by which the gateway knows that Karmada is played.
+pub(crate) fn played_cluster() -> Value {
+    json!({
+        "metadata": {
+            "name": "dfw-1",
+            "labels": {keys::CITY_CODE: "DFW"},
+            "annotations": {keys::STAND_IN: "played by fedgate's bench"},
+        },
+        "spec": {"syncMode": "Push"},
+    })
 }
 
 /// Name of the binding of a copy.

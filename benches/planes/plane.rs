@@ -41,7 +41,7 @@ impl Plane {
 
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let resource = kind.resource();
-        if kind == Kind::Namespace {
+        if matches!(kind, Kind::Namespace | Kind::Cluster) {
             Api::all_with(self.client.clone(), &resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, &resource)

@@ -2,15 +2,13 @@
 
 use super::{
     gateway::{Gateway, Place},
-    objects::{Kind, bare_namespace, bare_policy},
+    objects::{Kind, bare_namespace, bare_policy, played_cluster},
     plane::{Plane, text},
 };
 use anyhow::{Context, Result};
 use fedgate::{
     api::names::ProjectKey,
-    kinds::FederatedKind,
-    manifests::{self, Carried},
-    sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
+    sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User},
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -40,23 +38,6 @@ pub(crate) struct Home<'a> {
     pub(crate) hub_namespace: String,
 }
 
-fn shipped() -> Result<Vec<Manifest>> {
-    let kinds = FederatedKind::builtin().context("load the built-in kinds")?;
-    let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
-    let mut shipped = Vec::new();
-    for file in manifests::all(&carried)? {
-        for plane in file.planes {
-            let role = match plane {
-                manifests::Plane::Project => PlaneRole::Project,
-                manifests::Plane::Hub => PlaneRole::Hub,
-                manifests::Plane::Cell | manifests::Plane::Host => continue,
-            };
-            shipped.push(Manifest { plane: role, yaml: file.yaml()? });
-        }
-    }
-    Ok(shipped)
-}
-
 impl Rig {
     /// Brings hub and projects up in `dir`, fsync on, nobody acting on the hub.
     pub(crate) async fn up(dir: &Path) -> Result<Self> {
@@ -65,7 +46,7 @@ impl Rig {
             projects: SERVED.iter().chain(&BARE).map(|&name| name.to_owned()).collect(),
             cells: Vec::new(),
             hub_controllers: controllers.clone(),
-            manifests: shipped()?,
+            manifests: Manifest::builtin()?,
             fsync: true,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
             ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
@@ -80,7 +61,7 @@ impl Rig {
             std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
             for project in projects {
                 let file = format!("{project}.yaml");
-                std::fs::copy(sandbox.kubeconfig(project, User::Gateway)?, folder.join(&file))
+                std::fs::copy(sandbox.kubeconfig(project, User::Gateway), folder.join(&file))
                     .with_context(|| format!("copy the kubeconfig {file}"))?;
             }
         }
@@ -91,6 +72,8 @@ impl Rig {
         };
         match planes.await {
             Ok((hub, served, bare)) => {
+                // The gateway does not start on a hub without Karmada's webhook, unless it sees who plays Karmada.
+                hub.create(Kind::Cluster, "", played_cluster()).await?;
                 let controllers = controllers.to_string();
                 Ok(Self { dir: dir.to_owned(), controllers, hub, served, bare, sandbox })
             }
@@ -104,14 +87,14 @@ impl Rig {
     /// Starts a gateway for both served projects, or for none.
     pub(crate) async fn gateway(&self, projects: bool) -> Result<Gateway> {
         let folder = self.dir.join(if projects { "projects" } else { "no-projects" });
-        let hub = self.sandbox.kubeconfig("hub", User::Gateway)?;
+        let hub = self.sandbox.kubeconfig("hub", User::Gateway);
         Gateway::start(&Place { hub, projects: &folder, dir: &self.dir }).await
     }
 
     /// The audit logs: hub, then the served projects.
     pub(crate) fn audit_logs(&self) -> Result<(PathBuf, Vec<PathBuf>)> {
-        let projects: Result<_, _> = SERVED.iter().map(|name| self.sandbox.audit_log(name)).collect();
-        Ok((self.sandbox.audit_log("hub")?, projects?))
+        let projects = SERVED.iter().map(|name| self.sandbox.audit_log(name)).collect();
+        Ok((self.sandbox.audit_log("hub"), projects))
     }
 
     /// Ends everything.

@@ -1,6 +1,9 @@
 //! `WorkloadDeployment`: one placement of a Workload in one city (contract: api.md §3).
 
-#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "columns of one type are no duplicates"
+)]
 
 use super::{
     conditions::Condition, meta::LocationReference, scale::ScaleSettings, template::InstanceTemplate,

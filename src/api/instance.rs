@@ -1,6 +1,9 @@
 //! Instance: what runs at a cell, copied to the hub and projected into the project (contract: api.md §4).
 
-#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "columns of one type are no duplicates"
+)]
 
 use super::{
     conditions::Condition, meta::LocationReference, network::InstanceNetworkInterface,

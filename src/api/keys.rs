@@ -52,6 +52,8 @@ pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-refer
 pub const REFERENCED_DATA_ERROR: &str = "compute.datumapis.com/referenced-data-error";
 /// Annotation: `true` suspends.
 pub const SUSPENDED: &str = "compute.datumapis.com/suspended";
+/// Annotation in a template: lines of `user:public-key` for virtual machines.
+pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
 /// Annotation on companions: sorted JSON array of `<project namespace>/<deployment>`.
 pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
 /// Annotation on a copy: UID of the project deployment.

@@ -17,8 +17,6 @@ pub(super) struct Rule {
 /// A template label's key, V26.
 pub(super) const LABEL_KEY: &str =
     "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
-/// The annotation that V24 asks for.
-pub(super) const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
 
 const SCALE: &[&str] = &["spec.placements[].scaleSettings"];
 const TARGET: &[&str] = &["spec.placements[].scaleSettings.metrics[].resource.target"];
@@ -270,6 +268,6 @@ mod tests {
     fn the_expressions_shared_with_rust_are_the_same() {
         let cel = |id: &str| RULES.iter().find(|r| r.id == id).unwrap().cel;
         assert!(cel("V26").contains(LABEL_KEY));
-        assert!(cel("V24").contains(SSH_KEYS));
+        assert!(cel("V24").contains(crate::api::keys::SSH_KEYS));
     }
 }

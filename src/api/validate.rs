@@ -7,7 +7,7 @@ use super::{
     InstanceSpec, InstanceTemplate, InstanceVolume, Metric, Placement, Quantity, SandboxContainer, Workload,
     WorkloadSpec,
     check::{self, Checker},
-    crd, rules,
+    crd, keys, rules,
     runtime::{EnvVar, NamedPort, VolumeAttachment},
 };
 use regex::Regex;
@@ -77,7 +77,7 @@ pub fn template(template: &InstanceTemplate) -> Vec<Problem> {
         &mut found,
         "V24",
         at,
-        machine && !template.metadata.annotations.contains_key(rules::SSH_KEYS),
+        machine && !template.metadata.annotations.contains_key(keys::SSH_KEYS),
     );
     for key in template.metadata.labels.keys() {
         let fits = key.chars().count() <= 317 && LABEL_KEY.as_ref().is_some_and(|r| r.is_match(key));

@@ -1,6 +1,9 @@
 //! Workload: what a tenant asks for, in which cities (contract: api.md §2).
 
-#![allow(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "columns of one type are no duplicates"
+)]
 
 use super::{conditions::Condition, scale::ScaleSettings, template::InstanceTemplate};
 use kube::CustomResource;

@@ -75,8 +75,14 @@ impl Context {
     }
 
     /// Reads an object again and keeps its body in the index until its key is settled.
-    pub async fn read_body(&self, target: &Target, keep: impl FnOnce(&mut World, kube::core::DynamicObject)) -> Result<bool, Failure> {
-        let Some(object) = self.executor.get(target).await? else { return Ok(false) };
+    pub async fn read_body(
+        &self,
+        target: &Target,
+        keep: impl FnOnce(&mut World, kube::core::DynamicObject),
+    ) -> Result<bool, Failure> {
+        let Some(object) = self.executor.get(target).await? else {
+            return Ok(false);
+        };
         keep(&mut self.world.lock(), object);
         Ok(true)
     }

@@ -83,6 +83,8 @@ struct Links {
 enum Command {
     /// Something in the project references data.
     WatchReferences(ProjectKey),
+    /// The plane has a new credential.
+    Renewed(Plane),
 }
 
 /// See the module.
@@ -327,8 +329,15 @@ impl Gateway {
     }
 
     fn command(&self, command: Command) {
-        let Command::WatchReferences(key) = command;
-        self.links.watch_more(&Plane::Project(key), &[Role::ConfigMaps, Role::Secrets]);
+        match command {
+            Command::WatchReferences(key) => {
+                self.links.watch_more(&Plane::Project(key), &[Role::ConfigMaps, Role::Secrets]);
+            }
+            Command::Renewed(plane) => {
+                self.ctx.executor.forget(&plane);
+                self.ctx.queue.wake_failed(|key| key.plane == plane);
+            }
+        }
     }
 }
 
@@ -373,8 +382,10 @@ impl Links {
                     if changed.is_err() {
                         return;
                     }
-                    let plane = plane.clone();
-                    self.queue.wake_failed(|key| key.plane == plane);
+                    // One of the plane's watches speaks for all. It fails only while the process ends.
+                    if role == Role::Namespaces {
+                        let _ = self.commands.send(Command::Renewed(plane.clone()));
+                    }
                 }
             }
         }

@@ -130,18 +130,24 @@ impl Case {
     }
 }
 
-/// Runs every case at or below `dir` in a fresh state and in one that all cases share, as Karmada's pool does.
+/// Runs every case at or below `dir` in a fresh state, in one that all cases share as Karmada's pool does, and in one with
+/// another order of `pairs`.
 pub fn run(dir: &Path) -> Report {
     let mut report = Report::default();
     let shared = Host::new();
     for case in load(dir, &mut report) {
         report.checked += 1;
-        for (host, state) in [(&Host::new(), "a fresh"), (&shared, "a re-used")] {
+        let (fresh, reversed) = (Host::new(), Host::reversed());
+        for (host, state) in [
+            (&fresh, "in a fresh state"),
+            (&shared, "in a re-used state"),
+            (&reversed, "with another order of pairs"),
+        ] {
             if let Some(difference) = case.difference(&case.evaluate(host)) {
                 report.add(
                     &case.file,
                     case.line,
-                    format!("{} (in {state} state): {difference}", case.name),
+                    format!("{} ({state}): {difference}", case.name),
                 );
                 break;
             }

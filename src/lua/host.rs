@@ -37,6 +37,7 @@ pub struct Dependency {
 pub struct Host {
     vm: Mutex<Option<Vm>>,
     limit: Duration,
+    reversed: bool,
 }
 
 impl Default for Host {
@@ -56,6 +57,15 @@ impl Host {
         Self {
             vm: Mutex::new(None),
             limit,
+            reversed: false,
+        }
+    }
+
+    /// A host in which `pairs` walks the names of a table backwards: in Karmada it has no order.
+    pub(super) fn reversed() -> Self {
+        Self {
+            reversed: true,
+            ..Self::new()
         }
     }
 
@@ -72,7 +82,7 @@ impl Host {
         let mut slot = self.vm.lock();
         let vm = match slot.take() {
             Some(vm) => vm,
-            None => Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?,
+            None => Vm::new(self.reversed).map_err(|error| LuaError::Raised(error.to_string()))?,
         };
         let outcome = run(&vm, self.limit, script, function, args);
         if !matches!(outcome, Err(LuaError::Timeout | LuaError::Memory)) {
@@ -177,14 +187,14 @@ impl Host {
 ///
 /// In Karmada's re-used states a misspelt entry point goes unnoticed once another script has left a function of that name.
 pub fn check_entry_point(script: &str, operation: Operation) -> Result<(), LuaError> {
-    let vm = Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?;
+    let vm = Vm::new(false).map_err(|error| LuaError::Raised(error.to_string()))?;
     let function = operation.entry_point();
     load(&vm, CALL_LIMIT, script, function).map(drop)
 }
 
 /// The script's bytecode with its lines.
 pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
-    let vm = Vm::new().map_err(|error| LuaError::Raised(error.to_string()))?;
+    let vm = Vm::new(false).map_err(|error| LuaError::Raised(error.to_string()))?;
     let chunk = vm.lua.load(script).set_mode(ChunkMode::Text).set_name("=script");
     let dumped = chunk.into_function().map(|function| function.dump(false));
     dumped.map_err(|error| classify(&error, &vm.budget))

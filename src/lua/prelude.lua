@@ -1,6 +1,7 @@
 -- Turns PUC Lua's libraries into those that a script finds in Karmada.
 -- `check` raises once the call's time is over, else returns its arguments; `number` writes a number as gopher-lua does.
-local check, number, kube, text_limit = ...
+-- With `reversed`, `pairs` walks the names of a table backwards.
+local check, number, kube, text_limit, reversed = ...
 
 local function refuse(name)
   return function()
@@ -94,6 +95,36 @@ function _G.tostring(...)
     return number((...))
   end
   return tostring(...)
+end
+
+-- In Karmada `pairs` has no order. What comes out the same both ways probably does not depend on one.
+if reversed then
+  local next = next
+  function _G.pairs(t)
+    local keys, listed = {}, #t
+    for i = 1, listed do
+      keys[i] = i
+    end
+    local names = {}
+    for key in next, t do
+      if not (type(key) == "number" and key >= 1 and key <= listed) then
+        names[#names + 1] = key
+      end
+    end
+    for i = #names, 1, -1 do
+      keys[#keys + 1] = names[i]
+    end
+    local at = 0
+    return function()
+      -- A field that was removed on the way is passed over, as `next` does.
+      repeat
+        at = at + 1
+      until keys[at] == nil or t[keys[at]] ~= nil
+      if keys[at] ~= nil then
+        return keys[at], t[keys[at]]
+      end
+    end, t, nil
+  end
 end
 
 -- gopher-lua's is the largest number, not infinity.

@@ -102,7 +102,8 @@ pub(super) struct Vm {
 const PRELUDE: &str = include_str!("prelude.lua");
 
 impl Vm {
-    pub(super) fn new() -> mlua::Result<Self> {
+    /// With `reversed`, `pairs` walks names backwards.
+    pub(super) fn new(reversed: bool) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let budget = Budget::new();
@@ -112,7 +113,7 @@ impl Vm {
         let library = kube::library(&lua)?;
         lua.load(PRELUDE)
             .set_name("=prelude")
-            .call::<()>((check, number, library, TEXT_LIMIT))?;
+            .call::<()>((check, number, library, TEXT_LIMIT, reversed))?;
         text::install(&lua, &lua.globals().get::<Table>("string")?, &budget)?;
         let clock = budget.clone();
         let triggers = HookTriggers::new()

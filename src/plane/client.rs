@@ -66,6 +66,14 @@ pub enum CallError {
         /// The limit.
         limit: Duration,
     },
+    /// No connection, or it broke. A write may have been applied if it broke later.
+    #[error("no connection to the {}: {cause}", .plane.as_str())]
+    Connection {
+        /// The kind of plane.
+        plane: PlaneKind,
+        /// Every cause, outermost first.
+        cause: String,
+    },
     /// An answer over the size limit.
     #[error("the answer of the {} is larger than {limit} bytes; list in smaller pages", .plane.as_str())]
     TooLarge {

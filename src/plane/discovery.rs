@@ -206,7 +206,6 @@ impl Projects {
             Ok(found) => found,
             Err(error) => {
                 if known.refused.as_ref() != Some(&error) {
-                    tracing::warn!(source = name, %error, "project refused");
                     known.refused = Some(error.clone());
                     self.events.push_back(ProjectEvent::Refused {
                         name: name.to_owned(),
@@ -264,7 +263,9 @@ impl Projects {
             .filter(|name| !present.contains(*name))
             .cloned()
             .collect();
-        gone.iter().for_each(|name| self.remove(name));
+        for name in &gone {
+            self.remove(name);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use kube::{
 };
 use std::{path::Path, time::Duration};
 
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
+const ESTABLISHED_WITHIN: Duration = Duration::from_mins(1);
 /// Enough to keep one API server busy.
 const PARALLEL: usize = 8;
 /// Kinds that others need: applied first, in this order.

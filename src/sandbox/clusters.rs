@@ -9,7 +9,7 @@ use kube::{
 };
 use std::time::Duration;
 
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_mins(2);
 
 /// `Cluster` of `cluster.karmada.io`.
 pub(super) fn resource() -> ApiResource {

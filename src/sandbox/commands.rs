@@ -1,7 +1,9 @@
 //! `fedgate sandbox …`.
 
 use super::{
-    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError, demo,
+    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError,
+    binaries::Binaries,
+    demo,
     down::{Found, down},
     hold::hold,
     layout::Layout,
@@ -29,6 +31,8 @@ pub enum SandboxCommand {
     Down(DirArgs),
     /// Show a Workload's way to its cells and back, as it happens on all planes, and take everything down again.
     Demo(DemoArgs),
+    /// Get the executables of a plane, building those that are missing, and start nothing.
+    Prepare,
     /// Own a sandbox until told to end; `up` starts this in the background.
     #[command(hide = true)]
     Supervise(UpArgs),
@@ -116,6 +120,11 @@ impl DemoArgs {
     }
 }
 
+fn executable() -> Result<PathBuf, SandboxError> {
+    std::env::current_exe()
+        .map_err(|e| SandboxError::Options(format!("cannot tell where the running executable is: {e}")))
+}
+
 fn cell(text: &str) -> Result<CellSpec, String> {
     match text.split_once('=') {
         Some((name, city)) if !name.is_empty() && !city.is_empty() => Ok(CellSpec {
@@ -128,9 +137,7 @@ fn cell(text: &str) -> Result<CellSpec, String> {
 
 impl UpArgs {
     fn options(&self, progress: Progress) -> Result<Options, SandboxError> {
-        let holder = std::env::current_exe().map_err(|e| {
-            SandboxError::Options(format!("cannot tell where the running executable is: {e}"))
-        })?;
+        let holder = executable()?;
         Ok(Options {
             projects: self.projects.clone(),
             cells: self.cells.clone(),
@@ -213,12 +220,15 @@ impl SandboxCommand {
                 let dir = layout.dir.display();
                 match down(&layout).await? {
                     Found::Running => {
-                        print(&format!("the sandbox in {dir} has ended; its logs stay there\n"))
+                        print(&format!("the sandbox in {dir} has ended; its logs stay there\n"));
                     }
                     Found::Nothing => print(&format!("nothing runs in {dir}\n")),
                 }
             }
             Self::Demo(args) => args.run().await?,
+            Self::Prepare => {
+                Binaries::get(&executable()?, &Progress::new(|line| print(&format!("{line}\n")))).await?;
+            }
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
             Self::Standin(args) => args.run().await?,
             Self::Hold { lock, command } => {

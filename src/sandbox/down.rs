@@ -1,9 +1,6 @@
 //! Ending a sandbox from outside: whether its owner lives, has crashed, or is still starting.
 
-use super::{
-    SandboxError,
-    layout::{GONE_WITHIN, Layout},
-};
+use super::{SandboxError, layout::Layout};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::Path,
@@ -39,12 +36,12 @@ pub(super) async fn down(layout: &Layout) -> Result<Found, SandboxError> {
         }
     }
     // Whoever still has the lock lost its holder to `kill -9`; with the owner gone nobody else would end it.
-    match layout.processes_gone(ORPHANS_AFTER).await {
+    match layout.processes_gone_within(ORPHANS_AFTER).await {
         Err(SandboxError::StillRunning { .. }) => {
-            orphans(&layout.processes_lock())
-                .into_iter()
-                .for_each(|pid| signal(pid, Signal::KILL));
-            layout.processes_gone(GONE_WITHIN).await?;
+            for pid in orphans(&layout.processes_lock()) {
+                signal(pid, Signal::KILL);
+            }
+            layout.processes_gone().await?;
         }
         other => other?,
     }

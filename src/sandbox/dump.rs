@@ -5,7 +5,7 @@ use futures::{StreamExt, stream};
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
-    discovery::{ApiResource, Discovery, verbs},
+    discovery::{ApiGroup, ApiResource, Discovery, verbs},
 };
 use serde_json::Value;
 use std::{fmt::Write, time::Duration};
@@ -77,7 +77,7 @@ impl Sandbox {
         let mut kinds: Vec<ApiResource> = discovery
             .groups()
             .filter(|group| !DULL_GROUPS.contains(&group.name()))
-            .flat_map(|group| group.recommended_resources())
+            .flat_map(ApiGroup::recommended_resources)
             .filter(|(resource, capabilities)| {
                 capabilities.supports_operation(verbs::LIST) && !DULL_KINDS.contains(&resource.kind.as_str())
             })

@@ -26,8 +26,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const API_WITHIN: Duration = Duration::from_secs(60);
-const JOIN_WITHIN: Duration = Duration::from_secs(120);
+const API_WITHIN: Duration = Duration::from_mins(1);
+const JOIN_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(100);
 /// Write-backs are templates to Karmada too; nothing may propagate them.
 const NOT_PROPAGATED: &str = "compute.datumapis.com/v1alpha/Instance";

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 struct Kind {
     group: &'static str,
     version: &'static str,
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
     short: &'static str,
     namespaced: bool,
@@ -22,7 +22,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "policy.karmada.io",
         version: "v1alpha1",
-        kind: "PropagationPolicy",
+        name: "PropagationPolicy",
         plural: "propagationpolicies",
         short: "pp",
         namespaced: true,
@@ -32,7 +32,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "policy.karmada.io",
         version: "v1alpha1",
-        kind: "ClusterPropagationPolicy",
+        name: "ClusterPropagationPolicy",
         plural: "clusterpropagationpolicies",
         short: "cpp",
         namespaced: false,
@@ -42,7 +42,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "work.karmada.io",
         version: "v1alpha2",
-        kind: "ResourceBinding",
+        name: "ResourceBinding",
         plural: "resourcebindings",
         short: "rb",
         namespaced: true,
@@ -52,7 +52,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "work.karmada.io",
         version: "v1alpha2",
-        kind: "ClusterResourceBinding",
+        name: "ClusterResourceBinding",
         plural: "clusterresourcebindings",
         short: "crb",
         namespaced: false,
@@ -62,7 +62,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "work.karmada.io",
         version: "v1alpha1",
-        kind: "Work",
+        name: "Work",
         plural: "works",
         short: "wk",
         namespaced: true,
@@ -72,7 +72,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "config.karmada.io",
         version: "v1alpha1",
-        kind: "ResourceInterpreterCustomization",
+        name: "ResourceInterpreterCustomization",
         plural: "resourceinterpretercustomizations",
         short: "ric",
         namespaced: false,
@@ -82,7 +82,7 @@ const KINDS: [Kind; 7] = [
     Kind {
         group: "cluster.karmada.io",
         version: "v1alpha1",
-        kind: "Cluster",
+        name: "Cluster",
         plural: "clusters",
         short: "",
         namespaced: false,
@@ -113,6 +113,15 @@ fn crd(kind: &Kind) -> Value {
         properties["status"] = anything();
         subresources["status"] = json!({});
     }
+    // What `kubectl get clusters` shows with Karmada too.
+    let columns = if kind.name == "Cluster" {
+        json!([
+            {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ])
+    } else {
+        json!([])
+    };
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -125,10 +134,10 @@ fn crd(kind: &Kind) -> Value {
             "group": group,
             "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
             "names": {
-                "kind": kind.kind,
-                "listKind": format!("{}List", kind.kind),
+                "kind": kind.name,
+                "listKind": format!("{}List", kind.name),
                 "plural": plural,
-                "singular": kind.kind.to_lowercase(),
+                "singular": kind.name.to_lowercase(),
                 "shortNames": short,
                 "categories": ["karmada-io"],
             },
@@ -137,6 +146,7 @@ fn crd(kind: &Kind) -> Value {
                 "served": true,
                 "storage": true,
                 "subresources": subresources,
+                "additionalPrinterColumns": columns,
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
                     "required": ["spec"],

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A holder kills its process at once; the rest is for a busy machine.
-pub(super) const GONE_WITHIN: Duration = Duration::from_secs(20);
+const GONE_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Where a sandbox keeps what.
@@ -104,7 +104,12 @@ impl Layout {
     }
 
     /// Waits until no process of this folder's sandbox is left.
-    pub(super) async fn processes_gone(&self, within: Duration) -> Result<(), SandboxError> {
+    pub(super) async fn processes_gone(&self) -> Result<(), SandboxError> {
+        self.processes_gone_within(GONE_WITHIN).await
+    }
+
+    /// The same with another patience.
+    pub(super) async fn processes_gone_within(&self, within: Duration) -> Result<(), SandboxError> {
         let path = self.processes_lock();
         let file = open(&path)?;
         let started = Instant::now();

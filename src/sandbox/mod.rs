@@ -42,7 +42,7 @@ pub use options::{CellSpec, HubControllers, Manifest, Options, Progress};
 pub use plane::PlaneRole;
 
 use etcd::Etcd;
-use layout::{GONE_WITHIN, Layout};
+use layout::Layout;
 use plane::Plane;
 use process::{Launcher, Process};
 use std::{fs::File, path::PathBuf};
@@ -69,15 +69,10 @@ impl Sandbox {
     /// The kubeconfig file of `user` for `plane`, with everything inline; the context has the plane's name.
     ///
     /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
-    /// on itself. Other combinations name a file that is not there; an unknown plane is an error.
-    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> Result<PathBuf, SandboxError> {
-        let plane = self.plane(plane)?;
-        Ok(users::path(
-            &self.layout,
-            &plane.name,
-            plane.role == PlaneRole::Project,
-            user,
-        ))
+    /// on itself. Other combinations name a file that is not there.
+    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> PathBuf {
+        let project = self.plane(plane).is_ok_and(|plane| plane.role == PlaneRole::Project);
+        users::path(&self.layout, plane, project, user)
     }
 
     /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
@@ -92,8 +87,8 @@ impl Sandbox {
 
     /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
     /// A watch is logged when it ends.
-    pub fn audit_log(&self, plane: &str) -> Result<PathBuf, SandboxError> {
-        Ok(self.layout.audit_log(&self.plane(plane)?.name))
+    pub fn audit_log(&self, plane: &str) -> PathBuf {
+        self.layout.audit_log(plane)
     }
 
     /// Folder of all processes' logs.
@@ -127,7 +122,7 @@ impl Sandbox {
         } = self;
         // All at once, and at once: nothing of a sandbox is worth an orderly end.
         drop((hub_processes, planes, etcd));
-        layout.processes_gone(GONE_WITHIN).await?;
+        layout.processes_gone().await?;
         layout.wipe(false)?;
         drop(owner);
         Ok(())

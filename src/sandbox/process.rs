@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::watch;
 
 /// How long a process may take until it is ready. Ten times what two busy cores need.
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(100);
 const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 15;

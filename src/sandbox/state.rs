@@ -83,7 +83,7 @@ impl Sandbox {
             planes: self.planes.iter().map(plane).collect(),
             processes,
             kubeconfig: self.merged_kubeconfig(),
-            hub_kubeconfig: self.kubeconfig("hub", super::User::Gateway)?,
+            hub_kubeconfig: self.kubeconfig("hub", super::User::Gateway),
             project_kubeconfigs: self.project_kubeconfigs(),
             logs: self.logs(),
         };

@@ -1,10 +1,6 @@
 //! A sandbox in the background: `up` starts a supervisor and waits until that says that all is ready.
 
-use super::{
-    Options, Progress, Sandbox, SandboxError, demo,
-    layout::{GONE_WITHIN, Layout},
-    process::tail,
-};
+use super::{Options, Progress, Sandbox, SandboxError, demo, layout::Layout, process::tail};
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsString, io::Write, process::Stdio};
 use tokio::{
@@ -72,7 +68,7 @@ pub(super) async fn up(layout: &Layout, args: &[OsString], progress: &Progress) 
             _ = tokio::signal::ctrl_c() => {
                 // Its end closes the pipes of all holders.
                 let _ = supervisor.kill().await;
-                layout.processes_gone(GONE_WITHIN).await?;
+                layout.processes_gone().await?;
                 return Err(SandboxError::Options("interrupted; nothing is left running".to_owned()));
             }
         };

@@ -9,7 +9,7 @@ use super::{
     controller_manager,
     etcd::Etcd,
     hub::Hub,
-    layout::{GONE_WITHIN, Layout},
+    layout::Layout,
     plane::Plane,
     ports::free_port,
     process::Launcher,
@@ -30,7 +30,7 @@ impl Sandbox {
             dir: options.absolute_dir()?,
         };
         let owner = layout.own()?;
-        layout.processes_gone(GONE_WITHIN).await?;
+        layout.processes_gone().await?;
         layout.wipe(true)?;
         let holder =
             std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?;

@@ -16,7 +16,10 @@ impl Gateway {
         };
         let world = self.ctx.world.lock();
         // Write-backs are the only objects that a verdict is kept of.
-        let kind = world.kinds.iter().find_map(|k| Some(k.write_back.as_ref()?.resource.kind.clone()));
+        let kind = world
+            .kinds
+            .iter()
+            .find_map(|k| Some(k.write_back.as_ref()?.resource.kind.clone()));
         let kind = kind.unwrap_or_default();
         for (reason, count) in self.projector.quarantined() {
             figures.quarantined.insert((kind.clone(), reason), count);
@@ -26,12 +29,12 @@ impl Gateway {
                 Plane::Hub => world.hub_ready(),
                 Plane::Project(key) => world.project_ready(key),
             };
-            let any = |test: fn(&super::Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
+            let any =
+                |test: fn(&super::Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
             // ConfigMaps and Secrets may be hidden from the gateway without harm to the rest.
-            let unauthorized = engaged
-                .watches
-                .iter()
-                .any(|(role, health)| health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets));
+            let unauthorized = engaged.watches.iter().any(|(role, health)| {
+                health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets)
+            });
             let state = if unauthorized {
                 "unauthorized"
             } else if any(|health| health.error().is_some() && !health.forbidden()) {

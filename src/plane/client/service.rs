@@ -142,15 +142,43 @@ impl Shared {
         Ok(Request::from_parts(parts, body))
     }
 
+    /// A transport's error shows only its outermost layer; the reason lies below.
+    fn broken(&self, error: &hyper_util::client::legacy::Error) -> CallError {
+        let mut cause = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            let text = inner.to_string();
+            if !cause.ends_with(&text) {
+                cause = format!("{cause}: {text}");
+            }
+            source = inner.source();
+        }
+        CallError::Connection {
+            plane: self.plane,
+            cause,
+        }
+    }
+
     async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let _permit = self.permits.acquire().await?;
-        let response = self.pool.calls.request(request).await?;
+        let response = self
+            .pool
+            .calls
+            .request(request)
+            .await
+            .map_err(|e| self.broken(&e))?;
         self.read(response).await
     }
 
     async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let (lane, slot) = self.pool.lane();
-        let response = lane.request(request).await?;
+        // Watches that begin together wait for one connection, and hyper fails them all if the request that opens it is
+        // dropped. A task of its own goes on although its caller has gone; its end drops what nobody wants.
+        let limit = self.limits.call;
+        let opening =
+            tokio::spawn(async move { (tokio::time::timeout(limit, lane.request(request)).await, slot) });
+        let (response, slot) = opening.await?;
+        let response = response?.map_err(|e| self.broken(&e))?;
         if !response.status().is_success() {
             return self.read(response).await;
         }

@@ -54,6 +54,8 @@ impl Server {
                 counted.0.fetch_add(1, Ordering::SeqCst);
                 let (acceptor, handler, requests) = (acceptor.clone(), handler.clone(), counted.1.clone());
                 tokio::spawn(async move {
+                    // Slow enough for requests to meet while a connection is being opened.
+                    tokio::time::sleep(Duration::from_millis(30)).await;
                     let stream = acceptor.accept(stream).await.unwrap();
                     let service = tower::service_fn(move |request: axum::http::Request<_>| {
                         let number = requests.fetch_add(1, Ordering::SeqCst);
@@ -348,4 +350,21 @@ async fn an_unverified_or_dead_server_is_a_prompt_error() {
         config_maps(&client.calls).get("x").await,
         Err(kube::Error::Service(_))
     ));
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_while_connecting_takes_no_other_with_it() {
+    let server = Server::start(|_, _| async { endless(Duration::from_millis(10)) }).await;
+    let (clients, _) = clients(quick());
+    let client = clients.plane(PlaneKind::Hub, &server.credential());
+    let api = config_maps(&client.watches);
+    let params = WatchParams::default();
+    let dropped = tokio::time::timeout(Duration::from_millis(10), api.watch(&params, "0"));
+    let (dropped, other) = tokio::join!(dropped, async {
+        tokio::time::sleep(Duration::from_millis(3)).await;
+        api.watch(&params, "0").await.map(drop)
+    });
+    assert!(dropped.is_err(), "it was still connecting");
+    assert!(other.is_ok(), "{other:?}");
+    assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }

@@ -21,7 +21,7 @@ const INTERPRETER_WITHIN: Duration = Duration::from_secs(60);
 /// address for `/metrics` and the like.
 pub(super) async fn start(sandbox: &Sandbox) -> Result<(Process, String), SandboxError> {
     let address = format!("127.0.0.1:{}", free_port()?);
-    let hub = sandbox.kubeconfig("hub", User::Gateway)?.display().to_string();
+    let hub = sandbox.kubeconfig("hub", User::Gateway).display().to_string();
     let projects = sandbox.project_kubeconfigs().display().to_string();
     let mut args: Vec<String> = ["gateway", "--project-mode", "directory", "--log-format", "json"]
         .map(str::to_owned)

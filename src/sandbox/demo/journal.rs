@@ -67,7 +67,7 @@ pub(super) struct Journal {
     seen: watch::Sender<Seen>,
     since: Arc<Mutex<Instant>>,
     out: Progress,
-    _watches: JoinSet<()>,
+    watches: JoinSet<()>,
 }
 
 impl Journal {
@@ -96,9 +96,9 @@ impl Journal {
             seen,
             since,
             out,
-            _watches: watches,
+            watches,
         };
-        let all = journal._watches.len();
+        let all = journal.watches.len();
         journal
             .until("all planes have been listed", LISTED_WITHIN, |seen| {
                 seen.listed == all

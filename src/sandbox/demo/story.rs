@@ -90,7 +90,7 @@ impl<'a> Story<'a> {
         for (cell, deployment, count) in [(dfw, &us, 2), (lhr, &eu, 1)] {
             start(cell, deployment, 0..count).await?;
         }
-        self.ready_in_project(&journal, 3).await?;
+        self.ready_in_project(&journal, &[(&us, 2), (&eu, 1)]).await?;
         self.show(&[&WORKLOAD, &DEPLOYMENT, &INSTANCE]).await?;
 
         journal.step("The tenant scales placement us from 2 to 1");
@@ -98,14 +98,14 @@ impl<'a> Story<'a> {
         let us = delivered(&journal, dfw, "us", 1).await?;
         dfw.stop(name(&us), 1).await?;
         dfw.report(name(&us), 1).await?;
-        self.ready_in_project(&journal, 2).await?;
+        self.ready_in_project(&journal, &[(&us, 1), (&eu, 1)]).await?;
         self.show(&[&INSTANCE]).await?;
 
         journal.step("The tenant moves placement eu from LHR to DFW");
         self.place(&[("us", "DFW", 1), ("eu", "DFW", 1)]).await?;
         let moved = delivered(&journal, dfw, "eu", 1).await?;
         start(dfw, &moved, 0..1).await?;
-        self.ready_in_project(&journal, 2).await?;
+        self.ready_in_project(&journal, &[(&us, 1), (&moved, 1)]).await?;
         journal
             .until("cell lhr-1 has nothing of the tenant any more", LATER, |seen| {
                 OF_CELL
@@ -292,19 +292,33 @@ impl<'a> Story<'a> {
             .map_err(SandboxError::api(PROJECT, format!("delete {} {name}", kind.kind)))
     }
 
-    /// Waits until the project shows so many Instances, all of them ready, and the Workload's counters say so.
-    async fn ready_in_project(&self, journal: &Journal, count: usize) -> Result<(), SandboxError> {
-        let what =
-            format!("project {PROJECT} shows {count} Instances, all ready, and the Workload counts them");
+    /// Waits until the project shows exactly these deployments' Instances, all of them ready, and the Workload
+    /// counts them.
+    async fn ready_in_project(
+        &self,
+        journal: &Journal,
+        wanted: &[(&Value, u64)],
+    ) -> Result<(), SandboxError> {
+        let names: BTreeSet<String> = wanted
+            .iter()
+            .flat_map(|(deployment, count)| {
+                (0..*count).map(|ordinal| format!("{}-{ordinal}", name(deployment)))
+            })
+            .collect();
+        let sum = wanted.iter().map(|(_, count)| count).sum::<u64>();
+        let what = format!(
+            "project {PROJECT} has these Instances and no others, all ready, and the Workload counts them: {}",
+            names.iter().cloned().collect::<Vec<_>>().join(", ")
+        );
         journal
             .until(&what, LATER, |seen| {
-                let instances: Vec<&Value> = seen.of(PROJECT, &INSTANCE).collect();
+                let shown: BTreeSet<&str> = seen.of(PROJECT, &INSTANCE).map(name).collect();
                 let counted = seen
                     .get(PROJECT, &WORKLOAD, NAME)
                     .and_then(|workload| workload["status"]["readyReplicas"].as_u64());
-                instances.len() == count
-                    && instances.iter().all(|instance| is_ready(instance))
-                    && counted == u64::try_from(count).ok()
+                shown == names.iter().map(String::as_str).collect()
+                    && seen.of(PROJECT, &INSTANCE).all(is_ready)
+                    && counted == Some(sum)
             })
             .await
     }

@@ -11,14 +11,21 @@ use serde_json::{Value, json};
 /// The label by which an attached binding says that `independent` needs it: key and value.
 pub(super) fn mark(independent: &DynamicObject) -> (String, String) {
     let at = NamespacedName::to(independent);
-    (wire::depended_by(&at.namespace, &at.name), label(independent, wire::BINDING_ID).to_owned())
+    (
+        wire::depended_by(&at.namespace, &at.name),
+        label(independent, wire::BINDING_ID).to_owned(),
+    )
 }
 
 /// The binding that `companion` needs because `independent` depends on it.
 pub(super) fn build(independent: &DynamicObject, companion: &DynamicObject) -> DynamicObject {
     let mut attached = binding::owned_by(companion);
     let (key, value) = mark(independent);
-    attached.metadata.labels.get_or_insert_default().insert(key, value);
+    attached
+        .metadata
+        .labels
+        .get_or_insert_default()
+        .insert(key, value);
     attached.data["spec"]["requiredBy"] = json!([snapshot(independent)]);
     for field in ["conflictResolution", "preserveResourcesOnDeletion"] {
         let value = &independent.data["spec"][field];
@@ -31,7 +38,9 @@ pub(super) fn build(independent: &DynamicObject, companion: &DynamicObject) -> D
 
 /// Joins the need of one binding to the attached binding that exists.
 pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined {
-    let Some(mut joined) = binding::join_metadata(existing, desired) else { return Joined::OfEarlierObject };
+    let Some(mut joined) = binding::join_metadata(existing, desired) else {
+        return Joined::OfEarlierObject;
+    };
     let mut required = required_by(&joined).to_vec();
     for wanted in required_by(desired) {
         let same = |old: &Value| NamespacedName::read(old) == NamespacedName::read(wanted);
@@ -52,8 +61,11 @@ pub(super) fn release(attached: &DynamicObject, independent: &DynamicObject) -> 
     if let Some(labels) = &mut released.metadata.labels {
         labels.remove(&mark(independent).0);
     }
-    let left: Vec<Value> =
-        required_by(attached).iter().filter(|need| NamespacedName::read(need).as_ref() != Some(&at)).cloned().collect();
+    let left: Vec<Value> = required_by(attached)
+        .iter()
+        .filter(|need| NamespacedName::read(need).as_ref() != Some(&at))
+        .cloned()
+        .collect();
     if let Some(spec) = released.data["spec"].as_object_mut() {
         if left.is_empty() {
             spec.remove("requiredBy");
@@ -66,7 +78,10 @@ pub(super) fn release(attached: &DynamicObject, independent: &DynamicObject) -> 
 
 /// The bindings that need an attached one.
 pub(super) fn required_by(attached: &DynamicObject) -> &[Value] {
-    attached.data["spec"]["requiredBy"].as_array().map(Vec::as_slice).unwrap_or_default()
+    attached.data["spec"]["requiredBy"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// What a binding recorded of its template's dependencies.
@@ -111,7 +126,9 @@ mod tests {
         let first = build(&web, &secret());
         assert_eq!(first.metadata.name.as_deref(), Some("db-secret"));
         assert_eq!(join(&first, &build(&web, &secret())), Joined::Same);
-        let Joined::Changed(both) = join(&first, &build(&api, &secret())) else { panic!("a second need") };
+        let Joined::Changed(both) = join(&first, &build(&api, &secret())) else {
+            panic!("a second need")
+        };
         assert_eq!(required_by(&both).len(), 2);
         let left = release(&both, &web);
         assert_eq!(required_by(&left)[0]["name"], "api");

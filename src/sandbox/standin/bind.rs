@@ -38,13 +38,24 @@ fn withdraw_all(world: &World, at: &NamespacedName) {
 async fn end(world: &World, at: &NamespacedName, binding: &DynamicObject) -> Result<(), StepError> {
     withdraw_all(world, at);
     depend::release_all(world, binding).await?;
-    let own = [wire::BINDING_FINALIZER, wire::CLUSTER_BINDING_FINALIZER, wire::DEPENDENCIES_FINALIZER];
+    let own = [
+        wire::BINDING_FINALIZER,
+        wire::CLUSTER_BINDING_FINALIZER,
+        wire::DEPENDENCIES_FINALIZER,
+    ];
     let mut left = binding.metadata.finalizers.clone().unwrap_or_default();
     left.retain(|have| !own.contains(&have.as_str()));
     if Some(&left) == binding.metadata.finalizers.as_ref() || binding.metadata.finalizers.is_none() {
         return Ok(());
     }
-    world.merge(&at.binding_kind(), binding, json!({"metadata": {"finalizers": left}})).await.map(drop)
+    world
+        .merge(
+            &at.binding_kind(),
+            binding,
+            json!({"metadata": {"finalizers": left}}),
+        )
+        .await
+        .map(drop)
 }
 
 /// Gives a binding that somebody else made its identity.
@@ -53,13 +64,20 @@ async fn identify(
     at: &NamespacedName,
     binding: Arc<DynamicObject>,
 ) -> Result<Arc<DynamicObject>, StepError> {
-    let key = if at.namespace.is_empty() { wire::CLUSTER_BINDING_ID } else { wire::BINDING_ID };
+    let key = if at.namespace.is_empty() {
+        wire::CLUSTER_BINDING_ID
+    } else {
+        wire::BINDING_ID
+    };
     if !label(&binding, key).is_empty() {
         return Ok(binding);
     }
     let uid = binding.metadata.uid.clone().unwrap_or_default();
     let patch = json!({"metadata": {"labels": {key: wire::permanent_id(&format!("binding/{uid}"))}}});
-    world.merge(&at.binding_kind(), &binding, patch).await.map(Arc::new)
+    world
+        .merge(&at.binding_kind(), &binding, patch)
+        .await
+        .map(Arc::new)
 }
 
 /// Writes the scheduler's result and the condition `Scheduled`.
@@ -78,7 +96,11 @@ async fn schedule(
     let placement = binding.data["spec"]["placement"].to_string();
     let moved = placed.members != schedule::members(&binding);
     if moved || wire::annotation(&binding, wire::APPLIED_PLACEMENT) != placement {
-        let clusters = if placed.members.is_empty() { Value::Null } else { schedule::targets(&placed.members) };
+        let clusters = if placed.members.is_empty() {
+            Value::Null
+        } else {
+            schedule::targets(&placed.members)
+        };
         let patch = json!({
             "metadata": {"annotations": {wire::APPLIED_PLACEMENT: placement}},
             "spec": {"clusters": clusters},
@@ -104,23 +126,35 @@ async fn schedule(
 /// Makes the works of a binding that is new or changed, and looks after its dependencies.
 async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>) -> Result<(), StepError> {
     let resource = &binding.data["spec"]["resource"];
-    let Some(template_at) = ObjectRef::read(resource) else { return Ok(()) };
+    let Some(template_at) = ObjectRef::read(resource) else {
+        return Ok(());
+    };
     world.watch_everywhere(&template_at.kind);
     if !world.mirrors.synced(&Plane::Hub, &template_at.kind) {
-        return Err(StepError::Wait(format!("the first list of {}", template_at.kind.kind)));
+        return Err(StepError::Wait(format!(
+            "the first list of {}",
+            template_at.kind.kind
+        )));
     }
     let template = world.hub_object(&template_at);
-    let Some(template) = template.filter(|template| template.metadata.uid.as_deref() == resource["uid"].as_str())
+    let Some(template) =
+        template.filter(|template| template.metadata.uid.as_deref() == resource["uid"].as_str())
     else {
         // The garbage collector takes the binding.
         return Ok(());
     };
-    if version(template.metadata.resource_version.as_deref()) < version(resource["resourceVersion"].as_str()) {
-        return Err(StepError::Wait(format!("the watch of {template_at} is behind its binding")));
+    if version(template.metadata.resource_version.as_deref()) < version(resource["resourceVersion"].as_str())
+    {
+        return Err(StepError::Wait(format!(
+            "the watch of {template_at} is behind its binding"
+        )));
     }
     let made = |binding: &DynamicObject| {
         let meta = &binding.metadata;
-        (meta.uid.clone().unwrap_or_default(), meta.generation.unwrap_or_default())
+        (
+            meta.uid.clone().unwrap_or_default(),
+            meta.generation.unwrap_or_default(),
+        )
     };
     let before = world.made.lock().get(at).cloned();
     let changed = before.as_ref() != Some(&made(&binding));

@@ -56,7 +56,11 @@ pub(super) fn owned_by(template: &DynamicObject) -> DynamicObject {
     let name = wire::binding_name(&types.kind, &text(&meta.name));
     let (kind, id, finalizer) = match meta.namespace {
         Some(_) => (wire::binding(), wire::BINDING_ID, wire::BINDING_FINALIZER),
-        None => (wire::cluster_binding(), wire::CLUSTER_BINDING_ID, wire::CLUSTER_BINDING_FINALIZER),
+        None => (
+            wire::cluster_binding(),
+            wire::CLUSTER_BINDING_ID,
+            wire::CLUSTER_BINDING_FINALIZER,
+        ),
     };
     let uid = text(&meta.uid);
     let permanent_id = wire::permanent_id(&format!("binding/{name}/{uid}"));
@@ -97,7 +101,9 @@ pub(super) fn build(template: &DynamicObject, policy: &DynamicObject) -> Dynamic
 /// Joins what a policy asks for to the binding that exists: fields of the policy replace, keys are merged, and the
 /// scheduler's result stays.
 pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined {
-    let Some(mut joined) = join_metadata(existing, desired) else { return Joined::OfEarlierObject };
+    let Some(mut joined) = join_metadata(existing, desired) else {
+        return Joined::OfEarlierObject;
+    };
     if !label(desired, wire::CLAIM_ID).is_empty() {
         Claim::ClusterPolicy.strip(&mut joined);
     }
@@ -119,7 +125,10 @@ pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined 
 pub(super) fn join_metadata(existing: &DynamicObject, desired: &DynamicObject) -> Option<DynamicObject> {
     let owner = |object: &DynamicObject| {
         let owners = object.metadata.owner_references.as_deref().unwrap_or_default();
-        owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+        owners
+            .iter()
+            .find(|owner| owner.controller == Some(true))
+            .map(|owner| owner.uid.clone())
     };
     if owner(existing).is_some_and(|uid| Some(uid) != owner(desired)) {
         return None;
@@ -150,7 +159,11 @@ pub(super) fn join_metadata(existing: &DynamicObject, desired: &DynamicObject) -
 
 /// Compares what was with what is wanted.
 pub(super) fn settle(existing: &DynamicObject, joined: DynamicObject) -> Joined {
-    if joined == *existing { Joined::Same } else { Joined::Changed(Box::new(joined)) }
+    if joined == *existing {
+        Joined::Same
+    } else {
+        Joined::Changed(Box::new(joined))
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +189,10 @@ mod tests {
     fn a_binding_is_owned_by_its_template_and_carries_the_policy() {
         let binding = build(&template("u", "1"), &policy());
         assert_eq!(binding.metadata.name.as_deref(), Some("web-thing"));
-        assert_eq!(binding.metadata.owner_references.as_ref().unwrap()[0].controller, Some(true));
+        assert_eq!(
+            binding.metadata.owner_references.as_ref().unwrap()[0].controller,
+            Some(true)
+        );
         assert_eq!(binding.data["spec"]["resource"]["uid"], "u");
         assert_eq!(binding.data["spec"]["propagateDeps"], true);
         assert!(binding.data["spec"].get("priority").is_none());
@@ -188,7 +204,10 @@ mod tests {
     fn joining_keeps_the_schedule_and_writes_only_changes() {
         let mut existing = build(&template("u", "1"), &policy());
         existing.data["spec"]["clusters"] = json!([{"name": "dfw-1"}]);
-        assert_eq!(join(&existing, &build(&template("u", "1"), &policy())), Joined::Same);
+        assert_eq!(
+            join(&existing, &build(&template("u", "1"), &policy())),
+            Joined::Same
+        );
         let Joined::Changed(next) = join(&existing, &build(&template("u", "2"), &policy())) else {
             panic!("a new version is a change")
         };
@@ -199,6 +218,9 @@ mod tests {
     #[test]
     fn a_binding_of_an_earlier_object_blocks() {
         let existing = build(&template("old", "1"), &policy());
-        assert_eq!(join(&existing, &build(&template("new", "2"), &policy())), Joined::OfEarlierObject);
+        assert_eq!(
+            join(&existing, &build(&template("new", "2"), &policy())),
+            Joined::OfEarlierObject
+        );
     }
 }

@@ -34,7 +34,11 @@ pub(super) enum Claim {
 impl Claim {
     /// The kind of claim that a policy makes.
     pub(super) fn of(policy: &NamespacedName) -> Self {
-        if policy.namespace.is_empty() { Self::ClusterPolicy } else { Self::Policy }
+        if policy.namespace.is_empty() {
+            Self::ClusterPolicy
+        } else {
+            Self::Policy
+        }
     }
 
     /// The label that carries the policy's permanent id, on the policy, its templates and their bindings.
@@ -66,7 +70,11 @@ impl Claim {
         if self == Self::Policy {
             Self::ClusterPolicy.strip(object);
         }
-        object.metadata.labels.get_or_insert_default().insert(self.label().to_owned(), id);
+        object
+            .metadata
+            .labels
+            .get_or_insert_default()
+            .insert(self.label().to_owned(), id);
         let annotations = object.metadata.annotations.get_or_insert_default();
         match self {
             Self::Policy => {
@@ -83,19 +91,30 @@ impl Claim {
 
 /// The selectors of a policy.
 pub(super) fn selectors(policy: &DynamicObject) -> &[Value] {
-    policy.data["spec"]["resourceSelectors"].as_array().map(Vec::as_slice).unwrap_or_default()
+    policy.data["spec"]["resourceSelectors"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// The policy that an object says it belongs to: honoured only while all its marks are there.
 pub(super) fn claimed(object: &DynamicObject) -> Option<NamespacedName> {
     let filled = |parts: &[&str]| parts.iter().all(|part| !part.is_empty());
-    let (namespace, name) = (annotation(object, wire::CLAIM_NAMESPACE), annotation(object, wire::CLAIM_NAME));
+    let (namespace, name) = (
+        annotation(object, wire::CLAIM_NAMESPACE),
+        annotation(object, wire::CLAIM_NAME),
+    );
     if filled(&[namespace, name, label(object, wire::CLAIM_ID)]) {
-        return Some(NamespacedName { namespace: namespace.into(), name: name.into() });
+        return Some(NamespacedName {
+            namespace: namespace.into(),
+            name: name.into(),
+        });
     }
     let name = annotation(object, wire::CLUSTER_CLAIM_NAME);
-    filled(&[name, label(object, wire::CLUSTER_CLAIM_ID)])
-        .then(|| NamespacedName { namespace: "".into(), name: name.into() })
+    filled(&[name, label(object, wire::CLUSTER_CLAIM_ID)]).then(|| NamespacedName {
+        namespace: "".into(),
+        name: name.into(),
+    })
 }
 
 /// Decides whose a template is. `find` looks a policy up; `candidates` are, in turn, the policies of the template's
@@ -111,7 +130,9 @@ pub(super) fn decide(
     if let Some(claimed) = claimed(object) {
         return match find(&claimed) {
             None => Decision::Release(Claim::of(&claimed)),
-            Some(policy) if policy.metadata.deletion_timestamp.is_some() => Decision::PolicyTerminating(claimed),
+            Some(policy) if policy.metadata.deletion_timestamp.is_some() => {
+                Decision::PolicyTerminating(claimed)
+            }
             Some(policy) if selectors_match(selectors(&policy), object).is_some() => Decision::Apply(policy),
             Some(_) => Decision::Nothing,
         };
@@ -120,14 +141,23 @@ pub(super) fn decide(
         Some(_) => &[Claim::Policy, Claim::ClusterPolicy],
         None => &[Claim::ClusterPolicy],
     };
-    scopes.iter().find_map(|scope| best(object, *scope, candidates(*scope))).map_or(Decision::Nothing, Decision::Apply)
+    scopes
+        .iter()
+        .find_map(|scope| best(object, *scope, candidates(*scope)))
+        .map_or(Decision::Nothing, Decision::Apply)
 }
 
 /// The matching policy of the highest priority; ties go to the closer selector, then to the first name.
-fn best(object: &DynamicObject, scope: Claim, candidates: Vec<Arc<DynamicObject>>) -> Option<Arc<DynamicObject>> {
+fn best(
+    object: &DynamicObject,
+    scope: Claim,
+    candidates: Vec<Arc<DynamicObject>>,
+) -> Option<Arc<DynamicObject>> {
     let rank = |policy: &DynamicObject| -> Option<(i64, Match)> {
         let usable = policy.metadata.deletion_timestamp.is_none() && !label(policy, scope.label()).is_empty();
-        let close = usable.then(|| selectors_match(selectors(policy), object)).flatten()?;
+        let close = usable
+            .then(|| selectors_match(selectors(policy), object))
+            .flatten()?;
         Some((policy.data["spec"]["priority"].as_i64().unwrap_or(0), close))
     };
     candidates
@@ -164,15 +194,29 @@ mod tests {
     fn run(object: &DynamicObject, policies: &[Arc<DynamicObject>]) -> Decision {
         decide(
             object,
-            |wanted| policies.iter().find(|p| p.metadata.name.as_deref() == Some(&*wanted.name)).cloned(),
-            |scope| if scope == Claim::Policy { policies.to_vec() } else { Vec::new() },
+            |wanted| {
+                policies
+                    .iter()
+                    .find(|p| p.metadata.name.as_deref() == Some(&*wanted.name))
+                    .cloned()
+            },
+            |scope| {
+                if scope == Claim::Policy {
+                    policies.to_vec()
+                } else {
+                    Vec::new()
+                }
+            },
         )
     }
 
     #[test]
     fn an_unclaimed_template_is_taken_by_a_matching_policy() {
         let (dfw, lhr) = (policy("city-dfw", "DFW"), policy("city-lhr", "LHR"));
-        assert_eq!(run(&thing("LHR"), &[dfw.clone(), lhr.clone()]), Decision::Apply(lhr));
+        assert_eq!(
+            run(&thing("LHR"), &[dfw.clone(), lhr.clone()]),
+            Decision::Apply(lhr)
+        );
         assert_eq!(run(&thing("AMS"), &[dfw]), Decision::Nothing);
     }
 
@@ -191,11 +235,17 @@ mod tests {
         let dfw = policy("city-dfw", "DFW");
         let mut claimed = thing("DFW");
         Claim::Policy.put(&mut claimed, &dfw);
-        assert_eq!(run(&claimed, std::slice::from_ref(&dfw)), Decision::Apply(dfw.clone()));
+        assert_eq!(
+            run(&claimed, std::slice::from_ref(&dfw)),
+            Decision::Apply(dfw.clone())
+        );
         assert_eq!(run(&claimed, &[]), Decision::Release(Claim::Policy));
         let mut ending = (*dfw).clone();
         ending.metadata.deletion_timestamp = from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert!(matches!(run(&claimed, &[Arc::new(ending)]), Decision::PolicyTerminating(_)));
+        assert!(matches!(
+            run(&claimed, &[Arc::new(ending)]),
+            Decision::PolicyTerminating(_)
+        ));
         Claim::Policy.strip(&mut claimed);
         assert_eq!(claimed.metadata.labels, thing("DFW").metadata.labels);
     }
@@ -213,7 +263,10 @@ mod tests {
         let mut high = (*policy("z", "DFW")).clone();
         high.data["spec"]["priority"] = json!(1);
         let high = Arc::new(high);
-        assert_eq!(run(&thing("DFW"), &[b.clone(), a.clone()]), Decision::Apply(a.clone()));
+        assert_eq!(
+            run(&thing("DFW"), &[b.clone(), a.clone()]),
+            Decision::Apply(a.clone())
+        );
         assert_eq!(run(&thing("DFW"), &[b, a, high.clone()]), Decision::Apply(high));
     }
 }

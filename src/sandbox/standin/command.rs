@@ -32,11 +32,17 @@ impl StandinArgs {
         let filter = tracing_subscriber::EnvFilter::try_from_default_env()
             .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("fedgate=info"));
         // A process that has set up its log keeps it.
-        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .try_init();
         let hub = client(&self.hub_kubeconfig).await?;
         let mut members = Vec::new();
         for (name, file) in &self.members {
-            members.push(Member { name: name.clone(), client: client(file).await? });
+            members.push(Member {
+                name: name.clone(),
+                client: client(file).await?,
+            });
         }
         let told_to_end = async {
             // Without a signal handler the process ends by its parent's hand.

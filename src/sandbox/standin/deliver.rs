@@ -16,10 +16,15 @@ use std::sync::Arc;
 pub(super) async fn pass(world: &World, member: &Arc<str>, at: &ObjectRef) -> Result<(), StepError> {
     let plane = Plane::Member(member.clone());
     world.watch(&plane, &at.kind);
-    let Some(work) = world.works.get(member, at) else { return withdraw(world, member, at).await };
+    let Some(work) = world.works.get(member, at) else {
+        return withdraw(world, member, at).await;
+    };
     ready(world, member)?;
     if !world.mirrors.synced(&plane, &at.kind) {
-        return Err(StepError::Wait(format!("the first list of {} at {member}", at.kind.kind)));
+        return Err(StepError::Wait(format!(
+            "the first list of {} at {member}",
+            at.kind.kind
+        )));
     }
     let observed = world.mirrors.object(&plane, at);
     let outcome = apply(world, member, at, &work, observed.as_deref()).await;
@@ -61,19 +66,31 @@ async fn apply(
         return Ok(());
     };
     if let Some(refusal) = manifest::refusal(&work.manifest, observed, member) {
-        return Err(StepError::Wait(refusal));
+        return Err(StepError::Refused(refusal));
     }
-    let wanted = interpret::retain(world, &at.kind, manifest::retain(&work.manifest, observed), observed)?;
+    let wanted = interpret::retain(
+        world,
+        &at.kind,
+        manifest::retain(&work.manifest, observed),
+        observed,
+    )?;
     let compared = (manifest::substance(&wanted), manifest::substance(observed));
     if compared.0 == compared.1 || work.settled.as_ref() == Some(&compared) {
         return Ok(());
     }
-    let answer = limited(at, "replace", api.replace(&at.name, &PostParams::default(), &wanted)).await?;
+    let answer = limited(
+        at,
+        "replace",
+        api.replace(&at.name, &PostParams::default(), &wanted),
+    )
+    .await?;
     if answer.metadata.resource_version == observed.metadata.resource_version {
         world.works.settle(member, at, compared);
     } else {
         // What the member's API server made of it is as good as what was asked for.
-        world.works.settle(member, at, (compared.0, manifest::substance(&answer)));
+        world
+            .works
+            .settle(member, at, (compared.0, manifest::substance(&answer)));
     }
     Ok(())
 }
@@ -103,7 +120,9 @@ async fn reflect(
 /// Deletes what nobody wants at the member any more.
 async fn withdraw(world: &World, member: &Arc<str>, at: &ObjectRef) -> Result<(), StepError> {
     let plane = Plane::Member(member.clone());
-    let Some(observed) = world.mirrors.object(&plane, at) else { return Ok(()) };
+    let Some(observed) = world.mirrors.object(&plane, at) else {
+        return Ok(());
+    };
     if !manifest::is_managed(&observed)
         || observed.metadata.deletion_timestamp.is_some()
         || is_wanted(world, at, &observed)?
@@ -129,10 +148,15 @@ fn is_wanted(world: &World, at: &ObjectRef, observed: &DynamicObject) -> Result<
         }
         return Ok(world.hub_object(at).is_some());
     }
-    let binding = NamespacedName { namespace: namespace.into(), name: name.into() };
+    let binding = NamespacedName {
+        namespace: namespace.into(),
+        name: name.into(),
+    };
     if !world.mirrors.synced(&Plane::Hub, &binding.binding_kind()) {
         return Err(StepError::Wait("the first list of bindings".to_owned()));
     }
-    let lives = world.binding(&binding).is_some_and(|binding| binding.metadata.deletion_timestamp.is_none());
+    let lives = world
+        .binding(&binding)
+        .is_some_and(|binding| binding.metadata.deletion_timestamp.is_none());
     Ok(lives && !world.made.lock().contains_key(&binding))
 }

@@ -24,15 +24,25 @@ pub(super) async fn pass(
         release_all(world, &binding).await?;
         return Ok(binding);
     }
-    if binding.data["spec"]["clusters"].as_array().is_none_or(Vec::is_empty) && attached_to(world, &binding).is_empty() {
+    if binding.data["spec"]["clusters"]
+        .as_array()
+        .is_none_or(Vec::is_empty)
+        && attached_to(world, &binding).is_empty()
+    {
         // Not scheduled yet.
         return Ok(binding);
     }
-    let (binding, wanted) = if changed { record(world, binding, template).await? } else { (binding.clone(), attached::recorded(&binding)) };
+    let (binding, wanted) = if changed {
+        record(world, binding, template).await?
+    } else {
+        (binding.clone(), attached::recorded(&binding))
+    };
     let kept: BTreeSet<NamespacedName> = wanted.iter().map(ObjectRef::binding).collect();
     for orphan in attached_to(world, &binding) {
         if !kept.contains(&NamespacedName::to(&orphan)) {
-            world.replace(&wire::binding(), &attached::release(&orphan, &binding)).await?;
+            world
+                .replace(&wire::binding(), &attached::release(&orphan, &binding))
+                .await?;
         }
     }
     for at in wanted {
@@ -53,7 +63,9 @@ async fn record(
         Ok(Some(found)) => found,
         Ok(None) => return Ok((binding.clone(), attached::recorded(&binding))),
         Err(error) => {
-            world.warn(template, "GetDependenciesFailed", &error.to_string()).await;
+            world
+                .warn(template, "GetDependenciesFailed", &error.to_string())
+                .await;
             return Err(error);
         }
     };
@@ -78,7 +90,9 @@ async fn attach(world: &World, binding: &DynamicObject, at: &ObjectRef) -> Resul
     if !world.mirrors.synced(&Plane::Hub, &at.kind) {
         return Err(StepError::Wait(format!("the first list of {}", at.kind.kind)));
     }
-    let Some(companion) = world.hub_object(at) else { return Ok(()) };
+    let Some(companion) = world.hub_object(at) else {
+        return Ok(());
+    };
     let desired = attached::build(binding, &companion);
     let kind = wire::binding();
     let Some(existing) = world.binding(&at.binding()) else {
@@ -90,22 +104,26 @@ async fn attach(world: &World, binding: &DynamicObject, at: &ObjectRef) -> Resul
     match attached::join(&existing, &desired) {
         Joined::Same => Ok(()),
         Joined::Changed(next) => world.replace(&kind, &next).await.map(drop),
-        Joined::OfEarlierObject => {
-            Err(StepError::Wait(format!("the binding of an earlier {at} is not collected yet")))
-        }
+        Joined::OfEarlierObject => Err(StepError::Wait(format!(
+            "the binding of an earlier {at} is not collected yet"
+        ))),
     }
 }
 
 /// Takes the need of `binding` off all attached bindings.
 pub(super) async fn release_all(world: &World, binding: &DynamicObject) -> Result<(), StepError> {
     for orphan in attached_to(world, binding) {
-        world.replace(&wire::binding(), &attached::release(&orphan, binding)).await?;
+        world
+            .replace(&wire::binding(), &attached::release(&orphan, binding))
+            .await?;
     }
     Ok(())
 }
 
 fn attached_to(world: &World, binding: &DynamicObject) -> Vec<Arc<DynamicObject>> {
-    let Some(namespace) = binding.metadata.namespace.as_deref() else { return Vec::new() };
+    let Some(namespace) = binding.metadata.namespace.as_deref() else {
+        return Vec::new();
+    };
     let (key, value) = attached::mark(binding);
     let mut found = world.mirrors.list(&Plane::Hub, &wire::binding(), Some(namespace));
     found.retain(|other| other.metadata.labels.as_ref().and_then(|labels| labels.get(&key)) == Some(&value));

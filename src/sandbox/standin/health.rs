@@ -21,35 +21,53 @@ pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Cl
     let mut bad = 0;
     loop {
         bad = if answers(&client).await { 0 } else { bad + 1 };
-        if bad == 0 || bad >= PATIENCE {
-            if let Err(error) = say(&world, &member, bad == 0).await {
-                tracing::debug!(%member, %error, "the readiness of a member could not be written");
-            }
+        if (bad == 0 || bad >= PATIENCE)
+            && let Err(error) = say(&world, &member, bad == 0).await
+        {
+            tracing::debug!(%member, %error, "the readiness of a member could not be written");
         }
         tokio::time::sleep(INTERVAL).await;
     }
 }
 
 async fn answers(client: &Client) -> bool {
-    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
-    matches!(tokio::time::timeout(ANSWER_LIMIT, client.request_text(request)).await, Ok(Ok(_)))
+    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else {
+        return false;
+    };
+    matches!(
+        tokio::time::timeout(ANSWER_LIMIT, client.request_text(request)).await,
+        Ok(Ok(_))
+    )
 }
 
 async fn say(world: &World, member: &str, ready: bool) -> Result<(), StepError> {
     let clusters = world.mirrors.get(&Plane::Hub, &wire::cluster());
-    let Some(cluster) = clusters.and_then(|clusters| clusters.get("", member)) else { return Ok(()) };
+    let Some(cluster) = clusters.and_then(|clusters| clusters.get("", member)) else {
+        return Ok(());
+    };
     let condition = if ready {
-        Condition::new("Ready", true, "ClusterReady", "cluster is healthy and ready to accept workloads")
+        Condition::new(
+            "Ready",
+            true,
+            "ClusterReady",
+            "cluster is healthy and ready to accept workloads",
+        )
     } else {
         Condition::new("Ready", false, "ClusterNotReachable", "cluster is not reachable")
     };
     let old = &cluster.data["status"]["conditions"];
-    let said = old.as_array().map(Vec::as_slice).unwrap_or_default().iter().any(|have| {
-        have["type"] == "Ready" && have["status"] == condition.status.as_str()
-    });
+    let said = old
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter()
+        .any(|have| have["type"] == "Ready" && have["status"] == condition.status.as_str());
     if said {
         return Ok(());
     }
     let conditions = condition.set_in(old, &now());
-    world.merge_status(&wire::cluster(), &cluster, json!({"conditions": conditions})).await.map(drop)
+    world
+        .merge_status(&wire::cluster(), &cluster, json!({"conditions": conditions}))
+        .await
+        .map(drop)
 }

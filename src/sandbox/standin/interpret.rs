@@ -18,7 +18,9 @@ fn script(world: &World, kind: &Kind, operation: &str) -> Option<String> {
         .iter()
         .filter(|customization| Kind::of(&customization.data["spec"]["target"]).as_ref() == Some(kind))
         .find_map(|customization| {
-            customization.data["spec"]["customizations"][operation]["luaScript"].as_str().map(ToOwned::to_owned)
+            customization.data["spec"]["customizations"][operation]["luaScript"]
+                .as_str()
+                .map(ToOwned::to_owned)
         })
 }
 
@@ -28,12 +30,22 @@ fn failed(what: &str) -> impl Fn(LuaError) -> StepError {
 }
 
 /// The status that goes to the hub: the script's, or else the whole status.
-pub(super) fn reflect(world: &World, kind: &Kind, observed: &DynamicObject) -> Result<Option<Value>, StepError> {
+pub(super) fn reflect(
+    world: &World,
+    kind: &Kind,
+    observed: &DynamicObject,
+) -> Result<Option<Value>, StepError> {
     match script(world, kind, "statusReflection") {
-        Some(text) => {
-            world.lua.reflect_status(&text, &as_value(observed)).map(Some).map_err(failed("ReflectStatus"))
-        }
-        None => Ok(observed.data.get("status").filter(|status| !status.is_null()).cloned()),
+        Some(text) => world
+            .lua
+            .reflect_status(&text, &as_value(observed))
+            .map(Some)
+            .map_err(failed("ReflectStatus")),
+        None => Ok(observed
+            .data
+            .get("status")
+            .filter(|status| !status.is_null())
+            .cloned()),
     }
 }
 
@@ -64,9 +76,13 @@ pub(super) fn aggregate(
     template: &DynamicObject,
     items: &[Value],
 ) -> Result<Option<Value>, StepError> {
-    let Some(text) = script(world, kind, "statusAggregation") else { return Ok(None) };
-    let mut object =
-        world.lua.aggregate_status(&text, &as_value(template), items).map_err(failed("AggregateStatus"))?;
+    let Some(text) = script(world, kind, "statusAggregation") else {
+        return Ok(None);
+    };
+    let mut object = world
+        .lua
+        .aggregate_status(&text, &as_value(template), items)
+        .map_err(failed("AggregateStatus"))?;
     Ok(Some(object["status"].take()))
 }
 
@@ -76,9 +92,13 @@ pub(super) fn dependencies(
     kind: &Kind,
     template: &DynamicObject,
 ) -> Result<Option<Vec<(ObjectRef, Value)>>, StepError> {
-    let Some(text) = script(world, kind, "dependencyInterpretation") else { return Ok(None) };
-    let list =
-        world.lua.get_dependencies(&text, &as_value(template)).map_err(failed("GetDependencies"))?;
+    let Some(text) = script(world, kind, "dependencyInterpretation") else {
+        return Ok(None);
+    };
+    let list = world
+        .lua
+        .get_dependencies(&text, &as_value(template))
+        .map_err(failed("GetDependencies"))?;
     let read = |dependency| {
         let value = json!(dependency);
         ObjectRef::read(&value).map(|object| (object, value))
@@ -93,7 +113,13 @@ pub(super) fn retain(
     desired: DynamicObject,
     observed: &DynamicObject,
 ) -> Result<DynamicObject, StepError> {
-    let Some(text) = script(world, kind, "retention") else { return Ok(desired) };
-    let value = world.lua.retain(&text, &as_value(&desired), &as_value(observed)).map_err(failed("Retain"))?;
-    serde_json::from_value(value).map_err(|error| StepError::Wait(format!("Retain returned no object: {error}")))
+    let Some(text) = script(world, kind, "retention") else {
+        return Ok(desired);
+    };
+    let value = world
+        .lua
+        .retain(&text, &as_value(&desired), &as_value(observed))
+        .map_err(failed("Retain"))?;
+    serde_json::from_value(value)
+        .map_err(|error| StepError::Wait(format!("Retain returned no object: {error}")))
 }

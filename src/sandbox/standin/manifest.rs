@@ -26,7 +26,11 @@ pub(super) fn prune(object: &DynamicObject) -> DynamicObject {
 }
 
 /// The object as `member` is to have it. `binding` is `None` for a Namespace that goes everywhere.
-pub(super) fn render(template: &DynamicObject, binding: Option<&DynamicObject>, member: &str) -> DynamicObject {
+pub(super) fn render(
+    template: &DynamicObject,
+    binding: Option<&DynamicObject>,
+    member: &str,
+) -> DynamicObject {
     let meta = &template.metadata;
     let kind = template.types.as_ref().map_or("", |types| &types.kind);
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -37,16 +41,13 @@ pub(super) fn render(template: &DynamicObject, binding: Option<&DynamicObject>, 
     let mut annotate = |key: &str, value: String| annotations.insert(key.to_owned(), value);
     if let Some(binding) = binding {
         let name = text(&binding.metadata.name);
-        let id = match &binding.metadata.namespace {
-            Some(namespace) => {
-                annotate(wire::BINDING_NAMESPACE, namespace.clone());
-                annotate(wire::BINDING_NAME, name);
-                wire::BINDING_ID
-            }
-            None => {
-                annotate(wire::CLUSTER_BINDING_NAME, name);
-                wire::CLUSTER_BINDING_ID
-            }
+        let id = if let Some(namespace) = &binding.metadata.namespace {
+            annotate(wire::BINDING_NAMESPACE, namespace.clone());
+            annotate(wire::BINDING_NAME, name);
+            wire::BINDING_ID
+        } else {
+            annotate(wire::CLUSTER_BINDING_NAME, name);
+            wire::CLUSTER_BINDING_ID
         };
         labels.insert(id.to_owned(), label(binding, id).to_owned());
         if let Some(generation) = meta.generation.filter(|generation| *generation > 0) {
@@ -57,20 +58,32 @@ pub(super) fn render(template: &DynamicObject, binding: Option<&DynamicObject>, 
             "overwrite" | "abort" => own == "overwrite",
             _ => binding.data["spec"]["conflictResolution"] == "Overwrite",
         };
-        annotate(wire::CONFLICT_RESOLUTION, if overwrite { "overwrite" } else { "abort" }.to_owned());
+        annotate(
+            wire::CONFLICT_RESOLUTION,
+            if overwrite { "overwrite" } else { "abort" }.to_owned(),
+        );
     }
     annotate(wire::TEMPLATE_UID, uid.clone());
-    annotate(wire::WORK_NAME, wire::work_name(kind, &text(&meta.namespace), &text(&meta.name)));
+    annotate(
+        wire::WORK_NAME,
+        wire::work_name(kind, &text(&meta.namespace), &text(&meta.name)),
+    );
     annotate(wire::WORK_NAMESPACE, wire::work_namespace(member));
     labels.insert(wire::MANAGED.to_owned(), "true".to_owned());
-    labels.insert(wire::WORK_ID.to_owned(), wire::permanent_id(&format!("{member}/{uid}")));
+    labels.insert(
+        wire::WORK_ID.to_owned(),
+        wire::permanent_id(&format!("{member}/{uid}")),
+    );
     let joined = |mut keys: Vec<&str>| {
         keys.sort_unstable();
         keys.join(",")
     };
     let label_keys = joined(labels.keys().map(String::as_str).collect());
     let both = [wire::MANAGED_ANNOTATIONS, wire::MANAGED_LABELS];
-    let others = annotations.keys().map(String::as_str).filter(|key| !both.contains(key));
+    let others = annotations
+        .keys()
+        .map(String::as_str)
+        .filter(|key| !both.contains(key));
     let annotation_keys = joined(others.chain(both).collect());
     annotations.insert(wire::MANAGED_LABELS.to_owned(), label_keys);
     annotations.insert(wire::MANAGED_ANNOTATIONS.to_owned(), annotation_keys);
@@ -106,16 +119,30 @@ pub(super) fn retain(desired: &DynamicObject, observed: &DynamicObject) -> Dynam
     meta.resource_version.clone_from(&theirs.resource_version);
     meta.owner_references.clone_from(&theirs.owner_references);
     meta.finalizers.clone_from(&theirs.finalizers);
-    keep(&mut meta.annotations, theirs.annotations.as_ref(), annotation(observed, wire::MANAGED_ANNOTATIONS));
-    keep(&mut meta.labels, theirs.labels.as_ref(), annotation(observed, wire::MANAGED_LABELS));
+    keep(
+        &mut meta.annotations,
+        theirs.annotations.as_ref(),
+        annotation(observed, wire::MANAGED_ANNOTATIONS),
+    );
+    keep(
+        &mut meta.labels,
+        theirs.labels.as_ref(),
+        annotation(observed, wire::MANAGED_LABELS),
+    );
     object
 }
 
-fn keep(ours: &mut Option<BTreeMap<String, String>>, theirs: Option<&BTreeMap<String, String>>, managed: &str) {
+fn keep(
+    ours: &mut Option<BTreeMap<String, String>>,
+    theirs: Option<&BTreeMap<String, String>>,
+    managed: &str,
+) {
     let managed: Vec<&str> = managed.split(',').collect();
     for (key, value) in theirs.into_iter().flatten() {
         if !managed.contains(&key.as_str()) {
-            ours.get_or_insert_default().entry(key.clone()).or_insert_with(|| value.clone());
+            ours.get_or_insert_default()
+                .entry(key.clone())
+                .or_insert_with(|| value.clone());
         }
     }
 }
@@ -155,8 +182,10 @@ mod tests {
     }
 
     fn binding() -> DynamicObject {
-        from_value(json!({"metadata": {"name": "web-thing", "namespace": "n", "labels": {wire::BINDING_ID: "id"}}}))
-            .unwrap()
+        from_value(
+            json!({"metadata": {"name": "web-thing", "namespace": "n", "labels": {wire::BINDING_ID: "id"}}}),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -174,18 +203,36 @@ mod tests {
             annotation(&object, wire::MANAGED_LABELS),
             "karmada.io/managed,l,resourcebinding.karmada.io/permanent-id,work.karmada.io/permanent-id"
         );
-        assert!(annotation(&object, wire::MANAGED_ANNOTATIONS).starts_with("a,resourcebinding.karmada.io/name,"));
+        assert!(
+            annotation(&object, wire::MANAGED_ANNOTATIONS).starts_with("a,resourcebinding.karmada.io/name,")
+        );
     }
 
     #[test]
     fn removed_keys_go_and_the_members_own_stay() {
-        let mut observed = render(&template(&json!({"old": "1", "l": "1"})), Some(&binding()), "dfw-1");
-        observed.metadata.labels.as_mut().unwrap().insert("theirs".to_owned(), "x".to_owned());
+        let mut observed = render(
+            &template(&json!({"old": "1", "l": "1"})),
+            Some(&binding()),
+            "dfw-1",
+        );
+        observed
+            .metadata
+            .labels
+            .as_mut()
+            .unwrap()
+            .insert("theirs".to_owned(), "x".to_owned());
         observed.metadata.finalizers = Some(vec!["cell".to_owned()]);
         observed.metadata.resource_version = Some("7".to_owned());
         let desired = render(&template(&json!({"l": "2"})), Some(&binding()), "dfw-1");
         let merged = retain(&desired, &observed);
-        assert_eq!((label(&merged, "l"), label(&merged, "old"), label(&merged, "theirs")), ("2", "", "x"));
+        assert_eq!(
+            (
+                label(&merged, "l"),
+                label(&merged, "old"),
+                label(&merged, "theirs")
+            ),
+            ("2", "", "x")
+        );
         assert_eq!(merged.metadata.finalizers, Some(vec!["cell".to_owned()]));
         assert_eq!(merged.metadata.resource_version.as_deref(), Some("7"));
         assert_ne!(substance(&merged), substance(&observed));
@@ -196,7 +243,11 @@ mod tests {
     fn what_somebody_else_made_is_not_taken_over() {
         let desired = render(&template(&json!({})), Some(&binding()), "dfw-1");
         let theirs = template(&json!({}));
-        assert!(refusal(&desired, &theirs, "dfw-1").unwrap().contains("already exists in the cluster dfw-1"));
+        assert!(
+            refusal(&desired, &theirs, "dfw-1")
+                .unwrap()
+                .contains("already exists in the cluster dfw-1")
+        );
         assert_eq!(refusal(&desired, &desired, "dfw-1"), None);
     }
 }

@@ -62,7 +62,11 @@ impl Mirror {
 
     /// One object.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
-        self.inner.read().objects.get(&(namespace.into(), name.into())).cloned()
+        self.inner
+            .read()
+            .objects
+            .get(&(namespace.into(), name.into()))
+            .cloned()
     }
 
     /// All objects, of one namespace if one is given.
@@ -72,7 +76,12 @@ impl Mirror {
             None => inner.objects.values().cloned().collect(),
             Some(namespace) => {
                 let from: Name = (namespace.into(), "".into());
-                inner.objects.range(from..).take_while(|((at, _), _)| &**at == namespace).map(|(_, o)| o.clone()).collect()
+                inner
+                    .objects
+                    .range(from..)
+                    .take_while(|((at, _), _)| &**at == namespace)
+                    .map(|(_, o)| o.clone())
+                    .collect()
             }
         }
     }
@@ -91,7 +100,12 @@ impl Mirror {
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut inner.listed);
-                let gone: Vec<Name> = inner.objects.keys().filter(|name| !listed.contains(*name)).cloned().collect();
+                let gone: Vec<Name> = inner
+                    .objects
+                    .keys()
+                    .filter(|name| !listed.contains(*name))
+                    .cloned()
+                    .collect();
                 inner.synced = true;
                 gone.into_iter().filter_map(|name| inner.remove(&name)).collect()
             }
@@ -105,12 +119,17 @@ impl Inner {
     fn put(&mut self, object: DynamicObject) -> Option<Change> {
         let new = Arc::new(object);
         let old = self.objects.insert(name_of(&new), Arc::clone(&new));
-        let same = old.as_ref().is_some_and(|old| old.metadata.resource_version == new.metadata.resource_version);
+        let same = old
+            .as_ref()
+            .is_some_and(|old| old.metadata.resource_version == new.metadata.resource_version);
         (!same).then_some(Change { old, new: Some(new) })
     }
 
     fn remove(&mut self, name: &Name) -> Option<Change> {
-        self.objects.remove(name).map(|old| Change { old: Some(old), new: None })
+        self.objects.remove(name).map(|old| Change {
+            old: Some(old),
+            new: None,
+        })
     }
 }
 
@@ -148,8 +167,15 @@ impl Mirrors {
     }
 
     /// All objects of a kind, of one namespace if one is given.
-    pub(super) fn list(&self, plane: &Plane, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<DynamicObject>> {
-        self.get(plane, kind).map(|mirror| mirror.list(namespace)).unwrap_or_default()
+    pub(super) fn list(
+        &self,
+        plane: &Plane,
+        kind: &Kind,
+        namespace: Option<&str>,
+    ) -> Vec<Arc<DynamicObject>> {
+        self.get(plane, kind)
+            .map(|mirror| mirror.list(namespace))
+            .unwrap_or_default()
     }
 
     /// What a member has and Karmada looks after.
@@ -162,7 +188,10 @@ impl Mirrors {
             .map(|((_, kind), mirror)| (kind.clone(), Arc::clone(mirror)))
             .collect();
         let managed = |(kind, mirror): &(Kind, Arc<Mirror>)| -> Vec<ObjectRef> {
-            let objects = mirror.list(None).into_iter().filter(|object| manifest::is_managed(object));
+            let objects = mirror
+                .list(None)
+                .into_iter()
+                .filter(|object| manifest::is_managed(object));
             objects.map(|object| ObjectRef::to(kind, &object)).collect()
         };
         mirrors.iter().flat_map(managed).collect()

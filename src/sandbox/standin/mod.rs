@@ -69,7 +69,9 @@ pub struct Member {
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Member")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -84,7 +86,9 @@ pub struct StandinOptions {
 
 impl std::fmt::Debug for StandinOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StandinOptions").field("members", &self.members).finish_non_exhaustive()
+        f.debug_struct("StandinOptions")
+            .field("members", &self.members)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,19 +112,33 @@ pub enum StandinError {
 }
 
 /// Plays Karmada until `shutdown` is done.
-pub async fn run(options: StandinOptions, shutdown: impl Future<Output = ()> + Send) -> Result<(), StandinError> {
+pub async fn run(
+    options: StandinOptions,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), StandinError> {
     let mut members = BTreeMap::new();
     for member in options.members {
-        if members.insert(Arc::from(member.name.as_str()), member.client).is_some() {
+        if members
+            .insert(Arc::from(member.name.as_str()), member.client)
+            .is_some()
+        {
             return Err(StandinError::DuplicateMember(member.name));
         }
     }
-    tracing::info!(members = members.len(), "this is fedgate's STAND-IN for Karmada, not Karmada itself");
+    tracing::info!(
+        members = members.len(),
+        "this is fedgate's STAND-IN for Karmada, not Karmada itself"
+    );
     let (started, mut to_watch) = mpsc::unbounded_channel();
     let world = Arc::new(World::new(options.hub, members, started));
-    for kind in
-        [wire::interpreter(), wire::cluster(), wire::policy(), wire::cluster_policy(), wire::binding(), wire::cluster_binding()]
-    {
+    for kind in [
+        wire::interpreter(),
+        wire::cluster(),
+        wire::policy(),
+        wire::cluster_policy(),
+        wire::binding(),
+        wire::cluster_binding(),
+    ] {
         world.watch(&Plane::Hub, &kind);
     }
     for kind in ["Namespace", "ConfigMap", "Secret"] {
@@ -128,7 +146,11 @@ pub async fn run(options: StandinOptions, shutdown: impl Future<Output = ()> + S
     }
     let mut tasks = JoinSet::new();
     for (member, client) in &world.members {
-        tasks.spawn(health::watch_member(Arc::clone(&world), member.clone(), client.clone()));
+        tasks.spawn(health::watch_member(
+            Arc::clone(&world),
+            member.clone(),
+            client.clone(),
+        ));
     }
     for _ in 0..WORKERS {
         tasks.spawn(work(Arc::clone(&world)));

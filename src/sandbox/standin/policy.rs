@@ -63,7 +63,10 @@ fn defaults(policy: &DynamicObject) -> Option<Value> {
 /// After a change of the policy itself: templates that it holds and no longer selects are let go.
 async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Result<(), StepError> {
     let meta = &policy.metadata;
-    let version = (meta.uid.clone().unwrap_or_default(), meta.generation.unwrap_or_default());
+    let version = (
+        meta.uid.clone().unwrap_or_default(),
+        meta.generation.unwrap_or_default(),
+    );
     if world.swept.lock().get(at) == Some(&version) {
         return Ok(());
     }
@@ -74,7 +77,9 @@ async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Re
             if label(&binding, scope.label()) != id {
                 continue;
             }
-            let Some(at) = ObjectRef::read(&binding.data["spec"]["resource"]) else { continue };
+            let Some(at) = ObjectRef::read(&binding.data["spec"]["resource"]) else {
+                continue;
+            };
             if let Some(held) = world.hub_object(&at)
                 && selectors_match(claim::selectors(policy), &held).is_none()
             {
@@ -102,7 +107,13 @@ async fn end(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Resu
     let mut left = policy.metadata.finalizers.clone().unwrap_or_default();
     left.retain(|have| have != finalizer(at));
     if Some(&left) != policy.metadata.finalizers.as_ref() {
-        world.merge(&at.policy_kind(), policy, json!({"metadata": {"finalizers": left}})).await?;
+        world
+            .merge(
+                &at.policy_kind(),
+                policy,
+                json!({"metadata": {"finalizers": left}}),
+            )
+            .await?;
     }
     Ok(())
 }
@@ -136,6 +147,9 @@ mod tests {
         .unwrap();
         let patch = defaults(&policy).unwrap();
         assert!(patch.get("spec").is_none());
-        assert_eq!(patch["metadata"]["finalizers"], json!([wire::CLUSTER_POLICY_FINALIZER]));
+        assert_eq!(
+            patch["metadata"]["finalizers"],
+            json!([wire::CLUSTER_POLICY_FINALIZER])
+        );
     }
 }

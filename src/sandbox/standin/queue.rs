@@ -72,7 +72,9 @@ impl Queue {
     /// Gives a key back; a failed one comes again later. Answers how often in a row it has failed.
     pub(super) fn done(self: &Arc<Self>, key: Key, failed: bool) -> u32 {
         let mut inner = self.inner.lock();
-        let Some(state) = inner.known.get_mut(&key) else { return 0 };
+        let Some(state) = inner.known.get_mut(&key) else {
+            return 0;
+        };
         state.running = false;
         state.failures = if failed { state.failures + 1 } else { 0 };
         let (failures, queued) = (state.failures, state.queued);
@@ -95,7 +97,9 @@ impl Queue {
 }
 
 fn delay(failures: u32) -> Duration {
-    FIRST_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_DELAY)
+    FIRST_DELAY
+        .saturating_mul(1 << failures.saturating_sub(1).min(10))
+        .min(LONGEST_DELAY)
 }
 
 #[cfg(test)]
@@ -104,7 +108,10 @@ mod tests {
     use crate::sandbox::standin::refs::NamespacedName;
 
     fn key(name: &str) -> Key {
-        Key::Binding(NamespacedName { namespace: "n".into(), name: name.into() })
+        Key::Binding(NamespacedName {
+            namespace: "n".into(),
+            name: name.into(),
+        })
     }
 
     #[tokio::test(start_paused = true)]

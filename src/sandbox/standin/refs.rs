@@ -17,18 +17,29 @@ pub(super) struct Kind {
 impl Kind {
     /// The kind of this name.
     pub(super) fn new(api_version: &str, kind: &str) -> Self {
-        Self { api_version: api_version.into(), kind: kind.into() }
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+        }
     }
 
     /// Reads `apiVersion` and `kind` of a selector, target or reference.
     pub(super) fn of(value: &Value) -> Option<Self> {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = |key: &str| {
+            value
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         Some(Self::new(text("apiVersion")?, text("kind")?))
     }
 
     /// Group and version apart.
     pub(super) fn gvk(&self) -> kube::core::GroupVersionKind {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        let (group, version) = self
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &self.api_version));
         kube::core::GroupVersionKind::gvk(group, version, &self.kind)
     }
 }
@@ -58,20 +69,31 @@ impl ObjectRef {
     pub(super) fn read(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let name = Some(text("name")).filter(|name| !name.is_empty())?;
-        Some(Self { kind: Kind::of(value)?, namespace: text("namespace").into(), name: name.into() })
+        Some(Self {
+            kind: Kind::of(value)?,
+            namespace: text("namespace").into(),
+            name: name.into(),
+        })
     }
 
     /// Reference to an object of a known kind.
     pub(super) fn to(kind: &Kind, object: &DynamicObject) -> Self {
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
         let meta = &object.metadata;
-        Self { kind: kind.clone(), namespace: text(&meta.namespace), name: text(&meta.name) }
+        Self {
+            kind: kind.clone(),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+        }
     }
 
     /// The binding of this template.
     pub(super) fn binding(&self) -> NamespacedName {
         let name = wire::binding_name(&self.kind.kind, &self.name);
-        NamespacedName { namespace: self.namespace.clone(), name: name.into() }
+        NamespacedName {
+            namespace: self.namespace.clone(),
+            name: name.into(),
+        }
     }
 }
 
@@ -94,24 +116,38 @@ impl NamespacedName {
     /// Reference to an object.
     pub(super) fn to(object: &DynamicObject) -> Self {
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
-        Self { namespace: text(&object.metadata.namespace), name: text(&object.metadata.name) }
+        Self {
+            namespace: text(&object.metadata.namespace),
+            name: text(&object.metadata.name),
+        }
     }
 
     /// Reads `namespace` and `name` of a value.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let name = Some(text("name")).filter(|name| !name.is_empty())?;
-        Some(Self { namespace: text("namespace").into(), name: name.into() })
+        Some(Self {
+            namespace: text("namespace").into(),
+            name: name.into(),
+        })
     }
 
     /// The kind of binding that this is.
     pub(super) fn binding_kind(&self) -> Kind {
-        if self.namespace.is_empty() { wire::cluster_binding() } else { wire::binding() }
+        if self.namespace.is_empty() {
+            wire::cluster_binding()
+        } else {
+            wire::binding()
+        }
     }
 
     /// The kind of policy that this is.
     pub(super) fn policy_kind(&self) -> Kind {
-        if self.namespace.is_empty() { wire::cluster_policy() } else { wire::policy() }
+        if self.namespace.is_empty() {
+            wire::cluster_policy()
+        } else {
+            wire::policy()
+        }
     }
 }
 
@@ -142,7 +178,9 @@ mod tests {
 
     #[test]
     fn references_are_read_from_what_bindings_say() {
-        let object = ObjectRef::read(&json!({"apiVersion": "v1", "kind": "Secret", "namespace": "ns-1", "name": "db"}));
+        let object = ObjectRef::read(
+            &json!({"apiVersion": "v1", "kind": "Secret", "namespace": "ns-1", "name": "db"}),
+        );
         let object = object.unwrap();
         assert_eq!(object.to_string(), "Secret ns-1/db");
         assert_eq!(&*object.binding().name, "db-secret");

@@ -13,28 +13,44 @@ use std::sync::Arc;
 
 /// One pass.
 pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepError> {
-    let Some(binding) = world.binding(at) else { return Ok(()) };
+    let Some(binding) = world.binding(at) else {
+        return Ok(());
+    };
     if binding.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
     let shares = world.works.shares(at);
     let status = &binding.data["status"];
-    let reported = status["aggregatedStatus"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let reported = status["aggregatedStatus"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if shares.is_empty() && reported.is_empty() && status["lastScheduledTime"].is_null() {
         return Ok(());
     }
     let unready = |name: &str| {
-        !world.clusters().iter().any(|cluster| cluster.metadata.name.as_deref() == Some(name) && schedule::is_ready(cluster))
+        !world
+            .clusters()
+            .iter()
+            .any(|cluster| cluster.metadata.name.as_deref() == Some(name) && schedule::is_ready(cluster))
     };
-    if shares.iter().any(|share| share.applied == Applied::Pending && !unready(&share.member)) {
+    if shares
+        .iter()
+        .any(|share| share.applied == Applied::Pending && !unready(&share.member))
+    {
         // The delivery wakes this again.
         return Ok(());
     }
     let mut items = items(&shares);
     for item in &mut items {
         // Of a member that nobody could ask since the start, the last word counts.
-        let pending = shares.iter().any(|s| s.applied == Applied::Pending && item["clusterName"] == s.member.as_str());
-        if let Some(last) = reported.iter().find(|last| pending && last["clusterName"] == item["clusterName"]) {
+        let pending = shares
+            .iter()
+            .any(|s| s.applied == Applied::Pending && item["clusterName"] == s.member.as_str());
+        if let Some(last) = reported
+            .iter()
+            .find(|last| pending && last["clusterName"] == item["clusterName"])
+        {
             *item = last.clone();
         }
     }
@@ -51,22 +67,33 @@ async fn record(
     let status = &binding.data["status"];
     let condition = fully_applied(&schedule::reached(&binding), items);
     let conditions = condition.set_in(&status["conditions"], &now());
-    let list = if items.is_empty() { Value::Null } else { json!(items) };
+    let list = if items.is_empty() {
+        Value::Null
+    } else {
+        json!(items)
+    };
     if status["conditions"] == conditions && status["aggregatedStatus"] == list {
         return Ok(binding);
     }
     let patch = json!({"conditions": conditions, "aggregatedStatus": list});
-    world.merge_status(&at.binding_kind(), &binding, patch).await.map(Arc::new)
+    world
+        .merge_status(&at.binding_kind(), &binding, patch)
+        .await
+        .map(Arc::new)
 }
 
 /// Writes the aggregated status to the template, as a PUT of its status.
 async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> Result<(), StepError> {
     let resource = &binding.data["spec"]["resource"];
-    let Some(at) = ObjectRef::read(resource) else { return Ok(()) };
+    let Some(at) = ObjectRef::read(resource) else {
+        return Ok(());
+    };
     // Asked first, so that kinds without a script cost no request.
     if interpret::has_aggregation(world, &at.kind) {
         let api = world.api(&Plane::Hub, &at.kind, &at.namespace)?;
-        let Some(template) = limited(&at, "read", api.get_opt(&at.name)).await? else { return Ok(()) };
+        let Some(template) = limited(&at, "read", api.get_opt(&at.name)).await? else {
+            return Ok(());
+        };
         if template.metadata.uid.as_deref() != resource["uid"].as_str() {
             return Ok(());
         }
@@ -74,7 +101,9 @@ async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> R
             Ok(Some(status)) => status,
             Ok(None) => return Ok(()),
             Err(error) => {
-                world.warn(&template, "AggregateStatusFailed", &error.reason()).await;
+                world
+                    .warn(&template, "AggregateStatusFailed", &error.reason())
+                    .await;
                 return Err(error);
             }
         };
@@ -84,10 +113,17 @@ async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> R
         let mut next = template.clone();
         next.data["status"] = status;
         let params = PostParams::default();
-        let written = limited(&at, "replace the status of", api.replace_status(&at.name, &params, &next)).await;
+        let written = limited(
+            &at,
+            "replace the status of",
+            api.replace_status(&at.name, &params, &next),
+        )
+        .await;
         if let Err(error) = written {
             if !error.lost_race() {
-                world.warn(&template, "AggregateStatusFailed", &error.reason()).await;
+                world
+                    .warn(&template, "AggregateStatusFailed", &error.reason())
+                    .await;
             }
             return Err(error);
         }

@@ -21,7 +21,8 @@ pub(super) struct Placed {
 
 /// Whether the scheduler looks after a binding: those that a policy claims and that have a placement.
 pub(super) fn is_scheduled(binding: &DynamicObject) -> bool {
-    let claimed = !label(binding, wire::CLAIM_ID).is_empty() || !label(binding, wire::CLUSTER_CLAIM_ID).is_empty();
+    let claimed =
+        !label(binding, wire::CLAIM_ID).is_empty() || !label(binding, wire::CLUSTER_CLAIM_ID).is_empty();
     claimed && !binding.data["spec"]["placement"].is_null()
 }
 
@@ -32,14 +33,18 @@ pub(super) fn members(binding: &DynamicObject) -> BTreeSet<String> {
 
 /// All members that a binding reaches: those of its own schedule and those of the bindings that need it.
 pub(super) fn reached(binding: &DynamicObject) -> BTreeSet<String> {
-    let needs = attached::required_by(binding).iter().flat_map(|need| names(&need["clusters"]));
+    let needs = attached::required_by(binding)
+        .iter()
+        .flat_map(|need| names(&need["clusters"]));
     members(binding).into_iter().chain(needs).collect()
 }
 
 /// The names in a list of target clusters.
 pub(super) fn names(clusters: &Value) -> BTreeSet<String> {
     let list = clusters.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter().filter_map(|cluster| cluster["name"].as_str().map(ToOwned::to_owned)).collect()
+    list.iter()
+        .filter_map(|cluster| cluster["name"].as_str().map(ToOwned::to_owned))
+        .collect()
 }
 
 /// The list of target clusters with these names.
@@ -57,7 +62,10 @@ pub(super) fn place(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) ->
     let affinity = &binding.data["spec"]["placement"]["clusterAffinity"];
     let held = members(binding);
     let name = |cluster: &DynamicObject| cluster.metadata.name.clone().unwrap_or_default();
-    let matching: Vec<_> = clusters.iter().filter(|cluster| cluster_matches(affinity, cluster)).collect();
+    let matching: Vec<_> = clusters
+        .iter()
+        .filter(|cluster| cluster_matches(affinity, cluster))
+        .collect();
     let members: BTreeSet<String> = matching
         .iter()
         .filter(|cluster| cluster.metadata.deletion_timestamp.is_none())
@@ -68,15 +76,34 @@ pub(super) fn place(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) ->
         let (all, unready) = (clusters.len(), matching.len());
         let mut why = Vec::new();
         if all > unready {
-            why.push(format!("{} cluster(s) did not match the placement cluster affinity constraint", all - unready));
+            why.push(format!(
+                "{} cluster(s) did not match the placement cluster affinity constraint",
+                all - unready
+            ));
         }
         if unready > 0 {
-            why.push(format!("{unready} cluster(s) had untolerated taint {{cluster.karmada.io/not-ready}}"));
+            why.push(format!(
+                "{unready} cluster(s) had untolerated taint {{cluster.karmada.io/not-ready}}"
+            ));
         }
-        let why = if why.is_empty() { "no cluster exists".to_owned() } else { why.join(", ") };
-        Condition::new("Scheduled", false, "NoClusterFit", &format!("0/{all} clusters are available: {why}."))
+        let why = if why.is_empty() {
+            "no cluster exists".to_owned()
+        } else {
+            why.join(", ")
+        };
+        Condition::new(
+            "Scheduled",
+            false,
+            "NoClusterFit",
+            &format!("0/{all} clusters are available: {why}."),
+        )
     } else {
-        Condition::new("Scheduled", true, "Success", "Binding has been scheduled successfully.")
+        Condition::new(
+            "Scheduled",
+            true,
+            "Success",
+            "Binding has been scheduled successfully.",
+        )
     };
     Placed { members, condition }
 }
@@ -113,7 +140,11 @@ mod tests {
 
     #[test]
     fn every_cell_of_the_city_gets_it() {
-        let cells = [cell("dfw-2", "DFW", "True"), cell("dfw-1", "DFW", "True"), cell("lhr-1", "LHR", "True")];
+        let cells = [
+            cell("dfw-2", "DFW", "True"),
+            cell("dfw-1", "DFW", "True"),
+            cell("lhr-1", "LHR", "True"),
+        ];
         let b = binding("DFW", json!(null));
         assert!(is_scheduled(&b));
         assert_eq!(placed(&b, &cells), ["dfw-1", "dfw-2"]);
@@ -129,17 +160,30 @@ mod tests {
 
     #[test]
     fn no_fit_withdraws_and_says_why() {
-        let none = place(&binding("AMS", json!([{"name": "dfw-1"}])), &[cell("dfw-1", "DFW", "True")]);
+        let none = place(
+            &binding("AMS", json!([{"name": "dfw-1"}])),
+            &[cell("dfw-1", "DFW", "True")],
+        );
         assert!(none.members.is_empty());
-        assert_eq!((none.condition.status.as_str(), none.condition.reason.as_str()), ("False", "NoClusterFit"));
-        assert!(none.condition.message.starts_with("0/1 clusters are available: 1 cluster(s) did not match"));
+        assert_eq!(
+            (none.condition.status.as_str(), none.condition.reason.as_str()),
+            ("False", "NoClusterFit")
+        );
+        assert!(
+            none.condition
+                .message
+                .starts_with("0/1 clusters are available: 1 cluster(s) did not match")
+        );
     }
 
     #[test]
     fn an_unready_cell_keeps_what_it_has_and_gets_nothing_new() {
         let cells = [cell("dfw-1", "DFW", "False"), cell("dfw-2", "DFW", "True")];
         assert_eq!(placed(&binding("DFW", json!(null)), &cells), ["dfw-2"]);
-        assert_eq!(placed(&binding("DFW", json!([{"name": "dfw-1"}])), &cells), ["dfw-1", "dfw-2"]);
+        assert_eq!(
+            placed(&binding("DFW", json!([{"name": "dfw-1"}])), &cells),
+            ["dfw-1", "dfw-2"]
+        );
     }
 
     #[test]

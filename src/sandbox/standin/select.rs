@@ -19,12 +19,18 @@ pub(super) enum Match {
 pub(super) fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        list.iter().filter_map(|text| text.as_str().map(ToOwned::to_owned)).collect()
+        list.iter()
+            .filter_map(|text| text.as_str().map(ToOwned::to_owned))
+            .collect()
     };
-    let equal = selector["matchLabels"]
-        .as_object()
-        .is_none_or(|map| map.iter().all(|(key, value)| labels.get(key).map(String::as_str) == value.as_str()));
-    let expressions = selector["matchExpressions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let equal = selector["matchLabels"].as_object().is_none_or(|map| {
+        map.iter()
+            .all(|(key, value)| labels.get(key).map(String::as_str) == value.as_str())
+    });
+    let expressions = selector["matchExpressions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     equal
         && expressions.iter().all(|expression| {
             let found = expression["key"].as_str().and_then(|key| labels.get(key));
@@ -41,7 +47,10 @@ pub(super) fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) 
 
 /// How a policy's selectors match an object, if they do.
 pub(super) fn selectors_match(selectors: &[Value], object: &DynamicObject) -> Option<Match> {
-    selectors.iter().filter_map(|selector| selector_match(selector, object)).max()
+    selectors
+        .iter()
+        .filter_map(|selector| selector_match(selector, object))
+        .max()
 }
 
 fn selector_match(selector: &Value, object: &DynamicObject) -> Option<Match> {
@@ -57,23 +66,30 @@ fn selector_match(selector: &Value, object: &DynamicObject) -> Option<Match> {
     }
     match &selector["labelSelector"] {
         Value::Null => Some(Match::All),
-        labels => labels_match(labels, object.metadata.labels.as_ref().unwrap_or(&BTreeMap::new())).then_some(Match::Labels),
+        labels => labels_match(
+            labels,
+            object.metadata.labels.as_ref().unwrap_or(&BTreeMap::new()),
+        )
+        .then_some(Match::Labels),
     }
 }
 
 /// Whether a placement's cluster affinity admits a member. No affinity admits all.
 pub(super) fn cluster_matches(affinity: &Value, cluster: &DynamicObject) -> bool {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let names = |key: &str| affinity[key].as_array().map(Vec::as_slice).unwrap_or_default();
-    if names("exclude").iter().any(|excluded| excluded == name) {
+    let list = |key: &str| affinity[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    if list("exclude").iter().any(|excluded| excluded == name) {
         return false;
     }
     let selected = match &affinity["labelSelector"] {
         Value::Null => true,
-        labels => labels_match(labels, cluster.metadata.labels.as_ref().unwrap_or(&BTreeMap::new())),
+        labels => labels_match(
+            labels,
+            cluster.metadata.labels.as_ref().unwrap_or(&BTreeMap::new()),
+        ),
     };
-    let named = names("clusterNames");
-    selected && (named.is_empty() || named.iter().any(|wanted| wanted == name))
+    let chosen = list("clusterNames");
+    selected && (chosen.is_empty() || chosen.iter().any(|wanted| wanted == name))
 }
 
 #[cfg(test)]
@@ -93,24 +109,39 @@ mod tests {
         let a = object(&json!({"city": "DFW"}));
         let by = |extra: Value| {
             let mut selector = json!({"apiVersion": "v1", "kind": "Secret"});
-            selector.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            selector
+                .as_object_mut()
+                .unwrap()
+                .extend(extra.as_object().unwrap().clone());
             selector
         };
         let all = by(json!({}));
         let labels = by(json!({"labelSelector": {"matchLabels": {"city": "DFW"}}}));
         let name = by(json!({"name": "a", "labelSelector": {"matchLabels": {"city": "LHR"}}}));
         assert_eq!(selectors_match(std::slice::from_ref(&all), &a), Some(Match::All));
-        assert_eq!(selectors_match(&[all.clone(), labels.clone()], &a), Some(Match::Labels));
+        assert_eq!(
+            selectors_match(&[all.clone(), labels.clone()], &a),
+            Some(Match::Labels)
+        );
         assert_eq!(selectors_match(&[name, labels], &a), Some(Match::Name));
         assert_eq!(selectors_match(&[by(json!({"namespace": "m"}))], &a), None);
-        assert_eq!(selectors_match(&[by(json!({"labelSelector": {"matchLabels": {"city": "dfw"}}}))], &a), None);
+        assert_eq!(
+            selectors_match(
+                &[by(json!({"labelSelector": {"matchLabels": {"city": "dfw"}}}))],
+                &a
+            ),
+            None
+        );
     }
 
     #[test]
     fn expressions_are_joined_by_and() {
         let labels = [("city".to_owned(), "DFW".to_owned())].into();
         let one = |operator: &str, key: &str, values: Value| {
-            labels_match(&json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]}), &labels)
+            labels_match(
+                &json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]}),
+                &labels,
+            )
         };
         assert!(one("In", "city", json!(["LHR", "DFW"])));
         assert!(!one("In", "city", json!(["LHR"])));
@@ -126,8 +157,14 @@ mod tests {
         let cell: DynamicObject =
             from_value(json!({"metadata": {"name": "dfw-1", "labels": {"city": "DFW"}}})).unwrap();
         assert!(cluster_matches(&json!(null), &cell));
-        assert!(cluster_matches(&json!({"labelSelector": {"matchLabels": {"city": "DFW"}}}), &cell));
-        assert!(!cluster_matches(&json!({"labelSelector": {"matchLabels": {"city": "LHR"}}}), &cell));
+        assert!(cluster_matches(
+            &json!({"labelSelector": {"matchLabels": {"city": "DFW"}}}),
+            &cell
+        ));
+        assert!(!cluster_matches(
+            &json!({"labelSelector": {"matchLabels": {"city": "LHR"}}}),
+            &cell
+        ));
         assert!(!cluster_matches(&json!({"exclude": ["dfw-1"]}), &cell));
         assert!(!cluster_matches(&json!({"clusterNames": ["lhr-1"]}), &cell));
     }

@@ -37,7 +37,10 @@ impl Condition {
             "message": self.message,
             "lastTransitionTime": now,
         });
-        match list.iter_mut().find(|condition| condition["type"] == self.type_.as_str()) {
+        match list
+            .iter_mut()
+            .find(|condition| condition["type"] == self.type_.as_str())
+        {
             Some(old) => {
                 if old["status"] == self.status.as_str() && old["lastTransitionTime"].is_string() {
                     this["lastTransitionTime"] = old["lastTransitionTime"].take();
@@ -53,7 +56,8 @@ impl Condition {
 /// Whether the condition of this type is True.
 pub(super) fn is_true(conditions: &Value, type_: &str) -> bool {
     let list = conditions.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter().any(|condition| condition["type"] == type_ && condition["status"] == "True")
+    list.iter()
+        .any(|condition| condition["type"] == type_ && condition["status"] == "True")
 }
 
 /// How far the delivery to one member is.
@@ -111,12 +115,18 @@ pub(super) fn fully_applied(targets: &BTreeSet<String>, items: &[Value]) -> Cond
     let holds = !targets.is_empty()
         && targets.len() == items.len()
         && items.iter().all(|item| {
-            item["applied"] == true && item["clusterName"].as_str().is_some_and(|name| targets.contains(name))
+            item["applied"] == true
+                && item["clusterName"]
+                    .as_str()
+                    .is_some_and(|name| targets.contains(name))
         });
     let (reason, message) = if holds {
         ("FullyAppliedSuccess", "All works have been successfully applied")
     } else {
-        ("FullyAppliedFailed", "Failed to apply all works, see status.aggregatedStatus for details")
+        (
+            "FullyAppliedFailed",
+            "Failed to apply all works, see status.aggregatedStatus for details",
+        )
     };
     Condition::new("FullyApplied", holds, reason, message)
 }
@@ -147,8 +157,14 @@ mod tests {
                 {"clusterName": "b", "applied": true, "health": "Healthy", "status": {"replicas": 1}},
             ])
         );
-        assert_eq!(fully_applied(&["a".to_owned(), "b".to_owned()].into(), &items).status, "False");
-        assert_eq!(fully_applied(&["b".to_owned()].into(), &items[1..]).status, "True");
+        assert_eq!(
+            fully_applied(&["a".to_owned(), "b".to_owned()].into(), &items).status,
+            "False"
+        );
+        assert_eq!(
+            fully_applied(&["b".to_owned()].into(), &items[1..]).status,
+            "True"
+        );
         assert_eq!(fully_applied(&BTreeSet::new(), &[]).status, "False");
     }
 

@@ -38,11 +38,15 @@ fn spread(world: &World, at: &ObjectRef, template: &DynamicObject) {
         return;
     }
     for cluster in world.clusters() {
-        let Some((member, _)) = world.members.get_key_value(cluster.metadata.name.as_deref().unwrap_or_default())
+        let Some((member, _)) = world
+            .members
+            .get_key_value(cluster.metadata.name.as_deref().unwrap_or_default())
         else {
             continue;
         };
-        world.works.put(member, at, None, manifest::render(template, None, member));
+        world
+            .works
+            .put(member, at, None, manifest::render(template, None, member));
         world.wake_deliveries(vec![(member.clone(), at.clone())]);
     }
 }
@@ -54,14 +58,17 @@ async fn propagate(world: &World, at: &ObjectRef, template: Arc<DynamicObject>) 
         return Err(StepError::Wait("the first list of policies".to_owned()));
     }
     let candidates = |scope| match scope {
-        Claim::Policy => world.mirrors.list(&Plane::Hub, &wire::policy(), Some(&at.namespace)),
+        Claim::Policy => world
+            .mirrors
+            .list(&Plane::Hub, &wire::policy(), Some(&at.namespace)),
         Claim::ClusterPolicy => world.mirrors.list(&Plane::Hub, &wire::cluster_policy(), None),
     };
     match claim::decide(&template, |wanted| world.policy(wanted), candidates) {
         Decision::Nothing => Ok(()),
-        Decision::PolicyTerminating(policy) => {
-            Err(StepError::Wait(format!("policy {}/{} is being deleted", policy.namespace, policy.name)))
-        }
+        Decision::PolicyTerminating(policy) => Err(StepError::Wait(format!(
+            "policy {}/{} is being deleted",
+            policy.namespace, policy.name
+        ))),
         Decision::Release(claim) => release(world, at, &template, claim).await,
         Decision::Apply(policy) => apply(world, at, &template, &policy).await,
     }
@@ -96,9 +103,10 @@ async fn apply(
     match binding::join(&existing, &desired) {
         Joined::Same => Ok(()),
         Joined::Changed(next) => world.replace(&kind, &next).await.map(drop),
-        Joined::OfEarlierObject => {
-            Err(StepError::Wait(format!("binding {} of an earlier {at} is not collected yet", name.name)))
-        }
+        Joined::OfEarlierObject => Err(StepError::Wait(format!(
+            "binding {} of an earlier {at} is not collected yet",
+            name.name
+        ))),
     }
 }
 

@@ -35,7 +35,12 @@ pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change
 pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
     if let Plane::Member(member) = plane {
         world.wake_deliveries(
-            world.works.at(member, |object| object.kind == *kind).into_iter().map(|at| (member.clone(), at)).collect(),
+            world
+                .works
+                .at(member, |object| object.kind == *kind)
+                .into_iter()
+                .map(|at| (member.clone(), at))
+                .collect(),
         );
     } else {
         all_bindings(world, |_| true);
@@ -50,7 +55,14 @@ pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
 
 /// Whether objects of this kind are delivered rather than say what is delivered.
 fn is_template(kind: &Kind) -> bool {
-    let ours = [wire::policy(), wire::cluster_policy(), wire::binding(), wire::cluster_binding(), wire::cluster(), wire::interpreter()];
+    let ours = [
+        wire::policy(),
+        wire::cluster_policy(),
+        wire::binding(),
+        wire::cluster_binding(),
+        wire::cluster(),
+        wire::interpreter(),
+    ];
     !ours.contains(kind)
 }
 
@@ -90,13 +102,21 @@ fn binding(world: &World, change: &Change) {
     let Some(latest) = change.latest() else { return };
     world.wake(Key::Binding(NamespacedName::to(latest)));
     let resource = &latest.data["spec"]["resource"];
-    let Some(at) = ObjectRef::read(resource) else { return };
+    let Some(at) = ObjectRef::read(resource) else {
+        return;
+    };
     world.watch_everywhere(&at.kind);
     if change.new.is_none() {
-        if world.hub_object(&at).is_some_and(|later| later.metadata.uid.as_deref() != resource["uid"].as_str()) {
+        if world
+            .hub_object(&at)
+            .is_some_and(|later| later.metadata.uid.as_deref() != resource["uid"].as_str())
+        {
             world.wake(Key::Template(at));
         }
-        for need in attached::required_by(latest).iter().filter_map(NamespacedName::read) {
+        for need in attached::required_by(latest)
+            .iter()
+            .filter_map(NamespacedName::read)
+        {
             world.wake(Key::Binding(need));
         }
     }
@@ -105,13 +125,20 @@ fn binding(world: &World, change: &Change) {
 /// A Cluster whose labels or readiness changed wakes the scheduler and what its member waits for.
 fn cluster(world: &World, change: &Change) {
     let facts = |cluster: &Arc<DynamicObject>| {
-        (cluster.metadata.labels.clone(), is_ready(cluster), cluster.metadata.deletion_timestamp.is_some())
+        (
+            cluster.metadata.labels.clone(),
+            is_ready(cluster),
+            cluster.metadata.deletion_timestamp.is_some(),
+        )
     };
     if change.old.as_ref().map(facts) == change.new.as_ref().map(facts) {
         return;
     }
     all_bindings(world, |binding| !binding.data["spec"]["placement"].is_null());
-    let name = change.latest().and_then(|cluster| cluster.metadata.name.as_deref()).unwrap_or_default();
+    let name = change
+        .latest()
+        .and_then(|cluster| cluster.metadata.name.as_deref())
+        .unwrap_or_default();
     if let Some((member, _)) = world.members.get_key_value(name) {
         everything_at(world, member);
     }
@@ -131,9 +158,13 @@ fn everything_at(world: &World, member: &Arc<str>) {
 
 /// New scripts wake all objects of their kind.
 fn interpreter(world: &World, latest: &DynamicObject) {
-    let Some(kind) = Kind::of(&latest.data["spec"]["target"]) else { return };
+    let Some(kind) = Kind::of(&latest.data["spec"]["target"]) else {
+        return;
+    };
     world.watch_everywhere(&kind);
-    all_bindings(world, |binding| Kind::of(&binding.data["spec"]["resource"]).as_ref() == Some(&kind));
+    all_bindings(world, |binding| {
+        Kind::of(&binding.data["spec"]["resource"]).as_ref() == Some(&kind)
+    });
     for member in world.members.keys() {
         let objects = world.works.at(member, |object| object.kind == kind);
         world.wake_deliveries(objects.into_iter().map(|at| (member.clone(), at)).collect());
@@ -149,8 +180,12 @@ fn template(world: &World, kind: &Kind, change: &Change) {
         return;
     }
     let at = ObjectRef::to(kind, latest);
-    for binding in world.mirrors.list(&Plane::Hub, &wire::binding(), Some(&at.namespace)) {
-        if !annotation(&binding, wire::DEPENDENCIES).is_empty() && attached::recorded(&binding).contains(&at) {
+    for binding in world
+        .mirrors
+        .list(&Plane::Hub, &wire::binding(), Some(&at.namespace))
+    {
+        if !annotation(&binding, wire::DEPENDENCIES).is_empty() && attached::recorded(&binding).contains(&at)
+        {
             world.wake(Key::Binding(NamespacedName::to(&binding)));
         }
     }
@@ -176,6 +211,9 @@ fn at_member(world: &World, member: &Arc<str>, kind: &Kind, change: &Change) {
         world.wake_deliveries(inside.into_iter().map(|at| (member.clone(), at)).collect());
     }
     if change.both().any(|state| manifest::is_managed(state)) || world.works.get(member, &at).is_some() {
-        world.wake(Key::Delivery { member: member.clone(), object: at });
+        world.wake(Key::Delivery {
+            member: member.clone(),
+            object: at,
+        });
     }
 }

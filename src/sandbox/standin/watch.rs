@@ -22,7 +22,7 @@ const UNTIL_SERVED: Duration = Duration::from_millis(250);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Waits for a broken watch: short and always the same, because members come and go in tests.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Steady;
 
 impl Iterator for Steady {
@@ -39,7 +39,9 @@ impl Backoff for Steady {
 
 /// Waits until the plane serves the kind, then feeds its mirror for ever.
 pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
-    let Ok(client) = world.client(&plane).cloned() else { return };
+    let Ok(client) = world.client(&plane).cloned() else {
+        return;
+    };
     let (mirror, _) = world.mirrors.ensure(&plane, &kind);
     let gvk = kind.gvk();
     let (resource, scope) = loop {
@@ -54,10 +56,12 @@ pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
     let _ = mirror.served.set((resource, scope));
     let types = wire::types(&kind);
     // Items of a list do not say what they are; who wrote which field is of no use here.
-    let events = watcher(api, watcher::Config::default()).backoff(Steady).modify(move |object| {
-        object.types = Some(types.clone());
-        object.metadata.managed_fields = None;
-    });
+    let events = watcher(api, watcher::Config::default())
+        .backoff(Steady)
+        .modify(move |object| {
+            object.types = Some(types.clone());
+            object.metadata.managed_fields = None;
+        });
     tokio::pin!(events);
     while let Some(event) = events.next().await {
         match event {
@@ -70,7 +74,9 @@ pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
                     wake::synced(&world, &plane, &kind);
                 }
             }
-            Err(error) => tracing::debug!(?plane, kind = %kind.kind, %error, "a watch broke and is opened again"),
+            Err(error) => {
+                tracing::debug!(?plane, kind = %kind.kind, %error, "a watch broke and is opened again");
+            }
         }
     }
 }

@@ -101,7 +101,10 @@ pub(super) fn namespace() -> Kind {
 
 /// `apiVersion` and `kind` for an object of `kind`.
 pub(super) fn types(kind: &Kind) -> TypeMeta {
-    TypeMeta { api_version: kind.api_version.to_string(), kind: kind.kind.to_string() }
+    TypeMeta {
+        api_version: kind.api_version.to_string(),
+        kind: kind.kind.to_string(),
+    }
 }
 
 /// Name of the binding of a template.
@@ -111,7 +114,12 @@ pub(super) fn binding_name(kind: &str, name: &str) -> String {
 
 /// Name that Karmada would give the Work; nothing looks a Work up by it.
 pub(super) fn work_name(kind: &str, namespace: &str, name: &str) -> String {
-    format!("{}-{}", name.replace(':', "."), short_hash(&format!("{namespace}/{kind}/{name}"), 8)).to_lowercase()
+    format!(
+        "{}-{}",
+        name.replace(':', "."),
+        short_hash(&format!("{namespace}/{kind}/{name}"), 8)
+    )
+    .to_lowercase()
 }
 
 /// Namespace of a member's Works.
@@ -124,16 +132,29 @@ pub(super) fn work_namespace(member: &str) -> String {
 pub(super) fn permanent_id(seed: &str) -> String {
     let hex = short_hash(seed, 32);
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+    format!(
+        "{}-{}-{}-{}-{}",
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32)
+    )
 }
 
 /// The label by which an attached binding says that binding `namespace/name` needs it.
 pub(super) fn depended_by(namespace: &str, name: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    // FNV-1a over the quoted reference, as Go's pretty printer writes a string.
-    let text = format!("\"{namespace}/{name}\"");
-    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let safe = hash.to_string().bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect::<String>();
+    // FNV-1a, written with letters and digits that spell nothing.
+    let text = format!("{namespace}/{name}");
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    let safe = hash
+        .to_string()
+        .bytes()
+        .map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()]))
+        .collect::<String>();
     format!("{DEPENDED_BY}{safe}")
 }
 
@@ -147,12 +168,22 @@ pub(super) fn is_reserved(namespace: &str) -> bool {
 
 /// A label of an object; empty if it has none.
 pub(super) fn label<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
-    object.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+    object
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(key))
+        .map_or("", String::as_str)
 }
 
 /// An annotation of an object; empty if it has none.
 pub(super) fn annotation<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
-    object.metadata.annotations.as_ref().and_then(|map| map.get(key)).map_or("", String::as_str)
+    object
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|map| map.get(key))
+        .map_or("", String::as_str)
 }
 
 #[cfg(test)]
@@ -161,13 +192,20 @@ mod tests {
 
     #[test]
     fn names_are_those_of_karmada() {
-        assert_eq!(binding_name("WorkloadDeployment", "web-us-dfw"), "web-us-dfw-workloaddeployment");
+        assert_eq!(
+            binding_name("WorkloadDeployment", "web-us-dfw"),
+            "web-us-dfw-workloaddeployment"
+        );
         assert_eq!(binding_name("ClusterRole", "system:x"), "system.x-clusterrole");
         assert!(work_name("Secret", "ns-1", "web").starts_with("web-"));
         let id = permanent_id("x");
         assert_eq!(id.len(), 36);
         assert_eq!(id, permanent_id("x"));
-        assert!(depended_by("ns-1", "web-workloaddeployment").len() <= DEPENDED_BY.len() + 10);
+        let key = depended_by(
+            "ns-6d1f0c52-0000-4000-8000-00000000a001",
+            "web-workloaddeployment",
+        );
+        assert_eq!(key, "resourcebinding.karmada.io/depended-by-5447b96cf4");
     }
 
     #[test]

@@ -54,15 +54,27 @@ impl Works {
                 work.manifest = manifest;
             }
             None => {
-                let share = Share { member: member.to_string(), ..Share::default() };
-                let work = Work { binding: binding.cloned(), manifest, settled: None, share };
+                let share = Share {
+                    member: member.to_string(),
+                    ..Share::default()
+                };
+                let work = Work {
+                    binding: binding.cloned(),
+                    manifest,
+                    settled: None,
+                    share,
+                };
                 map.insert((member.clone(), object.clone()), work);
             }
         }
     }
 
     /// No longer wants what `binding` wanted, except at the members in `keep`. Answers what went.
-    pub(super) fn withdraw(&self, binding: &NamespacedName, keep: &BTreeSet<String>) -> Vec<(Arc<str>, ObjectRef)> {
+    pub(super) fn withdraw(
+        &self,
+        binding: &NamespacedName,
+        keep: &BTreeSet<String>,
+    ) -> Vec<(Arc<str>, ObjectRef)> {
         self.remove(|member, _, work| work.binding.as_ref() == Some(binding) && !keep.contains(member))
     }
 
@@ -87,13 +99,19 @@ impl Works {
     /// What members have of a binding.
     pub(super) fn shares(&self, binding: &NamespacedName) -> Vec<Share> {
         let map = self.map.lock();
-        map.values().filter(|work| work.binding.as_ref() == Some(binding)).map(|work| work.share.clone()).collect()
+        map.values()
+            .filter(|work| work.binding.as_ref() == Some(binding))
+            .map(|work| work.share.clone())
+            .collect()
     }
 
     /// Everything that a member is to have and `filter` takes.
     pub(super) fn at(&self, member: &str, filter: impl Fn(&ObjectRef) -> bool) -> Vec<ObjectRef> {
         let map = self.map.lock();
-        map.keys().filter(|(at, object)| &**at == member && filter(object)).map(|(_, object)| object.clone()).collect()
+        map.keys()
+            .filter(|(at, object)| &**at == member && filter(object))
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     /// Notes what a write that changed nothing compared.
@@ -104,7 +122,12 @@ impl Works {
     }
 
     /// Notes how a delivery went; answers the binding if that is news to it.
-    pub(super) fn applied(&self, member: &Arc<str>, object: &ObjectRef, applied: Applied) -> Option<NamespacedName> {
+    pub(super) fn applied(
+        &self,
+        member: &Arc<str>,
+        object: &ObjectRef,
+        applied: Applied,
+    ) -> Option<NamespacedName> {
         let mut map = self.map.lock();
         let work = map.get_mut(&(member.clone(), object.clone()))?;
         let news = work.share.applied != applied;
@@ -137,14 +160,21 @@ mod tests {
     fn works_belong_to_bindings_and_keep_their_share() {
         let works = Works::default();
         let member: Arc<str> = "dfw-1".into();
-        let object = ObjectRef::read(&json!({"apiVersion": "v1", "kind": "Namespace", "name": "ns-1"})).unwrap();
+        let object =
+            ObjectRef::read(&json!({"apiVersion": "v1", "kind": "Namespace", "name": "ns-1"})).unwrap();
         let binding = object.binding();
         let manifest: DynamicObject = from_value(json!({"metadata": {"name": "ns-1"}})).unwrap();
         works.put(&member, &object, None, manifest.clone());
         works.put(&member, &object, Some(&binding), manifest.clone());
         works.put(&member, &object, None, manifest.clone());
-        assert_eq!(works.get(&member, &object).unwrap().binding, Some(binding.clone()));
-        assert_eq!(works.applied(&member, &object, Applied::Done), Some(binding.clone()));
+        assert_eq!(
+            works.get(&member, &object).unwrap().binding,
+            Some(binding.clone())
+        );
+        assert_eq!(
+            works.applied(&member, &object, Applied::Done),
+            Some(binding.clone())
+        );
         assert_eq!(works.applied(&member, &object, Applied::Done), None);
         assert!(works.reflected(&member, &object, None, "Healthy").is_some());
         works.put(&member, &object, Some(&binding), manifest);

@@ -37,6 +37,9 @@ pub(super) enum StepError {
     /// A script failed.
     #[error("{0}: {1}")]
     Script(String, LuaError),
+    /// What is at the member already is not ours to change.
+    #[error("{0}")]
+    Refused(String),
     /// Something must happen first.
     #[error("waiting: {0}")]
     Wait(String),
@@ -86,7 +89,10 @@ impl World {
         members: BTreeMap<Arc<str>, Client>,
         started: tokio::sync::mpsc::UnboundedSender<(Plane, Kind)>,
     ) -> Self {
-        let reporter = Reporter { controller: "karmada-stand-in".to_owned(), instance: None };
+        let reporter = Reporter {
+            controller: "karmada-stand-in".to_owned(),
+            instance: None,
+        };
         Self {
             recorder: Recorder::new(hub.clone(), reporter),
             hub,
@@ -136,12 +142,16 @@ impl World {
 
     /// A binding, as the watch has it.
     pub(super) fn binding(&self, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
-        self.mirrors.get(&Plane::Hub, &at.binding_kind())?.get(&at.namespace, &at.name)
+        self.mirrors
+            .get(&Plane::Hub, &at.binding_kind())?
+            .get(&at.namespace, &at.name)
     }
 
     /// A policy, as the watch has it.
     pub(super) fn policy(&self, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
-        self.mirrors.get(&Plane::Hub, &at.policy_kind())?.get(&at.namespace, &at.name)
+        self.mirrors
+            .get(&Plane::Hub, &at.policy_kind())?
+            .get(&at.namespace, &at.name)
     }
 
     /// The Cluster objects.
@@ -153,17 +163,26 @@ impl World {
     pub(super) fn client(&self, plane: &Plane) -> Result<&Client, StepError> {
         match plane {
             Plane::Hub => Ok(&self.hub),
-            Plane::Member(name) => {
-                self.members.get(name).ok_or_else(|| StepError::Wait(format!("no client for member {name}")))
-            }
+            Plane::Member(name) => self
+                .members
+                .get(name)
+                .ok_or_else(|| StepError::Wait(format!("no client for member {name}"))),
         }
     }
 
     /// The API of a kind in a namespace.
-    pub(super) fn api(&self, plane: &Plane, kind: &Kind, namespace: &str) -> Result<Api<DynamicObject>, StepError> {
+    pub(super) fn api(
+        &self,
+        plane: &Plane,
+        kind: &Kind,
+        namespace: &str,
+    ) -> Result<Api<DynamicObject>, StepError> {
         let mirror = self.mirrors.get(plane, kind);
         let Some((resource, scope)) = mirror.as_ref().and_then(|mirror| mirror.served.get()) else {
-            return Err(StepError::Wait(format!("{plane:?} does not serve {} of {}", kind.kind, kind.api_version)));
+            return Err(StepError::Wait(format!(
+                "{plane:?} does not serve {} of {}",
+                kind.kind, kind.api_version
+            )));
         };
         let client = self.client(plane)?.clone();
         Ok(match scope {
@@ -173,14 +192,27 @@ impl World {
     }
 
     /// Replaces an object of the hub as a whole; its resourceVersion must be current.
-    pub(super) async fn replace(&self, kind: &Kind, object: &DynamicObject) -> Result<DynamicObject, StepError> {
+    pub(super) async fn replace(
+        &self,
+        kind: &Kind,
+        object: &DynamicObject,
+    ) -> Result<DynamicObject, StepError> {
         let at = ObjectRef::to(kind, object);
         let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(&at, "replace", api.replace(&at.name, &PostParams::default(), object)).await
+        limited(
+            &at,
+            "replace",
+            api.replace(&at.name, &PostParams::default(), object),
+        )
+        .await
     }
 
     /// Creates an object on the hub.
-    pub(super) async fn create(&self, kind: &Kind, object: &DynamicObject) -> Result<DynamicObject, StepError> {
+    pub(super) async fn create(
+        &self,
+        kind: &Kind,
+        object: &DynamicObject,
+    ) -> Result<DynamicObject, StepError> {
         let at = ObjectRef::to(kind, object);
         let api = self.api(&Plane::Hub, kind, &at.namespace)?;
         limited(&at, "create", api.create(&PostParams::default(), object)).await
@@ -196,7 +228,12 @@ impl World {
         let at = ObjectRef::to(kind, object);
         patch["metadata"]["resourceVersion"] = json!(object.metadata.resource_version);
         let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(&at, "patch", api.patch(&at.name, &PatchParams::default(), &Patch::Merge(&patch))).await
+        limited(
+            &at,
+            "patch",
+            api.patch(&at.name, &PatchParams::default(), &Patch::Merge(&patch)),
+        )
+        .await
     }
 
     /// Merges `status` into the status of an object of the hub, if nobody changed it meanwhile.
@@ -210,8 +247,12 @@ impl World {
         let version = &object.metadata.resource_version;
         let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
         let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(&at, "patch the status of", api.patch_status(&at.name, &PatchParams::default(), &Patch::Merge(&patch)))
-            .await
+        limited(
+            &at,
+            "patch the status of",
+            api.patch_status(&at.name, &PatchParams::default(), &Patch::Merge(&patch)),
+        )
+        .await
     }
 
     /// Says something about an object of the hub. A failure to say it is only logged.
@@ -247,12 +288,17 @@ pub(super) async fn delete_in_background(
 ) -> Result<(), StepError> {
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
-        preconditions: Some(Preconditions { uid: object.metadata.uid.clone(), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: object.metadata.uid.clone(),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
     match limited(at, "delete", api.delete(&at.name, &params)).await {
         Ok(_) => Ok(()),
-        Err(StepError::Api(kube::Error::Api(status))) if status.is_not_found() || status.is_conflict() => Ok(()),
+        Err(StepError::Api(kube::Error::Api(status))) if status.is_not_found() || status.is_conflict() => {
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }

@@ -1,0 +1,59 @@
+# `make` lists what can be done here.
+SHELL := bash
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+# make demo KEEP=1 leaves the sandbox running.
+KEEP ?=
+# make e2e ARGS=a14 runs some tests only.
+ARGS ?=
+FEDGATE := $(CARGO) run --quiet --bin fedgate --
+
+.PHONY: help demo test build prepare lint manifests sandbox down e2e bench clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
+	@$(FEDGATE) sandbox demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
+
+test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end
+	@mkdir -p target
+	set -o pipefail; $(CARGO) test --no-fail-fast 2>&1 | tee target/test.log
+	@if grep -E '[1-9][0-9]* ignored' target/test.log; then echo 'make test: tests were skipped, see above'; exit 1; fi
+
+build: ## Build the executables, unoptimized
+	$(CARGO) build --bins
+
+prepare: build ## Build etcd, kube-apiserver and its controller manager, once, unless KUBEBUILDER_ASSETS has them
+	@$(FEDGATE) sandbox prepare
+
+lint: ## Check format, clippy, the Lua scripts, licenses and advisories
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	@$(FEDGATE) interpreters lint
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+	  $(CARGO) deny check; \
+	else \
+	  echo 'cargo-deny is not installed, so licenses and advisories were not checked: cargo install cargo-deny'; \
+	fi
+
+manifests: ## Write manifests/ and the tables of README.md anew
+	@$(FEDGATE) manifests --write manifests
+	FEDGATE_WRITE_README=1 $(CARGO) test --quiet --test readme
+
+sandbox: build ## Start hub, projects and cells in the background; `make down` ends them
+	@$(FEDGATE) sandbox up
+
+down: ## End the sandbox
+	@$(FEDGATE) sandbox down
+
+e2e: build prepare ## Run the end-to-end suite alone; ARGS=a14 selects tests
+	$(CARGO) test --test e2e -- $(ARGS)
+
+bench: prepare ## Measure on real planes, beside a bare client; results in target/bench/
+	$(CARGO) bench --bench planes
+
+clean: ## End the sandbox and remove what was built; the planes' executables stay in the cache
+	@if [ -x target/debug/fedgate ]; then target/debug/fedgate sandbox down; fi
+	$(CARGO) clean

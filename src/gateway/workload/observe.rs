@@ -1,0 +1,226 @@
+//! The snapshot of a Workload, rebuilt from what the index keeps: of the Workload its text, of its deployments their
+//! text without the template, which is the Workload's wherever the digests agree.
+
+use super::{
+    decide::{WorkloadEffect, WorkloadPlan},
+    snapshot::{Checks, WorkloadSnapshot, belongs},
+};
+use crate::{
+    api::{InstanceTemplate, Workload, WorkloadDeployment, keys, names::ProjectKey},
+    engine::{
+        diff::Digest,
+        key::{Key, Plane},
+        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+    },
+    gateway::world::{World, digest::Rollup},
+};
+use kube::core::ApiResource;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A snapshot, and what is needed to write it back.
+pub(super) struct Observed {
+    pub(super) snapshot: WorkloadSnapshot,
+    version: String,
+    workloads: ApiResource,
+    deployments: ApiResource,
+}
+
+/// Why there is nothing to decide.
+pub(super) enum Absence {
+    /// It is gone, or the lists are not complete.
+    Nothing,
+    /// The Workload cannot be read as one.
+    Undecodable {
+        /// Its UID.
+        uid: String,
+        /// Which field, and why.
+        error: String,
+    },
+}
+
+/// Takes the snapshot.
+pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<Observed, Absence> {
+    if !world.hub_ready() || !world.project_ready(project) {
+        return Err(Absence::Nothing);
+    }
+    let (Some(kind), Some(p)) = (world.workload_kind(), world.projects.get(project)) else {
+        return Err(Absence::Nothing);
+    };
+    let row = p
+        .workloads
+        .get(&key.namespace, &key.name)
+        .ok_or(Absence::Nothing)?;
+    let hub_namespace = world
+        .hub_namespace(project, &key.namespace)
+        .ok_or(Absence::Nothing)?;
+    let workload: Workload = parse(&row.digest).map_err(|e| Absence::Undecodable {
+        uid: row.uid.to_string(),
+        error: e.to_string(),
+    })?;
+    let template = template_digest(&workload);
+    let mut deployments = Vec::new();
+    let mut held = BTreeMap::new();
+    for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
+        let own = source
+            .digest
+            .rollup
+            .as_ref()
+            .and_then(|rollup| rebuild(rollup, &workload, template))
+            .filter(|d| belongs(&d.metadata, &d.spec.workload_ref.uid, &row.uid));
+        match own {
+            Some(deployment) => deployments.push(deployment),
+            None => drop(held.insert(name.to_string(), source.deleting)),
+        }
+    }
+    Ok(Observed {
+        snapshot: WorkloadSnapshot {
+            workload,
+            deployments,
+            held,
+            hub_namespace,
+            checks: Checks::default(),
+        },
+        version: row.resource_version(),
+        workloads: world.resources.workloads.clone(),
+        deployments: world.kinds[kind].resource.clone(),
+    })
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// Digest of the template as this program writes it.
+fn template_digest(workload: &Workload) -> Digest {
+    normal_form(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
+}
+
+/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
+pub(in crate::gateway) fn normal_form(template: &Value) -> Digest {
+    match serde_json::from_value::<InstanceTemplate>(template.clone()) {
+        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
+        Err(_) => Digest::of(template),
+    }
+}
+
+/// A deployment with its template; one whose template is not the Workload's gets an empty one, which differs as well.
+fn rebuild(rollup: &Rollup, workload: &Workload, template: Digest) -> Option<WorkloadDeployment> {
+    let mut value: Value = serde_json::from_str(&rollup.text).ok()?;
+    value["spec"]["template"] =
+        json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
+    let mut deployment: WorkloadDeployment = serde_json::from_value(value).ok()?;
+    if rollup.template == template {
+        deployment.spec.template = workload.spec.template.clone();
+    }
+    Some(deployment)
+}
+
+/// The plan's effects as the executor takes them.
+pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadPlan) -> Plan<Prepared> {
+    let metadata = &observed.snapshot.workload.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let plane = Plane::Project(project.clone());
+    let workload = Target::namespaced(
+        plane.clone(),
+        &observed.workloads,
+        namespace,
+        metadata.name.as_deref().unwrap_or_default(),
+    );
+    let deployment = |name: Option<&str>| {
+        Target::namespaced(
+            plane.clone(),
+            &observed.deployments,
+            namespace,
+            name.unwrap_or_default(),
+        )
+    };
+    let main = |target, write, reason| Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    };
+    let finalizers = |wanted: Vec<&str>| {
+        let metadata =
+            json!({"uid": metadata.uid, "resourceVersion": observed.version, "finalizers": wanted});
+        Write::Merge {
+            patch: json!({"metadata": metadata}),
+        }
+    };
+    let others = || {
+        metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(|f| *f != keys::WORKLOAD_FINALIZER)
+    };
+    let mut prepared = Plan::default();
+    for effect in plan.effects {
+        prepared.effects.push(match effect {
+            WorkloadEffect::AddFinalizer => {
+                let all = others().chain([keys::WORKLOAD_FINALIZER]).collect();
+                main(workload.clone(), finalizers(all), "hold_workload")
+            }
+            WorkloadEffect::RemoveFinalizer => main(
+                workload.clone(),
+                finalizers(others().collect()),
+                "let_workload_go",
+            ),
+            WorkloadEffect::Create(d) => {
+                let target = deployment(d.metadata.name.as_deref());
+                let mut body = serde_json::to_value(&d).unwrap_or_default();
+                strip_status(&mut body);
+                main(target, Write::Create { body }, "create_deployment")
+            }
+            WorkloadEffect::Apply(d) => {
+                let target = deployment(d.metadata.name.as_deref());
+                let mut body = serde_json::to_value(&d).unwrap_or_default();
+                strip_status(&mut body);
+                main(
+                    target,
+                    Write::Apply {
+                        body,
+                        exact: Exact::roots(["spec"]),
+                    },
+                    "update_deployment",
+                )
+            }
+            WorkloadEffect::Delete { name, uid } => main(
+                deployment(Some(&name)),
+                Write::Delete {
+                    uid,
+                    resource_version: None,
+                },
+                "delete_deployment",
+            ),
+            WorkloadEffect::PatchStatus(status) => {
+                let body = json!({
+                    "apiVersion": observed.workloads.api_version,
+                    "kind": observed.workloads.kind,
+                    "metadata": {"name": metadata.name, "namespace": namespace, "uid": metadata.uid},
+                    "status": status,
+                });
+                let write = Write::Apply {
+                    body,
+                    exact: Exact::roots(["status"]),
+                };
+                Effect {
+                    target: workload.clone(),
+                    endpoint: Endpoint::Status,
+                    write,
+                    reason: "roll_up",
+                }
+            }
+        });
+    }
+    prepared
+}
+
+fn strip_status(body: &mut Value) {
+    if let Some(map) = body.as_object_mut() {
+        map.remove("status");
+    }
+}

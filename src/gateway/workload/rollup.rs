@@ -1,0 +1,266 @@
+//! The Workload's status: sums over its deployments, and the worst reason by the one priority table
+//! (contract: cell.md §1, step 7; api.md §8).
+
+use super::{
+    checks::Verdict,
+    matching::{Match, Matches},
+    snapshot::{Locations, WorkloadSnapshot},
+};
+use crate::api::{
+    Condition, ConditionStatus, Placement, PlacementStatus, Reason, ReplicaCounts, WorkloadDeployment,
+    WorkloadStatus,
+    conditions::{self, types},
+};
+use jiff::Timestamp;
+
+/// What became of a pair in this pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its deployment exists.
+    Exists,
+    /// It is made in this pass.
+    Created,
+    /// There is none, and none is made: a check failed, or the city has no Location.
+    Absent,
+    /// There is none: an object that is terminating is in the way.
+    Waits,
+    /// There is none: both forms of its name are held; this is the second.
+    NameConflict(String),
+}
+
+impl Outcome {
+    /// Without any change.
+    pub(super) fn of(found: &Match) -> Self {
+        match found {
+            Match::Live(_) => Self::Exists,
+            Match::None | Match::Leaving => Self::Absent,
+        }
+    }
+}
+
+/// The conditions of a deployment that say why nothing serves, in the order in which equals win.
+const WHY: [&str; 3] = [types::AVAILABLE, types::REFERENCED_DATA_READY, types::FEDERATED];
+
+/// The status after this pass.
+pub(super) fn status(
+    snapshot: &WorkloadSnapshot,
+    matches: &Matches,
+    outcomes: &[Outcome],
+    verdict: &Verdict,
+    now: Timestamp,
+) -> WorkloadStatus {
+    let workload = &snapshot.workload;
+    let generation = workload.metadata.generation;
+    let old = workload.status.clone().unwrap_or_default();
+    let made = outcomes.iter().filter(|o| **o == Outcome::Created).count();
+
+    let mut placements = Vec::new();
+    let mut verdicts = Vec::new();
+    for placement in &workload.spec.placements {
+        let before = old.placements.iter().find(|p| p.name == placement.name);
+        let view = View::new(placement, &snapshot.checks.locations, matches, outcomes);
+        let condition = view.available(now).observed(generation);
+        let mut kept = before.map(|p| p.conditions.clone()).unwrap_or_default();
+        conditions::set(&mut kept, condition.clone());
+        placements.push(PlacementStatus {
+            name: placement.name.clone(),
+            conditions: kept,
+            counts: view.counts(matches),
+        });
+        verdicts.push(condition);
+    }
+
+    let mut kept = old.conditions;
+    let available = match verdict {
+        Verdict::Bad { reason, message } => no(*reason, message, now),
+        Verdict::Good | Verdict::Wait => overall(&verdicts, now),
+    };
+    conditions::set(&mut kept, available.observed(generation));
+    autoscaling(&workload.spec.placements, &mut kept, generation, now);
+    WorkloadStatus {
+        conditions: kept,
+        deployments: count(snapshot.deployments.len() + made),
+        counts: sum(&snapshot.deployments),
+        observed_generation: generation,
+        placements,
+    }
+}
+
+fn yes(reason: Reason, message: &str, now: Timestamp) -> Condition {
+    Condition::new(
+        types::AVAILABLE,
+        ConditionStatus::True,
+        reason.as_str(),
+        message,
+        now,
+    )
+}
+
+fn no(reason: Reason, message: &str, now: Timestamp) -> Condition {
+    Condition::new(
+        types::AVAILABLE,
+        ConditionStatus::False,
+        reason.as_str(),
+        message,
+        now,
+    )
+}
+
+fn count(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+fn sum<'a>(deployments: impl IntoIterator<Item = &'a WorkloadDeployment>) -> ReplicaCounts {
+    let mut total = ReplicaCounts::default();
+    for status in deployments.into_iter().filter_map(|d| d.status.as_ref()) {
+        total += status.counts;
+    }
+    total
+}
+
+/// Available=True if any placement is, else the worst of them.
+fn overall(placements: &[Condition], now: Timestamp) -> Condition {
+    if placements.iter().any(|c| c.status == ConditionStatus::True) {
+        return yes(Reason::AvailablePlacementFound, "a placement is available", now);
+    }
+    match conditions::worst(placements).filter(|c| c.reason != Reason::NoAvailableDeployments.as_str()) {
+        Some(worst) => Condition::new(
+            types::AVAILABLE,
+            ConditionStatus::False,
+            &worst.reason,
+            &worst.message,
+            now,
+        ),
+        None => no(
+            Reason::NoAvailablePlacements,
+            "no placement is available yet",
+            now,
+        ),
+    }
+}
+
+/// There is no autoscaler; who gives metrics is told so.
+fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+    if placements.iter().all(|p| p.scale_settings.metrics.is_empty()) {
+        kept.retain(|c| c.type_ != types::AUTOSCALING_READY);
+        return;
+    }
+    let message = "metrics are carried, but no autoscaler acts on them: minReplicas is what runs";
+    let reason = Reason::AwaitingAutoscaler.as_str();
+    let condition = Condition::new(
+        types::AUTOSCALING_READY,
+        ConditionStatus::Unknown,
+        reason,
+        message,
+        now,
+    );
+    conditions::set(kept, condition.observed(generation));
+}
+
+/// A placement with what exists of it.
+struct View<'a> {
+    placement: &'a Placement,
+    /// Its deployments, by city.
+    deployments: Vec<&'a WorkloadDeployment>,
+    /// Its cities without a Location.
+    no_location: Vec<&'a str>,
+    /// Names that it cannot have.
+    conflicts: Vec<&'a str>,
+}
+
+impl<'a> View<'a> {
+    fn new(
+        placement: &'a Placement,
+        locations: &Locations,
+        matches: &Matches<'a>,
+        outcomes: &'a [Outcome],
+    ) -> Self {
+        let mut view = Self {
+            placement,
+            deployments: Vec::new(),
+            no_location: Vec::new(),
+            conflicts: Vec::new(),
+        };
+        for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
+            if pair.placement.name != placement.name {
+                continue;
+            }
+            if let Match::Live(deployment) = found {
+                view.deployments.push(deployment);
+            }
+            if !locations.serve(pair.city) {
+                view.no_location.push(pair.city);
+            }
+            match outcome {
+                Outcome::NameConflict(name) => view.conflicts.push(name),
+                Outcome::Exists | Outcome::Created | Outcome::Absent | Outcome::Waits => {}
+            }
+        }
+        view.deployments
+            .sort_by(|a, b| a.spec.city_code.cmp(&b.spec.city_code));
+        view
+    }
+
+    /// Sums over its deployments and those that leave under its name.
+    fn counts(&self, matches: &Matches) -> ReplicaCounts {
+        let mut total = sum(self.deployments.iter().copied());
+        total += sum(matches
+            .unmatched
+            .iter()
+            .copied()
+            .filter(|d| d.spec.placement_name == self.placement.name));
+        total
+    }
+
+    /// Available=True if any deployment is, else the worst reason of them and of what is missing.
+    fn available(&self, now: Timestamp) -> Condition {
+        let own: Vec<Condition> = [self.name_conflict(now), self.missing_location(now)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let conditions = || {
+            self.deployments
+                .iter()
+                .filter_map(|d| d.status.as_ref())
+                .map(|s| &s.conditions)
+        };
+        let serves = |list: &Vec<Condition>| {
+            conditions::find(list, types::AVAILABLE).is_some_and(|c| c.status == ConditionStatus::True)
+        };
+        if conditions().any(serves) {
+            let mut message = "a deployment is available".to_owned();
+            for missing in &own {
+                message = format!("{message}; {}", missing.message);
+            }
+            return yes(Reason::AvailableDeploymentFound, &message, now);
+        }
+        let theirs =
+            conditions().flat_map(|list| WHY.iter().filter_map(|type_| conditions::find(list, type_)));
+        match conditions::worst(own.iter().chain(theirs)) {
+            Some(worst) => Condition::new(
+                types::AVAILABLE,
+                ConditionStatus::False,
+                &worst.reason,
+                &worst.message,
+                now,
+            ),
+            None => no(
+                Reason::NoAvailableDeployments,
+                "no deployment is available yet",
+                now,
+            ),
+        }
+    }
+
+    fn missing_location(&self, now: Timestamp) -> Option<Condition> {
+        let cities = self.no_location.join(", ");
+        let message = format!("no Location that is ready for {cities}; check the city codes");
+        (!cities.is_empty()).then(|| no(Reason::NoMatchingLocations, &message, now))
+    }
+
+    fn name_conflict(&self, now: Timestamp) -> Option<Condition> {
+        let names = self.conflicts.join(", ");
+        let message = format!("another object holds the name of a deployment: {names}; rename or delete it");
+        (!names.is_empty()).then(|| no(Reason::DeploymentNameConflict, &message, now))
+    }
+}

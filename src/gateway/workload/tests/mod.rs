@@ -1,0 +1,279 @@
+//! Exact decisions: these effects, and nothing else.
+
+mod checks;
+mod matching;
+mod rollup;
+
+use super::{
+    decide::{
+        WorkloadEffect::{self, AddFinalizer, Apply, Create, Delete, PatchStatus, RemoveFinalizer},
+        decide,
+    },
+    snapshot::{Checks, Locations, Networks, WorkloadSnapshot, belongs},
+};
+use crate::api::{
+    Condition, ConditionStatus, Reason, ReplicaCounts, Workload, WorkloadDeployment,
+    WorkloadDeploymentStatus, WorkloadStatus, conditions::find, keys, names::HubNamespace,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::{Value, json};
+
+const UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A Workload `shop` with these placements and cities.
+fn workload(placements: &[(&str, &[&str])]) -> Workload {
+    let placements: Vec<Value> = placements
+        .iter()
+        .map(|(name, cities)| json!({"name": name, "cityCodes": cities, "scaleSettings": {"minReplicas": 1}}))
+        .collect();
+    serde_json::from_value(json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload",
+        "metadata": {"name": "shop", "namespace": "default", "uid": UID, "generation": 3,
+                     "finalizers": ["compute.datumapis.com/workload-controller"]},
+        "spec": {
+            "placements": placements,
+            "template": {"metadata": {"labels": {"app": "shop"}}, "spec": {
+                "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"},
+                            "sandbox": {"containers": [{"name": "web", "image": "shop/web:1"}]}},
+                "networkInterfaces": [{"network": {"name": "default"}}],
+            }},
+        },
+    }))
+    .unwrap()
+}
+
+fn snapshot(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
+    WorkloadSnapshot {
+        workload: workload(placements),
+        deployments: Vec::new(),
+        held: [].into(),
+        hub_namespace: HubNamespace::of("a001"),
+        checks: Checks::default(),
+    }
+}
+
+/// Decides, and does what was decided, as servers would.
+fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
+    let effects = decide(s, at(second)).effects;
+    for effect in effects.clone() {
+        match effect {
+            AddFinalizer => s.workload.metadata.finalizers = Some(vec![keys::WORKLOAD_FINALIZER.into()]),
+            RemoveFinalizer => s.workload.metadata.finalizers = None,
+            Create(mut made) => {
+                made.metadata.uid = made.metadata.name.as_ref().map(|n| format!("uid-of-{n}"));
+                made.metadata.creation_timestamp = Some(Time(at(second)));
+                s.deployments.push(*made);
+            }
+            Apply(applied) => {
+                let there = s
+                    .deployments
+                    .iter_mut()
+                    .find(|d| d.metadata.uid == applied.metadata.uid)
+                    .unwrap();
+                there.spec = applied.spec;
+                there
+                    .metadata
+                    .labels
+                    .get_or_insert_default()
+                    .extend(applied.metadata.labels.unwrap());
+                there.metadata.owner_references = applied.metadata.owner_references;
+            }
+            Delete { uid, .. } => {
+                let there = s
+                    .deployments
+                    .iter_mut()
+                    .find(|d| d.metadata.uid.as_ref() == Some(&uid))
+                    .unwrap();
+                there.metadata.deletion_timestamp = Some(Time(at(second)));
+            }
+            PatchStatus(status) => s.workload.status = Some(*status),
+        }
+    }
+    effects
+}
+
+/// A Workload that is as it should be.
+fn settled(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
+    let mut s = snapshot(placements);
+    step(&mut s, 0);
+    assert_eq!(step(&mut s, 1), []);
+    s
+}
+
+/// One word per effect.
+fn words(effects: &[WorkloadEffect]) -> Vec<String> {
+    let name = |d: &WorkloadDeployment| {
+        format!(
+            "{} {}/{}",
+            d.metadata.name.as_ref().unwrap(),
+            d.spec.placement_name,
+            d.spec.city_code
+        )
+    };
+    effects
+        .iter()
+        .map(|effect| match effect {
+            AddFinalizer => "+finalizer".to_owned(),
+            RemoveFinalizer => "-finalizer".to_owned(),
+            Create(d) => format!("create {}", name(d)),
+            Apply(d) => format!("apply {}", name(d)),
+            Delete { name, .. } => format!("delete {name}"),
+            PatchStatus(_) => "status".to_owned(),
+        })
+        .collect()
+}
+
+fn status_of(effects: &[WorkloadEffect]) -> &WorkloadStatus {
+    let Some(PatchStatus(status)) = effects.last() else {
+        panic!("no status among {:?}", words(effects))
+    };
+    status
+}
+
+/// The reason of the Workload's Available, and of each placement's.
+fn reasons(status: &WorkloadStatus) -> Vec<&str> {
+    let lists = std::iter::once(&status.conditions).chain(status.placements.iter().map(|p| &p.conditions));
+    lists
+        .map(|list| find(list, "Available").unwrap().reason.as_str())
+        .collect()
+}
+
+fn report(d: &mut WorkloadDeployment, conditions: &[(&str, ConditionStatus, &str)], counts: ReplicaCounts) {
+    let conditions = conditions
+        .iter()
+        .map(|(t, s, reason)| Condition::new(t, *s, reason, &format!("{reason}!"), at(0)));
+    d.status = Some(WorkloadDeploymentStatus {
+        conditions: conditions.collect(),
+        counts,
+        ..WorkloadDeploymentStatus::default()
+    });
+}
+
+#[test]
+fn the_finalizer_comes_first_and_alone() {
+    let mut s = snapshot(&[("us", &["DFW"])]);
+    s.workload.metadata.finalizers = None;
+    assert_eq!(step(&mut s, 0), [AddFinalizer]);
+    assert_eq!(words(&step(&mut s, 1)), ["create shop-us-dfw us/DFW", "status"]);
+}
+
+#[test]
+fn a_deployment_is_created_complete() {
+    let mut s = snapshot(&[("us", &["DFW"])]);
+    let effects = step(&mut s, 0);
+    let Create(made) = &effects[0] else {
+        panic!("{:?}", words(&effects))
+    };
+    let wanted = json!({
+        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+        "metadata": {
+            "name": "shop-us-dfw", "namespace": "default",
+            "labels": {"compute.datumapis.com/workload-uid": UID,
+                       "services.miloapis.com/service-name": "compute.datumapis.com"},
+            "annotations": {"compute.datumapis.com/federation-namespace": "ns-a001"},
+            "finalizers": ["compute.datumapis.com/federator"],
+            "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload", "name": "shop",
+                                 "uid": UID, "controller": true}],
+        },
+        "spec": {
+            "workloadRef": {"name": "shop", "uid": UID}, "placementName": "us", "cityCode": "DFW",
+            "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"},
+            "template": serde_json::to_value(&s.workload.spec.template).unwrap(),
+        },
+    });
+    let made = serde_json::from_value::<WorkloadDeployment>(serde_json::to_value(made).unwrap()).unwrap();
+    assert_eq!(serde_json::to_value(made).unwrap(), wanted);
+    let status = status_of(&effects);
+    assert_eq!((status.deployments, status.observed_generation), (1, Some(3)));
+    assert_eq!(
+        reasons(status),
+        ["NoAvailablePlacements", "NoAvailableDeployments"]
+    );
+}
+
+#[test]
+fn a_hundred_passes_over_an_unchanged_workload_write_nothing() {
+    let mut s = settled(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
+    for second in 2..102 {
+        assert_eq!(step(&mut s, second), []);
+    }
+}
+
+#[test]
+fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
+    let mut s = settled(&[("us", &["DFW"])]);
+    let d = &mut s.deployments[0];
+    d.metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .insert("mine".into(), "x".into());
+    d.metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .insert("mine".into(), "x".into());
+    assert_eq!(step(&mut s, 2), []);
+    s.deployments[0].spec.scale_settings.min_replicas = 9;
+    let effects = step(&mut s, 3);
+    let [Apply(applied)] = effects.as_slice() else {
+        panic!("{:?}", words(&effects))
+    };
+    assert_eq!(applied.metadata.uid.as_deref(), Some("uid-of-shop-us-dfw"));
+    assert_eq!(applied.metadata.annotations, None);
+    assert_eq!(applied.metadata.finalizers, None);
+    assert_eq!(applied.spec.scale_settings.min_replicas, 1);
+    assert_eq!(s.deployments[0].metadata.labels.as_ref().unwrap()["mine"], "x");
+    s.deployments[0].metadata.owner_references = None;
+    s.deployments[0]
+        .metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .remove(keys::WORKLOAD_UID);
+    assert_eq!(words(&step(&mut s, 4)), ["apply shop-us-dfw us/DFW"]);
+    assert_eq!(step(&mut s, 5), []);
+}
+
+#[test]
+fn a_city_that_is_gone_is_deleted_after_every_upsert() {
+    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    s.workload.spec.placements[0].city_codes = vec!["LHR".into(), "DFW".into()];
+    s.workload.spec.placements[0].scale_settings.min_replicas = 4;
+    let wanted = [
+        "create shop-us-lhr us/LHR",
+        "apply shop-us-dfw us/DFW",
+        "delete shop-us-iad",
+        "status",
+    ];
+    let effects = step(&mut s, 2);
+    assert_eq!(words(&effects), wanted);
+    assert_eq!(
+        effects[2],
+        Delete {
+            name: "shop-us-iad".into(),
+            uid: "uid-of-shop-us-iad".into()
+        }
+    );
+    assert_eq!(status_of(&effects).deployments, 3);
+    assert_eq!(step(&mut s, 3), [], "what leaves is waited for");
+}
+
+#[test]
+fn a_deleted_workload_deletes_waits_and_lets_go() {
+    let mut s = settled(&[("us", &["IAD", "DFW"])]);
+    s.workload.metadata.deletion_timestamp = Some(Time(at(2)));
+    assert_eq!(
+        words(&step(&mut s, 2)),
+        ["delete shop-us-dfw", "delete shop-us-iad"]
+    );
+    assert_eq!(step(&mut s, 3), []);
+    s.deployments.clear();
+    assert_eq!(step(&mut s, 4), [RemoveFinalizer]);
+    assert_eq!(step(&mut s, 5), []);
+}

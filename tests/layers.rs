@@ -1,0 +1,284 @@
+//! Who may use whom: the arrows between modules, read from the sources.
+//!
+//! Every path of ours that a file of `src/` names counts, in `use` and elsewhere, whether it starts with `crate` or
+//! with `super`. Comments and unit tests do not count.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What each module may use, beside itself. `lib.rs` and `bin/` may use everything.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("api", &[]),
+    ("lua", &[]),
+    ("kinds", &["api", "lua"]),
+    ("engine", &["api"]),
+    ("metrics", &[]),
+    ("plane", &["api", "engine", "metrics"]),
+    ("manifests", &["api", "kinds"]),
+    ("gateway", &["api", "engine", "kinds", "metrics", "plane"]),
+    ("sandbox", &["api", "kinds", "lua", "manifests"]),
+    ("admin", &[]),
+    ("telemetry", &[]),
+    ("config", &["gateway", "metrics", "plane", "telemetry"]),
+    ("doctor", &["api", "gateway", "kinds", "manifests", "plane"]),
+    (
+        "process",
+        &[
+            "admin", "config", "doctor", "engine", "gateway", "kinds", "metrics", "plane",
+        ],
+    ),
+];
+
+/// What a decision may be made of: no client, no clock of its own, no async.
+const DECISION: &[&[&str]] = &[
+    &["api"],
+    &["kinds"],
+    &["engine", "key"],
+    &["engine", "plan"],
+    &["engine", "error"],
+    &["engine", "clock"],
+    &["engine", "diff"],
+    &["plane", "table"],
+];
+
+/// Files beside the decisions that hold values and functions of values only. Decisions may use them, and they are held
+/// to the rules of decisions themselves.
+const VALUES: &[&[&str]] = &[
+    &["gateway", "world", "digest"],
+    &["gateway", "world", "shape"],
+    &["gateway", "world", "status"],
+    &["gateway", "companions", "resolve"],
+    // A struct of names alone.
+    &["gateway", "world", "Resources"],
+];
+
+/// Words that mean I/O or time, which no `decide.rs` may contain.
+const IMPURE: &[&str] = &[
+    "kube::Client",
+    "kube::Api",
+    "async fn",
+    ".await",
+    "Timestamp::now",
+    "Instant::now",
+    "SystemTime::now",
+    "tokio::",
+];
+
+/// One file's module path and the paths of ours that it names.
+struct Source {
+    file: PathBuf,
+    module: Vec<String>,
+    text: String,
+    uses: BTreeSet<Vec<String>>,
+}
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// `gateway/federator/mod.rs` is `[gateway, federator]`.
+fn module(file: &Path) -> Vec<String> {
+    let relative = file.strip_prefix(src()).unwrap().with_extension("");
+    let mut path: Vec<String> = relative
+        .iter()
+        .map(|part| part.to_str().unwrap().to_owned())
+        .collect();
+    if path.last().is_some_and(|last| last == "mod" || last == "lib") {
+        path.pop();
+    }
+    path
+}
+
+/// The text without comments, string bodies and unit tests.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Reads a path or a `use` tree at the start of `text`; answers what follows it.
+fn tree<'a>(text: &'a str, prefix: &[String], found: &mut BTreeSet<Vec<String>>) -> &'a str {
+    let mut path = prefix.to_vec();
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(inner) = rest.strip_prefix('{') {
+            rest = inner.trim_start();
+            while !rest.is_empty() && !rest.starts_with('}') {
+                let after = tree(rest, &path, found).trim_start();
+                let after = after.strip_prefix(',').unwrap_or(after).trim_start();
+                assert!(
+                    after.len() < rest.len(),
+                    "not understood: {}",
+                    &rest[..rest.len().min(80)]
+                );
+                rest = after;
+            }
+            return rest.strip_prefix('}').unwrap_or(rest);
+        }
+        let word: String = rest.chars().take_while(|c| is_word(*c)).collect();
+        rest = &rest[word.len()..];
+        if !word.is_empty() {
+            path.push(word);
+        }
+        match rest.strip_prefix("::") {
+            Some(more) if more.starts_with(|c| is_word(c) || c == '{' || c == '*') => {
+                rest = more.strip_prefix('*').unwrap_or(more);
+            }
+            _ => break,
+        }
+    }
+    if let Some(renamed) = rest.strip_prefix(" as ") {
+        rest = renamed.trim_start_matches(is_word);
+    }
+    found.insert(path);
+    rest
+}
+
+/// Every path of ours in the text, from the crate's root.
+fn paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(start) {
+            if text[..at].ends_with(|c| is_word(c) || c == ':') {
+                continue;
+            }
+            let mut rest = &text[at..];
+            let mut home = module.to_vec();
+            if start == "crate::" {
+                home.clear();
+                rest = &rest[start.len()..];
+            }
+            while let Some(more) = rest.strip_prefix("super::") {
+                home.pop();
+                rest = more;
+            }
+            tree(rest, &home, &mut found);
+        }
+    }
+    found
+}
+
+fn sources() -> Vec<Source> {
+    let mut all = Vec::new();
+    files(&src(), &mut all);
+    all.retain(|file| {
+        !file.starts_with(src().join("bin")) && file.file_stem().is_none_or(|stem| stem != "tests")
+    });
+    all.into_iter()
+        .map(|file| {
+            let text = code(&fs::read_to_string(&file).unwrap());
+            let module = module(&file);
+            Source {
+                uses: paths(&text, &module),
+                file,
+                module,
+                text,
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_use_follows_an_arrow() {
+    let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let sources = sources();
+    let modules: BTreeSet<String> = sources.iter().filter_map(|s| s.module.first().cloned()).collect();
+    let mut wrong = BTreeSet::new();
+    for source in &sources {
+        let Some(own) = source.module.first() else {
+            continue;
+        };
+        let Some(allowed) = arrows.get(own.as_str()) else {
+            wrong.insert(format!("{own}: give it a row in ARROWS of tests/layers.rs"));
+            continue;
+        };
+        for used in source.uses.iter().filter_map(|path| path.first()) {
+            if used != own && modules.contains(used) && !allowed.contains(&used.as_str()) {
+                wrong.insert(format!(
+                    "{} uses {used}, which {own} may not",
+                    source.file.display()
+                ));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}",
+        wrong.into_iter().collect::<Vec<_>>().join("\n")
+    );
+}
+
+fn is_under(path: &[String], root: &[&str]) -> bool {
+    path.len() >= root.len() && path.iter().zip(root).all(|(part, of_root)| part == of_root)
+}
+
+#[test]
+fn decisions_are_made_of_values_only() {
+    let sources = sources();
+    let modules: BTreeSet<&String> = sources.iter().filter_map(|s| s.module.first()).collect();
+    let mut wrong = Vec::new();
+    let mut decisions = 0;
+    for source in &sources {
+        let value = VALUES.iter().any(|root| source.module == *root);
+        let decision = source.module.last().is_some_and(|name| name == "decide");
+        if !value && !decision {
+            continue;
+        }
+        decisions += usize::from(decision);
+        let controller = &source.module[..source.module.len() - 1];
+        for path in &source.uses {
+            let ours = path.first().is_some_and(|first| modules.contains(first));
+            let allowed = DECISION.iter().chain(VALUES).any(|root| is_under(path, root));
+            if ours && !allowed && !(decision && path.starts_with(controller)) {
+                wrong.push(format!("{} uses {}", source.file.display(), path.join("::")));
+            }
+        }
+        // The type of a moment is a value; reading a clock is not.
+        let text = source.text.replace("tokio::time::Instant", "");
+        for word in IMPURE.iter().filter(|word| text.contains(**word)) {
+            wrong.push(format!("{} contains {word}", source.file.display()));
+        }
+    }
+    assert!(decisions > 0, "no decide.rs was found; has the layout changed?");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn trees_are_read() {
+    let module = ["gateway".to_owned(), "federator".to_owned(), "decide".to_owned()];
+    let text = "use crate::{api::{keys, names::{A, B as C}}, engine::plan::Plan};\nuse super::super::world::World;\n\
+                fn f(x: crate::plane::table::Row) -> super::State {}";
+    let read: Vec<String> = paths(text, &module).iter().map(|path| path.join("::")).collect();
+    assert_eq!(
+        read,
+        [
+            "api::keys",
+            "api::names::A",
+            "api::names::B",
+            "engine::plan::Plan",
+            "gateway::federator::State",
+            "gateway::world::World",
+            "plane::table::Row"
+        ]
+    );
+}
