@@ -128,7 +128,12 @@ fn delivery(
     now: Now,
 ) -> (Option<OwnCondition>, Next) {
     let generation = source.digest.generation;
-    let bad = |reason, message: String| (Some(federated(false, reason, &message, generation)), Next::OnEvent);
+    let bad = |reason, message: String| {
+        (
+            Some(federated(false, reason, &message, generation)),
+            Next::OnEvent,
+        )
+    };
     match s.hub_state {
         HubNamespaceState::Terminating => {
             return bad(

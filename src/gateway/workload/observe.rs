@@ -6,13 +6,16 @@ use super::{
     snapshot::{Checks, WorkloadSnapshot, belongs},
 };
 use crate::{
-    api::{InstanceTemplate, Workload, WorkloadDeployment, keys, names::ProjectKey},
+    api::{Workload, WorkloadDeployment, keys, names::ProjectKey},
     engine::{
         diff::Digest,
         key::{Key, Plane},
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
-    gateway::world::{World, digest::Rollup},
+    gateway::world::{
+        World,
+        digest::{Rollup, template_digest},
+    },
 };
 use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
@@ -59,7 +62,7 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
         uid: row.uid.to_string(),
         error: e.to_string(),
     })?;
-    let template = template_digest(&workload);
+    let template = wanted_template(&workload);
     let mut deployments = Vec::new();
     let mut held = BTreeMap::new();
     for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
@@ -93,16 +96,8 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
 }
 
 /// Digest of the template as this program writes it.
-fn template_digest(workload: &Workload) -> Digest {
-    normal_form(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
-}
-
-/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
-pub(in crate::gateway) fn normal_form(template: &Value) -> Digest {
-    match serde_json::from_value::<InstanceTemplate>(template.clone()) {
-        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
-        Err(_) => Digest::of(template),
-    }
+fn wanted_template(workload: &Workload) -> Digest {
+    template_digest(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
 }
 
 /// A deployment with its template; one whose template is not the Workload's gets an empty one, which differs as well.

@@ -107,7 +107,7 @@ impl Rollup {
         });
         Self {
             text: text.to_string().into(),
-            template: crate::gateway::workload::template_digest(&template),
+            template: template_digest(&template),
         }
     }
 }
@@ -121,6 +121,14 @@ pub struct Reference {
     pub name: Arc<str>,
     /// Whether it may be missing.
     pub optional: bool,
+}
+
+/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
+pub fn template_digest(template: &Value) -> Digest {
+    match serde_json::from_value::<crate::api::InstanceTemplate>(template.clone()) {
+        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
+        Err(_) => Digest::of(template),
+    }
 }
 
 /// The hub's copy of a deployment.

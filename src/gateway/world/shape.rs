@@ -64,7 +64,9 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
             .filter(|(key, _)| !wanted.contains_key(*key))
             .all(|(key, value)| {
                 let text = value.to_string();
-                DEFAULTS.iter().any(|(name, default)| name == key && **default == text)
+                DEFAULTS
+                    .iter()
+                    .any(|(name, default)| name == key && **default == text)
             })
 }
 
