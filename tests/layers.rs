@@ -3,6 +3,9 @@
 //! Every path of ours that a file of `src/` names counts, in `use` and elsewhere, whether it starts with `crate` or
 //! with `super`. Comments and unit tests do not count.
 
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

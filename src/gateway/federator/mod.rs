@@ -196,7 +196,7 @@ async fn refused(
         message: failure.message.chars().take(1_024).collect(),
         observed: source.digest.generation,
     };
-    match decide::status_only(s, source, &[condition.clone()], memory, settings, ctx.now()) {
+    match decide::status_only(s, source, std::slice::from_ref(&condition), memory, settings, ctx.now()) {
         Decision::Read { source, copy } => {
             let there = read(ctx, s, source, copy).await?;
             let again = there.then(|| observe_again(ctx, s)).flatten();
