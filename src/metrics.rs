@@ -16,7 +16,7 @@ use prometheus::{
 };
 use registrar::Registrar;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write,
     sync::{
         Arc,
@@ -40,10 +40,10 @@ pub struct Figures {
     pub last_event_age: BTreeMap<&'static str, Duration>,
     /// Objects in the index by kind of plane and resource.
     pub cached: BTreeMap<(&'static str, String), usize>,
-    /// Deletions under way.
-    pub pending_deletions: usize,
-    /// How long the oldest of them has been waiting.
-    pub oldest_pending_deletion: Duration,
+    /// UIDs of the objects whose deletion is under way. Never shown; they tell how long it has been.
+    pub deleting: BTreeSet<Arc<str>>,
+    /// How often watches failed and began again, by kind of plane and resource, over the watches there are now.
+    pub watch_restarts: BTreeMap<(&'static str, String), u64>,
     /// Objects on the hub without an origin.
     pub orphans: usize,
     /// Whether the sweep stopped because it would have deleted too much.
@@ -86,6 +86,8 @@ pub struct Metrics {
     drift: IntGauge,
     brake: IntGauge,
     under_way: Mutex<BTreeMap<u64, Instant>>,
+    deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
+    restarts_seen: Mutex<BTreeMap<(&'static str, String), u64>>,
     next_turn: AtomicU64,
 }
 
@@ -231,6 +233,8 @@ impl Metrics {
             )?,
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
+            deletions: Mutex::default(),
+            restarts_seen: Mutex::default(),
             next_turn: AtomicU64::new(0),
             registry: registry.clone(),
         };
@@ -267,13 +271,6 @@ impl Metrics {
         self.federation
             .with_label_values(&[stage.as_str()])
             .observe(took.as_secs_f64());
-    }
-
-    /// A watch had to begin again; `cause` is `timeout`, `gone` or `error`.
-    pub fn watch_restarted(&self, plane: PlaneKind, kind: &str, cause: &'static str) {
-        self.watch_restarts
-            .with_label_values(&[plane.as_str(), kind, cause])
-            .inc();
     }
 
     /// Someone else changed an owned field back.
@@ -329,9 +326,10 @@ impl Metrics {
                 .with_label_values(&[*plane, kind.as_str()])
                 .set(integer(*count));
         }
-        self.pending.set(integer(figures.pending_deletions));
+        self.pending.set(integer(figures.deleting.len()));
         self.oldest_pending
-            .set(figures.oldest_pending_deletion.as_secs_f64());
+            .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
+        self.count_restarts(&figures.watch_restarts);
         self.orphans.set(integer(figures.orphans));
         self.drift.set(integer(figures.interpreter_drift));
         self.brake.set(i64::from(figures.garbage_brake));
@@ -347,6 +345,29 @@ impl Metrics {
         self.longest
             .with_label_values(&[QUEUE])
             .set(ages.iter().copied().fold(0.0, f64::max));
+    }
+
+    /// Age of the oldest deletion, counted from the first scrape that saw it.
+    fn oldest_deletion(&self, deleting: &BTreeSet<Arc<str>>) -> Duration {
+        let mut seen = self.deletions.lock();
+        seen.retain(|uid, _| deleting.contains(uid));
+        for uid in deleting {
+            seen.entry(uid.clone()).or_insert_with(Instant::now);
+        }
+        seen.values().map(Instant::elapsed).max().unwrap_or_default()
+    }
+
+    /// Adds what has come since the last scrape; a watch that is gone takes its number with it and is no decrease.
+    fn count_restarts(&self, totals: &BTreeMap<(&'static str, String), u64>) {
+        let mut seen = self.restarts_seen.lock();
+        for ((plane, kind), total) in totals {
+            let before = seen.get(&(*plane, kind.clone())).copied().unwrap_or(0);
+            let counter = self
+                .watch_restarts
+                .with_label_values(&[*plane, kind.as_str(), "error"]);
+            counter.inc_by(total.saturating_sub(before));
+        }
+        seen.clone_from(totals);
     }
 
     /// The metrics as a Markdown table, for the README.
@@ -428,5 +449,26 @@ mod tests {
         let table = Metrics::new().unwrap().markdown();
         assert_eq!(table.matches("`fedgate_writes_total`").count(), 1);
         assert!(table.lines().count() > 25, "{table}");
+    }
+
+    #[test]
+    fn restarts_only_grow_and_a_deletion_ages_until_it_is_over() {
+        let metrics = Metrics::new().unwrap();
+        let mut figures = Figures::default();
+        let key = ("project", "instances".to_owned());
+        for (total, shown) in [(2, 2), (1, 2), (4, 5)] {
+            figures.watch_restarts.insert(key.clone(), total);
+            let text = metrics.render(&figures).unwrap();
+            let line = format!("cause=\"error\",kind=\"instances\",plane=\"project\"}} {shown}");
+            assert!(text.contains(&line), "{shown}: {text}");
+        }
+        figures.deleting.insert("uid".into());
+        metrics.render(&figures).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        let text = metrics.render(&figures).unwrap();
+        assert!(text.contains("fedgate_pending_deletions 1") && !text.contains("uid"));
+        assert!(!text.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
+        let over = metrics.render(&Figures::default()).unwrap();
+        assert!(over.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
     }
 }

@@ -159,8 +159,11 @@ fn follow(
     path: &Path,
     plane: PlaneKind,
 ) -> Result<Connection, StartError> {
-    let (connection, work) = discovery::follow_file(plane, path, clients, rules)
-        .map_err(|error| StartError::Kubeconfig { flag, error: Box::new(error) })?;
+    let (connection, work) =
+        discovery::follow_file(plane, path, clients, rules).map_err(|error| StartError::Kubeconfig {
+            flag,
+            error: Box::new(error),
+        })?;
     background.spawn(work);
     Ok(connection)
 }

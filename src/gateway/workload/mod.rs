@@ -14,19 +14,12 @@ use super::context::{Context, PASSES, QUARANTINE};
 use crate::{
     api::names::ProjectKey,
     engine::{
-        diff::Digest,
         error::Failure,
         key::Key,
         plan::{About, Next, Note, Plan, Prepared},
     },
 };
 use observe::Absence;
-use serde_json::Value;
-
-/// The digest by which the index compares templates.
-pub(super) fn template_digest(template: &Value) -> Digest {
-    observe::normal_form(template)
-}
 
 /// Says on the Workload itself that it cannot be read.
 fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
@@ -43,7 +36,9 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
         warning: true,
         reason: "QuarantinedUndecodable".to_owned(),
         action: "QuarantiningWorkload".to_owned(),
-        message: format!("the Workload cannot be read: {error}; correct the field and it is taken up at once"),
+        message: format!(
+            "the Workload cannot be read: {error}; correct the field and it is taken up at once"
+        ),
     });
     plan
 }
@@ -62,7 +57,11 @@ pub async fn reconcile(ctx: &Context, key: &Key, project: &ProjectKey) -> Result
                 return Ok(Next::After(QUARANTINE));
             }
         };
-        let plan = observe::prepare(&observed, project, decide::decide(&observed.snapshot, ctx.now().wall));
+        let plan = observe::prepare(
+            &observed,
+            project,
+            decide::decide(&observed.snapshot, ctx.now().wall),
+        );
         if plan.is_idle() {
             return Ok(plan.next);
         }
