@@ -24,6 +24,7 @@ pub enum ProjectMode {
 
 /// Flags of `fedgate gateway`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct GatewayArgs {
     /// Kubeconfig of the Karmada hub. Read again when it changes.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]

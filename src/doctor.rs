@@ -29,19 +29,25 @@ const PROBE: &str = "fedgate-preflight";
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     /// No connection, no answer, or an answer that is not an API server's.
-    #[error("hub: the API server cannot be reached: {cause}; check clusters[].cluster.server in --hub-kubeconfig, the network and the server itself")]
+    #[error(
+        "hub: the API server cannot be reached: {cause}; check clusters[].cluster.server in --hub-kubeconfig, the network and the server itself"
+    )]
     Unreachable {
         /// What went wrong.
         cause: String,
     },
     /// The credential is refused.
-    #[error("hub: the credential in --hub-kubeconfig is refused ({cause}); issue a new token or client certificate for the gateway's user")]
+    #[error(
+        "hub: the credential in --hub-kubeconfig is refused ({cause}); issue a new token or client certificate for the gateway's user"
+    )]
     Unauthorized {
         /// The server's words.
         cause: String,
     },
     /// Rights are missing.
-    #[error("hub: this user may not {verb} {resource} ({cause}); apply manifests/hub and bind its roles to the user in --hub-kubeconfig")]
+    #[error(
+        "hub: this user may not {verb} {resource} ({cause}); apply manifests/hub and bind its roles to the user in --hub-kubeconfig"
+    )]
     Forbidden {
         /// The verb.
         verb: &'static str,
@@ -51,7 +57,9 @@ pub enum PreflightError {
         cause: String,
     },
     /// A kind of Karmada's is not served.
-    #[error("hub: {resource} is not served, so this is no Karmada API server or its CRDs are missing; point --hub-kubeconfig at the Karmada API server, or install Karmada's CRDs (karmadactl init)")]
+    #[error(
+        "hub: {resource} is not served, so this is no Karmada API server or its CRDs are missing; point --hub-kubeconfig at the Karmada API server, or install Karmada's CRDs (karmadactl init)"
+    )]
     NoKarmada {
         /// `<plural>.<group>/<version>`.
         resource: String,
@@ -63,10 +71,14 @@ pub enum PreflightError {
         resource: String,
     },
     /// Policies do not get Karmada's identity.
-    #[error("hub: MutatingWebhookConfiguration mutating-config does not act: a ClusterPropagationPolicy gets no label clusterpropagationpolicy.karmada.io/permanent-id, so Karmada would deliver nothing; install karmada-webhook and its configuration")]
+    #[error(
+        "hub: MutatingWebhookConfiguration mutating-config does not act: a ClusterPropagationPolicy gets no label clusterpropagationpolicy.karmada.io/permanent-id, so Karmada would deliver nothing; install karmada-webhook and its configuration"
+    )]
     NoWebhook,
     /// The webhook is configured and fails.
-    #[error("hub: karmada-webhook does not answer ({cause}); start it and check url and caBundle in MutatingWebhookConfiguration mutating-config")]
+    #[error(
+        "hub: karmada-webhook does not answer ({cause}); start it and check url and caBundle in MutatingWebhookConfiguration mutating-config"
+    )]
     WebhookFails {
         /// The server's words.
         cause: String,
@@ -82,15 +94,25 @@ impl PreflightError {
     /// Sorts the error of a request.
     fn of(error: &kube::Error, verb: &'static str, resource: &str) -> Self {
         match error {
-            kube::Error::Api(status) if status.code == 401 => Self::Unauthorized { cause: status.message.clone() },
+            kube::Error::Api(status) if status.code == 401 => Self::Unauthorized {
+                cause: status.message.clone(),
+            },
             kube::Error::Api(status) if status.message.contains("failed calling webhook") => {
-                Self::WebhookFails { cause: status.message.clone() }
+                Self::WebhookFails {
+                    cause: status.message.clone(),
+                }
             }
-            kube::Error::Api(status) if status.code == 403 => {
-                Self::Forbidden { verb, resource: resource.to_owned(), cause: status.message.clone() }
-            }
-            error if is_timeout(error) => Self::Unreachable { cause: error.to_string() },
-            error => Self::Unreachable { cause: root_cause(error) },
+            kube::Error::Api(status) if status.code == 403 => Self::Forbidden {
+                verb,
+                resource: resource.to_owned(),
+                cause: status.message.clone(),
+            },
+            error if is_timeout(error) => Self::Unreachable {
+                cause: error.to_string(),
+            },
+            error => Self::Unreachable {
+                cause: root_cause(error),
+            },
         }
     }
 }
@@ -115,11 +137,21 @@ pub async fn preflight(hub: &PlaneClient, kinds: &[FederatedKind]) -> Result<(),
 async fn served(hub: &PlaneClient, kinds: &[FederatedKind]) -> Result<(), PreflightError> {
     let resources = Resources::default();
     let clusters = clusters();
-    let foreign =
-        [&resources.city_sets, &resources.city_policies, &resources.bindings, &resources.interpreters, &clusters];
-    let ours = kinds.iter().flat_map(|kind| std::iter::once(&kind.resource).chain(kind.write_back.as_ref().map(|w| &w.resource)));
+    let foreign = [
+        &resources.city_sets,
+        &resources.city_policies,
+        &resources.bindings,
+        &resources.interpreters,
+        &clusters,
+    ];
+    let ours = kinds.iter().flat_map(|kind| {
+        std::iter::once(&kind.resource).chain(kind.write_back.as_ref().map(|w| &w.resource))
+    });
     let mut lists: BTreeMap<String, Option<APIResourceList>> = BTreeMap::new();
-    let wanted = foreign.into_iter().map(|r| (r, true)).chain(ours.map(|r| (r, false)));
+    let wanted = foreign
+        .into_iter()
+        .map(|r| (r, true))
+        .chain(ours.map(|r| (r, false)));
     for (resource, karmada) in wanted {
         if !lists.contains_key(&resource.api_version) {
             let list = group(hub, &resource.api_version).await?;
@@ -143,7 +175,9 @@ async fn group(hub: &PlaneClient, version: &str) -> Result<Option<APIResourceLis
     match hub.calls.list_api_group_resources(version).await {
         Ok(list) => Ok(Some(list)),
         // A server says 404 in plain text here, which the client tells apart from an API server's own 404.
-        Err(kube::Error::Api(status)) if status.code == 404 || status.message.starts_with("HTTP 404 ") => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 || status.message.starts_with("HTTP 404 ") => {
+            Ok(None)
+        }
         Err(error) => Err(PreflightError::of(&error, "get", "API resources")),
     }
 }
@@ -156,14 +190,36 @@ fn clusters() -> ApiResource {
 async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
     let resource = Resources::default().city_sets;
     let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &resource);
-    let failed = |verb| move |error: kube::Error| PreflightError::of(&error, verb, "clusterpropagationpolicies.policy.karmada.io");
-    let marked = |policy: &DynamicObject| policy.metadata.labels.as_ref().is_some_and(|l| l.contains_key(CLUSTER_CLAIM_ID));
-    let policies = api.list(&ListParams::default().limit(20)).await.map_err(failed("list"))?;
+    let failed = |verb| {
+        move |error: kube::Error| {
+            PreflightError::of(&error, verb, "clusterpropagationpolicies.policy.karmada.io")
+        }
+    };
+    let marked = |policy: &DynamicObject| {
+        policy
+            .metadata
+            .labels
+            .as_ref()
+            .is_some_and(|l| l.contains_key(CLUSTER_CLAIM_ID))
+    };
+    let policies = api
+        .list(&ListParams::default().limit(20))
+        .await
+        .map_err(failed("list"))?;
     if policies.iter().any(marked) {
         return Ok(());
     }
-    let probe: DynamicObject = serde_json::from_value(probe(&resource)).map_err(|e| PreflightError::Unreachable { cause: e.to_string() })?;
-    let tried = api.create(&PostParams { dry_run: true, ..PostParams::default() }, &probe).await;
+    let probe: DynamicObject = serde_json::from_value(probe(&resource))
+        .map_err(|e| PreflightError::Unreachable { cause: e.to_string() })?;
+    let tried = api
+        .create(
+            &PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            },
+            &probe,
+        )
+        .await;
     if marked(&tried.map_err(failed("create"))?) || is_stand_in(hub).await? {
         return Ok(());
     }
@@ -185,14 +241,22 @@ async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
     let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &clusters());
     let list = api.list(&ListParams::default().limit(20)).await;
     let list = list.map_err(|e| PreflightError::of(&e, "list", "clusters.cluster.karmada.io"))?;
-    Ok(list.iter().any(|c| c.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(STAND_IN))))
+    Ok(list.iter().any(|c| {
+        c.metadata
+            .annotations
+            .as_ref()
+            .is_some_and(|a| a.contains_key(STAND_IN))
+    }))
 }
 
 /// Every check that can be made on the hub, each with its next step.
 pub async fn examine(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding> {
     let mut findings = Vec::new();
     match hub.calls.apiserver_version().await {
-        Ok(version) => findings.push(Finding::fine(format!("hub: API server answers, {}", version.git_version))),
+        Ok(version) => findings.push(Finding::fine(format!(
+            "hub: API server answers, {}",
+            version.git_version
+        ))),
         Err(error) => {
             let error = PreflightError::of(&error, "get", "version");
             return vec![Finding::of_error(&error)];
@@ -204,9 +268,13 @@ pub async fn examine(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding>
     }
     match webhook(hub).await {
         Ok(()) if is_stand_in(hub).await.unwrap_or(false) => {
-            findings.push(Finding::fine("hub: the sandbox's stand-in for Karmada, which needs no webhook"));
+            findings.push(Finding::fine(
+                "hub: the sandbox's stand-in for Karmada, which needs no webhook",
+            ));
         }
-        Ok(()) => findings.push(Finding::fine("hub: Karmada's webhook gives policies their identity")),
+        Ok(()) => findings.push(Finding::fine(
+            "hub: Karmada's webhook gives policies their identity",
+        )),
         Err(error) => findings.push(Finding::of_error(&error)),
     }
     findings.push(cities(hub, kinds).await);
@@ -220,18 +288,42 @@ async fn cities(hub: &PlaneClient, kinds: &[FederatedKind]) -> Finding {
     let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &clusters());
     let list = match api.list(&ListParams::default().limit(500)).await {
         Ok(list) => list,
-        Err(error) => return Finding::of_error(&PreflightError::of(&error, "list", "clusters.cluster.karmada.io")),
+        Err(error) => {
+            return Finding::of_error(&PreflightError::of(&error, "list", "clusters.cluster.karmada.io"));
+        }
     };
     let labels: Vec<&str> = kinds.iter().map(|k| k.placement.label.as_str()).collect();
-    let has = |c: &DynamicObject| c.metadata.labels.as_ref().is_some_and(|l| labels.iter().any(|w| l.contains_key(*w)));
-    let without: Vec<_> = list.iter().filter(|c| !has(c)).filter_map(|c| c.metadata.name.clone()).collect();
+    let has = |c: &DynamicObject| {
+        c.metadata
+            .labels
+            .as_ref()
+            .is_some_and(|l| labels.iter().any(|w| l.contains_key(*w)))
+    };
+    let without: Vec<_> = list
+        .iter()
+        .filter(|c| !has(c))
+        .filter_map(|c| c.metadata.name.clone())
+        .collect();
     if list.items.is_empty() {
         Finding::open("hub: no Cluster is registered", "join the cells: karmadactl join")
     } else if without.is_empty() {
-        Finding::fine(format!("hub: all {} Clusters carry a city label", list.items.len()))
+        Finding::fine(format!(
+            "hub: all {} Clusters carry a city label",
+            list.items.len()
+        ))
     } else {
-        let next = format!("label them: kubectl label cluster {} {}=<CODE>", without.join(" "), labels.join(" or "));
-        Finding::open(format!("hub: Clusters without a city label get no deployments: {}", without.join(", ")), next)
+        let next = format!(
+            "label them: kubectl label cluster {} {}=<CODE>",
+            without.join(" "),
+            labels.join(" or ")
+        );
+        Finding::open(
+            format!(
+                "hub: Clusters without a city label get no deployments: {}",
+                without.join(", ")
+            ),
+            next,
+        )
     }
 }
 
@@ -241,7 +333,11 @@ async fn dependencies(hub: &PlaneClient) -> Finding {
     match api.list(&ListParams::default().limit(500)).await {
         Ok(list) => {
             let depended = |b: &DynamicObject| {
-                b.metadata.labels.iter().flat_map(BTreeMap::keys).any(|k| k.starts_with("resourcebinding.karmada.io/depended-by-"))
+                b.metadata
+                    .labels
+                    .iter()
+                    .flat_map(BTreeMap::keys)
+                    .any(|k| k.starts_with("resourcebinding.karmada.io/depended-by-"))
             };
             if list.iter().any(depended) {
                 Finding::fine("hub: PropagateDeps is on: ConfigMaps and Secrets follow their deployments")
@@ -252,7 +348,11 @@ async fn dependencies(hub: &PlaneClient) -> Finding {
                 )
             }
         }
-        Err(error) => Finding::of_error(&PreflightError::of(&error, "list", "resourcebindings.work.karmada.io")),
+        Err(error) => Finding::of_error(&PreflightError::of(
+            &error,
+            "list",
+            "resourcebindings.work.karmada.io",
+        )),
     }
 }
 
@@ -272,8 +372,11 @@ async fn interpreters(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding
         let name = &kind.interpreter.name;
         let object = format!("hub: ResourceInterpreterCustomization {name}");
         let target = |c: &DynamicObject| c.data["spec"]["target"] == wanted["spec"]["target"];
-        let rivals: Vec<_> =
-            list.iter().filter(|c| target(c) && c.metadata.name.as_ref() != Some(name)).filter_map(|c| c.metadata.name.clone()).collect();
+        let rivals: Vec<_> = list
+            .iter()
+            .filter(|c| target(c) && c.metadata.name.as_ref() != Some(name))
+            .filter_map(|c| c.metadata.name.clone())
+            .collect();
         findings.push(match list.iter().find(|c| c.metadata.name.as_ref() == Some(name)) {
             None => Finding::open(
                 format!("{object} is missing"),
@@ -288,7 +391,10 @@ async fn interpreters(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding
         if !rivals.is_empty() {
             findings.push(Finding::bad(
                 format!("{object} has rivals for the same kind: {}", rivals.join(", ")),
-                format!("delete them: kubectl delete resourceinterpretercustomization {}", rivals.join(" ")),
+                format!(
+                    "delete them: kubectl delete resourceinterpretercustomization {}",
+                    rivals.join(" ")
+                ),
             ));
         }
     }

@@ -12,6 +12,10 @@
 //! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them.
 //! * [`config`], [`doctor`], [`process`]: flags; checks of the planes; the gateway as a process.
 //! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
+//! * [`config`], [`telemetry`], [`metrics`], [`admin`]: flags, logs, figures, the administrative address. [`metrics`] uses
+//!   nothing of ours and is used everywhere.
+//! * [`doctor`]: checks of hub and projects, before the start and on demand.
+//! * [`process`]: the process around the gateway.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
 
 #![forbid(unsafe_code)]
@@ -24,8 +28,8 @@ pub mod engine;
 pub mod gateway;
 pub mod kinds;
 pub mod lua;
-pub mod metrics;
 pub mod manifests;
+pub mod metrics;
 pub mod plane;
 pub mod process;
 pub mod sandbox;

@@ -1,9 +1,13 @@
 //! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label ever holds a name
 //! of a tenant or an object; a plane is told by its kind alone.
 
+mod client;
 mod registrar;
+mod turn;
 
+pub use client::{ClientMetrics, PlaneKind, Stage};
 pub use registrar::Row;
+pub use turn::{Turn, TurnResult};
 
 use parking_lot::Mutex;
 use prometheus::{
@@ -12,7 +16,7 @@ use prometheus::{
 };
 use registrar::Registrar;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write,
     sync::{
         Arc,
@@ -20,87 +24,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-
-/// What kind of plane a figure is about; the only thing a metric ever says about a plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PlaneKind {
-    /// The Karmada hub.
-    Hub,
-    /// A tenant's project control plane.
-    Project,
-}
-
-impl PlaneKind {
-    /// The label value: `hub` or `project`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hub => "hub",
-            Self::Project => "project",
-        }
-    }
-}
-
-/// The way that `fedgate_federation_seconds` measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// A project's change until it is written to the hub.
-    ProjectToHub,
-    /// A status on the hub until it is written to the project.
-    HubStatusToProject,
-    /// A write-back until its projection is written.
-    WritebackToProjection,
-}
-
-impl Stage {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::ProjectToHub => "project_to_hub",
-            Self::HubStatusToProject => "hub_status_to_project",
-            Self::WritebackToProjection => "writeback_to_projection",
-        }
-    }
-}
-
-/// Figures of the API clients.
-#[derive(Debug, Clone)]
-pub struct ClientMetrics {
-    /// `rest_client_requests_total{code,method,host}`; `host` is the kind of plane.
-    pub requests: IntCounterVec,
-    /// `rest_client_request_duration_seconds{verb,host}`; of a watch: until its headers came.
-    pub seconds: HistogramVec,
-    /// `fedgate_api_requests_total{plane,verb,kind,code}`; `kind` is the resource, as in a role.
-    pub api_requests: IntCounterVec,
-}
-
-impl ClientMetrics {
-    /// Registers the clients' figures alone, for clients outside of the gateway.
-    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Self::register(&mut Registrar {
-            registry,
-            rows: Vec::new(),
-        })
-    }
-
-    fn register(r: &mut Registrar<'_>) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            requests: r.counters(
-                "rest_client_requests_total",
-                &["code", "method", "host"],
-                "Requests to API servers; host is the kind of plane.",
-            )?,
-            seconds: r.seconds(
-                "rest_client_request_duration_seconds",
-                &["verb", "host"],
-                "Time a request took; of a watch, until its headers came.",
-            )?,
-            api_requests: r.counters(
-                "fedgate_api_requests_total",
-                &["plane", "verb", "kind", "code"],
-                "Requests to API servers by resource.",
-            )?,
-        })
-    }
-}
 
 /// What the gateway can count of its state when it is asked; gauges are set from it at each scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -117,10 +40,10 @@ pub struct Figures {
     pub last_event_age: BTreeMap<&'static str, Duration>,
     /// Objects in the index by kind of plane and resource.
     pub cached: BTreeMap<(&'static str, String), usize>,
-    /// Deletions under way.
-    pub pending_deletions: usize,
-    /// How long the oldest of them has been waiting.
-    pub oldest_pending_deletion: Duration,
+    /// UIDs of the objects whose deletion is under way. Never shown; they tell how long it has been.
+    pub deleting: BTreeSet<Arc<str>>,
+    /// How often watches failed and began again, by kind of plane and resource, over the watches there are now.
+    pub watch_restarts: BTreeMap<(&'static str, String), u64>,
     /// Objects on the hub without an origin.
     pub orphans: usize,
     /// Whether the sweep stopped because it would have deleted too much.
@@ -163,61 +86,13 @@ pub struct Metrics {
     drift: IntGauge,
     brake: IntGauge,
     under_way: Mutex<BTreeMap<u64, Instant>>,
+    deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
+    restarts_seen: Mutex<BTreeMap<(&'static str, String), u64>>,
     next_turn: AtomicU64,
 }
 
 /// Name of the one queue in the workqueue metrics.
 const QUEUE: &str = "gateway";
-
-/// How a controller's turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnResult {
-    /// Nothing left to do.
-    Success,
-    /// To be looked at again at a time.
-    RequeueAfter,
-    /// Failed; tried again after a delay.
-    Error,
-}
-
-/// A controller's turn while it lasts; dropped without [`Turn::end`] it counts as an error.
-#[derive(Debug)]
-pub struct Turn {
-    metrics: Arc<Metrics>,
-    controller: &'static str,
-    number: u64,
-    began: Instant,
-    result: TurnResult,
-}
-
-impl Turn {
-    /// Ends the turn.
-    pub fn end(mut self, result: TurnResult) {
-        self.result = result;
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let m = &self.metrics;
-        m.under_way.lock().remove(&self.number);
-        let seconds = self.began.elapsed().as_secs_f64();
-        let result = match self.result {
-            TurnResult::Success => "success",
-            TurnResult::RequeueAfter => "requeue_after",
-            TurnResult::Error => "error",
-        };
-        m.reconciles.with_label_values(&[self.controller, result]).inc();
-        m.reconcile_seconds
-            .with_label_values(&[self.controller])
-            .observe(seconds);
-        m.work_seconds.with_label_values(&[QUEUE]).observe(seconds);
-        if self.result == TurnResult::Error {
-            m.reconcile_errors.with_label_values(&[self.controller]).inc();
-            m.retries.with_label_values(&[QUEUE]).inc();
-        }
-    }
-}
 
 fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -225,6 +100,7 @@ fn integer(count: usize) -> i64 {
 
 impl Metrics {
     /// All metrics of the gateway, registered.
+    #[expect(clippy::too_many_lines, reason = "one entry per metric")]
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
@@ -357,6 +233,8 @@ impl Metrics {
             )?,
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
+            deletions: Mutex::default(),
+            restarts_seen: Mutex::default(),
             next_turn: AtomicU64::new(0),
             registry: registry.clone(),
         };
@@ -393,13 +271,6 @@ impl Metrics {
         self.federation
             .with_label_values(&[stage.as_str()])
             .observe(took.as_secs_f64());
-    }
-
-    /// A watch had to begin again; `cause` is `timeout`, `gone` or `error`.
-    pub fn watch_restarted(&self, plane: PlaneKind, kind: &str, cause: &'static str) {
-        self.watch_restarts
-            .with_label_values(&[plane.as_str(), kind, cause])
-            .inc();
     }
 
     /// Someone else changed an owned field back.
@@ -455,9 +326,10 @@ impl Metrics {
                 .with_label_values(&[*plane, kind.as_str()])
                 .set(integer(*count));
         }
-        self.pending.set(integer(figures.pending_deletions));
+        self.pending.set(integer(figures.deleting.len()));
         self.oldest_pending
-            .set(figures.oldest_pending_deletion.as_secs_f64());
+            .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
+        self.count_restarts(&figures.watch_restarts);
         self.orphans.set(integer(figures.orphans));
         self.drift.set(integer(figures.interpreter_drift));
         self.brake.set(i64::from(figures.garbage_brake));
@@ -467,10 +339,35 @@ impl Metrics {
             .values()
             .map(|began| began.elapsed().as_secs_f64())
             .collect();
-        self.unfinished.with_label_values(&[QUEUE]).set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
+        self.unfinished
+            .with_label_values(&[QUEUE])
+            .set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
         self.longest
             .with_label_values(&[QUEUE])
             .set(ages.iter().copied().fold(0.0, f64::max));
+    }
+
+    /// Age of the oldest deletion, counted from the first scrape that saw it.
+    fn oldest_deletion(&self, deleting: &BTreeSet<Arc<str>>) -> Duration {
+        let mut seen = self.deletions.lock();
+        seen.retain(|uid, _| deleting.contains(uid));
+        for uid in deleting {
+            seen.entry(uid.clone()).or_insert_with(Instant::now);
+        }
+        seen.values().map(Instant::elapsed).max().unwrap_or_default()
+    }
+
+    /// Adds what has come since the last scrape; a watch that is gone takes its number with it and is no decrease.
+    fn count_restarts(&self, totals: &BTreeMap<(&'static str, String), u64>) {
+        let mut seen = self.restarts_seen.lock();
+        for ((plane, kind), total) in totals {
+            let before = seen.get(&(*plane, kind.clone())).copied().unwrap_or(0);
+            let counter = self
+                .watch_restarts
+                .with_label_values(&[*plane, kind.as_str(), "error"]);
+            counter.inc_by(total.saturating_sub(before));
+        }
+        seen.clone_from(totals);
     }
 
     /// The metrics as a Markdown table, for the README.
@@ -507,7 +404,9 @@ mod tests {
             garbage_brake: true,
             ..Figures::default()
         };
-        figures.quarantined.insert(("Instance".to_owned(), "owner_mismatch"), 2);
+        figures
+            .quarantined
+            .insert(("Instance".to_owned(), "owner_mismatch"), 2);
         let text = metrics.render(&figures).unwrap();
         assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
         assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));
@@ -550,5 +449,26 @@ mod tests {
         let table = Metrics::new().unwrap().markdown();
         assert_eq!(table.matches("`fedgate_writes_total`").count(), 1);
         assert!(table.lines().count() > 25, "{table}");
+    }
+
+    #[test]
+    fn restarts_only_grow_and_a_deletion_ages_until_it_is_over() {
+        let metrics = Metrics::new().unwrap();
+        let mut figures = Figures::default();
+        let key = ("project", "instances".to_owned());
+        for (total, shown) in [(2, 2), (1, 2), (4, 5)] {
+            figures.watch_restarts.insert(key.clone(), total);
+            let text = metrics.render(&figures).unwrap();
+            let line = format!("cause=\"error\",kind=\"instances\",plane=\"project\"}} {shown}");
+            assert!(text.contains(&line), "{shown}: {text}");
+        }
+        figures.deleting.insert("uid".into());
+        metrics.render(&figures).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        let text = metrics.render(&figures).unwrap();
+        assert!(text.contains("fedgate_pending_deletions 1") && !text.contains("uid"));
+        assert!(!text.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
+        let over = metrics.render(&Figures::default()).unwrap();
+        assert!(over.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
     }
 }

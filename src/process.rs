@@ -39,7 +39,7 @@ pub enum StartError {
         /// The flag that names the file.
         flag: &'static str,
         /// What is wrong.
-        error: KubeconfigError,
+        error: Box<KubeconfigError>,
     },
     /// A federated kind.
     #[error(transparent)]
@@ -81,24 +81,27 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 }
 
 /// Runs the gateway until `shutdown`, then lets it finish what it has begun and gives the Lease back.
-pub async fn run(
-    config: GatewayConfig,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), StartError> {
+pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
     let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
     let kinds = FederatedKind::load(config.interpreters.as_deref())?;
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();
-    let mut follow = |flag, path: &Path, plane| follow(&clients, config.rules, &mut background, flag, path, plane);
+    let mut follow =
+        |flag, path: &Path, plane| follow(&clients, config.rules, &mut background, flag, path, plane);
     let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
     let secrets = match &config.projects {
-        Projects::Secrets { kubeconfig: Some(path), .. } => {
-            follow("--project-secrets-kubeconfig", path, PlaneKind::Project)?
-        }
+        Projects::Secrets {
+            kubeconfig: Some(path),
+            ..
+        } => follow("--project-secrets-kubeconfig", path, PlaneKind::Project)?,
         _ => hub.clone(),
     };
 
-    let subject = Arc::new(Front { metrics: metrics.clone(), gateway: OnceLock::new(), refused: Mutex::default() });
+    let subject = Arc::new(Front {
+        metrics: metrics.clone(),
+        gateway: OnceLock::new(),
+        refused: Mutex::default(),
+    });
     let listener = admin::bind(config.admin_address).await?;
     let (stop_admin, stopped) = watch::channel(false);
     let mut stopped = stopped;
@@ -131,7 +134,11 @@ pub async fn run(
         counted.wrote(plane, &target.resource.kind, reason);
     });
     let _ = subject.gateway.set(gateway.clone());
-    tracing::info!(identity, version = env!("CARGO_PKG_VERSION"), "the gateway is at work");
+    tracing::info!(
+        identity,
+        version = env!("CARGO_PKG_VERSION"),
+        "the gateway is at work"
+    );
 
     let events = discovery::discover(&config.projects.source(&secrets), &clients, config.rules);
     let front = subject.clone();
@@ -153,7 +160,10 @@ fn follow(
     plane: PlaneKind,
 ) -> Result<Connection, StartError> {
     let (connection, work) =
-        discovery::follow_file(plane, path, clients, rules).map_err(|error| StartError::Kubeconfig { flag, error })?;
+        discovery::follow_file(plane, path, clients, rules).map_err(|error| StartError::Kubeconfig {
+            flag,
+            error: Box::new(error),
+        })?;
     background.spawn(work);
     Ok(connection)
 }
@@ -201,8 +211,15 @@ fn identity() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let host = std::env::var("HOSTNAME").ok().filter(|h| !h.is_empty());
     let host = host.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
-    let host = host.as_deref().map(str::trim).filter(|h| !h.is_empty()).unwrap_or("fedgate");
-    format!("{host}_{:08x}", RandomState::new().build_hasher().finish() & 0xffff_ffff)
+    let host = host
+        .as_deref()
+        .map(str::trim)
+        .filter(|h| !h.is_empty())
+        .unwrap_or("fedgate");
+    format!(
+        "{host}_{:08x}",
+        RandomState::new().build_hasher().finish() & 0xffff_ffff
+    )
 }
 
 /// What the administrative address shows, from before the gateway is at work.
@@ -228,16 +245,25 @@ impl Front {
 
 impl Subject for Front {
     fn ready(&self) -> Result<(), String> {
-        self.gateway.get().map_or_else(|| Err("the hub is being checked".to_owned()), |gateway| gateway.ready())
+        self.gateway.get().map_or_else(
+            || Err("the hub is being checked".to_owned()),
+            |gateway| gateway.ready(),
+        )
     }
 
     fn metrics(&self) -> Result<String, String> {
-        let figures = self.gateway.get().map_or_else(Figures::default, |gateway| gateway.figures());
+        let figures = self
+            .gateway
+            .get()
+            .map_or_else(Figures::default, |gateway| gateway.figures());
         self.metrics.render(&figures).map_err(|e| e.to_string())
     }
 
     fn planes(&self) -> serde_json::Value {
-        let mut document = self.gateway.get().map_or_else(|| serde_json::json!({}), |gateway| gateway.describe());
+        let mut document = self
+            .gateway
+            .get()
+            .map_or_else(|| serde_json::json!({}), |gateway| gateway.describe());
         document["refusedProjects"] = serde_json::json!(*self.refused.lock());
         document
     }

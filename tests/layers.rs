@@ -53,8 +53,6 @@ const VALUES: &[&[&str]] = &[
     &["gateway", "companions", "resolve"],
     // A struct of names alone.
     &["gateway", "world", "Resources"],
-    // A function of a value. It belongs beside the digests, which use it.
-    &["gateway", "workload", "template_digest"],
 ];
 
 /// Words that mean I/O or time, which no `decide.rs` may contain.

@@ -46,7 +46,11 @@ impl Audit {
 
     /// The present end.
     pub(crate) fn mark(&self) -> Mark {
-        Mark(self.logs().map(|log| std::fs::metadata(log).map_or(0, |meta| meta.len())).collect())
+        Mark(
+            self.logs()
+                .map(|log| std::fs::metadata(log).map_or(0, |meta| meta.len()))
+                .collect(),
+        )
     }
 
     /// The gateway's requests since the mark.
@@ -56,15 +60,25 @@ impl Audit {
             for entry in entries(log, *from)? {
                 let verb = entry["verb"].as_str().unwrap_or_default();
                 let object = |field: &str| entry["objectRef"][field].as_str().unwrap_or_default();
-                if matches!(object("resource"), "events" | "leases") {
+                // What is served is asked without a resource, and is no object.
+                if matches!(object("resource"), "" | "events" | "leases") {
                     continue;
                 }
                 let code = entry["responseStatus"]["code"].as_u64().unwrap_or_default();
-                let what = format!("{verb} {} {} ({code})", [object("resource"), object("subresource")].join(" ").trim_end(), object("name"));
+                let what = format!(
+                    "{verb} {} {} ({code})",
+                    [object("resource"), object("subresource")].join(" ").trim_end(),
+                    object("name")
+                );
                 match verb {
                     "get" => requests.gets.push(what),
                     "create" | "update" | "patch" | "delete" | "deletecollection" if code != 409 => {
-                        if number == 0 { &mut requests.hub } else { &mut requests.project }.push(what);
+                        if number == 0 {
+                            &mut requests.hub
+                        } else {
+                            &mut requests.project
+                        }
+                        .push(what);
                     }
                     _ => {}
                 }
@@ -78,7 +92,10 @@ impl Audit {
         let started = Instant::now();
         let (mut mark, mut since) = (self.mark(), Instant::now());
         while since.elapsed() < time {
-            ensure!(started.elapsed() < QUIET_WITHIN, "the gateway does not come to rest within {QUIET_WITHIN:?}");
+            ensure!(
+                started.elapsed() < QUIET_WITHIN,
+                "the gateway does not come to rest within {QUIET_WITHIN:?}"
+            );
             sleep(LOOK_EVERY).await;
             let now = self.mark();
             let requests = self.since(&mark)?;
@@ -97,7 +114,10 @@ fn entries(log: &Path, from: u64) -> Result<Vec<Value>> {
         let mut file = File::open(log)?;
         file.seek(SeekFrom::Start(from))?;
         let lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
-        Ok(lines.filter(|line| line.contains(GATEWAY)).filter_map(|line| serde_json::from_str(&line).ok()).collect())
+        Ok(lines
+            .filter(|line| line.contains(GATEWAY))
+            .filter_map(|line| serde_json::from_str(&line).ok())
+            .collect())
     };
     let mut entries = read().with_context(|| format!("read the audit log {}", log.display()))?;
     entries.retain(|entry| entry["user"]["username"] == GATEWAY);

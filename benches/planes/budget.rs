@@ -28,13 +28,13 @@ pub(crate) struct Budget<'a> {
     pub(crate) figures: Vec<Figure>,
 }
 
-fn to_city(city: &str) -> Value {
-    json!({"spec": {"cityCode": city}})
-}
-
 impl<'a> Budget<'a> {
     pub(crate) fn new(rig: &'a Rig) -> Result<Self> {
-        Ok(Self { rig, audit: Audit::new(rig)?, figures: Vec::new() })
+        Ok(Self {
+            rig,
+            audit: Audit::new(rig)?,
+            figures: Vec::new(),
+        })
     }
 
     /// Runs one action and compares the writes to projects and hub that follow with the table.
@@ -51,11 +51,18 @@ impl<'a> Budget<'a> {
         let seen = self.audit.since(&mark)?;
         let holds = seen.project.len() == project && seen.hub.len() == hub;
         if !holds {
-            eprintln!("bench: P6 {what}: project {:?}, hub {:?}, gets {:?}", seen.project, seen.hub, seen.gets);
+            eprintln!(
+                "bench: P6 {what}: project {:?}, hub {:?}, gets {:?}",
+                seen.project, seen.hub, seen.gets
+            );
         }
         #[allow(clippy::cast_precision_loss)]
         self.figures.push(Figure {
-            name: format!("P6 {what} (project {} + hub {})", seen.project.len(), seen.hub.len()),
+            name: format!(
+                "P6 {what} (project {} + hub {})",
+                seen.project.len(),
+                seen.hub.len()
+            ),
             value: (seen.project.len() + seen.hub.len()) as f64,
             unit: "writes",
             floor: None,
@@ -79,40 +86,95 @@ impl<'a> Budget<'a> {
         }
         self.audit.quiet(LONG).await?;
         let home = rig.home(0, "budget").await?;
-        self.row("first of a project namespace", (1, 3), QUIET, create(&home, "a", "DFW", None)).await?;
+        self.row(
+            "first of a project namespace",
+            (1, 3),
+            QUIET,
+            create(&home, "a", "DFW", None),
+        )
+        .await?;
         settle(&home, "a").await?;
         self.audit.quiet(QUIET).await?;
-        self.row("deployment created, city known", (1, 1), QUIET, create(&home, "b", "DFW", None)).await?;
+        self.row(
+            "deployment created, city known",
+            (1, 1),
+            QUIET,
+            create(&home, "b", "DFW", None),
+        )
+        .await?;
         settle(&home, "b").await?;
         self.audit.quiet(QUIET).await?;
-        self.row("first of a city in its namespace", (1, 3), QUIET, create(&home, "c", "LHR", None)).await?;
+        self.row(
+            "first of a city in its namespace",
+            (1, 3),
+            QUIET,
+            create(&home, "c", "LHR", None),
+        )
+        .await?;
         settle(&home, "c").await?;
         self.audit.quiet(LONG).await?;
         let patch = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
-        self.row("spec changed", (0, 1), QUIET, change(&home, "b", patch, "/spec/scaleSettings/minReplicas")).await?;
+        self.row(
+            "spec changed",
+            (0, 1),
+            QUIET,
+            change(&home, "b", patch, "/spec/scaleSettings/minReplicas"),
+        )
+        .await?;
         let patch = json!({"metadata": {"annotations": {keys::SUSPENDED: "true"}}});
         self.row("carried annotation changed", (0, 1), QUIET, async {
-            home.project.merge(Kind::Deployment, &home.namespace, "b", &patch).await.map(|_| ())
+            home.project
+                .merge(Kind::Deployment, &home.namespace, "b", &patch)
+                .await
+                .map(|_| ())
         })
         .await?;
         let (ns, hub_ns) = (home.namespace.as_str(), home.hub_namespace.as_str());
         self.row("copy's status changed", (1, 0), QUIET, async {
-            let returned = home.project.deployment(ns, "b", has("/status/readyReplicas", json!(0)));
+            let returned = home
+                .project
+                .deployment(ns, "b", has("/status/readyReplicas", json!(0)));
             home.hub.status(Kind::Deployment, hub_ns, "b", report(0)).await?;
             returned.seen().await.map(|_| ())
         })
         .await?;
-        self.row("city move, new city known", (0, 1), LONG, change(&home, "b", to_city("LHR"), "/spec/cityCode")).await?;
+        self.row(
+            "city move, new city known, and its report",
+            (1, 1),
+            LONG,
+            relocate(&home, "b", "LHR", 1),
+        )
+        .await?;
         let quiet = LINGER + LONG;
-        let action = change(&home, "a", to_city("LHR"), "/spec/cityCode");
-        self.row("city move, old city left empty, after the linger", (0, 3), quiet, action).await?;
-        let action = change(&home, "a", to_city("DFW"), "/spec/cityCode");
-        self.row("city move, new city not known", (0, 3), LONG, action).await?;
+        let action = relocate(&home, "a", "LHR", 0);
+        self.row(
+            "city move, its report, and the old city left empty",
+            (1, 3),
+            quiet,
+            action,
+        )
+        .await?;
+        let action = relocate(&home, "a", "DFW", 1);
+        self.row(
+            "city move, new city not known, and its report",
+            (1, 3),
+            LONG,
+            action,
+        )
+        .await?;
         self.write_backs(&home).await?;
         self.by_hand(&home).await?;
-        self.row("deployment deleted", (1, 1), QUIET, delete(&home, "c")).await?;
-        self.row("last of its city deleted, after the linger", (1, 3), quiet, delete(&home, "a")).await?;
-        self.row("last of its namespace deleted", (1, 2), quiet, delete(&home, "b")).await
+        self.row("deployment deleted", (1, 1), QUIET, delete(&home, "c"))
+            .await?;
+        self.row(
+            "last of its city deleted, after the linger",
+            (1, 3),
+            quiet,
+            delete(&home, "a"),
+        )
+        .await?;
+        self.row("last of its namespace deleted", (1, 2), quiet, delete(&home, "b"))
+            .await
     }
 
     async fn write_backs(&mut self, home: &Home<'_>) -> Result<()> {
@@ -122,12 +184,16 @@ impl<'a> Budget<'a> {
             let object = write_back(&home.key, ns, "a", text(&copy, "/metadata/uid"), name);
             let projected = home.project.instance(ns, name, exists);
             home.hub.create(Kind::Instance, hub_ns, object).await?;
-            home.hub.status(Kind::Instance, hub_ns, name, instance_status(false)).await?;
+            home.hub
+                .status(Kind::Instance, hub_ns, name, instance_status(false))
+                .await?;
             projected.seen().await.map(|_| ())
         })
         .await?;
         self.row("status of a write-back changes", (1, 0), QUIET, async {
-            home.hub.status(Kind::Instance, hub_ns, name, instance_status(true)).await
+            home.hub
+                .status(Kind::Instance, hub_ns, name, instance_status(true))
+                .await
         })
         .await?;
         self.row("write-back goes", (1, 0), QUIET, async {
@@ -142,7 +208,10 @@ impl<'a> Budget<'a> {
         let hub_ns = home.hub_namespace.as_str();
         let edit = json!({"spec": {"scaleSettings": {"minReplicas": 9}}});
         self.row("copy edited by hand", (0, 1), QUIET, async {
-            home.hub.merge(Kind::Deployment, hub_ns, "a", &edit).await.map(|_| ())
+            home.hub
+                .merge(Kind::Deployment, hub_ns, "a", &edit)
+                .await
+                .map(|_| ())
         })
         .await?;
         self.row("city policy deleted by hand", (0, 1), QUIET, async {
@@ -151,11 +220,15 @@ impl<'a> Budget<'a> {
         .await?;
         let noise = json!({"metadata": {"labels": {"note": "x"}, "annotations": {"note": "x"}}});
         self.row("changes that carry nothing", (0, 0), QUIET, async {
-            home.project.merge(Kind::Deployment, &home.namespace, "a", &noise).await?;
+            home.project
+                .merge(Kind::Deployment, &home.namespace, "a", &noise)
+                .await?;
             home.hub.merge(Kind::Deployment, hub_ns, "a", &noise).await?;
             home.hub.merge(Kind::Namespace, "", hub_ns, &noise).await?;
             home.hub.merge(Kind::Policy, hub_ns, "city-lhr", &noise).await?;
-            home.project.merge(Kind::Namespace, "", &home.namespace, &noise).await?;
+            home.project
+                .merge(Kind::Namespace, "", &home.namespace, &noise)
+                .await?;
             Ok(())
         })
         .await
@@ -174,21 +247,37 @@ impl<'a> Budget<'a> {
         settle(&home, "warm").await?;
         self.audit.quiet(LONG).await?;
         let action = create(&home, "web", "DFW", Some("settings"));
-        self.row("deployment created with a companion and its verdict", (2, 2), QUIET, action).await?;
+        self.row(
+            "deployment created with a companion and its verdict",
+            (2, 2),
+            QUIET,
+            action,
+        )
+        .await?;
         settle(&home, "web").await?;
         self.audit.quiet(LONG).await?;
         self.row("companion changed", (0, 1), QUIET, async {
             let patch = json!({"data": {"a": "2"}});
-            home.project.merge(Kind::ConfigMap, ns, "settings", &patch).await.map(|_| ())
+            home.project
+                .merge(Kind::ConfigMap, ns, "settings", &patch)
+                .await
+                .map(|_| ())
         })
         .await?;
-        self.row("deployment with a companion deleted", (1, 2), QUIET, delete(&home, "web")).await
+        self.row(
+            "deployment with a companion deleted",
+            (1, 2),
+            QUIET,
+            delete(&home, "web"),
+        )
+        .await
     }
 
     /// Rest and restart: no writes, no gets. Answers the new gateway.
     pub(crate) async fn rest(&mut self, gateway: Gateway) -> Result<Gateway> {
         self.audit.quiet(LONG).await?;
-        self.row("at rest for 15 s", (0, 0), IDLE, async { Ok(()) }).await?;
+        self.row("at rest for 15 s", (0, 0), IDLE, async { Ok(()) })
+            .await?;
         gateway.stop().await?;
         let mark = self.audit.mark();
         let mut started = None;
@@ -218,24 +307,51 @@ impl<'a> Budget<'a> {
 /// Creates a deployment and waits for its copy.
 async fn create(home: &Home<'_>, name: &str, city: &str, config_map: Option<&str>) -> Result<()> {
     let copied = home.hub.deployment(&home.hub_namespace, name, exists);
-    home.project.create(Kind::Deployment, &home.namespace, deployment(name, city, config_map)).await?;
+    home.project
+        .create(
+            Kind::Deployment,
+            &home.namespace,
+            deployment(name, city, config_map),
+        )
+        .await?;
     copied.seen().await.map(|_| ())
 }
 
 /// Patches a deployment and waits until its copy has the same value at the path.
 async fn change(home: &Home<'_>, name: &str, patch: Value, pointer: &'static str) -> Result<()> {
     let value = patch.pointer(pointer).cloned().unwrap_or_default();
-    let copied = home.hub.deployment(&home.hub_namespace, name, has(pointer, value));
-    home.project.merge(Kind::Deployment, &home.namespace, name, &patch).await?;
+    let copied = home
+        .hub
+        .deployment(&home.hub_namespace, name, has(pointer, value));
+    home.project
+        .merge(Kind::Deployment, &home.namespace, name, &patch)
+        .await?;
     copied.seen().await.map(|_| ())
+}
+
+/// Moves a deployment to another city, whose cell then has `ready` instances: what `Federated` says of the new
+/// generation rides with that report.
+async fn relocate(home: &Home<'_>, name: &str, city: &str, ready: u32) -> Result<()> {
+    change(home, name, json!({"spec": {"cityCode": city}}), "/spec/cityCode").await?;
+    let returned = home
+        .project
+        .deployment(&home.namespace, name, has("/status/readyReplicas", json!(ready)));
+    home.hub
+        .status(Kind::Deployment, &home.hub_namespace, name, report(ready))
+        .await?;
+    returned.seen().await.map(|_| ())
 }
 
 /// Deletes a deployment, and its binding once the copy is gone, as Karmada would.
 async fn delete(home: &Home<'_>, name: &str) -> Result<()> {
     let uncopied = home.hub.deployment(&home.hub_namespace, name, gone);
     let removed = home.project.deployment(&home.namespace, name, gone);
-    home.project.delete(Kind::Deployment, &home.namespace, name).await?;
+    home.project
+        .delete(Kind::Deployment, &home.namespace, name)
+        .await?;
     uncopied.seen().await?;
-    home.hub.delete(Kind::Binding, &home.hub_namespace, &binding_name(name)).await?;
+    home.hub
+        .delete(Kind::Binding, &home.hub_namespace, &binding_name(name))
+        .await?;
     removed.seen().await.map(|_| ())
 }

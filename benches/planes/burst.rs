@@ -45,9 +45,13 @@ async fn burst<'a, F>(
 where
     F: Future<Output = Result<()>>,
 {
-    let names: Vec<(&'a Home<'a>, String)> =
-        (0..count).map(|n| (&homes[n % homes.len()], format!("{prefix}-{n}"))).collect();
-    let copied: Vec<_> = names.iter().map(|(home, name)| home.hub.deployment(&home.hub_namespace, name, exists)).collect();
+    let names: Vec<(&'a Home<'a>, String)> = (0..count)
+        .map(|n| (&homes[n % homes.len()], format!("{prefix}-{n}")))
+        .collect();
+    let copied: Vec<_> = names
+        .iter()
+        .map(|(home, name)| home.hub.deployment(&home.hub_namespace, name, exists))
+        .collect();
     let start = Instant::now();
     let (carried, carriers) = tokio::sync::mpsc::unbounded_channel();
     let tenants = async {
@@ -56,8 +60,14 @@ where
                 let carried = &carried;
                 async move {
                     let object = deployment(&name, "DFW", None);
-                    let source = home.project.create(Kind::Deployment, &home.namespace, object).await?;
-                    carried.send((home, source)).ok().context("the carriers have ended")
+                    let source = home
+                        .project
+                        .create(Kind::Deployment, &home.namespace, object)
+                        .await?;
+                    carried
+                        .send((home, source))
+                        .ok()
+                        .context("the carriers have ended")
                 }
             })
             .await?;
@@ -65,10 +75,12 @@ where
         Ok::<_, anyhow::Error>(())
     };
     let carry = &carry;
-    let carriers = stream::unfold(carriers, async |mut queue| queue.recv().await.map(|item| (item, queue)))
-        .map(Ok::<_, anyhow::Error>)
-        // Bounded by `carry` itself, which has a limit per project.
-        .try_for_each_concurrent(None, |(home, source)| carry(home, source));
+    let carriers = stream::unfold(carriers, async |mut queue| {
+        queue.recv().await.map(|item| (item, queue))
+    })
+    .map(Ok::<_, anyhow::Error>)
+    // Bounded by `carry` itself, which has a limit per project.
+    .try_for_each_concurrent(None, |(home, source)| carry(home, source));
     let seen = async {
         let mut last = start;
         for copy in copied {
@@ -98,7 +110,11 @@ async fn warm_homes<'a>(rig: &'a Rig, name: &str) -> Result<[Home<'a>; 2]> {
 
 impl Bursts {
     pub(crate) fn new() -> Self {
-        Self { gateway: Vec::new(), bare: Vec::new(), homes: 0 }
+        Self {
+            gateway: Vec::new(),
+            bare: Vec::new(),
+            homes: 0,
+        }
     }
 
     fn name(&mut self) -> String {
@@ -125,7 +141,8 @@ impl Bursts {
             home.furnish().await?;
         }
         let limits = [Semaphore::new(CARRIERS), Semaphore::new(CARRIERS)];
-        let limit = |home: &Home<'_>| &limits[usize::from(std::ptr::eq(home.project, &raw const rig.bare[1]))];
+        let limit =
+            |home: &Home<'_>| &limits[usize::from(std::ptr::eq(home.project, &raw const rig.bare[1]))];
         let rate = burst(&homes, "web", count, |home, source| {
             let limit = limit(home);
             async move {
@@ -135,7 +152,9 @@ impl Bursts {
                 sleep(UNDELIVERED).await;
                 let _permit = limit.acquire().await?;
                 let name = text(&source, "/metadata/name");
-                home.project.status(Kind::Deployment, &home.namespace, name, propagating()).await
+                home.project
+                    .status(Kind::Deployment, &home.namespace, name, propagating())
+                    .await
             }
         })
         .await?;
@@ -149,7 +168,10 @@ impl Bursts {
     pub(crate) fn figure(&self, count: usize) -> Figure {
         let (value, floor) = (mean(&self.gateway), mean(&self.bare));
         Figure {
-            name: format!("P5 burst of {count} deployments over 2 projects, mean of {}", self.gateway.len()),
+            name: format!(
+                "P5 burst of {count} deployments over 2 projects, mean of {}",
+                self.gateway.len()
+            ),
             value: round(value),
             unit: "1/s",
             floor: Some(round(floor)),
@@ -167,7 +189,9 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Write-backs for the first `count` deployments of a burst, with their projections awaited.
 pub(crate) async fn instances(homes: &[Home<'_>; 2], count: usize) -> Result<()> {
-    let complete = |state: Option<&DynamicObject>| state.is_some_and(|o| o.data.pointer("/status/conditions/0").is_some());
+    let complete = |state: Option<&DynamicObject>| {
+        state.is_some_and(|o| o.data.pointer("/status/conditions/0").is_some())
+    };
     stream::iter((0..count).map(Ok))
         .try_for_each_concurrent(INSTANCES_AT_ONCE, |number| async move {
             let home = &homes[number % homes.len()];
@@ -177,7 +201,9 @@ pub(crate) async fn instances(homes: &[Home<'_>; 2], count: usize) -> Result<()>
             let object = write_back(&home.key, ns, &owner, text(&copy, "/metadata/uid"), &name);
             let projected = home.project.instance(ns, &name, complete);
             home.hub.create(Kind::Instance, hub_ns, object).await?;
-            home.hub.status(Kind::Instance, hub_ns, &name, instance_status(false)).await?;
+            home.hub
+                .status(Kind::Instance, hub_ns, &name, instance_status(false))
+                .await?;
             projected.seen().await?;
             Ok::<_, anyhow::Error>(())
         })

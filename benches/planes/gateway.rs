@@ -40,7 +40,10 @@ impl Gateway {
     /// Starts it and waits until it says that it is ready.
     pub(crate) async fn start(place: &Place<'_>) -> Result<Self> {
         let program = env!("CARGO_BIN_EXE_fedgate");
-        let address = TcpListener::bind("127.0.0.1:0").context("find a free port")?.local_addr()?.to_string();
+        let address = TcpListener::bind("127.0.0.1:0")
+            .context("find a free port")?
+            .local_addr()?
+            .to_string();
         let (lock, log) = (place.dir.join("gateway.lock"), place.dir.join("gateway.log"));
         File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
         let out = File::options().create(true).append(true).open(&log);
@@ -71,7 +74,10 @@ impl Gateway {
         let holder = self.holder.id().context("the gateway has ended")?;
         let path = format!("/proc/{holder}/task/{holder}/children");
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        text.split_whitespace().next().and_then(|pid| pid.parse().ok()).context("the gateway has ended")
+        text.split_whitespace()
+            .next()
+            .and_then(|pid| pid.parse().ok())
+            .context("the gateway has ended")
     }
 
     async fn ready(&mut self, address: &str) -> Result<()> {
@@ -79,7 +85,11 @@ impl Gateway {
         let mut last = String::new();
         while started.elapsed() < READY_WITHIN {
             if let Some(status) = self.holder.try_wait()? {
-                bail!("the gateway ended with {status}; its log: {}\n{}", self.log.display(), self.tail());
+                bail!(
+                    "the gateway ended with {status}; its log: {}\n{}",
+                    self.log.display(),
+                    self.tail()
+                );
             }
             match get(address, "/readyz").await {
                 Ok(answer) if answer.starts_with("HTTP/1.1 200") => return Ok(()),
@@ -88,7 +98,10 @@ impl Gateway {
             }
             sleep(Duration::from_millis(100)).await;
         }
-        bail!("the gateway is not ready after {READY_WITHIN:?}: {last}; its log: {}", self.log.display())
+        bail!(
+            "the gateway is not ready after {READY_WITHIN:?}: {last}; its log: {}",
+            self.log.display()
+        )
     }
 
     fn tail(&self) -> String {
@@ -103,7 +116,9 @@ impl Gateway {
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
         let field = |name: &str| -> Result<f64> {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
-            let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<f64>().ok());
+            let kib = line
+                .and_then(|rest| rest.split_whitespace().next())
+                .and_then(|n| n.parse::<f64>().ok());
             Ok(kib.with_context(|| format!("{path} has no {name}"))? / 1024.0)
         };
         Ok((field("VmRSS:")?, field("VmHWM:")?))
@@ -111,10 +126,16 @@ impl Gateway {
 
     /// SIGTERM, and the wait for the end.
     pub(crate) async fn stop(mut self) -> Result<()> {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).context("the gateway has no process id")?;
+        let pid = i32::try_from(self.pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .context("the gateway has no process id")?;
         kill_process(pid, Signal::TERM).context("send SIGTERM to the gateway")?;
         let ended = timeout(END_WITHIN, self.holder.wait()).await;
-        ensure!(ended.is_ok(), "the gateway did not end within {END_WITHIN:?} of SIGTERM");
+        ensure!(
+            ended.is_ok(),
+            "the gateway did not end within {END_WITHIN:?} of SIGTERM"
+        );
         Ok(())
     }
 }

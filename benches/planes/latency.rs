@@ -31,7 +31,9 @@ struct Life {
 }
 
 fn complete(state: Option<&DynamicObject>) -> bool {
-    let conditions = state.and_then(|object| object.data.pointer("/status/conditions")).and_then(Value::as_array);
+    let conditions = state
+        .and_then(|object| object.data.pointer("/status/conditions"))
+        .and_then(Value::as_array);
     conditions.is_some_and(|list| !list.is_empty())
 }
 
@@ -39,36 +41,62 @@ fn complete(state: Option<&DynamicObject>) -> bool {
 pub(crate) async fn settle(home: &Home<'_>, name: &str) -> Result<Duration> {
     let copy = home.hub.get(Kind::Deployment, &home.hub_namespace, name).await?;
     let (object, status) = binding(&home.hub_namespace, name, text(&copy, "/metadata/uid"));
-    let bound = home.hub.create(Kind::Binding, &home.hub_namespace, object).await?;
-    home.hub.status(Kind::Binding, &home.hub_namespace, text(&bound, "/metadata/name"), status).await?;
-    let returned = home.project.deployment(&home.namespace, name, has("/status/readyReplicas", json!(1)));
-    home.hub.status(Kind::Deployment, &home.hub_namespace, name, report(1)).await?;
+    let bound = home
+        .hub
+        .create(Kind::Binding, &home.hub_namespace, object)
+        .await?;
+    home.hub
+        .status(
+            Kind::Binding,
+            &home.hub_namespace,
+            text(&bound, "/metadata/name"),
+            status,
+        )
+        .await?;
+    let returned = home
+        .project
+        .deployment(&home.namespace, name, has("/status/readyReplicas", json!(1)));
+    home.hub
+        .status(Kind::Deployment, &home.hub_namespace, name, report(1))
+        .await?;
     returned.after(Instant::now()).await
 }
 
 /// Creates a deployment and waits for its copy.
 pub(crate) async fn deploy(home: &Home<'_>, name: &str) -> Result<Duration> {
     let copied = home.hub.deployment(&home.hub_namespace, name, exists);
-    home.project.create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None)).await?;
+    home.project
+        .create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None))
+        .await?;
     copied.after(Instant::now()).await
 }
 
 /// The copy as the bare client makes it, from the confirmed deployment on.
 pub(crate) async fn bare_carry(home: &Home<'_>, source: &Value, furnish: bool) -> Result<()> {
-    let (uid, version) = (text(source, "/metadata/uid"), text(source, "/metadata/resourceVersion"));
+    let (uid, version) = (
+        text(source, "/metadata/uid"),
+        text(source, "/metadata/resourceVersion"),
+    );
     let patch = announcement(uid, version, &home.hub_namespace);
     let name = text(source, "/metadata/name");
-    home.project.merge(Kind::Deployment, &home.namespace, name, &patch).await?;
+    home.project
+        .merge(Kind::Deployment, &home.namespace, name, &patch)
+        .await?;
     if furnish {
         home.furnish().await?;
     }
-    home.hub.create(Kind::Deployment, &home.hub_namespace, bare_copy(source)).await?;
+    home.hub
+        .create(Kind::Deployment, &home.hub_namespace, bare_copy(source))
+        .await?;
     Ok(())
 }
 
 async fn bare_deploy(home: &Home<'_>, name: &str, furnish: bool) -> Result<(Duration, Value)> {
     let copied = home.hub.deployment(&home.hub_namespace, name, exists);
-    let source = home.project.create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None)).await?;
+    let source = home
+        .project
+        .create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None))
+        .await?;
     let start = Instant::now();
     bare_carry(home, &source, furnish).await?;
     Ok((copied.after(start).await?, source))
@@ -84,19 +112,28 @@ async fn live(home: &Home<'_>, name: &str) -> Result<Life> {
     let object = write_back(&home.key, ns, name, text(&copy, "/metadata/uid"), &instance);
     home.hub.create(Kind::Instance, hub_ns, object).await?;
     let start = Instant::now();
-    home.hub.status(Kind::Instance, hub_ns, &instance, instance_status(false)).await?;
+    home.hub
+        .status(Kind::Instance, hub_ns, &instance, instance_status(false))
+        .await?;
     let appeared = projected.after(start).await?;
     let removed = home.project.instance(ns, &instance, gone);
     home.hub.delete(Kind::Instance, hub_ns, &instance).await?;
     let gone = removed.after(Instant::now()).await?;
-    Ok(Life { created, status, appeared, gone })
+    Ok(Life {
+        created,
+        status,
+        appeared,
+        gone,
+    })
 }
 
 async fn bare_live(home: &Home<'_>, name: &str) -> Result<Life> {
     let (created, source) = bare_deploy(home, name, false).await?;
     let (ns, hub_ns) = (&home.namespace, &home.hub_namespace);
     let copy = home.hub.get(Kind::Deployment, hub_ns, name).await?;
-    let returned = home.project.deployment(ns, name, has("/status/readyReplicas", json!(1)));
+    let returned = home
+        .project
+        .deployment(ns, name, has("/status/readyReplicas", json!(1)));
     home.hub.status(Kind::Deployment, hub_ns, name, report(1)).await?;
     let start = Instant::now();
     home.project.status(Kind::Deployment, ns, name, report(1)).await?;
@@ -109,17 +146,25 @@ async fn bare_live(home: &Home<'_>, name: &str) -> Result<Life> {
     // The cell's own second write and the first of the projection do not wait for each other.
     let object = projection(&home.key, ns, name, text(&source, "/metadata/uid"), &instance);
     tokio::try_join!(
-        home.hub.status(Kind::Instance, hub_ns, &instance, instance_status(false)),
+        home.hub
+            .status(Kind::Instance, hub_ns, &instance, instance_status(false)),
         home.project.create(Kind::Instance, ns, object),
     )?;
-    home.project.status(Kind::Instance, ns, &instance, instance_status(false)).await?;
+    home.project
+        .status(Kind::Instance, ns, &instance, instance_status(false))
+        .await?;
     let appeared = projected.after(start).await?;
     let removed = home.project.instance(ns, &instance, gone);
     home.hub.delete(Kind::Instance, hub_ns, &instance).await?;
     let start = Instant::now();
     home.project.delete(Kind::Instance, ns, &instance).await?;
     let gone = removed.after(start).await?;
-    Ok(Life { created, status, appeared, gone })
+    Ok(Life {
+        created,
+        status,
+        appeared,
+        gone,
+    })
 }
 
 /// What the latency phases found.
@@ -133,8 +178,12 @@ pub(crate) async fn lives(rig: &Rig, samples: usize) -> Result<Latencies> {
     let home = rig.home(0, "lives").await?;
     let bare = rig.bare_home(0, "lives").await?;
     bare.furnish().await?;
-    let (mut created, mut status, mut appeared, mut gone) =
-        (Pairs::default(), Pairs::default(), Pairs::default(), Pairs::default());
+    let (mut created, mut status, mut appeared, mut gone) = (
+        Pairs::default(),
+        Pairs::default(),
+        Pairs::default(),
+        Pairs::default(),
+    );
     for number in 0..samples + WARM_UP {
         let name = format!("web-{number}");
         let (of_gateway, of_bare) = if number % 2 == 0 {
@@ -148,7 +197,10 @@ pub(crate) async fn lives(rig: &Rig, samples: usize) -> Result<Latencies> {
             continue;
         }
         for (pairs, pick) in [
-            (&mut created, (|life: &Life| life.created) as fn(&Life) -> Duration),
+            (
+                &mut created,
+                (|life: &Life| life.created) as fn(&Life) -> Duration,
+            ),
             (&mut status, |life| life.status),
             (&mut appeared, |life| life.appeared),
             (&mut gone, |life| life.gone),
@@ -157,12 +209,24 @@ pub(crate) async fn lives(rig: &Rig, samples: usize) -> Result<Latencies> {
             pairs.bare.push(pick(&of_bare));
         }
     }
-    let quick = LatencyBar { p50: 15.0, p99: 40.0, ratio: 1.2 };
+    let quick = LatencyBar {
+        p50: 15.0,
+        p99: 40.0,
+        ratio: 1.2,
+    };
     let mut figures = Vec::new();
     figures.extend(created.figures("P1 project create → hub object visible", quick));
-    let bar = LatencyBar { p50: 12.0, p99: 30.0, ratio: 1.2 };
+    let bar = LatencyBar {
+        p50: 12.0,
+        p99: 30.0,
+        ratio: 1.2,
+    };
     figures.extend(status.figures("P3 hub status → project status", bar));
-    let bar = LatencyBar { p50: 15.0, p99: 40.0, ratio: 1.3 };
+    let bar = LatencyBar {
+        p50: 15.0,
+        p99: 40.0,
+        ratio: 1.3,
+    };
     figures.extend(appeared.figures("P4 write-back → complete projection", bar));
     figures.extend(gone.figures("P4 write-back gone → projection gone", bar));
     let raw = json!({"P1": created.raw(), "P3": status.raw(), "P4": appeared.raw(), "P4 gone": gone.raw()});
@@ -191,7 +255,11 @@ pub(crate) async fn first_of_namespace(rig: &Rig, samples: usize) -> Result<Late
             pairs.bare.push(of_bare);
         }
     }
-    let bar = LatencyBar { p50: 100.0, p99: 100.0, ratio: 1.3 };
+    let bar = LatencyBar {
+        p50: 100.0,
+        p99: 100.0,
+        ratio: 1.3,
+    };
     Ok(Latencies {
         figures: pairs.figures("P2 first deployment of a namespace", bar).into(),
         raw: json!({"P2": pairs.raw()}),

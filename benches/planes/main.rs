@@ -42,7 +42,15 @@ fn samples() -> Result<usize> {
 
 /// A figure of memory alone.
 fn memory(name: String, value: f64, bar: &str, holds: bool) -> Figure {
-    Figure { name, value: report::round(value), unit: "MiB", floor: None, ratio: None, bar: bar.to_owned(), holds }
+    Figure {
+        name,
+        value: report::round(value),
+        unit: "MiB",
+        floor: None,
+        ratio: None,
+        bar: bar.to_owned(),
+        holds,
+    }
 }
 
 async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut Value) -> Result<()> {
@@ -50,7 +58,12 @@ async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut
     let idle = rig.gateway(false).await?;
     let resident = at_rest(&idle).await?;
     idle.stop().await?;
-    figures.push(memory("P8 memory without a project".to_owned(), resident, "≤ 25 MiB", resident <= 25.0));
+    figures.push(memory(
+        "P8 memory without a project".to_owned(),
+        resident,
+        "≤ 25 MiB",
+        resident <= 25.0,
+    ));
 
     let gateway = rig.gateway(true).await?;
     eprintln!("bench: P1, P3, P4, {samples} samples each");
@@ -82,13 +95,35 @@ async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut
     instances(&homes, write_backs).await?;
     let with_instances = at_rest(&gateway).await?;
     let highest = gateway.memory()?.1;
-    figures.push(per_thousand("deployments", before, with_deployments, deployments, 3.0));
-    figures.push(per_thousand("Instances", with_deployments, with_instances, write_backs, 4.0));
-    figures.push(memory("P10 memory at its highest so far".to_owned(), highest, "none", true));
+    figures.push(per_thousand(
+        "deployments",
+        before,
+        with_deployments,
+        deployments,
+        3.0,
+    ));
+    figures.push(per_thousand(
+        "Instances",
+        with_deployments,
+        with_instances,
+        write_backs,
+        4.0,
+    ));
+    figures.push(memory(
+        "P10 memory at its highest so far".to_owned(),
+        highest,
+        "none",
+        true,
+    ));
     gateway.stop().await?;
     let gateway = rig.gateway(true).await?;
     let again = at_rest(&gateway).await?;
-    figures.push(memory("P10 memory with all of it after a restart".to_owned(), again, "none", true));
+    figures.push(memory(
+        "P10 memory with all of it after a restart".to_owned(),
+        again,
+        "none",
+        true,
+    ));
     bursts.bare(rig, deployments).await?;
     for _ in 1..ROUNDS {
         bursts.bare(rig, deployments).await?;
@@ -101,10 +136,16 @@ async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut
 
 async fn run() -> Result<()> {
     let samples = samples()?;
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("find target/")?.join("bench");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .context("find target/")?
+        .join("bench");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let rig = Rig::up(&dir).await?;
-    println!("hub controllers: {}; the bench plays Karmada and the cell where a figure needs them", rig.controllers);
+    println!(
+        "hub controllers: {}; the bench plays Karmada and the cell where a figure needs them",
+        rig.controllers
+    );
     let (mut figures, mut raw) = (Vec::new(), json!({}));
     let outcome = tokio::select! {
         outcome = tokio::time::timeout(LIMIT, measure(&rig, samples, &mut figures, &mut raw)) => {

@@ -13,7 +13,7 @@ const WORKLOAD_UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Namespace,
-    Cluster,
+    ClusterPolicy,
     ConfigMap,
     Deployment,
     Instance,
@@ -25,12 +25,27 @@ impl Kind {
     fn parts(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
-            Self::Cluster => ("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"),
+            Self::ClusterPolicy => (
+                "policy.karmada.io",
+                "v1alpha1",
+                "ClusterPropagationPolicy",
+                "clusterpropagationpolicies",
+            ),
             Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
             Self::Deployment => (COMPUTE, "v1alpha", "WorkloadDeployment", "workloaddeployments"),
             Self::Instance => (COMPUTE, "v1alpha", "Instance", "instances"),
-            Self::Policy => ("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies"),
-            Self::Binding => ("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings"),
+            Self::Policy => (
+                "policy.karmada.io",
+                "v1alpha1",
+                "PropagationPolicy",
+                "propagationpolicies",
+            ),
+            Self::Binding => (
+                "work.karmada.io",
+                "v1alpha2",
+                "ResourceBinding",
+                "resourcebindings",
+            ),
         }
     }
 
@@ -74,8 +89,11 @@ fn condition(kind: &str, status: &str, reason: &str) -> Value {
 
 /// The status of a copy whose cell has `ready` instances of one.
 pub(crate) fn report(ready: u32) -> Value {
-    let (status, reason) =
-        if ready > 0 { ("True", "StableInstanceFound") } else { ("False", "InstancesProvisioning") };
+    let (status, reason) = if ready > 0 {
+        ("True", "StableInstanceFound")
+    } else {
+        ("False", "InstancesProvisioning")
+    };
     json!({
         "location": {"name": "dfw-1-a", "namespace": "default"},
         "replicas": 1, "currentReplicas": ready, "updatedReplicas": 1, "desiredReplicas": 1, "readyReplicas": ready,
@@ -93,7 +111,11 @@ pub(crate) fn propagating() -> Value {
 
 /// Status of an Instance; `ready` tells two of them apart.
 pub(crate) fn instance_status(ready: bool) -> Value {
-    let ready = if ready { ("True", "Available") } else { ("False", "SchedulingGatesPresent") };
+    let ready = if ready {
+        ("True", "Available")
+    } else {
+        ("False", "SchedulingGatesPresent")
+    };
     json!({"conditions": [
         condition("Programmed", "Unknown", "Pending"),
         condition("Available", "Unknown", "Pending"),
@@ -105,7 +127,8 @@ pub(crate) fn instance_status(ready: bool) -> Value {
 /// A reference to a deployment: as its controller on the hub, as a plain owner in a project.
 fn owner(deployment: &str, uid: &str, controller: bool) -> Value {
     let (group, version, kind, _) = Kind::Deployment.parts();
-    let mut owner = json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "name": deployment, "uid": uid});
+    let mut owner =
+        json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "name": deployment, "uid": uid});
     if controller {
         owner["controller"] = json!(true);
         owner["blockOwnerDeletion"] = json!(true);
@@ -138,7 +161,13 @@ fn instance_spec() -> Value {
 }
 
 /// A write-back as the contract has cells write it (federation.md §6).
-pub(crate) fn write_back(project: &ProjectKey, namespace: &str, deployment: &str, copy_uid: &str, name: &str) -> Value {
+pub(crate) fn write_back(
+    project: &ProjectKey,
+    namespace: &str,
+    deployment: &str,
+    copy_uid: &str,
+    name: &str,
+) -> Value {
     let mut labels = instance_labels(project, namespace, deployment);
     labels[keys::CELL] = json!("dfw-1");
     json!({
@@ -153,7 +182,13 @@ pub(crate) fn write_back(project: &ProjectKey, namespace: &str, deployment: &str
 }
 
 /// The projection of a write-back, as a bare client writes it.
-pub(crate) fn projection(project: &ProjectKey, namespace: &str, deployment: &str, uid: &str, name: &str) -> Value {
+pub(crate) fn projection(
+    project: &ProjectKey,
+    namespace: &str,
+    deployment: &str,
+    uid: &str,
+    name: &str,
+) -> Value {
     json!({
         "metadata": {
             "name": name,
@@ -187,15 +222,15 @@ pub(crate) fn binding(hub_namespace: &str, deployment: &str, copy_uid: &str) -> 
     (object, status)
 }
 
-/// The member that takes the copies, under the mark by which the gateway knows that Karmada is played.
-pub(crate) fn played_cluster() -> Value {
+/// A cluster policy with the identity that Karmada's webhook gives: by it the gateway knows, when it starts, that the
+/// hub is a Karmada. It selects nothing.
+pub(crate) fn marked_policy() -> Value {
     json!({
-        "metadata": {
-            "name": "dfw-1",
-            "labels": {keys::CITY_CODE: "DFW"},
-            "annotations": {keys::STAND_IN: "played by fedgate's bench"},
+        "metadata": {"name": "bench", "labels": {keys::CLUSTER_CLAIM_ID: WORKLOAD_UID}},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": "bench-selects-nothing"}],
+            "placement": {"clusterAffinity": {"clusterNames": []}},
         },
-        "spec": {"syncMode": "Push"},
     })
 }
 

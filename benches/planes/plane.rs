@@ -22,7 +22,10 @@ pub(crate) struct Plane {
 
 /// Text at a path of an object; empty if it is not there.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 impl Plane {
@@ -41,7 +44,7 @@ impl Plane {
 
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let resource = kind.resource();
-        if matches!(kind, Kind::Namespace | Kind::Cluster) {
+        if matches!(kind, Kind::Namespace | Kind::ClusterPolicy) {
             Api::all_with(self.client.clone(), &resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, &resource)
@@ -58,34 +61,60 @@ impl Plane {
         object["kind"] = json!(resource.kind);
         let what = self.at("create", kind, namespace, text(&object, "/metadata/name"));
         let object: DynamicObject = serde_json::from_value(object).with_context(|| what.clone())?;
-        let created = self.api(kind, namespace).create(&PostParams::default(), &object).await.context(what)?;
+        let created = self
+            .api(kind, namespace)
+            .create(&PostParams::default(), &object)
+            .await
+            .context(what)?;
         Ok(serde_json::to_value(created)?)
     }
 
     pub(crate) async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Value> {
         let object = self.api(kind, namespace).get(name).await;
-        Ok(serde_json::to_value(object.with_context(|| self.at("get", kind, namespace, name))?)?)
+        Ok(serde_json::to_value(
+            object.with_context(|| self.at("get", kind, namespace, name))?,
+        )?)
     }
 
     /// One JSON merge patch.
-    pub(crate) async fn merge(&self, kind: Kind, namespace: &str, name: &str, patch: &Value) -> Result<Value> {
-        let patched = self.api(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        Ok(serde_json::to_value(patched.with_context(|| self.at("patch", kind, namespace, name))?)?)
+    pub(crate) async fn merge(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value> {
+        let patched = self
+            .api(kind, namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        Ok(serde_json::to_value(
+            patched.with_context(|| self.at("patch", kind, namespace, name))?,
+        )?)
     }
 
     /// One JSON merge patch of `status`.
     pub(crate) async fn status(&self, kind: Kind, namespace: &str, name: &str, status: Value) -> Result<()> {
         let patch = Patch::Merge(json!({"status": status}));
-        let patched = self.api(kind, namespace).patch_status(name, &PatchParams::default(), &patch).await;
+        let patched = self
+            .api(kind, namespace)
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await;
         patched.with_context(|| self.at("patch status of", kind, namespace, name))?;
         Ok(())
     }
 
     /// Deletes; an absent object is fine.
     pub(crate) async fn delete(&self, kind: Kind, namespace: &str, name: &str) -> Result<()> {
-        match self.api(kind, namespace).delete(name, &DeleteParams::background()).await {
+        match self
+            .api(kind, namespace)
+            .delete(name, &DeleteParams::background())
+            .await
+        {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            answer => answer.map(|_| ()).with_context(|| self.at("delete", kind, namespace, name)),
+            answer => answer
+                .map(|_| ())
+                .with_context(|| self.at("delete", kind, namespace, name)),
         }
     }
 
@@ -121,6 +150,9 @@ pub(crate) fn gone(state: Option<&DynamicObject>) -> bool {
 }
 
 /// There with this value at the path.
-pub(crate) fn has(pointer: &'static str, value: Value) -> impl Fn(Option<&DynamicObject>) -> bool + Send + 'static {
+pub(crate) fn has(
+    pointer: &'static str,
+    value: Value,
+) -> impl Fn(Option<&DynamicObject>) -> bool + Send + 'static {
     move |state| state.is_some_and(|object| object.data.pointer(pointer) == Some(&value))
 }

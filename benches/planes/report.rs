@@ -46,9 +46,15 @@ pub(crate) fn percentile(samples: &[Duration], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort();
     let last = sorted.len().saturating_sub(1);
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
     let rank = (last as f64 * share).round() as usize;
-    sorted.get(rank).map_or(f64::NAN, |sample| sample.as_secs_f64() * 1e3)
+    sorted
+        .get(rank)
+        .map_or(f64::NAN, |sample| sample.as_secs_f64() * 1e3)
 }
 
 impl Pairs {

@@ -2,7 +2,7 @@
 
 use super::{
     gateway::{Gateway, Place},
-    objects::{Kind, bare_namespace, bare_policy, played_cluster},
+    objects::{Kind, bare_namespace, bare_policy, marked_policy},
     plane::{Plane, text},
 };
 use anyhow::{Context, Result};
@@ -67,15 +67,23 @@ impl Rig {
         }
         let planes = async {
             let plane = async |name: &str| Plane::new(name, sandbox.client(name, User::Admin)?).await;
-            let pair = async |names: [&str; 2]| Ok::<_, anyhow::Error>([plane(names[0]).await?, plane(names[1]).await?]);
+            let pair = async |names: [&str; 2]| {
+                Ok::<_, anyhow::Error>([plane(names[0]).await?, plane(names[1]).await?])
+            };
             Ok::<_, anyhow::Error>((plane("hub").await?, pair(SERVED).await?, pair(BARE).await?))
         };
         match planes.await {
             Ok((hub, served, bare)) => {
-                // The gateway does not start on a hub without Karmada's webhook, unless it sees who plays Karmada.
-                hub.create(Kind::Cluster, "", played_cluster()).await?;
+                hub.create(Kind::ClusterPolicy, "", marked_policy()).await?;
                 let controllers = controllers.to_string();
-                Ok(Self { dir: dir.to_owned(), controllers, hub, served, bare, sandbox })
+                Ok(Self {
+                    dir: dir.to_owned(),
+                    controllers,
+                    hub,
+                    served,
+                    bare,
+                    sandbox,
+                })
             }
             Err(error) => {
                 sandbox.down().await?;
@@ -88,7 +96,12 @@ impl Rig {
     pub(crate) async fn gateway(&self, projects: bool) -> Result<Gateway> {
         let folder = self.dir.join(if projects { "projects" } else { "no-projects" });
         let hub = self.sandbox.kubeconfig("hub", User::Gateway);
-        Gateway::start(&Place { hub, projects: &folder, dir: &self.dir }).await
+        Gateway::start(&Place {
+            hub,
+            projects: &folder,
+            dir: &self.dir,
+        })
+        .await
     }
 
     /// The audit logs: hub, then the served projects.
@@ -105,7 +118,9 @@ impl Rig {
     /// A new namespace in a served project.
     pub(crate) async fn home(&self, served: usize, namespace: &str) -> Result<Home<'_>> {
         let project = &self.served[served];
-        let object = project.create(Kind::Namespace, "", json!({"metadata": {"name": namespace}})).await?;
+        let object = project
+            .create(Kind::Namespace, "", json!({"metadata": {"name": namespace}}))
+            .await?;
         Ok(Home {
             hub: &self.hub,
             project,
@@ -118,7 +133,9 @@ impl Rig {
     /// A new namespace in a project of the bare client; its hub namespace is not made yet.
     pub(crate) async fn bare_home(&self, bare: usize, namespace: &str) -> Result<Home<'_>> {
         let project = &self.bare[bare];
-        let object = project.create(Kind::Namespace, "", json!({"metadata": {"name": namespace}})).await?;
+        let object = project
+            .create(Kind::Namespace, "", json!({"metadata": {"name": namespace}}))
+            .await?;
         Ok(Home {
             hub: &self.hub,
             project,
@@ -133,7 +150,9 @@ impl Home<'_> {
     /// What the bare client writes to the hub for a new namespace.
     pub(crate) async fn furnish(&self) -> Result<()> {
         let name = &self.hub_namespace;
-        self.hub.create(Kind::Namespace, "", bare_namespace(name, &self.namespace)).await?;
+        self.hub
+            .create(Kind::Namespace, "", bare_namespace(name, &self.namespace))
+            .await?;
         self.hub.create(Kind::Policy, name, bare_policy(name)).await?;
         Ok(())
     }

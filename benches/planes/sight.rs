@@ -91,11 +91,17 @@ impl Sight {
         test: impl Fn(Option<&DynamicObject>) -> bool + Send + 'static,
     ) -> Expected {
         let (tell, seen) = oneshot::channel();
-        let waiter = Waiter { test: Box::new(test), tell };
+        let waiter = Waiter {
+            test: Box::new(test),
+            tell,
+        };
         let key = (namespace.to_owned(), name.to_owned());
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         waiters.entry(key).or_default().push(waiter);
-        Expected { what: format!("{} {namespace}/{name}", self.label), seen }
+        Expected {
+            what: format!("{} {namespace}/{name}", self.label),
+            seen,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use fedgate::{
     config::{self, GatewayArgs},
-    doctor::{self, Finding, Verdict},
+    doctor::{self, Verdict},
     kinds::FederatedKind,
     lua::{self, Report},
     manifests::{self, Carried, Plane},
@@ -108,8 +108,12 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => examine(args).await,
         Command::Sandbox(command) => Ok(command.run().await?),
         Command::Manifests(args) => print_manifests(&args),
-        Command::Interpreters(InterpretersCommand::Test(KindsDir { dir })) => check(&dir, "cases", lua::cases::run),
-        Command::Interpreters(InterpretersCommand::Lint(KindsDir { dir })) => check(&dir, "scripts", lua::lint),
+        Command::Interpreters(InterpretersCommand::Test(KindsDir { dir })) => {
+            Ok(check(&dir, "cases", lua::cases::run))
+        }
+        Command::Interpreters(InterpretersCommand::Lint(KindsDir { dir })) => {
+            Ok(check(&dir, "scripts", lua::lint))
+        }
         Command::Docs(DocsCommand::Flags) => {
             print!("{}", config::flags_markdown());
             Ok(ExitCode::SUCCESS)
@@ -148,20 +152,27 @@ async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         let project = connect(path, PlaneKind::Project)?;
         findings.push(doctor::rights(&project, Plane::Project, &kinds).await?);
     }
-    findings.iter().for_each(|finding: &Finding| println!("{finding}"));
+    for finding in &findings {
+        println!("{finding}");
+    }
     let bad = findings.iter().any(|f| f.verdict == Verdict::Bad);
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
-    let kinds: Vec<Carried> =
-        FederatedKind::builtin()?.iter().map(|kind| Carried::of(kind, Some(kind.interpreter_object()))).collect();
+    let kinds: Vec<Carried> = FederatedKind::builtin()?
+        .iter()
+        .map(|kind| Carried::of(kind, Some(kind.interpreter_object())))
+        .collect();
     if let Some(dir) = &args.write {
         manifests::write(dir, &kinds)?;
     } else if let Some(dir) = &args.check {
         let differing = manifests::compare(dir, &kinds)?;
         for path in &differing {
-            eprintln!("{} differs from what `fedgate manifests` generates", dir.join(path).display());
+            eprintln!(
+                "{} differs from what `fedgate manifests` generates",
+                dir.join(path).display()
+            );
         }
         if !differing.is_empty() {
             eprintln!("write them anew: fedgate manifests --write {}", dir.display());
@@ -175,7 +186,7 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(dir: &Path, what: &str, run: fn(&Path) -> Report) -> anyhow::Result<ExitCode> {
+fn check(dir: &Path, what: &str, run: fn(&Path) -> Report) -> ExitCode {
     let began = std::time::Instant::now();
     let report = run(dir);
     for finding in &report.findings {
@@ -183,9 +194,18 @@ fn check(dir: &Path, what: &str, run: fn(&Path) -> Report) -> anyhow::Result<Exi
     }
     let took = began.elapsed().as_millis();
     if report.is_ok() {
-        println!("{} {what} in {}: all well ({took} ms)", report.checked, dir.display());
-        return Ok(ExitCode::SUCCESS);
+        println!(
+            "{} {what} in {}: all well ({took} ms)",
+            report.checked,
+            dir.display()
+        );
+        return ExitCode::SUCCESS;
     }
-    eprintln!("{} of {} {what} in {} have faults", report.findings.len(), report.checked, dir.display());
-    Ok(ExitCode::FAILURE)
+    eprintln!(
+        "{} of {} {what} in {} have faults",
+        report.findings.len(),
+        report.checked,
+        dir.display()
+    );
+    ExitCode::FAILURE
 }

@@ -26,15 +26,27 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn fine(text: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Fine, text: text.into(), next: String::new() }
+        Self {
+            verdict: Verdict::Fine,
+            text: text.into(),
+            next: String::new(),
+        }
     }
 
     pub(super) fn open(text: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Open, text: text.into(), next: next.into() }
+        Self {
+            verdict: Verdict::Open,
+            text: text.into(),
+            next: next.into(),
+        }
     }
 
     pub(super) fn bad(text: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Bad, text: text.into(), next: next.into() }
+        Self {
+            verdict: Verdict::Bad,
+            text: text.into(),
+            next: next.into(),
+        }
     }
 
     /// An error that carries its own next step.
@@ -51,6 +63,10 @@ impl fmt::Display for Finding {
             Verdict::Bad => "FAIL",
         };
         write!(f, "{word} {}", self.text)?;
-        if self.next.is_empty() { Ok(()) } else { write!(f, "; {}", self.next) }
+        if self.next.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; {}", self.next)
+        }
     }
 }

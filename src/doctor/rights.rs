@@ -1,4 +1,4 @@
-//! Rights, asked of the API server itself: every rule of the shipped roles by a SelfSubjectAccessReview.
+//! Rights, asked of the API server itself: every rule of the shipped roles by a `SelfSubjectAccessReview`.
 
 use super::{Finding, PreflightError};
 use crate::{
@@ -7,7 +7,9 @@ use crate::{
     plane::client::PlaneClient,
 };
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use kube::{Api, api::PostParams};
 use serde_json::Value;
 use std::fmt;
@@ -28,12 +30,20 @@ struct Right {
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
-        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
     }
 }
 
 /// Whether this user has every right of the gateway's roles on a plane.
-pub async fn rights(client: &PlaneClient, plane: Plane, kinds: &[FederatedKind]) -> Result<Finding, ManifestError> {
+pub async fn rights(
+    client: &PlaneClient,
+    plane: Plane,
+    kinds: &[FederatedKind],
+) -> Result<Finding, ManifestError> {
     let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
     let (name, folder) = match plane {
         Plane::Hub => ("hub", "manifests/hub"),
@@ -41,16 +51,29 @@ pub async fn rights(client: &PlaneClient, plane: Plane, kinds: &[FederatedKind])
     };
     let wanted = wanted(&manifests::objects(plane, &carried)?);
     let total = wanted.len();
-    let asked = futures::stream::iter(wanted).map(|right| ask(client, right)).buffer_unordered(AT_ONCE);
+    let asked = futures::stream::iter(wanted)
+        .map(|right| ask(client, right))
+        .buffer_unordered(AT_ONCE);
     let answers: Vec<(Right, bool)> = match asked.try_collect().await {
         Ok(answers) => answers,
-        Err(error) => return Ok(Finding::of_error(&PreflightError::of(&error, "create", "selfsubjectaccessreviews"))),
+        Err(error) => {
+            return Ok(Finding::of_error(&PreflightError::of(
+                &error,
+                "create",
+                "selfsubjectaccessreviews",
+            )));
+        }
     };
-    let mut missing: Vec<String> =
-        answers.into_iter().filter(|(_, allowed)| !allowed).map(|(r, _)| r.to_string()).collect();
+    let mut missing: Vec<String> = answers
+        .into_iter()
+        .filter(|(_, allowed)| !allowed)
+        .map(|(r, _)| r.to_string())
+        .collect();
     missing.sort();
     Ok(if missing.is_empty() {
-        Finding::fine(format!("{name}: this user has all {total} rights of the gateway's roles"))
+        Finding::fine(format!(
+            "{name}: this user has all {total} rights of the gateway's roles"
+        ))
     } else {
         Finding::bad(
             format!("{name}: rights are missing: {}", missing.join(", ")),
@@ -63,10 +86,18 @@ pub async fn rights(client: &PlaneClient, plane: Plane, kinds: &[FederatedKind])
 fn wanted(objects: &[Value]) -> Vec<Right> {
     let ours = |o: &&Value| {
         matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
-            && o["metadata"]["name"].as_str().is_some_and(|name| name.contains(manifests::GATEWAY))
+            && o["metadata"]["name"]
+                .as_str()
+                .is_some_and(|name| name.contains(manifests::GATEWAY))
     };
     let texts = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
     let mut rights = Vec::new();
     for role in objects.iter().filter(ours) {
@@ -75,8 +106,12 @@ fn wanted(objects: &[Value]) -> Vec<Right> {
             for group in texts(&rule["apiGroups"]) {
                 for resource in texts(&rule["resources"]) {
                     for verb in texts(&rule["verbs"]) {
-                        let right =
-                            Right { group: group.clone(), resource: resource.clone(), verb, namespace: namespace.clone() };
+                        let right = Right {
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            verb,
+                            namespace: namespace.clone(),
+                        };
                         if !rights.contains(&right) {
                             rights.push(right);
                         }
@@ -127,7 +162,10 @@ mod tests {
             (Plane::Project, "instances/status", "patch"),
         ] {
             let wanted = wanted(&manifests::objects(plane, &carried).unwrap());
-            assert!(wanted.iter().any(|r| r.resource == resource && r.verb == verb), "{resource}: {wanted:?}");
+            assert!(
+                wanted.iter().any(|r| r.resource == resource && r.verb == verb),
+                "{resource}: {wanted:?}"
+            );
         }
     }
 }

@@ -44,6 +44,9 @@ impl Clock {
     /// Reads both clocks.
     pub fn now(&self) -> Now {
         let wall = (self.0)();
-        Now { wall: Timestamp::from_second(wall.as_second()).unwrap_or(wall), instant: Instant::now() }
+        Now {
+            wall: Timestamp::from_second(wall.as_second()).unwrap_or(wall),
+            instant: Instant::now(),
+        }
     }
 }

@@ -34,7 +34,9 @@ fn feed(value: &Value, into: &mut impl Hasher) {
         Value::String(s) => (3u8, s).hash(into),
         Value::Array(items) => {
             (4u8, items.len()).hash(into);
-            items.iter().for_each(|item| feed(item, into));
+            for item in items {
+                feed(item, into);
+            }
         }
         Value::Object(map) => {
             (5u8, map.len()).hash(into);
@@ -113,7 +115,11 @@ mod tests {
         let a: Value = serde_json::from_str(r#"{"x":1,"y":[1,2],"z":null}"#).unwrap();
         let b: Value = serde_json::from_str(r#"{"z":null,"y":[1,2],"x":1}"#).unwrap();
         assert_eq!(Digest::of(&a), Digest::of(&b));
-        for other in [json!({"x":1,"y":[2,1],"z":null}), json!({"x":1,"y":[1,2]}), json!({"x":"1","y":[1,2],"z":null})] {
+        for other in [
+            json!({"x":1,"y":[2,1],"z":null}),
+            json!({"x":1,"y":[1,2]}),
+            json!({"x":"1","y":[1,2],"z":null}),
+        ] {
             assert_ne!(Digest::of(&a), Digest::of(&other));
         }
     }
@@ -123,7 +129,10 @@ mod tests {
         let from = json!({"keep": 1, "change": {"a": 1, "b": 2}, "gone": true, "list": [1, 2]});
         let to = json!({"keep": 1, "change": {"a": 1, "b": 3}, "list": [1], "new": {}});
         let patch = merge_patch(&from, &to).unwrap();
-        assert_eq!(patch, json!({"change": {"b": 3}, "gone": null, "list": [1], "new": {}}));
+        assert_eq!(
+            patch,
+            json!({"change": {"b": 3}, "gone": null, "list": [1], "new": {}})
+        );
         assert_eq!(merge_patch(&to, &to), None);
     }
 
@@ -131,9 +140,15 @@ mod tests {
     fn only_the_named_roots_are_made_exact() {
         let live = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1, "left": 2}});
         let wanted = json!({"metadata": {}, "spec": {"x": 1}});
-        assert_eq!(exact_patch(&live, &wanted, &Exact::roots(["spec"])), Some(json!({"spec": {"left": null}})));
+        assert_eq!(
+            exact_patch(&live, &wanted, &Exact::roots(["spec"])),
+            Some(json!({"spec": {"left": null}}))
+        );
         assert_eq!(exact_patch(&live, &wanted, &Exact::default()), None);
-        let tolerant = Exact { roots: vec!["spec".into()], tolerated: &["left"] };
+        let tolerant = Exact {
+            roots: vec!["spec".into()],
+            tolerated: &["left"],
+        };
         assert_eq!(exact_patch(&live, &wanted, &tolerant), None);
     }
 }

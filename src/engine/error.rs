@@ -107,9 +107,10 @@ impl Failure {
             | Category::Unauthorized
             | Category::Forbidden => Retry::Backoff(Duration::ZERO),
             Category::Throttled => Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP)),
-            Category::NamespaceTerminating | Category::ProjectSuspended | Category::NotLeader | Category::NotEngaged => {
-                Retry::AwaitChange
-            }
+            Category::NamespaceTerminating
+            | Category::ProjectSuspended
+            | Category::NotLeader
+            | Category::NotEngaged => Retry::AwaitChange,
             Category::Refused => Retry::Quarantine,
         }
     }
@@ -119,11 +120,12 @@ impl Failure {
 pub fn classify(error: &kube::Error) -> (Category, String, Duration) {
     match error {
         kube::Error::Api(status) => {
-            let after = status
-                .details
-                .as_ref()
-                .map_or(0, |d| d.retry_after_seconds);
-            (of_status(status), status.message.clone(), Duration::from_secs(u64::from(after)))
+            let after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
+            (
+                of_status(status),
+                status.message.clone(),
+                Duration::from_secs(u64::from(after)),
+            )
         }
         kube::Error::HyperError(e) => (Category::Network, chain(e), Duration::ZERO),
         kube::Error::Service(e) => {
@@ -141,7 +143,10 @@ pub fn classify(error: &kube::Error) -> (Category, String, Duration) {
 
 fn of_status(status: &kube::core::Status) -> Category {
     let has_cause = |wanted: &str| {
-        status.details.as_ref().is_some_and(|d| d.causes.iter().any(|c| c.reason == wanted))
+        status
+            .details
+            .as_ref()
+            .is_some_and(|d| d.causes.iter().any(|c| c.reason == wanted))
     };
     match status.code {
         401 => Category::Unauthorized,

@@ -54,7 +54,10 @@ impl Executor {
         Self {
             surroundings,
             recorders: Mutex::default(),
-            reporter: Reporter { controller: FIELD_MANAGER.into(), instance: Some(identity) },
+            reporter: Reporter {
+                controller: FIELD_MANAGER.into(),
+                instance: Some(identity),
+            },
         }
     }
 
@@ -72,7 +75,9 @@ impl Executor {
     /// Reads one object; `None` if it does not exist.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
         let api = self.api(target, "get")?;
-        api.get_opt(&target.name).await.map_err(|e| failure(target, "get", &e))
+        api.get_opt(&target.name)
+            .await
+            .map_err(|e| failure(target, "get", &e))
     }
 
     fn api(&self, target: &Target, verb: &'static str) -> Result<Api<DynamicObject>, Failure> {
@@ -87,7 +92,12 @@ impl Executor {
     }
 
     async fn effect(&self, effect: &Effect) -> Result<(), Failure> {
-        let Effect { target, endpoint, write, reason } = effect;
+        let Effect {
+            target,
+            endpoint,
+            write,
+            reason,
+        } = effect;
         let verb = match write {
             Write::Create { .. } => "create",
             Write::Apply { .. } => "apply",
@@ -95,20 +105,33 @@ impl Executor {
             Write::Delete { .. } => "delete",
         };
         if !self.surroundings.may_write() {
-            return Err(failed(target, verb, Category::NotLeader, "this replica does not hold the Lease"));
+            return Err(failed(
+                target,
+                verb,
+                Category::NotLeader,
+                "this replica does not hold the Lease",
+            ));
         }
         let api = self.api(target, verb)?;
         let answer = match write {
             Write::Create { body } => {
                 let object: DynamicObject = serde_json::from_value(body.clone())
                     .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
-                let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
+                let params = PostParams {
+                    dry_run: false,
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                };
                 api.create(&params, &object).await
             }
             Write::Apply { body, exact } => self.apply(&api, target, *endpoint, body, exact).await,
             Write::Merge { patch } => merge(&api, target, *endpoint, patch).await,
-            Write::Delete { uid, resource_version } => {
-                return self.delete(&api, target, uid, resource_version.as_ref(), reason).await;
+            Write::Delete {
+                uid,
+                resource_version,
+            } => {
+                return self
+                    .delete(&api, target, uid, resource_version.as_ref(), reason)
+                    .await;
             }
         };
         match answer {
@@ -142,7 +165,9 @@ impl Executor {
             Endpoint::Main => api.patch(&target.name, &params, &patch).await?,
             Endpoint::Status => api.patch_status(&target.name, &params, &patch).await?,
         };
-        let Some(mut patch) = diff::exact_patch(&object.data, body, exact) else { return Ok(object) };
+        let Some(mut patch) = diff::exact_patch(&object.data, body, exact) else {
+            return Ok(object);
+        };
         patch["metadata"] = json!({"uid": object.metadata.uid});
         merge(api, target, endpoint, &patch).await
     }
@@ -155,13 +180,16 @@ impl Executor {
         resource_version: Option<&String>,
         reason: &'static str,
     ) -> Result<(), Failure> {
-        let preconditions =
-            Preconditions { uid: Some(uid.to_owned()), resource_version: resource_version.cloned() };
+        let preconditions = Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: resource_version.cloned(),
+        };
         let params = DeleteParams::background().preconditions(preconditions);
         match api.delete(&target.name, &params).await {
             Ok(done) => {
                 self.surroundings.wrote(target, reason);
-                self.surroundings.answered(target, done.left().map_or(Answer::Gone, answer_of));
+                self.surroundings
+                    .answered(target, done.left().map_or(Answer::Gone, answer_of));
                 Ok(())
             }
             Err(error) => {
@@ -177,7 +205,11 @@ impl Executor {
 
     /// Publishes an event; one that is lost costs nothing but itself.
     async fn publish(&self, note: &Note) {
-        let Some(client) = self.surroundings.client(&note.plane).filter(|_| self.surroundings.may_write()) else {
+        let Some(client) = self
+            .surroundings
+            .client(&note.plane)
+            .filter(|_| self.surroundings.may_write())
+        else {
             return;
         };
         let recorder = self
@@ -188,11 +220,18 @@ impl Executor {
             .clone();
         let mut message = note.message.clone();
         if message.len() > NOTE_LIMIT {
-            let cut = (0..=NOTE_LIMIT).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
+            let cut = (0..=NOTE_LIMIT)
+                .rev()
+                .find(|i| message.is_char_boundary(*i))
+                .unwrap_or(0);
             message.truncate(cut);
         }
         let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
+            type_: if note.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: note.reason.clone(),
             note: Some(message),
             action: note.action.clone(),
@@ -233,7 +272,10 @@ async fn merge(
     endpoint: Endpoint,
     patch: &Value,
 ) -> Result<DynamicObject, kube::Error> {
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
     let patch = Patch::Merge(patch);
     match endpoint {
         Endpoint::Main => api.patch(&target.name, &params, &patch).await,
@@ -248,7 +290,11 @@ fn failed(target: &Target, verb: &'static str, category: Category, message: &str
         object: format!(
             "{} {}{}",
             target.kind(),
-            target.namespace.as_ref().map(|n| format!("{n}/")).unwrap_or_default(),
+            target
+                .namespace
+                .as_ref()
+                .map(|n| format!("{n}/"))
+                .unwrap_or_default(),
             target.name
         ),
         category,
@@ -259,5 +305,8 @@ fn failed(target: &Target, verb: &'static str, category: Category, message: &str
 
 fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure {
     let (category, message, retry_after) = classify(error);
-    Failure { retry_after, ..failed(target, verb, category, &message) }
+    Failure {
+        retry_after,
+        ..failed(target, verb, category, &message)
+    }
 }

@@ -38,7 +38,11 @@ pub struct Kind(Arc<str>);
 impl Kind {
     /// Names a kind by its plural and group.
     pub fn new(plural: &str, group: &str) -> Self {
-        Self(if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() })
+        Self(if group.is_empty() {
+            plural.into()
+        } else {
+            format!("{plural}.{group}").into()
+        })
     }
 
     /// The kind that `resource` describes.
@@ -80,7 +84,12 @@ pub struct Key {
 impl Key {
     /// Puts a key together.
     pub fn new(plane: Plane, kind: Kind, namespace: &str, name: &str) -> Self {
-        Self { plane, kind, namespace: namespace.into(), name: name.into() }
+        Self {
+            plane,
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// The lane in which the key queues: keys of one tenant share one, so that none starves another.

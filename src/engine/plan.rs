@@ -21,12 +21,22 @@ pub struct Target {
 impl Target {
     /// An object in a namespace.
     pub fn namespaced(plane: Plane, resource: &ApiResource, namespace: &str, name: &str) -> Self {
-        Self { plane, resource: resource.clone(), namespace: Some(namespace.to_owned()), name: name.to_owned() }
+        Self {
+            plane,
+            resource: resource.clone(),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+        }
     }
 
     /// A cluster-scoped object.
     pub fn cluster(plane: Plane, resource: &ApiResource, name: &str) -> Self {
-        Self { plane, resource: resource.clone(), namespace: None, name: name.to_owned() }
+        Self {
+            plane,
+            resource: resource.clone(),
+            namespace: None,
+            name: name.to_owned(),
+        }
     }
 
     /// Its kind.
@@ -94,7 +104,10 @@ pub struct Exact {
 impl Exact {
     /// These roots, nothing tolerated.
     pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { roots: roots.into_iter().map(Into::into).collect(), tolerated: &[] }
+        Self {
+            roots: roots.into_iter().map(Into::into).collect(),
+            tolerated: &[],
+        }
     }
 }
 
@@ -185,14 +198,22 @@ pub struct Plan<Stage> {
 
 impl Default for Plan<Prepared> {
     fn default() -> Self {
-        Self { effects: Vec::new(), notes: Vec::new(), next: Next::OnEvent, stage: PhantomData }
+        Self {
+            effects: Vec::new(),
+            notes: Vec::new(),
+            next: Next::OnEvent,
+            stage: PhantomData,
+        }
     }
 }
 
 impl Plan<Prepared> {
     /// A plan that does nothing now.
     pub fn wait(next: Next) -> Self {
-        Self { next, ..Self::default() }
+        Self {
+            next,
+            ..Self::default()
+        }
     }
 
     /// A plan that does nothing and looks again after `after`.
@@ -209,7 +230,10 @@ impl Plan<Prepared> {
 
     /// A plan with one write.
     pub fn one(effect: Effect) -> Self {
-        Self { effects: vec![effect], ..Self::default() }
+        Self {
+            effects: vec![effect],
+            ..Self::default()
+        }
     }
 
     /// Whether there is nothing to do now.
@@ -219,8 +243,18 @@ impl Plan<Prepared> {
 
     /// The proof that every effect was performed; the executor alone gives it.
     pub(super) fn applied(self) -> Plan<Applied> {
-        let Self { effects, notes, next, stage: PhantomData } = self;
-        Plan { effects, notes, next, stage: PhantomData }
+        let Self {
+            effects,
+            notes,
+            next,
+            stage: PhantomData,
+        } = self;
+        Plan {
+            effects,
+            notes,
+            next,
+            stage: PhantomData,
+        }
     }
 }
 

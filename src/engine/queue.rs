@@ -71,7 +71,9 @@ impl Lanes {
                 self.ring.push_back(lane);
                 continue;
             }
-            let Some(queue) = self.waiting.get_mut(&lane) else { continue };
+            let Some(queue) = self.waiting.get_mut(&lane) else {
+                continue;
+            };
             let key = queue.pop_front();
             if queue.is_empty() {
                 self.waiting.remove(&lane);
@@ -133,7 +135,11 @@ pub struct Queue {
 impl Queue {
     /// An empty queue that hands out at most `lane_limit` keys of one lane at a time.
     pub fn new(lane_limit: usize) -> Self {
-        Self { state: Mutex::default(), wake: Notify::new(), lane_limit: lane_limit.max(1) }
+        Self {
+            state: Mutex::default(),
+            wake: Notify::new(),
+            lane_limit: lane_limit.max(1),
+        }
     }
 
     /// Wants `key` looked at. Keys that already wait are not queued twice; one that runs runs once more afterwards.
@@ -224,8 +230,12 @@ impl Queue {
     /// Forgets the backoff of every key of a lane and wakes those that waited for it, e.g. after a new credential.
     pub fn wake_failed(&self, wanted: impl Fn(&Key) -> bool) {
         let mut state = self.state.lock();
-        let failed: HashSet<Key> =
-            state.entries.iter().filter(|(k, e)| e.failures > 0 && wanted(k)).map(|(k, _)| k.clone()).collect();
+        let failed: HashSet<Key> = state
+            .entries
+            .iter()
+            .filter(|(k, e)| e.failures > 0 && wanted(k))
+            .map(|(k, _)| k.clone())
+            .collect();
         for key in failed {
             if let Some(entry) = state.entries.get_mut(&key) {
                 entry.failures = 0;
@@ -280,7 +290,9 @@ impl State {
                 break;
             }
             self.delayed.pop();
-            let Some(key) = self.delayed_keys.remove(&sequence) else { continue };
+            let Some(key) = self.delayed_keys.remove(&sequence) else {
+                continue;
+            };
             // A newer delay or an event may have replaced this one.
             if self.entries.get(&key).is_some_and(|e| e.due == Some(due)) {
                 if let Some(entry) = self.entries.get_mut(&key) {
@@ -308,7 +320,9 @@ impl State {
                 self.running_in.remove(&lane);
             }
         }
-        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
         entry.running = false;
         let again = entry.again.take();
         let delay = match outcome {
@@ -339,9 +353,11 @@ impl State {
 /// The delay after so many failures: doubling, with up to a quarter of jitter drawn from the key.
 fn backoff(key: &Key, failures: u32) -> Duration {
     use std::hash::{BuildHasher, RandomState};
-    let base = FIRST_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_DELAY);
+    let base = FIRST_DELAY
+        .saturating_mul(1 << failures.saturating_sub(1).min(16))
+        .min(LONGEST_DELAY);
     let jitter = RandomState::new().hash_one((key, failures)) % 256;
-    base - base / 4 + base.mul_f64(0.25 * f64::from(u8::try_from(jitter).unwrap_or(0)) / 255.0)
+    base.mul_f64(0.75 + 0.25 * f64::from(u8::try_from(jitter).unwrap_or(0)) / 255.0)
 }
 
 #[cfg(test)]
@@ -353,7 +369,12 @@ mod tests {
     };
 
     fn key(project: &str, name: &str) -> Key {
-        Key::new(Plane::Project(ProjectKey::parse(project).unwrap()), Kind::new("things", "x.y"), "ns", name)
+        Key::new(
+            Plane::Project(ProjectKey::parse(project).unwrap()),
+            Kind::new("things", "x.y"),
+            "ns",
+            name,
+        )
     }
 
     async fn names(queue: &Queue, count: usize) -> Vec<String> {
@@ -371,7 +392,15 @@ mod tests {
         queue.add(key("p", "a"), Urgency::Fresh);
         let a = queue.next().await.unwrap();
         queue.add(a.clone(), Urgency::Fresh);
-        assert_eq!(queue.depth(), Depth { ready: 0, running: 1, delayed: 0, in_backoff: 0 });
+        assert_eq!(
+            queue.depth(),
+            Depth {
+                ready: 0,
+                running: 1,
+                delayed: 0,
+                in_backoff: 0
+            }
+        );
         queue.done(&a, Outcome::Settled);
         assert_eq!(queue.next().await.unwrap(), a);
         queue.done(&a, Outcome::Settled);
@@ -396,7 +425,11 @@ mod tests {
         queue.add(key("a", "a2"), Urgency::Fresh);
         queue.add(key("b", "b1"), Urgency::Fresh);
         assert_eq!(names(&queue, 2).await, ["a1", "b1"]);
-        assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), queue.next())
+                .await
+                .is_err()
+        );
         queue.done(&key("a", "a1"), Outcome::Settled);
         assert_eq!(names(&queue, 1).await, ["a2"]);
     }
@@ -411,16 +444,29 @@ mod tests {
             let before = Instant::now();
             let taken = queue.next().await.unwrap();
             delays.push(before.elapsed());
-            queue.done(&taken, Outcome::Failed { at_least: Duration::ZERO });
+            queue.done(
+                &taken,
+                Outcome::Failed {
+                    at_least: Duration::ZERO,
+                },
+            );
         }
-        assert!(delays[11] <= LONGEST_DELAY && delays[11] > delays[3] && delays[3] > delays[1], "{delays:?}");
+        assert!(
+            delays[11] <= LONGEST_DELAY && delays[11] > delays[3] && delays[3] > delays[1],
+            "{delays:?}"
+        );
         assert_eq!(queue.depth().in_backoff, 1);
         queue.add(a.clone(), Urgency::Fresh);
         let before = Instant::now();
         assert_eq!(queue.next().await.unwrap(), a);
         assert_eq!(before.elapsed(), Duration::ZERO);
         queue.done(&a, Outcome::Settled);
-        assert!(tokio::time::timeout(Duration::from_secs(600), queue.next()).await.is_err(), "the old delay is void");
+        assert!(
+            tokio::time::timeout(Duration::from_secs(600), queue.next())
+                .await
+                .is_err(),
+            "the old delay is void"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -432,7 +478,11 @@ mod tests {
         let a = queue.next().await.unwrap();
         assert_eq!(before.elapsed(), Duration::from_secs(5));
         queue.done(&a, Outcome::Settled);
-        assert!(tokio::time::timeout(Duration::from_secs(600), queue.next()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(600), queue.next())
+                .await
+                .is_err()
+        );
     }
 
     #[tokio::test]

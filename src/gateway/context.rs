@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
 /// The gateway's own settings, from flags.
+// Each flag is a switch of its own.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How long a city that nobody uses any more keeps the Namespace.
@@ -63,7 +65,7 @@ impl std::fmt::Debug for Context {
 }
 
 /// A refused object is tried again after this, unless it changes.
-pub const QUARANTINE: Duration = Duration::from_secs(300);
+pub const QUARANTINE: Duration = Duration::from_mins(5);
 
 /// Passes that one turn of a key may take: each write may open the next step.
 pub const PASSES: usize = 8;
@@ -75,8 +77,14 @@ impl Context {
     }
 
     /// Reads an object again and keeps its body in the index until its key is settled.
-    pub async fn read_body(&self, target: &Target, keep: impl FnOnce(&mut World, kube::core::DynamicObject)) -> Result<bool, Failure> {
-        let Some(object) = self.executor.get(target).await? else { return Ok(false) };
+    pub async fn read_body(
+        &self,
+        target: &Target,
+        keep: impl FnOnce(&mut World, kube::core::DynamicObject),
+    ) -> Result<bool, Failure> {
+        let Some(object) = self.executor.get(target).await? else {
+            return Ok(false);
+        };
         keep(&mut self.world.lock(), object);
         Ok(true)
     }

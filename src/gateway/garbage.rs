@@ -38,7 +38,14 @@ pub fn proven_gone(world: &World, hub: &str) -> bool {
     if world.ties.contains_key(hub) || HubNamespace::parse(hub).is_none() {
         return false;
     }
-    let Some(uid) = world.hub.namespaces.get("", hub).and_then(|n| n.digest.project_uid.clone()) else { return false };
+    let Some(uid) = world
+        .hub
+        .namespaces
+        .get("", hub)
+        .and_then(|n| n.digest.project_uid.clone())
+    else {
+        return false;
+    };
     let project = world.projects.iter().find(|(_, p)| p.uid.as_ref() == Some(&uid));
     project.is_some_and(|(key, _)| world.project_ready(key))
 }
@@ -55,7 +62,12 @@ fn orphan(world: &World, kind: usize, hub: &str, name: &str) -> Option<Arc<str>>
             let project = world.projects.get(&tie.project)?;
             let source = project.sources[kind].get(&tie.namespace, name);
             let let_go = source.is_some_and(|s| {
-                s.deleting && !s.digest.finalizers.iter().any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
+                s.deleting
+                    && !s
+                        .digest
+                        .finalizers
+                        .iter()
+                        .any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
             });
             world.project_ready(&tie.project) && (source.is_none() || let_go)
         }
@@ -98,7 +110,11 @@ impl Garbage {
         let orphans = self.since.lock().keys().filter(|k| k.kind == key.kind).count();
         let braked = orphans > 10.max(total / 10);
         if self.brake.swap(braked, Ordering::Relaxed) != braked && braked {
-            tracing::error!(orphans, total, "too many copies look like orphans; nothing is deleted until their number falls or an operator deletes them");
+            tracing::error!(
+                orphans,
+                total,
+                "too many copies look like orphans; nothing is deleted until their number falls or an operator deletes them"
+            );
         }
         if braked {
             return Ok(Next::After(ctx.settings.sweep_interval));
@@ -106,7 +122,10 @@ impl Garbage {
         let effect = Effect {
             target: Target::namespaced(Plane::Hub, &resource, &key.namespace, &key.name),
             endpoint: Endpoint::Main,
-            write: Write::Delete { uid: uid.to_string(), resource_version: None },
+            write: Write::Delete {
+                uid: uid.to_string(),
+                resource_version: None,
+            },
             reason: "delete_orphan",
         };
         ctx.executor.perform(Plan::one(effect)).await?;
@@ -129,19 +148,33 @@ impl Garbage {
                 return Ok(Next::OnEvent);
             }
             let target = Target::cluster(Plane::Hub, &world.resources.namespaces, hub);
-            let write =
-                Write::Delete { uid: row.uid.to_string(), resource_version: Some(row.resource_version()) };
-            let effect = Effect { target, endpoint: Endpoint::Main, write, reason: "collect_namespace" };
+            let write = Write::Delete {
+                uid: row.uid.to_string(),
+                resource_version: Some(row.resource_version()),
+            };
+            let effect = Effect {
+                target,
+                endpoint: Endpoint::Main,
+                write,
+                reason: "collect_namespace",
+            };
             (empty(&world, hub).then_some(effect), leftovers(&world, hub))
         };
         ctx.queue.extend(wake, crate::engine::queue::Urgency::Fresh);
-        let Some(effect) = effect else { return Ok(Next::OnEvent) };
+        let Some(effect) = effect else {
+            return Ok(Next::OnEvent);
+        };
         if let Some(wait) = self.patience(ctx, key, ctx.settings.hub_namespace_retention) {
             return Ok(Next::After(wait));
         }
         ctx.executor.perform(Plan::one(effect)).await?;
         self.forget(key);
-        tracing::info!(plane = "hub", controller = "garbage", namespace = hub, "hub Namespace collected");
+        tracing::info!(
+            plane = "hub",
+            controller = "garbage",
+            namespace = hub,
+            "hub Namespace collected"
+        );
         Ok(Next::OnEvent)
     }
 
@@ -156,30 +189,52 @@ impl Garbage {
                 return Ok(Next::OnEvent);
             };
             // Only policies of our shape are ever deleted.
-            let used = world.hub.namespaces.iter().any(|(_, n)| n.digest.cities.as_deref() == Some(set));
+            let used = world
+                .hub
+                .namespaces
+                .iter()
+                .any(|(_, n)| n.digest.cities.as_deref() == Some(set));
             if used || !world.hub_ready() || row.digest.cities.is_none() {
                 self.forget(key);
                 return Ok(Next::OnEvent);
             }
             let target = Target::cluster(Plane::Hub, &world.resources.city_sets, &key.name);
-            let write =
-                Write::Delete { uid: row.uid.to_string(), resource_version: Some(row.resource_version()) };
-            Effect { target, endpoint: Endpoint::Main, write, reason: "delete_city_set" }
+            let write = Write::Delete {
+                uid: row.uid.to_string(),
+                resource_version: Some(row.resource_version()),
+            };
+            Effect {
+                target,
+                endpoint: Endpoint::Main,
+                write,
+                reason: "delete_city_set",
+            }
         };
         if let Some(wait) = self.patience(ctx, key, ctx.settings.unused_city_set_after) {
             return Ok(Next::After(wait));
         }
         ctx.executor.perform(Plan::one(effect)).await?;
         self.forget(key);
-        tracing::info!(plane = "hub", controller = "garbage", policy = &*key.name, "unused city set deleted");
+        tracing::info!(
+            plane = "hub",
+            controller = "garbage",
+            policy = &*key.name,
+            "unused city set deleted"
+        );
         Ok(Next::OnEvent)
     }
 }
 
 fn empty(world: &World, hub: &str) -> bool {
     let hub_tables = &world.hub;
-    hub_tables.copies.iter().all(|t| t.in_namespace(hub).next().is_none())
-        && hub_tables.write_backs.iter().all(|t| t.in_namespace(hub).next().is_none())
+    hub_tables
+        .copies
+        .iter()
+        .all(|t| t.in_namespace(hub).next().is_none())
+        && hub_tables
+            .write_backs
+            .iter()
+            .all(|t| t.in_namespace(hub).next().is_none())
         && hub_tables.bindings.in_namespace(hub).next().is_none()
         && hub_tables.config_maps.in_namespace(hub).next().is_none()
         && hub_tables.secrets.in_namespace(hub).next().is_none()
@@ -189,9 +244,25 @@ fn empty(world: &World, hub: &str) -> bool {
 fn leftovers(world: &World, hub: &str) -> Vec<Key> {
     let mut keys = vec![world.hub_key(Role::CityPolicies, hub, "")];
     for (i, table) in world.hub.copies.iter().enumerate() {
-        keys.extend(table.in_namespace(hub).map(|(n, _)| world.hub_key(Role::Federated(i), hub, n)));
+        keys.extend(
+            table
+                .in_namespace(hub)
+                .map(|(n, _)| world.hub_key(Role::Federated(i), hub, n)),
+        );
     }
-    keys.extend(world.hub.config_maps.in_namespace(hub).map(|(n, _)| world.hub_key(Role::ConfigMaps, hub, n)));
-    keys.extend(world.hub.secrets.in_namespace(hub).map(|(n, _)| world.hub_key(Role::Secrets, hub, n)));
+    keys.extend(
+        world
+            .hub
+            .config_maps
+            .in_namespace(hub)
+            .map(|(n, _)| world.hub_key(Role::ConfigMaps, hub, n)),
+    );
+    keys.extend(
+        world
+            .hub
+            .secrets
+            .in_namespace(hub)
+            .map(|(n, _)| world.hub_key(Role::Secrets, hub, n)),
+    );
     keys
 }

@@ -20,7 +20,7 @@ use std::{
 use tokio::time::Instant;
 
 /// Someone who keeps changing an interpreter is answered at most this often.
-const RESTORE_EVERY: Duration = Duration::from_secs(60);
+const RESTORE_EVERY: Duration = Duration::from_mins(1);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -59,7 +59,12 @@ impl Interpreters {
                 return Ok(Next::OnEvent);
             }
             if exists && self.drift.lock().insert(name.to_owned()) {
-                tracing::warn!(plane = "hub", controller = "interpreters", name, "interpreter differs from its kind's folder");
+                tracing::warn!(
+                    plane = "hub",
+                    controller = "interpreters",
+                    name,
+                    "interpreter differs from its kind's folder"
+                );
             }
             if !ctx.settings.manage_interpreters {
                 return Ok(Next::OnEvent);
@@ -70,14 +75,26 @@ impl Interpreters {
             let effect = Effect {
                 target: Target::cluster(Plane::Hub, &resource, name),
                 endpoint: Endpoint::Main,
-                write: Write::Apply { body: object, exact: Exact::roots(["spec"]) },
-                reason: if exists { "restore_interpreter" } else { "create_interpreter" },
+                write: Write::Apply {
+                    body: object,
+                    exact: Exact::roots(["spec"]),
+                },
+                reason: if exists {
+                    "restore_interpreter"
+                } else {
+                    "create_interpreter"
+                },
             };
             ctx.executor.perform(Plan::one(effect)).await?;
             if exists {
                 self.restored.lock().insert(name.to_owned(), ctx.now().instant);
             }
-            tracing::info!(plane = "hub", controller = "interpreters", name, "interpreter written");
+            tracing::info!(
+                plane = "hub",
+                controller = "interpreters",
+                name,
+                "interpreter written"
+            );
         }
         Ok(Next::OnEvent)
     }
@@ -93,13 +110,23 @@ impl Interpreters {
         let row = world.hub.interpreters.get("", name);
         let ours = row.and_then(|r| {
             let kind = &world.kinds[r.digest.kind?];
-            kind.interpreter.scripts.iter().any(|(op, _)| r.digest.operations.iter().any(|o| **o == **op)).then_some(kind)
+            kind.interpreter
+                .scripts
+                .iter()
+                .any(|(op, _)| r.digest.operations.iter().any(|o| **o == **op))
+                .then_some(kind)
         });
         let mut rivals = self.rivals.lock();
         match ours {
             Some(kind) => {
                 if rivals.insert(name.to_owned()) {
-                    tracing::warn!(plane = "hub", controller = "interpreters", name, kind = kind.resource.kind, "a second interpreter for the kind: remove it, or Karmada may use it instead of ours");
+                    tracing::warn!(
+                        plane = "hub",
+                        controller = "interpreters",
+                        name,
+                        kind = kind.resource.kind,
+                        "a second interpreter for the kind: remove it, or Karmada may use it instead of ours"
+                    );
                 }
             }
             None => drop(rivals.remove(name)),

@@ -77,12 +77,17 @@ struct Links {
     planes: Mutex<HashMap<Plane, Engaged>>,
     lease: LeaseHandle,
     commands: mpsc::UnboundedSender<Command>,
-    wrote: Box<dyn Fn(&Target, &'static str) + Send + Sync>,
+    wrote: OnWrite,
 }
+
+/// Told of every write: what was written, and why.
+type OnWrite = Box<dyn Fn(&Target, &'static str) + Send + Sync>;
 
 enum Command {
     /// Something in the project references data.
     WatchReferences(ProjectKey),
+    /// The plane has a new credential.
+    Renewed(Plane),
 }
 
 /// See the module.
@@ -106,7 +111,15 @@ impl std::fmt::Debug for Gateway {
 impl Gateway {
     /// Puts a gateway together; nothing is read or written before [`Gateway::run`].
     pub fn new(setup: Setup, wrote: impl Fn(&Target, &'static str) + Send + Sync + 'static) -> Arc<Self> {
-        let Setup { hub, kinds, settings, lease, identity, workers, metrics } = setup;
+        let Setup {
+            hub,
+            kinds,
+            settings,
+            lease,
+            identity,
+            workers,
+            metrics,
+        } = setup;
         let world = Arc::new(Mutex::new(World::new(Arc::new(kinds))));
         let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -121,7 +134,14 @@ impl Gateway {
         let executor = Executor::new(links.clone(), identity);
         let gateway = Arc::new(Self {
             links: links.clone(),
-            ctx: Context { world, queue, executor, clock: Clock::system(), settings, metrics },
+            ctx: Context {
+                world,
+                queue,
+                executor,
+                clock: Clock::system(),
+                settings,
+                metrics,
+            },
             federator: Federator::default(),
             projector: Projector::default(),
             interpreters: Interpreters::default(),
@@ -130,7 +150,7 @@ impl Gateway {
             commands: Mutex::new(Some(receiver)),
         });
         let roles = gateway.ctx.world.lock().hub_roles();
-        links.engage(Plane::Hub, hub, &roles);
+        links.engage(&Plane::Hub, hub, &roles);
         gateway
     }
 
@@ -145,7 +165,9 @@ impl Gateway {
             let gateway = self.clone();
             workers.spawn(async move { gateway.work().await });
         }
-        let Some(mut commands) = self.commands.lock().take() else { return };
+        let Some(mut commands) = self.commands.lock().take() else {
+            return;
+        };
         let mut leading = self.links.lease.changes();
         let mut sweep = tokio::time::interval(self.ctx.settings.sweep_interval);
         sweep.tick().await;
@@ -274,9 +296,13 @@ impl Gateway {
             let world = ctx.world.lock();
             (world.role_of(&key.kind), world.ties.contains_key(&key.name))
         };
-        let Some(role) = role else { return Ok(Next::OnEvent) };
+        let Some(role) = role else {
+            return Ok(Next::OnEvent);
+        };
         match (&key.plane, role) {
-            (Plane::Project(project), Role::Federated(_)) => self.federator.reconcile(ctx, key, project).await,
+            (Plane::Project(project), Role::Federated(_)) => {
+                self.federator.reconcile(ctx, key, project).await
+            }
             (Plane::Project(project), Role::Workloads) => workload::reconcile(ctx, key, project).await,
             (Plane::Hub, Role::Namespaces) if tied => namespaces::reconcile(ctx, &key.name).await,
             (Plane::Hub, Role::Namespaces) => self.garbage.namespace(ctx, key).await,
@@ -296,7 +322,11 @@ impl Gateway {
     fn wake_everything(&self, urgency: Urgency) {
         let keys: Vec<Key> = {
             let world = self.ctx.world.lock();
-            world.hub_keys().into_iter().chain(world.projects.keys().flat_map(|p| world.project_keys(p))).collect()
+            world
+                .hub_keys()
+                .into_iter()
+                .chain(world.projects.keys().flat_map(|p| world.project_keys(p)))
+                .collect()
         };
         self.ctx.queue.extend(keys, urgency);
     }
@@ -311,7 +341,7 @@ impl Gateway {
                     world.engage(key);
                     world.project_roles()
                 };
-                self.links.engage(plane, connection, &roles);
+                self.links.engage(&plane, connection, &roles);
             }
             ProjectEvent::Left { key } => {
                 tracing::info!(project = %key, "project left; what it has on the hub stays");
@@ -327,13 +357,21 @@ impl Gateway {
     }
 
     fn command(&self, command: Command) {
-        let Command::WatchReferences(key) = command;
-        self.links.watch_more(&Plane::Project(key), &[Role::ConfigMaps, Role::Secrets]);
+        match command {
+            Command::WatchReferences(key) => {
+                self.links
+                    .watch_more(&Plane::Project(key), &[Role::ConfigMaps, Role::Secrets]);
+            }
+            Command::Renewed(plane) => {
+                self.ctx.executor.forget(&plane);
+                self.ctx.queue.wake_failed(|key| key.plane == plane);
+            }
+        }
     }
 }
 
 impl Links {
-    fn engage(self: &Arc<Self>, plane: Plane, connection: Connection, roles: &[Role]) {
+    fn engage(self: &Arc<Self>, plane: &Plane, connection: Connection, roles: &[Role]) {
         let engaged = Engaged {
             connection,
             since: Instant::now(),
@@ -342,16 +380,20 @@ impl Links {
             references: false,
         };
         self.planes.lock().insert(plane.clone(), engaged);
-        self.watch_more(&plane, roles);
+        self.watch_more(plane, roles);
     }
 
     fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
         let mut planes = self.planes.lock();
-        let Some(engaged) = planes.get_mut(plane) else { return };
+        let Some(engaged) = planes.get_mut(plane) else {
+            return;
+        };
         for role in roles {
             let health = Arc::new(Health::default());
             engaged.watches.push((*role, health.clone()));
-            let task = self.clone().watch(plane.clone(), engaged.connection.clone(), *role, health);
+            let task = self
+                .clone()
+                .watch(plane.clone(), engaged.connection.clone(), *role, health);
             engaged.tasks.spawn(task);
         }
     }
@@ -373,8 +415,10 @@ impl Links {
                     if changed.is_err() {
                         return;
                     }
-                    let plane = plane.clone();
-                    self.queue.wake_failed(|key| key.plane == plane);
+                    // One of the plane's watches speaks for all. It fails only while the process ends.
+                    if role == Role::Namespaces {
+                        let _ = self.commands.send(Command::Renewed(plane.clone()));
+                    }
                 }
             }
         }
@@ -400,7 +444,8 @@ impl Links {
                 Plane::Hub => true,
                 Plane::Project(key) => world.project_ready(key),
             };
-        let references = matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
+        let references =
+            matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
         drop(world);
         if ready {
             self.queue.extend(keys, urgency);
@@ -417,11 +462,23 @@ impl Links {
 
     /// A project shows or hides its `ConfigMaps` or Secrets.
     fn rights(&self, plane: &Plane, role: Role, forbidden: bool) {
-        let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(role)) else { return };
+        let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(role)) else {
+            return;
+        };
         let mut world = self.world.lock();
-        let Some(project) = world.projects.get_mut(key) else { return };
-        let changed = if forbidden { project.forbidden.insert(kind) } else { project.forbidden.remove(&kind) };
-        let keys = if changed { world.project_keys(key) } else { Vec::new() };
+        let Some(project) = world.projects.get_mut(key) else {
+            return;
+        };
+        let changed = if forbidden {
+            project.forbidden.insert(kind)
+        } else {
+            project.forbidden.remove(&kind)
+        };
+        let keys = if changed {
+            world.project_keys(key)
+        } else {
+            Vec::new()
+        };
         drop(world);
         self.queue.extend(keys, Urgency::Fresh);
     }
@@ -433,18 +490,29 @@ fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
         Plane::Hub if world.hub_ready() => world
             .hub_keys()
             .into_iter()
-            .chain(world.projects.keys().filter(|p| world.project_ready(p)).flat_map(|p| world.project_keys(p)))
+            .chain(
+                world
+                    .projects
+                    .keys()
+                    .filter(|p| world.project_ready(p))
+                    .flat_map(|p| world.project_keys(p)),
+            )
             .collect(),
-        Plane::Project(key) if world.project_ready(key) => {
-            world.hub_keys().into_iter().chain(world.project_keys(key)).collect()
-        }
+        Plane::Project(key) if world.project_ready(key) => world
+            .hub_keys()
+            .into_iter()
+            .chain(world.project_keys(key))
+            .collect(),
         _ => Vec::new(),
     }
 }
 
 impl Surroundings for Links {
     fn client(&self, plane: &Plane) -> Option<kube::Client> {
-        self.planes.lock().get(plane).map(|engaged| engaged.connection.current().calls.clone())
+        self.planes
+            .lock()
+            .get(plane)
+            .map(|engaged| engaged.connection.current().calls.clone())
     }
 
     fn may_write(&self) -> bool {
@@ -452,7 +520,9 @@ impl Surroundings for Links {
     }
 
     fn answered(&self, target: &Target, answer: Answer) {
-        let Some(role) = self.world.lock().role_of(&target.kind()) else { return };
+        let Some(role) = self.world.lock().role_of(&target.kind()) else {
+            return;
+        };
         let event = match answer {
             Answer::Is(object) => Event::Applied(object),
             Answer::Gone => Event::Deleted(Box::new(DynamicObject {

@@ -146,20 +146,26 @@ pub fn follow_file(
     let connection = Connection::new(clients.plane(plane, &credential));
     let (handle, clients, path) = (connection.clone(), clients.clone(), path.to_owned());
     let work = async move {
+        let mut refused = None;
         loop {
             let files: Vec<PathBuf> = credential.files().to_vec();
             if !watch.follow(files.iter().map(PathBuf::as_path)) {
                 watch.changed().await;
             }
             match Credential::from_file(&path, rules) {
-                Ok(new) if new == credential => {}
                 Ok(new) => {
-                    tracing::info!(plane = plane.as_str(), file = %path.display(), "credential read again");
-                    handle.replace(clients.plane(plane, &new));
-                    credential = new;
+                    refused = None;
+                    if new != credential {
+                        tracing::info!(plane = plane.as_str(), file = %path.display(), "credential read again");
+                        handle.replace(clients.plane(plane, &new));
+                        credential = new;
+                    }
                 }
+                // Once per cause: other files of the folder wake us too.
+                Err(error) if refused.as_ref() == Some(&error) => {}
                 Err(error) => {
                     tracing::warn!(plane = plane.as_str(), %error, "the new kubeconfig is refused; the last good one stays");
+                    refused = Some(error);
                 }
             }
         }
@@ -263,7 +269,9 @@ impl Projects {
             .filter(|name| !present.contains(*name))
             .cloned()
             .collect();
-        gone.iter().for_each(|name| self.remove(name));
+        for name in &gone {
+            self.remove(name);
+        }
     }
 }
 

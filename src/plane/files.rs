@@ -76,17 +76,17 @@ impl FileWatch {
             let _ = watcher.unwatch(gone);
         }
         let mut grown = false;
-        let mut watched = BTreeSet::new();
+        let mut kept = BTreeSet::new();
         let mut blind = BTreeSet::new();
         for folder in wanted {
             if self.folders.contains(&folder) {
-                watched.insert(folder);
+                kept.insert(folder);
                 continue;
             }
             match watcher.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     grown = true;
-                    watched.insert(folder);
+                    kept.insert(folder);
                 }
                 Err(error) => {
                     if !self.blind.contains(&folder) {
@@ -96,7 +96,7 @@ impl FileWatch {
                 }
             }
         }
-        self.folders = watched;
+        self.folders = kept;
         self.blind = blind;
         grown
     }
@@ -107,7 +107,7 @@ impl FileWatch {
             if self.watcher.is_none() || !self.blind.is_empty() {
                 tokio::time::sleep(POLL_EVERY).await;
             } else {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::select! {

@@ -265,11 +265,13 @@ impl Candidate {
         let sent = Instant::now();
         let written = match seen {
             Some(seen) => {
-                self.api().replace(&self.name, &PostParams::default(), &self.ours(seen))
+                self.api()
+                    .replace(&self.name, &PostParams::default(), &self.ours(seen))
                     .await
             }
             None => {
-                self.api().create(&PostParams::default(), &self.ours(LeaseObject::default()))
+                self.api()
+                    .create(&PostParams::default(), &self.ours(LeaseObject::default()))
                     .await
             }
         };
@@ -368,18 +370,19 @@ impl Candidate {
         let Some(lease) = self.held.take() else { return };
         let outcome = match self.vacate(lease).await {
             // A renewal that was under way when we stopped has changed the Lease; it is still ours.
-            Err(kube::Error::Api(status)) if status.is_conflict() => match self.api().get_opt(&self.name).await
-            {
-                Ok(Some(lease)) if holder(&lease) == Some(&self.identity) => self.vacate(lease).await,
-                Ok(_) => Ok(()),
-                Err(error) => Err(error),
-            },
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                match self.api().get_opt(&self.name).await {
+                    Ok(Some(lease)) if holder(&lease) == Some(&self.identity) => self.vacate(lease).await,
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
             outcome => outcome,
         };
         match outcome {
             Ok(()) => tracing::info!(lease = %self.label(), "released"),
             Err(error) => {
-                tracing::warn!(lease = %self.label(), %error, "not released; it ends by itself in 15 s")
+                tracing::warn!(lease = %self.label(), %error, "not released; it ends by itself in 15 s");
             }
         }
     }
@@ -390,7 +393,8 @@ impl Candidate {
             spec.lease_duration_seconds = Some(1);
         }
         lease.metadata.managed_fields = None;
-        self.api().replace(&self.name, &PostParams::default(), &lease)
+        self.api()
+            .replace(&self.name, &PostParams::default(), &lease)
             .await
             .map(drop)
     }

@@ -4,6 +4,6 @@ pub mod client;
 pub mod discovery;
 pub mod files;
 pub mod kubeconfig;
+pub mod lease;
 pub mod table;
 pub mod watch;
-pub mod lease;

@@ -83,7 +83,10 @@ impl<D> Default for Table<D> {
 impl<D: PartialEq> Table<D> {
     /// A table that keeps the body of what an event changed until [`Table::drop_body`].
     pub fn with_bodies() -> Self {
-        Self { bodies: true, ..Self::default() }
+        Self {
+            bodies: true,
+            ..Self::default()
+        }
     }
 
     /// Whether a complete list has been read. Before that, absence means nothing.
@@ -103,7 +106,10 @@ impl<D: PartialEq> Table<D> {
     }
 
     /// The rows of one namespace, in order of names.
-    pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)> {
+    pub fn in_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)> {
         let start: Name = (namespace.into(), "".into());
         self.rows
             .range((Bound::Included(start), Bound::Unbounded))
@@ -128,7 +134,12 @@ impl<D: PartialEq> Table<D> {
             listing.insert(name.clone());
         }
         let uid: Arc<str> = object.metadata.uid.as_deref().unwrap_or_default().into();
-        let version = object.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0);
+        let version = object
+            .metadata
+            .resource_version
+            .as_deref()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0);
         if self.tombstones.contains(&uid) {
             return (name, Change::None);
         }
@@ -151,7 +162,13 @@ impl<D: PartialEq> Table<D> {
                 return (name, Change::None);
             }
         }
-        let row = Row { uid, version, deleting, digest, body };
+        let row = Row {
+            uid,
+            version,
+            deleting,
+            digest,
+            body,
+        };
         let old = self.rows.insert(name.clone(), row);
         (name, Change::Changed(old))
     }
@@ -169,7 +186,15 @@ impl<D: PartialEq> Table<D> {
         if uid.is_none() {
             self.bury(row.uid.clone());
         }
+        self.forget_if_empty(namespace);
         Some(row)
+    }
+
+    /// The shared name of a namespace goes with its last row.
+    fn forget_if_empty(&mut self, namespace: &str) {
+        if self.in_namespace(namespace).next().is_none() {
+            self.namespaces.remove(namespace);
+        }
     }
 
     fn bury(&mut self, uid: Arc<str>) {
@@ -188,9 +213,22 @@ impl<D: PartialEq> Table<D> {
     pub fn end_list(&mut self) -> (Vec<(Name, Row<D>)>, bool) {
         let first = !self.synced;
         self.synced = true;
-        let Some(seen) = self.listing.take() else { return (Vec::new(), first) };
-        let gone: Vec<Name> = self.rows.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-        let rows = gone.into_iter().filter_map(|name| self.rows.remove(&name).map(|row| (name, row))).collect();
+        let Some(seen) = self.listing.take() else {
+            return (Vec::new(), first);
+        };
+        let gone: Vec<Name> = self
+            .rows
+            .keys()
+            .filter(|name| !seen.contains(*name))
+            .cloned()
+            .collect();
+        let rows: Vec<_> = gone
+            .into_iter()
+            .filter_map(|name| self.rows.remove(&name).map(|row| (name, row)))
+            .collect();
+        for ((namespace, _), _) in &rows {
+            self.forget_if_empty(namespace);
+        }
         (rows, first)
     }
 
@@ -221,7 +259,10 @@ impl<D: PartialEq> Table<D> {
             self.namespaces.insert(new.clone());
             new
         };
-        (namespace, object.metadata.name.as_deref().unwrap_or_default().into())
+        (
+            namespace,
+            object.metadata.name.as_deref().unwrap_or_default().into(),
+        )
     }
 }
 
@@ -247,7 +288,10 @@ mod tests {
         assert!(!changed(&table.upsert(object("a", "u1", 4), 2, Origin::Event)));
         assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
         assert!(changed(&table.upsert(object("a", "u1", 7), 2, Origin::Event)));
-        assert!(changed(&table.upsert(object("a", "u2", 8), 2, Origin::Event)), "another object of the name");
+        assert!(
+            changed(&table.upsert(object("a", "u2", 8), 2, Origin::Event)),
+            "another object of the name"
+        );
         assert_eq!(table.get("ns", "a").unwrap().version, 8);
     }
 
@@ -259,7 +303,10 @@ mod tests {
         assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
         assert!(table.get("ns", "a").is_none());
         assert!(changed(&table.upsert(object("a", "u2", 7), 1, Origin::Event)));
-        assert!(table.remove("ns", "a", Some("u1")).is_none(), "the successor stays");
+        assert!(
+            table.remove("ns", "a", Some("u1")).is_none(),
+            "the successor stays"
+        );
     }
 
     #[test]

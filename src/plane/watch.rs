@@ -84,7 +84,9 @@ pub async fn run(
     on_rights: impl Fn(bool),
 ) {
     let api: Api<DynamicObject> = Api::all_with(client, &selection.resource);
-    let mut config = watcher::Config::default().page_size(PAGE_SIZE).timeout(watch_timeout());
+    let mut config = watcher::Config::default()
+        .page_size(PAGE_SIZE)
+        .timeout(watch_timeout());
     if let Some(labels) = &selection.labels {
         config = config.labels(labels);
     }
@@ -111,7 +113,11 @@ pub async fn run(
                 let text = error.to_string();
                 let mut last = health.error.lock();
                 if last.as_ref() != Some(&text) {
-                    tracing::warn!(kind = selection.resource.kind, error = text, "watch failed; it is tried again");
+                    tracing::warn!(
+                        kind = selection.resource.kind,
+                        error = text,
+                        "watch failed; it is tried again"
+                    );
                 }
                 *last = Some(text);
                 drop(last);
@@ -126,7 +132,9 @@ pub async fn run(
 
 fn is_forbidden(error: &watcher::Error) -> bool {
     let inner = match error {
-        watcher::Error::InitialListFailed(e) | watcher::Error::WatchStartFailed(e) | watcher::Error::WatchFailed(e) => e,
+        watcher::Error::InitialListFailed(e)
+        | watcher::Error::WatchStartFailed(e)
+        | watcher::Error::WatchFailed(e) => e,
         watcher::Error::WatchError(status) => return status.code == 403,
         watcher::Error::NoResourceVersion => return false,
     };
@@ -148,7 +156,9 @@ impl Iterator for Delays {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let base = Duration::from_millis(200).saturating_mul(1 << self.failures.min(6)).min(Duration::from_secs(10));
+        let base = Duration::from_millis(200)
+            .saturating_mul(1 << self.failures.min(6))
+            .min(Duration::from_secs(10));
         self.failures += 1;
         let jitter = u32::try_from(RandomState::new().hash_one(self.failures) % 128).unwrap_or(0);
         Some(base / 2 + base.mul_f64(f64::from(jitter) / 256.0))

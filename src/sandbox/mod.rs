@@ -71,7 +71,9 @@ impl Sandbox {
     /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
     /// on itself. Other combinations name a file that is not there.
     pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> PathBuf {
-        let project = self.plane(plane).is_ok_and(|plane| plane.role == PlaneRole::Project);
+        let project = self
+            .plane(plane)
+            .is_ok_and(|plane| plane.role == PlaneRole::Project);
         users::path(&self.layout, plane, project, user)
     }
 

@@ -49,6 +49,7 @@ async fn a78_first_of_a_namespace(case: Case) {
         "hub: create namespaces",
         "hub: create propagationpolicies",
         CREATE,
+        STATUS,
     ];
     costs(&case, "first of a project namespace", &row, async {
         case.deploy("web", "DFW").await;
@@ -102,7 +103,8 @@ async fn a78_known_city_and_spec_change(case: Case) {
         settled(&case, "two", "DFW"),
     )
     .await;
-    costs(&case, "spec changed", &[APPLY], async {
+    // Beside the apply, one return of status: the cell says that it acted.
+    costs(&case, "spec changed", &[APPLY, STATUS], async {
         case.merge(
             &DEPLOYMENT,
             "one",
@@ -118,6 +120,7 @@ async fn a78_known_city_and_spec_change(case: Case) {
                 o["spec"]["scaleSettings"]["minReplicas"] == 2
             })
             .await;
+        case.dfw.report(&case.hub_ns, "one", 1, 1).await;
     })
     .await;
     costs(&case, "carried annotation changed", &[APPLY], async {

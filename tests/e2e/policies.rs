@@ -3,7 +3,7 @@
 use crate::support::{
     Case, annotation, deployment,
     kinds::{BINDING, DEPLOYMENT, POLICY},
-    seconds, trials, uid, wait_for,
+    lone_trials, seconds, trials, uid, wait_for,
 };
 use fedgate::api::keys;
 use serde_json::json;
@@ -15,6 +15,9 @@ trials![
     a09_first_deletion_leaves_the_policy,
     a10_last_deletion_removes_the_policy_after_the_binding,
     a11_creation_racing_with_the_policys_deletion,
+];
+
+lone_trials![
     a12_policy_deleted_by_hand_is_back,
     a13_policy_edited_by_hand_is_restored,
 ];

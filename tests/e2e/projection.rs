@@ -14,8 +14,6 @@ use tokio::time::Instant;
 trials![
     a31_hand_made_write_back_is_projected,
     a32_owner_is_the_live_deployment,
-    a33_projection_follows_the_deployments_event,
-    a34_scale_down_removes_the_projection,
     a36_recreated_deployment,
     a37_forged_identity,
     a38_wrong_owner_uid,
@@ -26,7 +24,9 @@ trials![
 
 lone_trials![
     a35_scale_down_while_the_gateway_is_down,
-    a41_quarantine_is_said_once
+    a41_quarantine_is_said_once,
+    a33_projection_follows_the_deployments_event,
+    a34_scale_down_removes_the_projection,
 ];
 
 /// A write-back as someone might make it by hand: identity, name and UID of the deployment, nothing else.

@@ -53,12 +53,20 @@ pub enum Decision {
 pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     let idle = Decision::Do(Plan::default());
     let one = |write, reason| Decision::Do(Plan::one(effect(s, write, reason)));
-    let delete = |row: &Row<Companion>| Write::Delete { uid: row.uid.to_string(), resource_version: None };
+    let delete = |row: &Row<Companion>| Write::Delete {
+        uid: row.uid.to_string(),
+        resource_version: None,
+    };
     let Some(row) = &s.row else {
         return match (s.wanted_by.is_empty() || !s.open, &s.payload, body) {
             (true, ..) | (_, None, _) => idle,
             (false, Some(_), None) => Decision::Read,
-            (false, Some(_), Some(body)) => one(Write::Create { body: render(s, body, None) }, "create_companion"),
+            (false, Some(_), Some(body)) => one(
+                Write::Create {
+                    body: render(s, body, None),
+                },
+                "create_companion",
+            ),
         };
     };
     if row.deleting {
@@ -75,7 +83,10 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
             return one(delete(row), "replace_companion");
         }
         let Some(body) = body else { return Decision::Read };
-        let write = Write::Apply { body: render(s, body, Some(&row.uid)), exact: Exact::roots(["data", "binaryData"]) };
+        let write = Write::Apply {
+            body: render(s, body, Some(&row.uid)),
+            exact: Exact::roots(["data", "binaryData"]),
+        };
         return one(write, "update_companion");
     }
     let wanted = referenced_by(&s.wanted_by);
@@ -88,7 +99,12 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
 
 fn effect(s: &Snapshot, write: Write, reason: &'static str) -> Effect {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
-    Effect { target, endpoint: Endpoint::Main, write, reason }
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    }
 }
 
 /// Payload and our two marks; nothing of the source's metadata.
@@ -127,22 +143,40 @@ mod tests {
             open: true,
             wanted_by: wanted_by.iter().map(|s| (*s).to_owned()).collect(),
             payload: Some(payload(1)),
-            row: row.map(|digest| Row { uid: "u".into(), version: 3, deleting: false, digest, body: None }),
+            row: row.map(|digest| Row {
+                uid: "u".into(),
+                version: 3,
+                deleting: false,
+                digest,
+                body: None,
+            }),
         }
     }
 
     fn payload(n: u8) -> Payload {
-        Payload { payload: Digest::of_hash(&n), secret_type: Some("Opaque".into()), size: 1 }
+        Payload {
+            payload: Digest::of_hash(&n),
+            secret_type: Some("Opaque".into()),
+            size: 1,
+        }
     }
 
     fn companion(n: u8, by: &str) -> Companion {
-        let Payload { payload, secret_type, .. } = payload(n);
-        Companion { payload, secret_type, referenced_by: Some(by.into()) }
+        let Payload {
+            payload, secret_type, ..
+        } = payload(n);
+        Companion {
+            payload,
+            secret_type,
+            referenced_by: Some(by.into()),
+        }
     }
 
     fn body() -> DynamicObject {
-        serde_json::from_value(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": "dg=="},
-            "immutable": true, "metadata": {"name": "db", "labels": {"tenant": "x"}}}))
+        serde_json::from_value(
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": "dg=="},
+            "immutable": true, "metadata": {"name": "db", "labels": {"tenant": "x"}}}),
+        )
         .unwrap()
     }
 
@@ -170,9 +204,17 @@ mod tests {
 
     #[test]
     fn counts_change_without_reading_the_payload() {
-        let s = snapshot(&["default/a", "default/b"], Some(companion(1, r#"["default/a"]"#)));
-        let Write::Merge { patch } = write(decide(&s, None)) else { panic!() };
-        assert_eq!(patch["metadata"]["annotations"]["compute.datumapis.com/referenced-by"], r#"["default/a","default/b"]"#);
+        let s = snapshot(
+            &["default/a", "default/b"],
+            Some(companion(1, r#"["default/a"]"#)),
+        );
+        let Write::Merge { patch } = write(decide(&s, None)) else {
+            panic!()
+        };
+        assert_eq!(
+            patch["metadata"]["annotations"]["compute.datumapis.com/referenced-by"],
+            r#"["default/a","default/b"]"#
+        );
         let rest = snapshot(&["default/a"], Some(companion(1, r#"["default/a"]"#)));
         assert_eq!(decide(&rest, None), Decision::Do(Plan::default()));
         let corrupt = snapshot(&["default/a"], Some(companion(1, "{")));
@@ -182,7 +224,13 @@ mod tests {
     #[test]
     fn nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one() {
         let s = snapshot(&[], Some(companion(1, "[]")));
-        assert_eq!(write(decide(&s, None)), Write::Delete { uid: "u".into(), resource_version: None });
+        assert_eq!(
+            write(decide(&s, None)),
+            Write::Delete {
+                uid: "u".into(),
+                resource_version: None
+            }
+        );
         let mut s = snapshot(&["default/a"], Some(companion(1, r#"["default/a"]"#)));
         s.payload = None;
         assert_eq!(decide(&s, None), Decision::Do(Plan::default()));
@@ -191,7 +239,11 @@ mod tests {
     #[test]
     fn a_secret_of_another_type_is_replaced() {
         let mut s = snapshot(&["default/a"], Some(companion(2, r#"["default/a"]"#)));
-        assert_eq!(decide(&s, None), Decision::Read, "another payload is written anew");
+        assert_eq!(
+            decide(&s, None),
+            Decision::Read,
+            "another payload is written anew"
+        );
         s.payload.as_mut().unwrap().secret_type = Some("kubernetes.io/tls".into());
         assert!(matches!(write(decide(&s, None)), Write::Delete { .. }));
     }

@@ -5,16 +5,17 @@ pub mod decide;
 pub mod resolve;
 
 use super::{
-    context::{Context, PASSES},
+    context::{Context, PASSES, QUARANTINE},
     federator::observe::source_state,
     garbage,
     world::{Role, World, digest::Source},
 };
 use crate::{
     engine::{
-        error::Failure,
+        error::{Category, Failure},
         key::{Key, Plane},
         plan::{Next, Target},
+        queue::Urgency,
     },
     kinds::CompanionKind,
     plane::table::Row,
@@ -57,7 +58,9 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
             let entry = format!("{}/{source}", tie.namespace);
             let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
             let had = listed.is_some_and(|text| text.contains(&format!("\"{entry}\"")));
-            let stays = !s.deleting || world.hub.copies[i].get(hub, source).is_some() || world.binding(i, hub, source).is_some();
+            let stays = !s.deleting
+                || world.hub.copies[i].get(hub, source).is_some()
+                || world.binding(i, hub, source).is_some();
             let wants = expects(world, tie, i, s, kind, name).unwrap_or(had);
             if stays && wants {
                 wanted_by.insert(entry);
@@ -73,19 +76,32 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
     }
     let payload = sources.get(&tie.namespace, name).map(|r| r.digest.clone());
     let payload = payload.filter(|p| p.size <= 256 * 1024);
-    Some(snapshot(Some(tie.project.clone()), tie.namespace.clone(), wanted_by, payload))
+    Some(snapshot(
+        Some(tie.project.clone()),
+        tie.namespace.clone(),
+        wanted_by,
+        payload,
+    ))
 }
 
 /// Whether a deployment expects this companion; `None` while that is unknown: then nothing changes.
-fn expects(world: &World, tie: &super::world::Tie, i: usize, s: &Row<Source>, kind: CompanionKind, name: &str) -> Option<bool> {
+fn expects(
+    world: &World,
+    tie: &super::world::Tie,
+    i: usize,
+    s: &Row<Source>,
+    kind: CompanionKind,
+    name: &str,
+) -> Option<bool> {
     let rules = world.kinds[i].companions.as_ref()?;
     if rules.expected_annotation.is_some() {
         let text = s.digest.expected.as_deref()?;
         let tokens: Vec<String> = serde_json::from_str(text).ok()?;
         return Some(tokens.contains(&resolve::token(kind, name)));
     }
-    let found =
-        resolve::resolve(&s.digest.references, |k, n| source_state(world, &tie.project, k, &tie.namespace, n));
+    let found = resolve::resolve(&s.digest.references, |k, n| {
+        source_state(world, &tie.project, k, &tie.namespace, n)
+    });
     Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
 }
 
@@ -93,10 +109,14 @@ fn expects(world: &World, tie: &super::world::Tie, i: usize, s: &Row<Source>, ki
 pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
     let mut body = None;
     for _ in 0..PASSES {
-        let Some(snapshot) = observe(&ctx.world.lock(), kind, &key.namespace, &key.name) else { return Ok(Next::OnEvent) };
+        let Some(snapshot) = observe(&ctx.world.lock(), kind, &key.namespace, &key.name) else {
+            return Ok(Next::OnEvent);
+        };
         match decide::decide(&snapshot, body.as_ref()) {
             Decision::Read => {
-                let Some(project) = snapshot.project else { return Ok(Next::OnEvent) };
+                let Some(project) = snapshot.project else {
+                    return Ok(Next::OnEvent);
+                };
                 let target = Target::namespaced(
                     Plane::Project(project),
                     &snapshot.resource,
@@ -111,13 +131,39 @@ pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<
             Decision::Do(plan) if plan.is_idle() => return Ok(plan.next),
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
-                ctx.executor.perform(plan).await?;
+                match ctx.executor.perform(plan).await {
+                    Err(failure) if failure.category == Category::AlreadyExists => {
+                        tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+                        mark_taken(ctx, key, kind, true);
+                        return Ok(Next::After(QUARANTINE));
+                    }
+                    result => drop(result?),
+                }
+                mark_taken(ctx, key, kind, false);
                 body = None;
                 tracing::info!(plane = "hub", controller = "companions", %key, reason, "companion changed");
             }
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Notes whether the companion's name is held by someone else, and lets the deployments say so.
+fn mark_taken(ctx: &Context, key: &Key, kind: CompanionKind, taken: bool) {
+    let mut world = ctx.world.lock();
+    let entry = (kind, key.namespace.clone(), key.name.clone());
+    let changed = if taken {
+        world.taken.insert(entry)
+    } else {
+        world.taken.remove(&entry)
+    };
+    let keys = if changed {
+        world.source_keys(&key.namespace)
+    } else {
+        Vec::new()
+    };
+    drop(world);
+    ctx.queue.extend(keys, Urgency::Fresh);
 }
 
 /// The companion kind behind a role.

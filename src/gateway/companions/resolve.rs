@@ -69,39 +69,67 @@ pub fn error_text(reason: &str, message: &str) -> String {
 pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> SourceState) -> Resolution {
     let mut expected = Vec::new();
     let mut total = 0;
-    let fail = |reason, message| Resolution { expected: None, error: Some((reason, message)), resolving: false };
+    let fail = |reason, message| Resolution {
+        expected: None,
+        error: Some((reason, message)),
+        resolving: false,
+    };
     for Reference { kind, name, optional } in references {
         let what = token(*kind, name).replacen('/', " ", 1);
         if name.len() > NAME_LIMIT {
-            let message = format!("{what}: the name has {} characters, at most {NAME_LIMIT} can be carried; rename it", name.len());
+            let message = format!(
+                "{what}: the name has {} characters, at most {NAME_LIMIT} can be carried; rename it",
+                name.len()
+            );
             return fail("SourceNameTooLong", message);
         }
         match state(*kind, name) {
-            SourceState::Unknown => return Resolution { expected: None, error: None, resolving: true },
+            SourceState::Unknown => {
+                return Resolution {
+                    expected: None,
+                    error: None,
+                    resolving: true,
+                };
+            }
             SourceState::Missing | SourceState::Forbidden if *optional => {}
             SourceState::Missing => {
-                return fail("SourceNotFound", format!("{what} does not exist in this namespace; create it or drop the reference"));
+                return fail(
+                    "SourceNotFound",
+                    format!("{what} does not exist in this namespace; create it or drop the reference"),
+                );
             }
             SourceState::Forbidden => {
-                return fail("SourceUnauthorized", format!("{what} may not be read by fedgate in this project; grant get, list and watch"));
+                return fail(
+                    "SourceUnauthorized",
+                    format!("{what} may not be read by fedgate in this project; grant get, list and watch"),
+                );
             }
             SourceState::Present(size) if size > SIZE_LIMIT => {
                 if *optional {
                     continue;
                 }
-                return fail("SourceTooLarge", format!("{what} has {size} bytes, at most {SIZE_LIMIT} can be carried"));
+                return fail(
+                    "SourceTooLarge",
+                    format!("{what} has {size} bytes, at most {SIZE_LIMIT} can be carried"),
+                );
             }
             SourceState::Present(size) => {
                 total += size;
                 if total > TOTAL_LIMIT {
-                    let message = format!("{what} brings the referenced data to {total} bytes, at most {TOTAL_LIMIT} can be carried");
+                    let message = format!(
+                        "{what} brings the referenced data to {total} bytes, at most {TOTAL_LIMIT} can be carried"
+                    );
                     return fail("SourceTooLarge", message);
                 }
                 expected.push((*kind, name.clone()));
             }
         }
     }
-    Resolution { expected: Some(expected), error: None, resolving: false }
+    Resolution {
+        expected: Some(expected),
+        error: None,
+        resolving: false,
+    }
 }
 
 #[cfg(test)]
@@ -109,7 +137,11 @@ mod tests {
     use super::*;
 
     fn reference(kind: CompanionKind, name: &str, optional: bool) -> Reference {
-        Reference { kind, name: name.into(), optional }
+        Reference {
+            kind,
+            name: name.into(),
+            optional,
+        }
     }
 
     const MAP: CompanionKind = CompanionKind::ConfigMap;
@@ -117,9 +149,22 @@ mod tests {
 
     #[test]
     fn everything_present_is_listed_sorted() {
-        let refs = [reference(SECRET, "b", false), reference(MAP, "a", false), reference(MAP, "gone", true)];
-        let found = resolve(&refs, |_, name| if name == "gone" { SourceState::Missing } else { SourceState::Present(9) });
-        assert_eq!(expected_text(&found.expected.unwrap()), r#"["ConfigMap/a","Secret/b"]"#);
+        let refs = [
+            reference(SECRET, "b", false),
+            reference(MAP, "a", false),
+            reference(MAP, "gone", true),
+        ];
+        let found = resolve(&refs, |_, name| {
+            if name == "gone" {
+                SourceState::Missing
+            } else {
+                SourceState::Present(9)
+            }
+        });
+        assert_eq!(
+            expected_text(&found.expected.unwrap()),
+            r#"["ConfigMap/a","Secret/b"]"#
+        );
         assert_eq!((found.error, found.resolving), (None, false));
     }
 
@@ -128,9 +173,21 @@ mod tests {
         let long = "x".repeat(244);
         let cases = [
             (reference(MAP, "a", false), SourceState::Missing, "SourceNotFound"),
-            (reference(MAP, "a", false), SourceState::Forbidden, "SourceUnauthorized"),
-            (reference(MAP, "a", false), SourceState::Present(SIZE_LIMIT + 1), "SourceTooLarge"),
-            (reference(MAP, &long, true), SourceState::Present(1), "SourceNameTooLong"),
+            (
+                reference(MAP, "a", false),
+                SourceState::Forbidden,
+                "SourceUnauthorized",
+            ),
+            (
+                reference(MAP, "a", false),
+                SourceState::Present(SIZE_LIMIT + 1),
+                "SourceTooLarge",
+            ),
+            (
+                reference(MAP, &long, true),
+                SourceState::Present(1),
+                "SourceNameTooLong",
+            ),
         ];
         for (one, state, reason) in cases {
             let found = resolve(&[one], |_, _| state);
@@ -145,7 +202,14 @@ mod tests {
         let found = resolve(&refs, |_, _| SourceState::Present(SIZE_LIMIT));
         assert_eq!(found.error.unwrap().0, "SourceTooLarge");
         let found = resolve(&refs, |_, _| SourceState::Unknown);
-        assert_eq!(found, Resolution { expected: None, error: None, resolving: true });
+        assert_eq!(
+            found,
+            Resolution {
+                expected: None,
+                error: None,
+                resolving: true
+            }
+        );
     }
 
     #[test]

@@ -30,23 +30,32 @@ const NAME_LIMIT: usize = 63;
 /// Longest message of a condition of ours.
 const MESSAGE_LIMIT: usize = 1_024;
 
-fn federated(status: bool, reason: &'static str, message: String, observed: i64) -> OwnCondition {
-    OwnCondition { kind: FEDERATED, status, reason, message: message.chars().take(MESSAGE_LIMIT).collect(), observed }
+fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -> OwnCondition {
+    OwnCondition {
+        kind: FEDERATED,
+        status,
+        reason,
+        message: message.chars().take(MESSAGE_LIMIT).collect(),
+        observed,
+    }
 }
 
 /// A city code or name that can go nowhere.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
     if s.name.len() > NAME_LIMIT {
-        let message = format!("metadata.name has {} characters, at most {NAME_LIMIT} can be carried; create it under a shorter name", s.name.len());
-        return Some(federated(false, "InvalidName", message, generation));
+        let message = format!(
+            "metadata.name has {} characters, at most {NAME_LIMIT} can be carried; create it under a shorter name",
+            s.name.len()
+        );
+        return Some(federated(false, "InvalidName", &message, generation));
     }
     let bad = source.digest.city.as_ref().err()?;
     let message = format!(
         "{} is {bad:?}, which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
         s.profile().placement.path.text().trim_start_matches("$.")
     );
-    Some(federated(false, "InvalidCityCode", message, generation))
+    Some(federated(false, "InvalidCityCode", &message, generation))
 }
 
 /// Whether the copy's name is held by an object that is not ours.
@@ -59,39 +68,112 @@ fn names(clusters: &[Arc<str>]) -> String {
 }
 
 /// The own conditions as they should be, and when to look again if that depends on time.
-pub fn own(s: &Snapshot, source: &Row<Source>, reported: bool, memory: &mut Memory, now: Now) -> (Vec<OwnCondition>, Next) {
+pub fn own(
+    s: &Snapshot,
+    source: &Row<Source>,
+    reported: bool,
+    memory: &mut Memory,
+    now: Now,
+) -> (Vec<OwnCondition>, Next) {
     let (delivery, next) = delivery(s, source, reported, memory, now);
-    let ours = |c: &OwnCondition| s.profile().status.own_conditions.iter().any(|kind| kind == c.kind);
-    (references(s, source).into_iter().chain(delivery).filter(ours).collect(), next)
+    let ours = |c: &OwnCondition| {
+        s.profile()
+            .status
+            .own_conditions
+            .iter()
+            .any(|kind| kind == c.kind)
+    };
+    (
+        references(s, source)
+            .into_iter()
+            .chain(delivery)
+            .filter(ours)
+            .collect(),
+        next,
+    )
 }
 
 fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
-    let found = s.references.as_ref().filter(|_| !source.digest.references.is_empty())?;
+    let found = s
+        .references
+        .as_ref()
+        .filter(|_| !source.digest.references.is_empty())?;
     let (status, reason, message) = match (&found.error, found.resolving) {
         (Some((reason, message)), _) => (false, *reason, message.clone()),
-        (None, true) => (false, "Resolving", "the referenced ConfigMaps and Secrets are being read".to_owned()),
-        (None, false) => (true, "Ready", "all referenced ConfigMaps and Secrets are carried".to_owned()),
+        (None, true) => (
+            false,
+            "Resolving",
+            "the referenced ConfigMaps and Secrets are being read".to_owned(),
+        ),
+        (None, false) => (
+            true,
+            "Ready",
+            "all referenced ConfigMaps and Secrets are carried".to_owned(),
+        ),
     };
-    Some(OwnCondition { kind: REFERENCED_DATA_READY, status, reason, message, observed: source.digest.generation })
+    Some(OwnCondition {
+        kind: REFERENCED_DATA_READY,
+        status,
+        reason,
+        message,
+        observed: source.digest.generation,
+    })
 }
 
-fn delivery(s: &Snapshot, source: &Row<Source>, reported: bool, memory: &mut Memory, now: Now) -> (Option<OwnCondition>, Next) {
+fn delivery(
+    s: &Snapshot,
+    source: &Row<Source>,
+    reported: bool,
+    memory: &mut Memory,
+    now: Now,
+) -> (Option<OwnCondition>, Next) {
     let generation = source.digest.generation;
-    let bad = |reason, message: String| (Some(federated(false, reason, message, generation)), Next::OnEvent);
+    let bad = |reason, message: String| {
+        (
+            Some(federated(false, reason, &message, generation)),
+            Next::OnEvent,
+        )
+    };
     match s.hub_state {
         HubNamespaceState::Terminating => {
-            return bad("HubNamespaceTerminating", "the hub namespace is being deleted; delivery goes on when it is gone".into());
+            return bad(
+                "HubNamespaceTerminating",
+                "the hub namespace is being deleted; delivery goes on when it is gone".into(),
+            );
         }
         HubNamespaceState::EarlierLife => {
-            return bad("EarlierLifeDraining", "the hub still holds objects of an earlier project of this name".into());
+            return bad(
+                "EarlierLifeDraining",
+                "the hub still holds objects of an earlier project of this name".into(),
+            );
         }
         HubNamespaceState::Absent | HubNamespaceState::Ours => {}
     }
-    let Some(copy) = &s.copy else { return (None, Next::OnEvent) };
-    if taken(s, copy) {
-        return bad("HubNameTaken", format!("the hub has another object named {} in {}", s.name, s.hub.as_ref().map_or("", |h| h.as_str())));
+    if let Some(held) = &s.companion_taken {
+        let hub = s.hub.as_ref().map_or("", |h| h.as_str());
+        return bad(
+            "HubNameTaken",
+            format!("the hub has another object in {hub} in the place of {held}"),
+        );
     }
-    let observed = copy.digest.source_generation.unwrap_or(generation).min(generation);
+    let Some(copy) = &s.copy else {
+        return (None, Next::OnEvent);
+    };
+    if taken(s, copy) {
+        return bad(
+            "HubNameTaken",
+            format!(
+                "the hub has another object named {} in {}",
+                s.name,
+                s.hub.as_ref().map_or("", |h| h.as_str())
+            ),
+        );
+    }
+    let observed = copy
+        .digest
+        .source_generation
+        .unwrap_or(generation)
+        .min(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     let label = &s.profile().placement.label;
     let binding = s.binding.as_ref().map(|b| &b.digest);
@@ -99,15 +181,25 @@ fn delivery(s: &Snapshot, source: &Row<Source>, reported: bool, memory: &mut Mem
         Some(b) if b.no_cluster => Some(federated(
             false,
             "NoCellForCity",
-            format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}"),
+            &format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}"),
             observed,
         )),
         Some(b) if b.failed.is_some() => {
             let (cell, message) = b.failed.clone().unwrap_or_default();
-            Some(federated(false, "ApplyFailed", format!("{cell}: {message}"), observed))
+            Some(federated(
+                false,
+                "ApplyFailed",
+                &format!("{cell}: {message}"),
+                observed,
+            ))
         }
         Some(b) if (b.scheduled && b.applied) || (reported && b.scheduled && !silent(copy)) => {
-            Some(federated(true, "Delivered", format!("delivered to {}", names(&b.clusters)), observed))
+            Some(federated(
+                true,
+                "Delivered",
+                &format!("delivered to {}", names(&b.clusters)),
+                observed,
+            ))
         }
         _ => None,
     };
@@ -119,19 +211,34 @@ fn delivery(s: &Snapshot, source: &Row<Source>, reported: bool, memory: &mut Mem
     let waited = now.since(since);
     if waited >= PATIENCE {
         let message = format!("the hub has not delivered it to a cell of city {city} yet");
-        return (Some(federated(false, "Propagating", message, observed)), Next::OnEvent);
+        return (
+            Some(federated(false, "Propagating", &message, observed)),
+            Next::OnEvent,
+        );
     }
     (None, Next::After(PATIENCE.saturating_sub(waited)))
 }
 
 /// Whether the hub says that no cell reports.
 fn silent(copy: &Row<Copy>) -> bool {
-    copy.digest.status.condition("Available").is_some_and(|c| &*c.reason == "NoCellReporting")
+    copy.digest
+        .status
+        .condition("Available")
+        .is_some_and(|c| &*c.reason == "NoCellReporting")
 }
 
 /// A first `NoCellReporting` waits for the usual report; how long still.
-pub fn early_silence(copy: &Row<Copy>, source: &Row<Source>, memory: &mut Memory, now: Now) -> Option<Duration> {
-    let said = source.digest.status.condition("Available").is_some_and(|c| &*c.reason == "NoCellReporting");
+pub fn early_silence(
+    copy: &Row<Copy>,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    now: Now,
+) -> Option<Duration> {
+    let said = source
+        .digest
+        .status
+        .condition("Available")
+        .is_some_and(|c| &*c.reason == "NoCellReporting");
     if !silent(copy) || said {
         memory.unreported = None;
         return None;
@@ -143,19 +250,33 @@ pub fn early_silence(copy: &Row<Copy>, source: &Row<Source>, memory: &mut Memory
 
 /// Being deleted: which cells have not confirmed, since when.
 pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -> OwnCondition {
-    let cells = s.binding.as_ref().map(|b| names(&b.digest.clusters)).filter(|c| !c.is_empty());
+    let cells = s
+        .binding
+        .as_ref()
+        .map(|b| names(&b.digest.clusters))
+        .filter(|c| !c.is_empty());
     let message = match cells {
         Some(cells) => format!("being deleted since {since}: {cells} has not confirmed"),
         None => format!("being deleted since {since}: the hub has not confirmed"),
     };
-    federated(false, "WaitingForCells", message, source.digest.generation)
+    federated(false, "WaitingForCells", &message, source.digest.generation)
 }
 
 /// The Event that goes with a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Note> {
-    const FAULTS: [&str; 6] =
-        ["NoCellForCity", "ApplyFailed", "InvalidCityCode", "InvalidName", "HubRefused", "HubNameTaken"];
-    let had = source.digest.status.condition(condition.kind).map(|c| c.reason.clone());
+    const FAULTS: [&str; 6] = [
+        "NoCellForCity",
+        "ApplyFailed",
+        "InvalidCityCode",
+        "InvalidName",
+        "HubRefused",
+        "HubNameTaken",
+    ];
+    let had = source
+        .digest
+        .status
+        .condition(condition.kind)
+        .map(|c| c.reason.clone());
     (FAULTS.contains(&condition.reason) && had.as_deref() != Some(condition.reason)).then(|| Note {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),

@@ -93,10 +93,14 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
     };
     let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
     if source.deleting {
-        return if ours { leave(s, source, memory, settings, now) } else { idle() };
+        return if ours {
+            leave(s, source, memory, settings, now)
+        } else {
+            idle()
+        };
     }
     if let Some(refusal) = conditions::invalid(s, source) {
-        return status_only(s, source, vec![refusal], memory, settings, now);
+        return status_only(s, source, &[refusal], memory, settings, now);
     }
     if s.hub.is_none() {
         return idle();
@@ -141,7 +145,12 @@ fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {
 }
 
 fn source_target(s: &Snapshot) -> Target {
-    Target::namespaced(Plane::Project(s.project.clone()), &s.profile().resource, &s.namespace, &s.name)
+    Target::namespaced(
+        Plane::Project(s.project.clone()),
+        &s.profile().resource,
+        &s.namespace,
+        &s.name,
+    )
 }
 
 fn copy_target(s: &Snapshot) -> Target {
@@ -169,7 +178,10 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             finalizers.retain(|f| *f != keys::REFERENCED_DATA_FINALIZER);
         }
         if !found.resolving {
-            let error = found.error.as_ref().map(|(reason, message)| resolve::error_text(reason, message));
+            let error = found
+                .error
+                .as_ref()
+                .map(|(reason, message)| resolve::error_text(reason, message));
             let expected = match (&found.expected, any) {
                 (_, false) => None,
                 (Some(list), true) => Some(resolve::expected_text(list)),
@@ -183,7 +195,11 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
                 }
             };
             set(&rules.error_annotation, source.digest.error.as_deref(), error);
-            set(&rules.expected_annotation, source.digest.expected.as_deref(), expected);
+            set(
+                &rules.expected_annotation,
+                source.digest.expected.as_deref(),
+                expected,
+            );
         }
     }
     if annotations.is_empty() && finalizers == before {
@@ -198,23 +214,42 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
         // The list is replaced as a whole, so it must be the one that was read.
         metadata["resourceVersion"] = json!(source.resource_version());
     }
-    let write = Write::Merge { patch: json!({"metadata": metadata}) };
-    Some(Effect { target: source_target(s), endpoint: Endpoint::Main, write, reason: "announce" })
+    let write = Write::Merge {
+        patch: json!({"metadata": metadata}),
+    };
+    Some(Effect {
+        target: source_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "announce",
+    })
 }
 
 fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) -> Effect {
-    let write = Write::Delete { uid: copy.uid.to_string(), resource_version: None };
-    Effect { target: copy_target(s), endpoint: Endpoint::Main, write, reason }
+    let write = Write::Delete {
+        uid: copy.uid.to_string(),
+        resource_version: None,
+    };
+    Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    }
 }
 
 /// Creates, updates, moves or repairs the copy.
 fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) -> Step {
-    let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else { return Step::Wait(Next::OnEvent) };
+    let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else {
+        return Step::Wait(Next::OnEvent);
+    };
     let Some(copy) = &s.copy else {
         if !s.companions_there || s.references.as_ref().is_some_and(|r| r.resolving) {
             return Step::Wait(Next::OnEvent);
         }
-        let Some(body) = &source.body else { return Step::Read(true, false) };
+        let Some(body) = &source.body else {
+            return Step::Read(true, false);
+        };
         let body = render::copy(s.profile(), body, hub.as_str(), city);
         memory.undelivered = Some(now.instant);
         return apply(s, body, "create_copy");
@@ -222,10 +257,19 @@ fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) 
     if copy.deleting || conditions::taken(s, copy) {
         return Step::Wait(Next::OnEvent);
     }
-    if copy.digest.source_uid.as_ref().is_some_and(|uid| *uid != source.uid) {
+    if copy
+        .digest
+        .source_uid
+        .as_ref()
+        .is_some_and(|uid| *uid != source.uid)
+    {
         return act(delete_copy(s, copy, "replace_copy"));
     }
-    if copy.digest.source_generation.is_some_and(|g| g > source.digest.generation) {
+    if copy
+        .digest
+        .source_generation
+        .is_some_and(|g| g > source.digest.generation)
+    {
         return Step::Wait(Next::OnEvent);
     }
     if copy.digest.city.as_ref() != Some(city) && copy.digest.city.is_some() {
@@ -241,7 +285,9 @@ fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) 
     let same_content = copy.digest.content == source.digest.content
         || memory.settled == Some((source.digest.content, copy.digest.content));
     if !same_content || copy.digest.source_generation != Some(source.digest.generation) {
-        let Some(body) = &source.body else { return Step::Read(true, false) };
+        let Some(body) = &source.body else {
+            return Step::Read(true, false);
+        };
         let mut body = render::copy(s.profile(), body, hub.as_str(), city);
         body["metadata"]["uid"] = json!(&*copy.uid);
         return apply(s, body, "update_copy");
@@ -252,11 +298,19 @@ fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) 
 fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Step {
     let exact = Exact::roots(render::exact_roots(&body));
     let write = Write::Apply { body, exact };
-    act(Effect { target: copy_target(s), endpoint: Endpoint::Main, write, reason })
+    act(Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    })
 }
 
 fn unclaim() -> (Value, Value) {
-    (json!({keys::CLAIM_ID: null}), json!({keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}))
+    (
+        json!({keys::CLAIM_ID: null}),
+        json!({keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}),
+    )
 }
 
 /// One merge patch: label, payload, generation, and the claim taken off, so that Karmada decides anew.
@@ -280,7 +334,12 @@ fn move_copy(s: &Snapshot, copy: &Row<Copy>, from: &Value, body: &Value) -> Effe
         }
     }
     let write = Write::Merge { patch };
-    Effect { target: copy_target(s), endpoint: Endpoint::Main, write, reason: "move_copy" }
+    Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "move_copy",
+    }
 }
 
 fn repair_claim(s: &Snapshot, copy: &Row<Copy>, memory: &mut Memory, now: Now) -> Step {
@@ -289,7 +348,9 @@ fn repair_claim(s: &Snapshot, copy: &Row<Copy>, memory: &mut Memory, now: Now) -
         return Step::Wait(Next::OnEvent);
     }
     let since = *memory.claim_wrong.get_or_insert(now.instant);
-    let due = memory.claim_repaired.map_or(since + CLAIM_PATIENCE, |at| (at + CLAIM_REPAIR_EVERY).max(since + CLAIM_PATIENCE));
+    let due = memory.claim_repaired.map_or(since + CLAIM_PATIENCE, |at| {
+        (at + CLAIM_REPAIR_EVERY).max(since + CLAIM_PATIENCE)
+    });
     if now.instant < due {
         return Step::Wait(Next::After(due - now.instant));
     }
@@ -298,19 +359,35 @@ fn repair_claim(s: &Snapshot, copy: &Row<Copy>, memory: &mut Memory, now: Now) -
     let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
         "labels": labels, "annotations": annotations}});
     let write = Write::Merge { patch };
-    act(Effect { target: copy_target(s), endpoint: Endpoint::Main, write, reason: "repair_claim" })
+    act(Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "repair_claim",
+    })
 }
 
 /// Returns the copy's status and the gateway's own conditions, if that changes anything and is due.
-fn status_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings: &Settings, now: Now) -> Step {
+fn status_step(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Step {
     let own_types = &s.profile().status.own_conditions;
     let report = s.copy.as_ref().filter(|c| {
-        c.digest.status.reported && c.digest.source_uid.as_deref() == Some(&*source.uid) && c.digest.status.size <= 64 * 1024
+        c.digest.status.reported
+            && c.digest.source_uid.as_deref() == Some(&*source.uid)
+            && c.digest.status.size <= 64 * 1024
     });
     let (own, mut next) = conditions::own(s, source, report.is_some(), memory, now);
     let mut due = false;
     if let Some(copy) = report
-        && !source.digest.status.has_returned(&copy.digest.status, own_types, source.digest.generation)
+        && !source
+            .digest
+            .status
+            .has_returned(&copy.digest.status, own_types, source.digest.generation)
         && memory.status_settled != Some(settlement(copy, source))
     {
         match conditions::early_silence(copy, source, memory, now) {
@@ -320,7 +397,13 @@ fn status_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings
     } else {
         memory.unreported = None;
     }
-    let changed = |c: &&OwnCondition| !source.digest.status.condition(c.kind).is_some_and(|had| c.equals(had));
+    let changed = |c: &&OwnCondition| {
+        !source
+            .digest
+            .status
+            .condition(c.kind)
+            .is_some_and(|had| c.equals(had))
+    };
     let vanished = source.digest.status.conditions.iter().any(|had| {
         own_types.iter().any(|t| **t == *had.kind)
             && *had.kind != *conditions::FEDERATED
@@ -339,7 +422,11 @@ fn status_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings
         }
     }
     if !due {
-        return Step::Wait(if own.iter().any(|c| changed(&c)) { next } else { next_without_news(memory, next) });
+        return Step::Wait(if own.iter().any(|c| changed(&c)) {
+            next
+        } else {
+            next_without_news(memory, next)
+        });
     }
     if let Some(wait) = throttle(memory, settings, now) {
         return Step::Wait(next.sooner(Next::After(wait)));
@@ -352,7 +439,10 @@ fn status_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings
 
 /// What the hub has and what the project has, for [`Memory::status_settled`].
 pub fn settlement(copy: &Row<Copy>, source: &Row<Source>) -> (Digest, Digest) {
-    (Digest::of_hash(&copy.digest.status), Digest::of_hash(&source.digest.status))
+    (
+        Digest::of_hash(&copy.digest.status),
+        Digest::of_hash(&source.digest.status),
+    )
 }
 
 fn next_without_news(memory: &mut Memory, next: Next) -> Next {
@@ -379,11 +469,21 @@ fn write_status(
         Some(copy) => (&copy.body, s.profile().status.own_conditions.clone()),
         None => (&source.body, own.iter().map(|c| c.kind.to_owned()).collect()),
     };
-    let Some(body) = body else { return Step::Read(report.is_none(), report.is_some()) };
+    let Some(body) = body else {
+        return Step::Read(report.is_none(), report.is_some());
+    };
     let base = body.data.get("status").cloned().unwrap_or_else(|| json!({}));
     let generation = source.digest.generation;
     let counters = &s.profile().status.counters;
-    let status = returned(&base, counters, &own_types, own, &source.digest.status, generation, now.wall);
+    let status = returned(
+        &base,
+        counters,
+        &own_types,
+        own,
+        &source.digest.status,
+        generation,
+        now.wall,
+    );
     memory.good_news = None;
     let resource = &s.profile().resource;
     let body = json!({
@@ -392,10 +492,19 @@ fn write_status(
         "metadata": {"name": &*s.name, "namespace": &*s.namespace, "uid": &*source.uid},
         "status": status,
     });
-    let write = Write::Apply { body, exact: Exact::roots(["status"]) };
-    let effect = Effect { target: source_target(s), endpoint: Endpoint::Status, write, reason: "return_status" };
+    let write = Write::Apply {
+        body,
+        exact: Exact::roots(["status"]),
+    };
+    let effect = Effect {
+        target: source_target(s),
+        endpoint: Endpoint::Status,
+        write,
+        reason: "return_status",
+    };
     let mut plan = Plan::one(effect);
-    plan.notes.extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
+    plan.notes
+        .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
     Step::Act(Box::new(plan))
 }
 
@@ -403,19 +512,25 @@ fn write_status(
 pub fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
-    own: Vec<OwnCondition>,
+    own: &[OwnCondition],
     memory: &mut Memory,
     settings: &Settings,
     now: Now,
 ) -> Decision {
-    let said = |c: &OwnCondition| source.digest.status.condition(c.kind).is_some_and(|had| c.equals(had));
+    let said = |c: &OwnCondition| {
+        source
+            .digest
+            .status
+            .condition(c.kind)
+            .is_some_and(|had| c.equals(had))
+    };
     if own.iter().all(said) {
         return idle();
     }
     if let Some(wait) = throttle(memory, settings, now) {
         return Decision::Do(Plan::after(wait));
     }
-    match write_status(s, source, None, &own, memory, now) {
+    match write_status(s, source, None, own, memory, now) {
         Step::Read(source, copy) => Decision::Read { source, copy },
         Step::Act(plan) => {
             memory.status_written = Some(now.instant);
@@ -436,7 +551,11 @@ fn leave(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings: &Set
         && !released
     {
         if copy.deleting || conditions::taken(s, copy) {
-            return if conditions::taken(s, copy) { let_go(s, source) } else { wait_for_cells(s, source, memory, settings, now) };
+            return if conditions::taken(s, copy) {
+                let_go(s, source)
+            } else {
+                wait_for_cells(s, source, memory, settings, now)
+            };
         }
         return Decision::Do(Plan::one(delete_copy(s, copy, "delete_copy")));
     }
@@ -468,15 +587,25 @@ fn let_go(s: &Snapshot, source: &Row<Source>) -> Decision {
 }
 
 /// Waits for the cells by event, and says so once it takes long.
-fn wait_for_cells(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, settings: &Settings, now: Now) -> Decision {
+fn wait_for_cells(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Decision {
     let (since, wall) = *memory.leaving.get_or_insert((now.instant, now.wall));
     let waited = now.since(since);
-    let release = settings.release_after.map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
+    let release = settings
+        .release_after
+        .map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
     if waited < PATIENCE {
-        return Decision::Do(Plan::wait(release.sooner(Next::After(PATIENCE.saturating_sub(waited)))));
+        return Decision::Do(Plan::wait(
+            release.sooner(Next::After(PATIENCE.saturating_sub(waited))),
+        ));
     }
     let condition = conditions::waiting_for_cells(s, source, wall);
-    match status_only(s, source, vec![condition], memory, settings, now) {
+    match status_only(s, source, &[condition], memory, settings, now) {
         Decision::Do(plan) => Decision::Do(plan.by(release)),
         read @ Decision::Read { .. } => read,
     }

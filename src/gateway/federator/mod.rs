@@ -35,8 +35,10 @@ pub struct Federator {
 impl Federator {
     /// One turn of a deployment's key.
     pub async fn reconcile(&self, ctx: &Context, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
-        let settings =
-            Settings { status_interval: ctx.settings.status_interval, release_after: ctx.settings.release_after };
+        let settings = Settings {
+            status_interval: ctx.settings.status_interval,
+            release_after: ctx.settings.release_after,
+        };
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
         let result = turn(ctx, key, project, &settings, &mut memory).await;
         if memory != Memory::default() {
@@ -49,17 +51,46 @@ impl Federator {
     pub fn prune(&self, ctx: &Context) {
         let now = ctx.now();
         self.memory.lock().retain(|_, m| {
-            let Memory { undelivered, unreported, good_news, claim_wrong, claim_repaired, leaving, status_written, status_settled, settled } = m;
-            let waits = [*undelivered, *unreported, *good_news, *claim_wrong, leaving.map(|l| l.0)].iter().any(Option::is_some);
-            let recent = [*claim_repaired, *status_written].into_iter().flatten().any(|t| now.since(t) < super::context::QUARANTINE);
+            let Memory {
+                undelivered,
+                unreported,
+                good_news,
+                claim_wrong,
+                claim_repaired,
+                leaving,
+                status_written,
+                status_settled,
+                settled,
+            } = m;
+            let waits = [
+                *undelivered,
+                *unreported,
+                *good_news,
+                *claim_wrong,
+                leaving.map(|l| l.0),
+            ]
+            .iter()
+            .any(Option::is_some);
+            let recent = [*claim_repaired, *status_written]
+                .into_iter()
+                .flatten()
+                .any(|t| now.since(t) < super::context::QUARANTINE);
             waits || recent || status_settled.is_some() || settled.is_some()
         });
     }
 }
 
-async fn turn(ctx: &Context, key: &Key, project: &ProjectKey, settings: &Settings, memory: &mut Memory) -> Result<Next, Failure> {
+async fn turn(
+    ctx: &Context,
+    key: &Key,
+    project: &ProjectKey,
+    settings: &Settings,
+    memory: &mut Memory,
+) -> Result<Next, Failure> {
     for _ in 0..PASSES {
-        let Some(snapshot) = observe::observe(&ctx.world.lock(), key, project) else { return Ok(Next::OnEvent) };
+        let Some(snapshot) = observe::observe(&ctx.world.lock(), key, project) else {
+            return Ok(Next::OnEvent);
+        };
         let now = ctx.now();
         match decide::decide(&snapshot, memory, settings, now) {
             Decision::Read { source, copy } => {
@@ -79,7 +110,7 @@ async fn turn(ctx: &Context, key: &Key, project: &ProjectKey, settings: &Setting
                 }
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
-                    settle(ctx, key, project, memory, reason);
+                    settle(ctx, key, &snapshot, memory, reason);
                 }
             }
         }
@@ -88,14 +119,20 @@ async fn turn(ctx: &Context, key: &Key, project: &ProjectKey, settings: &Setting
 }
 
 /// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
-fn settle(ctx: &Context, key: &Key, project: &ProjectKey, memory: &mut Memory, reason: &str) {
-    let Some(after) = observe::observe(&ctx.world.lock(), key, project) else { return };
-    let (Some(source), Some(copy)) = (&after.source, &after.copy) else { return };
-    match reason {
-        "create_copy" | "update_copy" | "move_copy" if copy.digest.content != source.digest.content => {
-            memory.settled = Some((source.digest.content, copy.digest.content));
+/// The basis is what was decided on: what has come in since then is news, and has not been asked for yet.
+fn settle(ctx: &Context, key: &Key, before: &Snapshot, memory: &mut Memory, reason: &str) {
+    let Some(after) = observe::observe(&ctx.world.lock(), key, &before.project) else {
+        return;
+    };
+    match (reason, &before.source, &before.copy, &after.source, &after.copy) {
+        ("create_copy" | "update_copy" | "move_copy", Some(asked), _, _, Some(got))
+            if asked.digest.content != got.digest.content =>
+        {
+            memory.settled = Some((asked.digest.content, got.digest.content));
         }
-        "return_status" => memory.status_settled = Some(decide::settlement(copy, source)),
+        ("return_status", _, Some(asked), Some(got), _) => {
+            memory.status_settled = Some(decide::settlement(asked, got));
+        }
         _ => {}
     }
 }
@@ -104,8 +141,12 @@ async fn read(ctx: &Context, s: &Snapshot, source: bool, copy: bool) -> Result<b
     let kind = s.kind;
     let mut there = true;
     if source {
-        let target =
-            Target::namespaced(Plane::Project(s.project.clone()), &s.profile().resource, &s.namespace, &s.name);
+        let target = Target::namespaced(
+            Plane::Project(s.project.clone()),
+            &s.profile().resource,
+            &s.namespace,
+            &s.name,
+        );
         let project = s.project.clone();
         there &= ctx
             .read_body(&target, |world, object| {
@@ -117,7 +158,9 @@ async fn read(ctx: &Context, s: &Snapshot, source: bool, copy: bool) -> Result<b
     }
     if copy && let Some(hub) = &s.hub {
         let target = Target::namespaced(Plane::Hub, &s.profile().resource, hub.as_str(), &s.name);
-        there &= ctx.read_body(&target, |world, object| world.hub.copies[kind].keep_body(object)).await?;
+        there &= ctx
+            .read_body(&target, |world, object| world.hub.copies[kind].keep_body(object))
+            .await?;
     }
     Ok(there)
 }
@@ -133,11 +176,19 @@ fn drop_bodies(ctx: &Context, s: &Snapshot) {
 }
 
 /// What the hub refuses is said in the project; the failure itself goes on to the queue.
-async fn refused(ctx: &Context, s: &Snapshot, memory: &mut Memory, settings: &Settings, failure: Failure) -> Result<Next, Failure> {
+async fn refused(
+    ctx: &Context,
+    s: &Snapshot,
+    memory: &mut Memory,
+    settings: &Settings,
+    failure: Failure,
+) -> Result<Next, Failure> {
     if failure.plane != Plane::Hub || failure.retry() != Retry::Quarantine {
         return Err(failure);
     }
-    let Some(source) = &s.source else { return Err(failure) };
+    let Some(source) = &s.source else {
+        return Err(failure);
+    };
     let condition = OwnCondition {
         kind: conditions::FEDERATED,
         status: false,
@@ -145,12 +196,19 @@ async fn refused(ctx: &Context, s: &Snapshot, memory: &mut Memory, settings: &Se
         message: failure.message.chars().take(1_024).collect(),
         observed: source.digest.generation,
     };
-    match decide::status_only(s, source, vec![condition.clone()], memory, settings, ctx.now()) {
+    match decide::status_only(s, source, &[condition.clone()], memory, settings, ctx.now()) {
         Decision::Read { source, copy } => {
             let there = read(ctx, s, source, copy).await?;
             let again = there.then(|| observe_again(ctx, s)).flatten();
             let decision = again.as_ref().and_then(|again| {
-                Some(decide::status_only(again, again.source.as_ref()?, vec![condition], memory, settings, ctx.now()))
+                Some(decide::status_only(
+                    again,
+                    again.source.as_ref()?,
+                    &[condition],
+                    memory,
+                    settings,
+                    ctx.now(),
+                ))
             });
             if let Some(Decision::Do(plan)) = decision {
                 ctx.executor.perform(plan).await?;

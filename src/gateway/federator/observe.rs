@@ -29,6 +29,8 @@ pub enum HubNamespaceState {
 }
 
 /// A snapshot of one deployment and what surrounds it.
+// Each flag is a fact of its own that decisions combine freely; no enum would say it better.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.
@@ -59,6 +61,8 @@ pub struct Snapshot {
     pub references: Option<Resolution>,
     /// Whether every expected companion is on the hub.
     pub companions_there: bool,
+    /// The first expected companion whose name on the hub is held by an object that is not ours.
+    pub companion_taken: Option<String>,
     /// Whether a companion still names this deployment.
     pub companions_hold: bool,
     /// Whether the hub namespace still has a policy for this city that nobody needs.
@@ -74,22 +78,36 @@ impl Snapshot {
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
-    let Some(Role::Federated(kind)) = world.role_of(&key.kind) else { return None };
+    let Some(Role::Federated(kind)) = world.role_of(&key.kind) else {
+        return None;
+    };
     if !world.hub_ready() || !world.project_ready(project) {
         return None;
     }
     let p = world.projects.get(project)?;
     let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
     let live = world.hub_namespace(project, &key.namespace);
-    let recorded = source.as_ref().filter(|s| s.deleting).and_then(|s| s.digest.federation_namespace.clone());
+    let recorded = source
+        .as_ref()
+        .filter(|s| s.deleting)
+        .and_then(|s| s.digest.federation_namespace.clone());
     let hub = recorded.as_deref().and_then(HubNamespace::parse).or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
     let references = references(world, project, kind, &key.namespace, source.as_ref());
-    let expected = references.as_ref().and_then(|r| r.expected.as_deref()).unwrap_or_default();
-    let companions_there = expected.iter().all(|(kind, name)| companion(world, *kind, hub_name, name));
+    let expected = references
+        .as_ref()
+        .and_then(|r| r.expected.as_deref())
+        .unwrap_or_default();
+    let companions_there = expected
+        .iter()
+        .all(|(kind, name)| companion(world, *kind, hub_name, name));
+    let held = expected
+        .iter()
+        .find(|(kind, name)| world.taken.contains(&(*kind, hub_name.into(), name.clone())));
     Some(Snapshot {
+        companion_taken: held.map(|(kind, name)| resolve::token(*kind, name)),
         kinds: world.kinds.clone(),
         kind,
         project: project.clone(),
@@ -103,7 +121,10 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),
         policy_leaving: city.is_some_and(|city| {
             let needed = crate::gateway::policies::needed(world, hub_name, kind, city);
-            !needed && world.city_policy(kind, hub_name, city).is_some_and(|(_, p)| !p.deleting)
+            !needed
+                && world
+                    .city_policy(kind, hub_name, city)
+                    .is_some_and(|(_, p)| !p.deleting)
         }),
         references,
         copy,
@@ -116,21 +137,38 @@ fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceStat
     match world.hub.namespaces.get("", hub) {
         None => HubNamespaceState::Absent,
         Some(row) if row.deleting => HubNamespaceState::Terminating,
-        Some(_) if crate::gateway::namespaces::earlier_life(world, project, hub) => HubNamespaceState::EarlierLife,
+        Some(_) if crate::gateway::namespaces::earlier_life(world, project, hub) => {
+            HubNamespaceState::EarlierLife
+        }
         Some(_) => HubNamespaceState::Ours,
     }
 }
 
 fn claim_good(world: &World, kind: usize, hub: &str, copy: Option<&Row<Copy>>) -> bool {
     let Some(copy) = copy else { return true };
-    let (Some(policy), Some(city)) = (&copy.digest.claimed_by, &copy.digest.city) else { return true };
+    let (Some(policy), Some(city)) = (&copy.digest.claimed_by, &copy.digest.city) else {
+        return true;
+    };
     let row = world.hub.city_policies.get(hub, policy);
-    row.is_some_and(|p| p.digest.selects.as_ref().is_some_and(|(k, c)| *k == kind && c == city))
+    row.is_some_and(|p| {
+        p.digest
+            .selects
+            .as_ref()
+            .is_some_and(|(k, c)| *k == kind && c == city)
+    })
 }
 
 /// What is known of the source of a reference.
-pub fn source_state(world: &World, project: &ProjectKey, kind: CompanionKind, namespace: &str, name: &str) -> SourceState {
-    let Some(p) = world.projects.get(project) else { return SourceState::Unknown };
+pub fn source_state(
+    world: &World,
+    project: &ProjectKey,
+    kind: CompanionKind,
+    namespace: &str,
+    name: &str,
+) -> SourceState {
+    let Some(p) = world.projects.get(project) else {
+        return SourceState::Unknown;
+    };
     let table = match kind {
         CompanionKind::ConfigMap => &p.config_maps,
         CompanionKind::Secret => &p.secrets,
@@ -152,7 +190,9 @@ fn references(
 ) -> Option<Resolution> {
     world.kinds[kind].companions.as_ref()?;
     let source = source?;
-    Some(resolve::resolve(&source.digest.references, |kind, name| source_state(world, project, kind, namespace, name)))
+    Some(resolve::resolve(&source.digest.references, |kind, name| {
+        source_state(world, project, kind, namespace, name)
+    }))
 }
 
 fn companion(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
@@ -165,9 +205,16 @@ fn companion(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool 
 
 fn companions_hold(world: &World, hub: &str, namespace: &str, name: &str) -> bool {
     let entry = format!("\"{namespace}/{name}\"");
-    [&world.hub.config_maps, &world.hub.secrets].into_iter().any(|table| {
-        table
-            .in_namespace(hub)
-            .any(|(_, row)| !row.deleting && row.digest.referenced_by.as_deref().is_some_and(|t| t.contains(&entry)))
-    })
+    [&world.hub.config_maps, &world.hub.secrets]
+        .into_iter()
+        .any(|table| {
+            table.in_namespace(hub).any(|(_, row)| {
+                !row.deleting
+                    && row
+                        .digest
+                        .referenced_by
+                        .as_deref()
+                        .is_some_and(|t| t.contains(&entry))
+            })
+        })
 }

@@ -9,7 +9,12 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 /// The whole copy: metadata from the allow-list, and every root field of the source but metadata and status.
-pub(super) fn copy(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, city: &CityCode) -> Value {
+pub(super) fn copy(
+    kind: &FederatedKind,
+    source: &DynamicObject,
+    hub_namespace: &str,
+    city: &CityCode,
+) -> Value {
     let mut object: Map<String, Value> = payload_roots(source);
     object.insert("apiVersion".into(), json!(kind.resource.api_version));
     object.insert("kind".into(), json!(kind.resource.kind));
@@ -21,7 +26,10 @@ fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, c
     let meta = &source.metadata;
     let mut annotations = carried(kind, source);
     annotations.insert(keys::SOURCE_UID.into(), meta.uid.clone().unwrap_or_default());
-    annotations.insert(keys::SOURCE_GENERATION.into(), meta.generation.unwrap_or(0).to_string());
+    annotations.insert(
+        keys::SOURCE_GENERATION.into(),
+        meta.generation.unwrap_or(0).to_string(),
+    );
     json!({
         "name": meta.name,
         "namespace": hub_namespace,

@@ -28,18 +28,28 @@ use std::{
 };
 use tokio::time::Instant;
 
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> = LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
+    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
 
 const HUB: &str = "ns-6d1f0c52";
-const SETTINGS: Settings = Settings { status_interval: Duration::from_millis(250), release_after: None };
+const SETTINGS: Settings = Settings {
+    status_interval: Duration::from_millis(250),
+    release_after: None,
+};
 const CLAIM: &str = "propagationpolicy.karmada.io/name";
 
 fn now() -> Now {
-    Now { wall: "2026-05-04T10:00:00Z".parse().unwrap(), instant: Instant::now() }
+    Now {
+        wall: "2026-05-04T10:00:00Z".parse().unwrap(),
+        instant: Instant::now(),
+    }
 }
 
 fn later(now: Now, by: Duration) -> Now {
-    Now { instant: now.instant + by, ..now }
+    Now {
+        instant: now.instant + by,
+        ..now
+    }
 }
 
 /// A project deployment as the API serves it, with our marks on it.
@@ -64,7 +74,13 @@ fn row<D>(value: &Value, digest: D) -> Row<D> {
     let object = object(value.clone());
     Row {
         uid: object.metadata.uid.as_deref().unwrap().into(),
-        version: object.metadata.resource_version.as_deref().unwrap_or("1").parse().unwrap(),
+        version: object
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or("1")
+            .parse()
+            .unwrap(),
         deleting: object.metadata.deletion_timestamp.is_some(),
         digest,
         body: Some(Arc::new(object)),
@@ -72,11 +88,17 @@ fn row<D>(value: &Value, digest: D) -> Row<D> {
 }
 
 fn source(value: &Value) -> Row<Source> {
-    row(value, Source::read(&object(value.clone()), &KINDS[0], &mut Words::default()))
+    row(
+        value,
+        Source::read(&object(value.clone()), &KINDS[0], &mut Words::default()),
+    )
 }
 
 fn copy(value: &Value) -> Row<Copy> {
-    row(value, Copy::read(&object(value.clone()), &KINDS[0], &mut Words::default()))
+    row(
+        value,
+        Copy::read(&object(value.clone()), &KINDS[0], &mut Words::default()),
+    )
 }
 
 /// The copy that belongs to [`deployment`], as the hub serves it.
@@ -95,7 +117,10 @@ fn binding() -> Row<Binding> {
             "ownerReferences": [{"apiVersion": "x", "kind": "WorkloadDeployment", "name": "storefront-us-dfw", "uid": "u-copy"}]},
         "spec": {"resource": {"kind": "WorkloadDeployment", "name": "storefront-us-dfw"}, "clusters": [{"name": "dfw-1"}]},
         "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "True"}]}});
-    row(&value, Binding::read(&object(value.clone()), &mut Words::default()))
+    row(
+        &value,
+        Binding::read(&object(value.clone()), &mut Words::default()),
+    )
 }
 
 fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
@@ -112,8 +137,13 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         binding: None,
         city_ready: true,
         claim_good: true,
-        references: Some(Resolution { expected: Some(Vec::new()), error: None, resolving: false }),
+        references: Some(Resolution {
+            expected: Some(Vec::new()),
+            error: None,
+            resolving: false,
+        }),
         companions_there: true,
+        companion_taken: None,
         companions_hold: false,
         policy_leaving: false,
     }
@@ -149,7 +179,12 @@ async fn finalizer_and_annotation_come_before_anything_on_the_hub() {
     let mut d = deployment();
     d["metadata"]["finalizers"] = json!(["other/one"]);
     d["metadata"]["annotations"] = json!({});
-    let effect = one(decide(&snapshot(&d, None), &mut Memory::default(), &SETTINGS, now()));
+    let effect = one(decide(
+        &snapshot(&d, None),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
     assert_eq!((effect.reason, effect.endpoint), ("announce", Endpoint::Main));
     assert_eq!(
         patch(&effect),
@@ -160,7 +195,12 @@ async fn finalizer_and_annotation_come_before_anything_on_the_hub() {
 
 #[tokio::test]
 async fn the_copy_carries_the_allow_list_and_the_whole_spec() {
-    let effect = one(decide(&snapshot(&deployment(), None), &mut Memory::default(), &SETTINGS, now()));
+    let effect = one(decide(
+        &snapshot(&deployment(), None),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
     assert_eq!(effect.reason, "create_copy");
     assert_eq!(
         patch(&effect),
@@ -201,10 +241,18 @@ async fn a_new_generation_is_one_apply_that_cannot_create() {
     let mut d = deployment();
     d["metadata"]["generation"] = json!(4);
     d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
-    let effect = one(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+    let effect = one(decide(
+        &snapshot(&d, Some(&hub_copy())),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
     assert_eq!(effect.reason, "update_copy");
     assert_eq!(patch(&effect)["metadata"]["uid"], "u-copy");
-    assert_eq!(patch(&effect)["metadata"]["annotations"][keys::SOURCE_GENERATION], "4");
+    assert_eq!(
+        patch(&effect)["metadata"]["annotations"][keys::SOURCE_GENERATION],
+        "4"
+    );
 }
 
 #[tokio::test]
@@ -212,7 +260,12 @@ async fn a_stale_view_writes_nothing() {
     let mut d = deployment();
     d["metadata"]["generation"] = json!(2);
     d["spec"]["scaleSettings"]["minReplicas"] = json!(1);
-    idle(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+    idle(decide(
+        &snapshot(&d, Some(&hub_copy())),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
 }
 
 #[tokio::test]
@@ -223,7 +276,9 @@ async fn a_city_move_is_one_patch_that_takes_the_claim_off() {
     let mut c = hub_copy();
     c["metadata"]["annotations"][CLAIM] = json!("city-dfw");
     let decision = decide(&snapshot(&d, Some(&c)), &mut Memory::default(), &SETTINGS, now());
-    let Decision::Do(plan) = &decision else { panic!("{decision:?}") };
+    let Decision::Do(plan) = &decision else {
+        panic!("{decision:?}")
+    };
     assert_eq!(plan.notes[0].reason, "CityMoved");
     let effect = one(decision);
     assert_eq!(
@@ -243,11 +298,26 @@ async fn a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thir
     s.claim_good = false;
     let (mut memory, start) = (Memory::default(), now());
     idle(decide(&s, &mut memory, &SETTINGS, start));
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_secs(10))));
+    let effect = one(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(10)),
+    ));
     assert_eq!(effect.reason, "repair_claim");
-    let (effects, _) = plan(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_secs(20))));
+    let (effects, _) = plan(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(20)),
+    ));
     assert!(effects.iter().all(|e| e.reason != "repair_claim"));
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_secs(40))));
+    let effect = one(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(40)),
+    ));
     assert_eq!(effect.reason, "repair_claim");
 }
 
@@ -255,8 +325,19 @@ async fn a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thir
 async fn a_copy_of_an_earlier_deployment_is_deleted_first() {
     let mut c = hub_copy();
     c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-dead");
-    let effect = one(decide(&snapshot(&deployment(), Some(&c)), &mut Memory::default(), &SETTINGS, now()));
-    assert_eq!(effect.write, Write::Delete { uid: "u-copy".into(), resource_version: None });
+    let effect = one(decide(
+        &snapshot(&deployment(), Some(&c)),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
+    assert_eq!(
+        effect.write,
+        Write::Delete {
+            uid: "u-copy".into(),
+            resource_version: None
+        }
+    );
 }
 
 #[tokio::test]
@@ -264,8 +345,18 @@ async fn suspension_travels_as_true_or_not_at_all() {
     for (value, carried) in [("true", Some("true")), ("yes", None)] {
         let mut d = deployment();
         d["metadata"]["annotations"][keys::SUSPENDED] = json!(value);
-        let effect = one(decide(&snapshot(&d, None), &mut Memory::default(), &SETTINGS, now()));
-        assert_eq!(patch(&effect)["metadata"]["annotations"].get(keys::SUSPENDED).and_then(Value::as_str), carried);
+        let effect = one(decide(
+            &snapshot(&d, None),
+            &mut Memory::default(),
+            &SETTINGS,
+            now(),
+        ));
+        assert_eq!(
+            patch(&effect)["metadata"]["annotations"]
+                .get(keys::SUSPENDED)
+                .and_then(Value::as_str),
+            carried
+        );
     }
 }
 
@@ -279,12 +370,28 @@ async fn status_returns_with_the_projects_generation_and_throttled() {
     s.binding = Some(binding());
     let (mut memory, start) = (Memory::default(), now());
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!((effect.reason, effect.endpoint), ("return_status", Endpoint::Status));
+    assert_eq!(
+        (effect.reason, effect.endpoint),
+        ("return_status", Endpoint::Status)
+    );
     let status = &patch(&effect)["status"];
-    assert_eq!((&status["replicas"], &status["readyReplicas"]), (&json!(1), &json!(0)));
-    let types: Vec<_> = status["conditions"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect();
+    assert_eq!(
+        (&status["replicas"], &status["readyReplicas"]),
+        (&json!(1), &json!(0))
+    );
+    let types: Vec<_> = status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["type"].clone())
+        .collect();
     assert_eq!(types, ["Available", "Federated"]);
-    let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, later(start, Duration::from_millis(100))));
+    let (effects, next) = plan(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_millis(100)),
+    ));
     assert_eq!((effects, next), (vec![], Next::After(Duration::from_millis(150))));
 }
 
@@ -293,10 +400,18 @@ async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
     for bad in ["a b", &"x".repeat(64)] {
         let mut d = deployment();
         d["spec"]["cityCode"] = json!(bad);
-        let effect = one(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+        let effect = one(decide(
+            &snapshot(&d, Some(&hub_copy())),
+            &mut Memory::default(),
+            &SETTINGS,
+            now(),
+        ));
         assert_eq!(effect.endpoint, Endpoint::Status);
         let condition = &patch(&effect)["status"]["conditions"][0];
-        assert_eq!((&condition["reason"], &condition["status"]), (&json!("InvalidCityCode"), &json!("False")));
+        assert_eq!(
+            (&condition["reason"], &condition["status"]),
+            (&json!("InvalidCityCode"), &json!("False"))
+        );
     }
 }
 
@@ -312,7 +427,10 @@ async fn no_cell_for_the_city_is_said_at_once_and_propagating_after_patience() {
     b.digest.no_cluster = true;
     s.binding = Some(b);
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, start));
-    assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "NoCellForCity");
+    assert_eq!(
+        patch(&effect)["status"]["conditions"][0]["reason"],
+        "NoCellForCity"
+    );
 }
 
 fn leaving() -> Value {
@@ -338,7 +456,10 @@ async fn deletion_goes_copy_binding_companions_policy_finalizer() {
     idle(decide(&s, &mut memory, &SETTINGS, now()));
     s.policy_leaving = false;
     let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
-    assert_eq!(patch(&effect), &json!({"metadata": {"uid": "u-source", "resourceVersion": "70", "finalizers": ["other/one"]}}));
+    assert_eq!(
+        patch(&effect),
+        &json!({"metadata": {"uid": "u-source", "resourceVersion": "70", "finalizers": ["other/one"]}})
+    );
 }
 
 #[tokio::test]
@@ -357,7 +478,12 @@ async fn a_cell_that_does_not_answer_is_named() {
 async fn a_leaving_deployment_without_our_finalizer_is_left_alone() {
     let mut d = leaving();
     d["metadata"]["finalizers"] = json!(["other/one"]);
-    idle(decide(&snapshot(&d, Some(&hub_copy())), &mut Memory::default(), &SETTINGS, now()));
+    idle(decide(
+        &snapshot(&d, Some(&hub_copy())),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
 }
 
 #[tokio::test]
@@ -366,8 +492,15 @@ async fn a_terminal_source_error_travels_and_the_list_stays() {
     d["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "gone"}}]);
     d["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"ConfigMap/old\"]");
     let mut s = snapshot(&d, None);
-    assert_eq!(s.source.as_ref().unwrap().digest.references[0].kind, CompanionKind::ConfigMap);
-    s.references = Some(Resolution { expected: None, error: Some(("SourceNotFound", "m".into())), resolving: false });
+    assert_eq!(
+        s.source.as_ref().unwrap().digest.references[0].kind,
+        CompanionKind::ConfigMap
+    );
+    s.references = Some(Resolution {
+        expected: None,
+        error: Some(("SourceNotFound", "m".into())),
+        resolving: false,
+    });
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(
         patch(&effect)["metadata"]["annotations"],
@@ -375,6 +508,10 @@ async fn a_terminal_source_error_travels_and_the_list_stays() {
     );
     assert_eq!(
         patch(&effect)["metadata"]["finalizers"],
-        json!(["other/one", keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER])
+        json!([
+            "other/one",
+            keys::FEDERATOR_FINALIZER,
+            keys::REFERENCED_DATA_FINALIZER
+        ])
     );
 }

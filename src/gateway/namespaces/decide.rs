@@ -71,7 +71,12 @@ pub struct Decision {
 
 impl Decision {
     fn wait(left: BTreeMap<CityCode, Instant>, next: Next) -> Self {
-        Self { plan: Plan::wait(next), left, narrowed: BTreeSet::new(), identity_restored: false }
+        Self {
+            plan: Plan::wait(next),
+            left,
+            narrowed: BTreeSet::new(),
+            identity_restored: false,
+        }
     }
 }
 
@@ -82,12 +87,12 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     let mut wanted = s.in_use.clone();
     for city in s.current.difference(&s.in_use) {
         let since = *s.left.get(city).unwrap_or(&now.instant);
-        let waited = now.since(since);
-        if waited < linger || s.unlabelled {
+        let lingered = now.since(since);
+        if lingered < linger || s.unlabelled {
             wanted.insert(city.clone());
             left.insert(city.clone(), since);
             if !s.unlabelled {
-                next = next.sooner(Next::After(linger.saturating_sub(waited)));
+                next = next.sooner(Next::After(linger.saturating_sub(lingered)));
             }
         }
     }
@@ -99,7 +104,8 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     if s.row.as_ref().is_some_and(|r| r.deleting) || s.earlier_life {
         return Decision::wait(left, Next::OnEvent);
     }
-    let Some(set) = city_set(&wanted).or_else(|| s.row.as_ref()?.digest.cities.as_deref().map(str::to_owned)) else {
+    let Some(set) = city_set(&wanted).or_else(|| s.row.as_ref()?.digest.cities.as_deref().map(str::to_owned))
+    else {
         return Decision::wait(left, Next::OnEvent);
     };
     let mut plan = Plan::wait(next);
@@ -108,16 +114,29 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
         match s.city_sets.get(&*policy) {
             Some(row) if row.deleting => return Decision::wait(left, next),
             Some(row) if row.digest.exact => {}
-            had => plan.effects.push(ensure_city_set(s, &policy, &set, &wanted, had.is_some())),
+            had => plan
+                .effects
+                .push(ensure_city_set(s, &policy, &set, &wanted, had.is_some())),
         }
     }
     let identity_restored = s.row.as_ref().is_some_and(|row| edited(s, &row.digest));
     plan.effects.extend(namespace(s, &set));
     let narrowed = s.current.difference(&wanted).cloned().collect();
-    Decision { plan, left, narrowed, identity_restored }
+    Decision {
+        plan,
+        left,
+        narrowed,
+        identity_restored,
+    }
 }
 
-fn ensure_city_set(s: &Snapshot, policy: &str, set: &str, cities: &BTreeSet<CityCode>, restore: bool) -> Effect {
+fn ensure_city_set(
+    s: &Snapshot,
+    policy: &str,
+    set: &str,
+    cities: &BTreeSet<CityCode>,
+    restore: bool,
+) -> Effect {
     let resource = &s.resources.city_sets;
     let body = json!({
         "apiVersion": resource.api_version,
@@ -128,8 +147,15 @@ fn ensure_city_set(s: &Snapshot, policy: &str, set: &str, cities: &BTreeSet<City
     Effect {
         target: Target::cluster(Plane::Hub, resource, policy),
         endpoint: Endpoint::Main,
-        write: Write::Apply { body, exact: shape::exact_spec() },
-        reason: if restore { "restore_city_set" } else { "create_city_set" },
+        write: Write::Apply {
+            body,
+            exact: shape::exact_spec(),
+        },
+        reason: if restore {
+            "restore_city_set"
+        } else {
+            "create_city_set"
+        },
     }
 }
 
@@ -153,23 +179,36 @@ fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
 
 /// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.
 fn edited(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
-    d.cities.is_some() && identity(s).iter().any(|(key, wanted)| has(d, key).as_ref() != Some(wanted))
+    d.cities.is_some()
+        && identity(s)
+            .iter()
+            .any(|(key, wanted)| has(d, key).as_ref() != Some(wanted))
 }
 
 fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
     let resource = &s.resources.namespaces;
     let target = Target::cluster(Plane::Hub, resource, &s.name);
     let Some(row) = &s.row else {
-        let mut labels: serde_json::Map<String, Value> =
-            identity(s).into_iter().map(|(k, v)| (k.to_owned(), json!(v))).collect();
+        let mut labels: serde_json::Map<String, Value> = identity(s)
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), json!(v)))
+            .collect();
         labels.insert(keys::CITIES.to_owned(), json!(set));
         let body = json!({
             "apiVersion": resource.api_version,
             "kind": resource.kind,
             "metadata": {"name": &*s.name, "labels": labels},
         });
-        let write = Write::Apply { body, exact: Exact::default() };
-        return Some(Effect { target, endpoint: Endpoint::Main, write, reason: "create_namespace" });
+        let write = Write::Apply {
+            body,
+            exact: Exact::default(),
+        };
+        return Some(Effect {
+            target,
+            endpoint: Endpoint::Main,
+            write,
+            reason: "create_namespace",
+        });
     };
     let mut labels = serde_json::Map::new();
     for (key, wanted) in identity(s) {
@@ -188,9 +227,20 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
         metadata["annotations"] = json!({keys::CLUSTER_CLAIM_NAME: null});
     }
     metadata["labels"] = Value::Object(labels);
-    let write = Write::Merge { patch: json!({"metadata": metadata}) };
-    let reason = if moves { "move_namespace" } else { "restore_namespace" };
-    Some(Effect { target, endpoint: Endpoint::Main, write, reason })
+    let write = Write::Merge {
+        patch: json!({"metadata": metadata}),
+    };
+    let reason = if moves {
+        "move_namespace"
+    } else {
+        "restore_namespace"
+    };
+    Some(Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    })
 }
 
 #[cfg(test)]
@@ -206,17 +256,32 @@ mod tests {
     }
 
     fn now() -> Now {
-        Now { wall: jiff::Timestamp::UNIX_EPOCH, instant: Instant::now() }
+        Now {
+            wall: jiff::Timestamp::UNIX_EPOCH,
+            instant: Instant::now(),
+        }
     }
 
     fn row<D>(digest: D) -> Row<D> {
-        Row { uid: "u".into(), version: 7, deleting: false, digest, body: None }
+        Row {
+            uid: "u".into(),
+            version: 7,
+            deleting: false,
+            digest,
+            body: None,
+        }
     }
 
     fn policy(codes: &[&str]) -> (Arc<str>, Row<CitySet>) {
         let set = cities(codes);
         let name = city_set_policy(&city_set(&set).unwrap());
-        (name.as_str().into(), row(CitySet { cities: Some(set), exact: true }))
+        (
+            name.as_str().into(),
+            row(CitySet {
+                cities: Some(set),
+                exact: true,
+            }),
+        )
     }
 
     /// A Namespace at these cities, with these in use.
@@ -240,7 +305,11 @@ mod tests {
             unlabelled: false,
             current: cities(current),
             left: BTreeMap::new(),
-            city_sets: if current.is_empty() { BTreeMap::new() } else { [policy(current)].into() },
+            city_sets: if current.is_empty() {
+                BTreeMap::new()
+            } else {
+                [policy(current)].into()
+            },
             row: (!current.is_empty()).then(|| row(digest)),
         }
     }
@@ -255,7 +324,9 @@ mod tests {
     async fn the_first_city_makes_policy_and_complete_namespace_in_this_order() {
         let d = decide(&snapshot(&[], &["DFW"]), LINGER, now());
         assert_eq!(reasons(&d), ["create_city_set", "create_namespace"]);
-        let Write::Apply { body, .. } = &d.plan.effects[1].write else { panic!("{d:?}") };
+        let Write::Apply { body, .. } = &d.plan.effects[1].write else {
+            panic!("{d:?}")
+        };
         assert_eq!(
             body["metadata"]["labels"],
             json!({"meta.datumapis.com/upstream-cluster-name": "cluster-shop",
@@ -268,8 +339,14 @@ mod tests {
 
     #[tokio::test]
     async fn at_rest_nothing_is_written() {
-        assert_eq!(decide(&snapshot(&["DFW"], &["DFW"]), LINGER, now()), Decision::wait(BTreeMap::new(), Next::OnEvent));
-        assert!(decide(&snapshot(&["DFW"], &[]), LINGER, now()).plan.is_idle(), "the last city stays");
+        assert_eq!(
+            decide(&snapshot(&["DFW"], &["DFW"]), LINGER, now()),
+            Decision::wait(BTreeMap::new(), Next::OnEvent)
+        );
+        assert!(
+            decide(&snapshot(&["DFW"], &[]), LINGER, now()).plan.is_idle(),
+            "the last city stays"
+        );
         assert!(decide(&snapshot(&[], &[]), LINGER, now()).plan.is_idle());
     }
 
@@ -277,7 +354,9 @@ mod tests {
     async fn a_wider_set_takes_the_claim_off_in_the_same_patch() {
         let d = decide(&snapshot(&["DFW"], &["DFW", "LHR"]), LINGER, now());
         assert_eq!(reasons(&d), ["create_city_set", "move_namespace"]);
-        let Write::Merge { patch } = &d.plan.effects[1].write else { panic!("{d:?}") };
+        let Write::Merge { patch } = &d.plan.effects[1].write else {
+            panic!("{d:?}")
+        };
         assert_eq!(
             patch["metadata"],
             json!({"uid": "u", "resourceVersion": "7",
@@ -292,9 +371,15 @@ mod tests {
         let mut s = snapshot(&["DFW", "LHR"], &["LHR"]);
         let first = decide(&s, LINGER, now);
         assert!(first.plan.is_idle());
-        assert_eq!((first.plan.next, first.left.get(&city("DFW"))), (Next::After(LINGER), Some(&now.instant)));
+        assert_eq!(
+            (first.plan.next, first.left.get(&city("DFW"))),
+            (Next::After(LINGER), Some(&now.instant))
+        );
         s.left = first.left;
-        let later = Now { instant: now.instant + LINGER, ..now };
+        let later = Now {
+            instant: now.instant + LINGER,
+            ..now
+        };
         let second = decide(&s, LINGER, later);
         assert_eq!(reasons(&second), ["create_city_set", "move_namespace"]);
         assert_eq!(second.narrowed, cities(&["DFW"]));
@@ -302,7 +387,10 @@ mod tests {
         assert!(decide(&s, LINGER, later).plan.is_idle());
         s.unlabelled = false;
         s.in_use = cities(&["DFW", "LHR"]);
-        assert!(decide(&s, LINGER, later).plan.is_idle(), "a return within the linger writes nothing");
+        assert!(
+            decide(&s, LINGER, later).plan.is_idle(),
+            "a return within the linger writes nothing"
+        );
     }
 
     #[tokio::test]
@@ -312,8 +400,13 @@ mod tests {
         let d = decide(&s, LINGER, now());
         assert!(d.identity_restored);
         assert_eq!(reasons(&d), ["restore_namespace"]);
-        let Write::Merge { patch } = &d.plan.effects[0].write else { panic!("{d:?}") };
-        assert_eq!(patch["metadata"]["labels"], json!({"meta.datumapis.com/upstream-cluster-name": "cluster-shop"}));
+        let Write::Merge { patch } = &d.plan.effects[0].write else {
+            panic!("{d:?}")
+        };
+        assert_eq!(
+            patch["metadata"]["labels"],
+            json!({"meta.datumapis.com/upstream-cluster-name": "cluster-shop"})
+        );
     }
 
     #[tokio::test]

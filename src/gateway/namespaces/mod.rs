@@ -17,7 +17,9 @@ use std::{collections::BTreeSet, sync::Arc};
 /// Whether a hub namespace holds objects of an earlier project of the same name: another project's UID is on it and
 /// nothing in it belongs to a live deployment. If something does, the label was merely edited.
 pub fn earlier_life(world: &World, project: &ProjectKey, hub: &str) -> bool {
-    let Some(row) = world.hub.namespaces.get("", hub) else { return false };
+    let Some(row) = world.hub.namespaces.get("", hub) else {
+        return false;
+    };
     let uid = world.projects.get(project).and_then(|p| p.uid.clone());
     if row.digest.project_uid.is_none() || row.digest.project_uid == uid {
         return false;
@@ -60,7 +62,11 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     }
     let set = row.as_ref().and_then(|r| r.digest.cities.clone());
     let policy = |set: &str| world.hub.city_sets.get("", &city_set_policy(set)).cloned();
-    let current = set.as_deref().and_then(policy).and_then(|p| p.digest.cities).unwrap_or_default();
+    let current = set
+        .as_deref()
+        .and_then(policy)
+        .and_then(|p| p.digest.cities)
+        .unwrap_or_default();
     Some(Snapshot {
         name: hub.into(),
         label: world.cluster_label().to_owned(),
@@ -72,8 +78,18 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         in_use,
         unlabelled,
         current,
-        left: world.left.iter().filter(|((ns, _), _)| **ns == *hub).map(|((_, c), t)| (c.clone(), *t)).collect(),
-        city_sets: world.hub.city_sets.iter().map(|((_, name), row)| (name.clone(), row.clone())).collect(),
+        left: world
+            .left
+            .iter()
+            .filter(|((ns, _), _)| **ns == *hub)
+            .map(|((_, c), t)| (c.clone(), *t))
+            .collect(),
+        city_sets: world
+            .hub
+            .city_sets
+            .iter()
+            .map(|((_, name), row)| (name.clone(), row.clone()))
+            .collect(),
         row,
     })
 }
@@ -84,12 +100,22 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
         let now = ctx.now();
         let (decision, condemned) = {
             let mut world = ctx.world.lock();
-            let Some(snapshot) = observe(&world, hub) else { return Ok(Next::OnEvent) };
+            let Some(snapshot) = observe(&world, hub) else {
+                return Ok(Next::OnEvent);
+            };
             let decision = decide::decide(&snapshot, ctx.settings.city_linger, now);
             world.left.retain(|(ns, _), _| **ns != *hub);
-            world.left.extend(decision.left.iter().map(|(c, t)| ((Arc::from(hub), c.clone()), *t)));
-            let condemned: Vec<(Arc<str>, CityCode)> =
-                decision.narrowed.iter().map(|c| (Arc::from(hub), c.clone())).collect();
+            world.left.extend(
+                decision
+                    .left
+                    .iter()
+                    .map(|(c, t)| ((Arc::from(hub), c.clone()), *t)),
+            );
+            let condemned: Vec<(Arc<str>, CityCode)> = decision
+                .narrowed
+                .iter()
+                .map(|c| (Arc::from(hub), c.clone()))
+                .collect();
             world.condemned.extend(condemned.iter().cloned());
             (decision, condemned)
         };
@@ -98,13 +124,29 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
         }
         if decision.identity_restored {
             ctx.metrics.identity_rejected("namespace_labels_edited");
-            tracing::warn!(plane = "hub", controller = "namespaces", namespace = hub, "identity labels were edited; restored");
+            tracing::warn!(
+                plane = "hub",
+                controller = "namespaces",
+                namespace = hub,
+                "identity labels were edited; restored"
+            );
         }
-        let reasons: Vec<_> = decision.plan.effects.iter().map(|e| format!("{} {}", e.reason, e.target.name)).collect();
+        let reasons: Vec<_> = decision
+            .plan
+            .effects
+            .iter()
+            .map(|e| format!("{} {}", e.reason, e.target.name))
+            .collect();
         let result = ctx.executor.perform(decision.plan).await;
         release(ctx, hub, &condemned);
         result?;
-        tracing::info!(plane = "hub", controller = "namespaces", namespace = hub, changes = reasons.join(", "), "hub Namespace changed");
+        tracing::info!(
+            plane = "hub",
+            controller = "namespaces",
+            namespace = hub,
+            changes = reasons.join(", "),
+            "hub Namespace changed"
+        );
     }
     Ok(Next::OnEvent)
 }

@@ -44,9 +44,13 @@ pub fn needed(world: &World, hub: &str, kind: usize, city: &CityCode) -> bool {
 }
 
 fn claims(world: &World, hub: &str, kind: usize, city: &CityCode) -> bool {
-    world
-        .city_policy(kind, hub, city)
-        .is_some_and(|(name, _)| world.hub.bindings.in_namespace(hub).any(|(_, b)| b.digest.policy.as_ref() == Some(name)))
+    world.city_policy(kind, hub, city).is_some_and(|(name, _)| {
+        world
+            .hub
+            .bindings
+            .in_namespace(hub)
+            .any(|(_, b)| b.digest.policy.as_ref() == Some(name))
+    })
 }
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
@@ -55,9 +59,15 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     if !world.hub_ready() || tie.is_some_and(|tie| !world.project_ready(&tie.project)) {
         return None;
     }
-    let used: Vec<_> = (0..world.kinds.len()).map(|i| world.cities_of_kind(i, hub)).collect();
-    let policies: Vec<_> =
-        world.hub.city_policies.in_namespace(hub).map(|(name, row)| (name.clone(), row.clone())).collect();
+    let used: Vec<_> = (0..world.kinds.len())
+        .map(|i| world.cities_of_kind(i, hub))
+        .collect();
+    let policies: Vec<_> = world
+        .hub
+        .city_policies
+        .in_namespace(hub)
+        .map(|(name, row)| (name.clone(), row.clone()))
+        .collect();
     // Without a tie nothing is made; what is there goes with its last copy, decided by `garbage`.
     let needed = used
         .iter()
@@ -91,11 +101,16 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
         }
     }
     for (name, row) in &s.policies {
-        let Some((index, city)) = &row.digest.selects else { continue };
+        let Some((index, city)) = &row.digest.selects else {
+            continue;
+        };
         let restored = plan.effects.iter().any(|e| e.target.name == **name);
         let ours = name.starts_with(&s.kinds[*index].placement.policy_prefix);
         if ours && !row.deleting && !restored && !s.needed[*index].contains(city) {
-            let write = Write::Delete { uid: row.uid.to_string(), resource_version: Some(row.resource_version()) };
+            let write = Write::Delete {
+                uid: row.uid.to_string(),
+                resource_version: Some(row.resource_version()),
+            };
             plan.effects.push(effect(s, name, write, "delete_city_policy"));
         }
     }
@@ -104,17 +119,25 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
 
 fn effect(s: &Snapshot, name: &str, write: Write, reason: &'static str) -> Effect {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.namespace, name);
-    Effect { target, endpoint: Endpoint::Main, write, reason }
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    }
 }
 
 fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> Option<Effect> {
-    let selecting = s
-        .policies
-        .iter()
-        .find(|(_, row)| row.digest.selects.as_ref().is_some_and(|(k, c)| *k == index && c == city));
+    let selecting = s.policies.iter().find(|(_, row)| {
+        row.digest
+            .selects
+            .as_ref()
+            .is_some_and(|(k, c)| *k == index && c == city)
+    });
     if let Some((name, row)) = selecting {
         // One that is being deleted is made anew by the event of its end.
-        return (!row.deleting && !row.digest.exact).then(|| apply(s, kind, city, name, "restore_city_policy"));
+        return (!row.deleting && !row.digest.exact)
+            .then(|| apply(s, kind, city, name, "restore_city_policy"));
     }
     let name = name_for(s, index, kind, city);
     match s.policies.iter().find(|(n, _)| **n == *name) {
@@ -129,8 +152,11 @@ fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> 
 fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> String {
     let prefix = &kind.placement.policy_prefix;
     let hashed = names::policy_name_hashed(prefix, city);
-    let Some(plain) = names::policy_name(prefix, city) else { return hashed };
-    let twins = |other: &CityCode| other != city && names::policy_name(prefix, other).as_ref() == Some(&plain);
+    let Some(plain) = names::policy_name(prefix, city) else {
+        return hashed;
+    };
+    let twins =
+        |other: &CityCode| other != city && names::policy_name(prefix, other).as_ref() == Some(&plain);
     let held = s
         .policies
         .iter()
@@ -139,7 +165,11 @@ fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -
         .is_some_and(|(k, other)| *k == index && twins(other));
     // Of two new codes with one plain name the first in order takes it.
     let first = s.used[index].iter().find(|c| *c == city || twins(c));
-    if held || first != Some(city) { hashed } else { plain }
+    if held || first != Some(city) {
+        hashed
+    } else {
+        plain
+    }
 }
 
 fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason: &'static str) -> Effect {
@@ -149,7 +179,15 @@ fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason
         "metadata": {"name": name, "namespace": &*s.namespace},
         "spec": shape::city_policy_spec(kind, &s.namespace, city),
     });
-    effect(s, name, Write::Apply { body, exact: shape::exact_spec() }, reason)
+    effect(
+        s,
+        name,
+        Write::Apply {
+            body,
+            exact: shape::exact_spec(),
+        },
+        reason,
+    )
 }
 
 /// One turn of a hub namespace's policies.
@@ -157,7 +195,9 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
     for _ in 0..PASSES {
         let (plan, condemned) = {
             let mut world = ctx.world.lock();
-            let Some(snapshot) = observe(&world, hub) else { return Ok(Next::OnEvent) };
+            let Some(snapshot) = observe(&world, hub) else {
+                return Ok(Next::OnEvent);
+            };
             let plan = decide(&snapshot);
             let condemned = condemned(&snapshot, &plan);
             // From here on nobody may rely on these policies; see `World::city_ready`.
@@ -167,11 +207,21 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
         if plan.is_idle() {
             return Ok(plan.next);
         }
-        let reasons: Vec<_> = plan.effects.iter().map(|e| format!("{} {}", e.reason, e.target.name)).collect();
+        let reasons: Vec<_> = plan
+            .effects
+            .iter()
+            .map(|e| format!("{} {}", e.reason, e.target.name))
+            .collect();
         let result = ctx.executor.perform(plan).await;
         release(ctx, hub, &condemned);
         result?;
-        tracing::info!(plane = "hub", controller = "policies", namespace = hub, changes = reasons.join(", "), "city policies changed");
+        tracing::info!(
+            plane = "hub",
+            controller = "policies",
+            namespace = hub,
+            changes = reasons.join(", "),
+            "city policies changed"
+        );
     }
     Ok(Next::OnEvent)
 }

@@ -20,8 +20,20 @@ fn cities(codes: &[&str]) -> BTreeSet<CityCode> {
 }
 
 fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<CityPolicy>) {
-    let digest = CityPolicy { selects: selects.map(|c| (0, city(c))), exact };
-    (name.into(), Row { uid: "u".into(), version: 7, deleting: false, digest, body: None })
+    let digest = CityPolicy {
+        selects: selects.map(|c| (0, city(c))),
+        exact,
+    };
+    (
+        name.into(),
+        Row {
+            uid: "u".into(),
+            version: 7,
+            deleting: false,
+            digest,
+            body: None,
+        },
+    )
 }
 
 fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapshot {
@@ -37,14 +49,20 @@ fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapsh
 }
 
 fn done(s: &Snapshot) -> Vec<(String, &'static str)> {
-    decide(s).effects.into_iter().map(|e: Effect| (e.target.name, e.reason)).collect()
+    decide(s)
+        .effects
+        .into_iter()
+        .map(|e: Effect| (e.target.name, e.reason))
+        .collect()
 }
 
 #[test]
 fn a_city_in_use_gets_exactly_its_policy() {
     let plan = decide(&snapshot(&["DFW"], vec![]));
     assert_eq!(plan.effects.len(), 1);
-    let Write::Apply { body, .. } = &plan.effects[0].write else { panic!("{plan:?}") };
+    let Write::Apply { body, .. } = &plan.effects[0].write else {
+        panic!("{plan:?}")
+    };
     let labels = json!({"topology.datum.net/city-code": "DFW"});
     assert_eq!(
         body,
@@ -59,13 +77,28 @@ fn a_city_in_use_gets_exactly_its_policy() {
 
 #[test]
 fn at_rest_nothing_is_written_and_an_unused_policy_goes_by_version() {
-    assert_eq!(done(&snapshot(&["DFW"], vec![policy("city-dfw", Some("DFW"), true)])), []);
+    assert_eq!(
+        done(&snapshot(&["DFW"], vec![policy("city-dfw", Some("DFW"), true)])),
+        []
+    );
     let plan = decide(&snapshot(&[], vec![policy("city-dfw", Some("DFW"), true)]));
-    assert_eq!(plan.effects[0].write, Write::Delete { uid: "u".into(), resource_version: Some("7".into()) });
+    assert_eq!(
+        plan.effects[0].write,
+        Write::Delete {
+            uid: "u".into(),
+            resource_version: Some("7".into())
+        }
+    );
     let mut claimed = snapshot(&[], vec![policy("city-dfw", Some("DFW"), true)]);
     claimed.needed = vec![cities(&["DFW"])];
     assert_eq!(done(&claimed), [], "a binding still claims it");
-    assert_eq!(done(&snapshot(&[], vec![policy("mine", None, false), policy("other", Some("DFW"), true)])), []);
+    assert_eq!(
+        done(&snapshot(
+            &[],
+            vec![policy("mine", None, false), policy("other", Some("DFW"), true)]
+        )),
+        []
+    );
 }
 
 #[test]
@@ -73,16 +106,28 @@ fn two_codes_of_one_plain_name_never_share_a_policy() {
     let first = done(&snapshot(&["DFW", "dfw"], vec![]));
     assert_eq!(first.iter().filter(|(name, _)| name == "city-dfw").count(), 1);
     assert_eq!(first.len(), 2);
-    let held = done(&snapshot(&["DFW", "dfw"], vec![policy("city-dfw", Some("dfw"), true)]));
+    let held = done(&snapshot(
+        &["DFW", "dfw"],
+        vec![policy("city-dfw", Some("dfw"), true)],
+    ));
     assert_eq!(held.len(), 1);
     assert!(held[0].0.starts_with("city-dfw."), "{held:?}");
 }
 
 #[test]
 fn an_edited_policy_is_restored_under_its_name() {
-    assert_eq!(done(&snapshot(&["DFW"], vec![policy("city-dfw", Some("DFW"), false)])), [("city-dfw".into(), "restore_city_policy")]);
-    assert_eq!(done(&snapshot(&["DFW"], vec![policy("city-dfw", Some("LHR"), false)])), [("city-dfw".into(), "restore_city_policy")]);
-    assert_eq!(done(&snapshot(&["DFW"], vec![policy("city-dfw", None, false)])), [("city-dfw".into(), "restore_city_policy")]);
+    assert_eq!(
+        done(&snapshot(&["DFW"], vec![policy("city-dfw", Some("DFW"), false)])),
+        [("city-dfw".into(), "restore_city_policy")]
+    );
+    assert_eq!(
+        done(&snapshot(&["DFW"], vec![policy("city-dfw", Some("LHR"), false)])),
+        [("city-dfw".into(), "restore_city_policy")]
+    );
+    assert_eq!(
+        done(&snapshot(&["DFW"], vec![policy("city-dfw", None, false)])),
+        [("city-dfw".into(), "restore_city_policy")]
+    );
 }
 
 #[test]

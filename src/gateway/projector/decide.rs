@@ -118,88 +118,157 @@ fn refuse(reason: &'static str, message: String) -> Decision {
 
 /// Decides.
 pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
-    let Some(write_back) = &s.write_back else { return gone(s) };
+    let Some(write_back) = &s.write_back else {
+        return gone(s);
+    };
     let w = &write_back.digest;
     if !s.bound {
         return Decision::Wait;
     }
     let cluster = s.project.label();
     if w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace) {
-        return refuse("identity_mismatch", "its identity labels are not those of its hub Namespace; the cell must correct them".into());
+        return refuse(
+            "identity_mismatch",
+            "its identity labels are not those of its hub Namespace; the cell must correct them".into(),
+        );
     }
     let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
-        return refuse("missing_deployment_name", format!("it has no label {}; the cell must set it", s.rules().owner_label));
+        return refuse(
+            "missing_deployment_name",
+            format!("it has no label {}; the cell must set it", s.rules().owner_label),
+        );
     };
-    let Some(copy) = &s.copy else { return Decision::Wait };
+    let Some(copy) = &s.copy else {
+        return Decision::Wait;
+    };
     if let Some((kind, name, uid)) = &w.controller {
         if **kind != *s.profile().resource.kind || **name != *deployment || *uid != copy.uid {
-            return refuse("owner_mismatch", format!("Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner", s.name));
+            return refuse(
+                "owner_mismatch",
+                format!(
+                    "Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner",
+                    s.name
+                ),
+            );
         }
     } else if settings.require_owner {
-        return refuse("owner_mismatch", format!("Instance {} has no controller; the cell must set the hub's {deployment}", s.name));
+        return refuse(
+            "owner_mismatch",
+            format!(
+                "Instance {} has no controller; the cell must set the hub's {deployment}",
+                s.name
+            ),
+        );
     }
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
     if w.size > SIZE_LIMIT || w.conditions > CONDITION_LIMIT {
-        return refuse("too_large", format!("Instance {} has {} bytes and {} conditions, at most {SIZE_LIMIT} and {CONDITION_LIMIT} are projected", s.name, w.size, w.conditions));
+        return refuse(
+            "too_large",
+            format!(
+                "Instance {} has {} bytes and {} conditions, at most {SIZE_LIMIT} and {CONDITION_LIMIT} are projected",
+                s.name, w.size, w.conditions
+            ),
+        );
     }
-    let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else { return Decision::Wait };
+    let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else {
+        return Decision::Wait;
+    };
     let most = COUNT_FLOOR.max(2 * source.digest.scale as usize);
     if s.rank >= most {
-        return refuse("too_many", format!("deployment {deployment} has more than {most} Instances on the hub; the cell must remove some"));
+        return refuse(
+            "too_many",
+            format!(
+                "deployment {deployment} has more than {most} Instances on the hub; the cell must remove some"
+            ),
+        );
     }
     write(s, write_back, source, deployment)
 }
 
 /// The write-back is gone: so is its projection.
 fn gone(s: &Snapshot) -> Decision {
-    let Some(projection) = &s.projection else { return Decision::Do(Plan::default()) };
-    let ours = projection.digest.cluster.as_deref() == Some(&*s.project.label()) && projection.digest.owner.is_some();
+    let Some(projection) = &s.projection else {
+        return Decision::Do(Plan::default());
+    };
+    let ours = projection.digest.cluster.as_deref() == Some(&*s.project.label())
+        && projection.digest.owner.is_some();
     if !ours || projection.deleting {
         return Decision::Do(Plan::default());
     }
-    let write = Write::Delete { uid: projection.uid.to_string(), resource_version: None };
+    let write = Write::Delete {
+        uid: projection.uid.to_string(),
+        resource_version: None,
+    };
     Decision::Do(Plan::one(effect(s, Endpoint::Main, write, "delete_projection")))
 }
 
 fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) -> Effect {
     let target = Target::namespaced(s.plane(), &s.rules().resource, &s.namespace, &s.name);
-    Effect { target, endpoint, write, reason }
+    Effect {
+        target,
+        endpoint,
+        write,
+        reason,
+    }
 }
 
-fn write(s: &Snapshot, write_back: &Row<WriteBackDigest>, source: &Row<Source>, deployment: &str) -> Decision {
+fn write(
+    s: &Snapshot,
+    write_back: &Row<WriteBackDigest>,
+    source: &Row<Source>,
+    deployment: &str,
+) -> Decision {
     let w = &write_back.digest;
     let Some(projection) = &s.projection else {
-        let Some(body) = &write_back.body else { return Decision::Read };
+        let Some(body) = &write_back.body else {
+            return Decision::Read;
+        };
         // The status follows once the answer shows what the API's defaults have made of it.
-        let write = Write::Create { body: main(s, body, source, deployment, None) };
+        let write = Write::Create {
+            body: main(s, body, source, deployment, None),
+        };
         return Decision::Do(Plan::one(effect(s, Endpoint::Main, write, "create_projection")));
     };
     let p = &projection.digest;
     let owner = p.owner.as_ref();
-    if p.cluster.as_deref() != Some(&*s.project.label()) || owner.is_none_or(|(name, _)| **name != *deployment) {
-        return refuse("name_taken", format!("the project has an Instance {} that fedgate did not make; rename or delete it", s.name));
+    if p.cluster.as_deref() != Some(&*s.project.label())
+        || owner.is_none_or(|(name, _)| **name != *deployment)
+    {
+        return refuse(
+            "name_taken",
+            format!(
+                "the project has an Instance {} that fedgate did not make; rename or delete it",
+                s.name
+            ),
+        );
     }
     if projection.deleting {
         return Decision::Wait;
     }
-    let owned = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
-    let main_differs = !owned || p.labels != w.labels || p.spec != w.spec;
+    let rightly = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
+    let main_differs = !rightly || p.labels != w.labels || p.spec != w.spec;
     let status_differs = w.reported && p.status != w.status;
     if !main_differs && !status_differs {
         return Decision::Do(Plan::default());
     }
-    let Some(body) = &write_back.body else { return Decision::Read };
+    let Some(body) = &write_back.body else {
+        return Decision::Read;
+    };
     let mut plan = Plan::default();
     if main_differs {
         let body = main(s, body, source, deployment, Some(&projection.uid));
-        let write = if owned && p.labels == w.labels {
-            Write::Apply { body, exact: Exact::roots(["spec"]) }
+        let write = if rightly && p.labels == w.labels {
+            Write::Apply {
+                body,
+                exact: Exact::roots(["spec"]),
+            }
         } else {
             mend(s, projection, body)
         };
-        plan.effects.push(effect(s, Endpoint::Main, write, "update_projection"));
+        plan.effects
+            .push(effect(s, Endpoint::Main, write, "update_projection"));
     }
     if status_differs {
         plan.effects.push(status(s, body, &projection.uid));
@@ -218,7 +287,15 @@ fn mend(s: &Snapshot, projection: &Row<Projection>, body: Value) -> Write {
         .rules()
         .linking_labels
         .iter()
-        .map(|key| (key.clone(), patch["metadata"]["labels"].get(key).cloned().unwrap_or(Value::Null)))
+        .map(|key| {
+            (
+                key.clone(),
+                patch["metadata"]["labels"]
+                    .get(key)
+                    .cloned()
+                    .unwrap_or(Value::Null),
+            )
+        })
         .collect();
     if let Some(had) = patch["metadata"]["labels"].as_object_mut() {
         had.extend(labels);
@@ -228,7 +305,13 @@ fn mend(s: &Snapshot, projection: &Row<Projection>, body: Value) -> Write {
     Write::Merge { patch }
 }
 
-fn main(s: &Snapshot, body: &DynamicObject, source: &Row<Source>, deployment: &str, uid: Option<&str>) -> Value {
+fn main(
+    s: &Snapshot,
+    body: &DynamicObject,
+    source: &Row<Source>,
+    deployment: &str,
+    uid: Option<&str>,
+) -> Value {
     let rules = s.rules();
     let mut labels: Map<String, Value> = rules
         .linking_labels
@@ -272,6 +355,9 @@ fn status(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
         "metadata": metadata,
         "status": without_generations(body.data.get("status").unwrap_or(&Value::Null)),
     });
-    let write = Write::Apply { body, exact: Exact::roots(["status"]) };
+    let write = Write::Apply {
+        body,
+        exact: Exact::roots(["status"]),
+    };
     effect(s, Endpoint::Status, write, "project_status")
 }

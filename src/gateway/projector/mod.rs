@@ -42,8 +42,12 @@ impl Projector {
     /// One turn of a write-back's key.
     pub async fn reconcile(&self, ctx: &Context, key: &Key) -> Result<Next, Failure> {
         for _ in 0..PASSES {
-            let Some(snapshot) = observe(&ctx.world.lock(), key) else { return Ok(Next::OnEvent) };
-            let settings = decide::Settings { require_owner: ctx.settings.require_owner };
+            let Some(snapshot) = observe(&ctx.world.lock(), key) else {
+                return Ok(Next::OnEvent);
+            };
+            let settings = decide::Settings {
+                require_owner: ctx.settings.require_owner,
+            };
             match decide::decide(&snapshot, settings) {
                 Decision::Wait => {
                     self.quarantined.lock().remove(key);
@@ -62,7 +66,10 @@ impl Projector {
                         &snapshot.name,
                     );
                     let kind = snapshot.kind;
-                    if !ctx.read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object)).await? {
+                    if !ctx
+                        .read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object))
+                        .await?
+                    {
                         return Ok(Next::OnEvent);
                     }
                 }
@@ -91,7 +98,9 @@ impl Projector {
             ctx.metrics.identity_rejected(verdict.reason);
         }
         tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.reason, message = verdict.message, "write-back quarantined");
-        let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else { return };
+        let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else {
+            return;
+        };
         let note = Note {
             plane: s.plane(),
             about: About {
@@ -119,7 +128,12 @@ fn camel(reason: &str) -> String {
         .split('_')
         .map(|word| {
             let mut letters = word.chars();
-            letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+            letters
+                .next()
+                .map(|c| c.to_ascii_uppercase())
+                .into_iter()
+                .chain(letters)
+                .collect::<String>()
         })
         .collect()
 }
@@ -130,7 +144,9 @@ fn drop_body(ctx: &Context, s: &Snapshot) {
 
 /// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
 pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
-    let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else { return None };
+    let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else {
+        return None;
+    };
     let tie = world.ties.get(&key.namespace)?;
     if !world.hub_ready() || !world.project_ready(&tie.project) {
         return None;
@@ -139,12 +155,18 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
     let hub = HubNamespace::parse(&key.namespace)?;
     // The tie holds only if the Namespace on the hub is this project's as well.
     let namespace = world.hub.namespaces.get("", hub.as_str());
-    let bound = namespace.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
-    let write_back = world.hub.write_backs[kind].get(&key.namespace, &key.name).cloned();
+    let bound =
+        namespace.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
+    let write_back = world.hub.write_backs[kind]
+        .get(&key.namespace, &key.name)
+        .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
-    let named = deployment.as_deref();
+    let owner = deployment.as_deref();
     let rank = deployment.as_ref().map_or(0, |d| {
-        let names = world.hub.by_deployment.get(&(kind, key.namespace.clone(), d.clone()));
+        let names = world
+            .hub
+            .by_deployment
+            .get(&(kind, key.namespace.clone(), d.clone()));
         names.map_or(0, |names| names.range(..key.name.clone()).count())
     });
     Some(Snapshot {
@@ -155,8 +177,12 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         hub,
         name: key.name.clone(),
         bound: bound || namespace.is_none(),
-        copy: named.and_then(|d| world.hub.copies[kind].get(&key.namespace, d)).cloned(),
-        source: named.and_then(|d| project.sources[kind].get(&tie.namespace, d)).cloned(),
+        copy: owner
+            .and_then(|d| world.hub.copies[kind].get(&key.namespace, d))
+            .cloned(),
+        source: owner
+            .and_then(|d| project.sources[kind].get(&tie.namespace, d))
+            .cloned(),
         projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
         rank,
         write_back,

@@ -15,7 +15,8 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> = LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
+    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
 
 const HUB: &str = "ns-6d1f0c52";
 const LENIENT: Settings = Settings { require_owner: false };
@@ -62,7 +63,13 @@ fn row<D>(value: &Value, read: impl FnOnce(&DynamicObject) -> D) -> Row<D> {
     let object: DynamicObject = serde_json::from_value(value.clone()).unwrap();
     Row {
         uid: object.metadata.uid.as_deref().unwrap().into(),
-        version: object.metadata.resource_version.as_deref().unwrap().parse().unwrap(),
+        version: object
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap()
+            .parse()
+            .unwrap(),
         deleting: false,
         digest: read(&object),
         body: Some(Arc::new(object)),
@@ -80,8 +87,12 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         name: "web-0".into(),
         bound: true,
         write_back: write_back.map(|v| row(v, |o| WriteBackDigest::read(o, kind, &mut Words::default()))),
-        copy: Some(row(&deployment("u-copy"), |o| Copy::read(o, kind, &mut Words::default()))),
-        source: Some(row(&deployment("u-source"), |o| Source::read(o, kind, &mut Words::default()))),
+        copy: Some(row(&deployment("u-copy"), |o| {
+            Copy::read(o, kind, &mut Words::default())
+        })),
+        source: Some(row(&deployment("u-source"), |o| {
+            Source::read(o, kind, &mut Words::default())
+        })),
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind))),
         rank: 0,
     }
@@ -125,39 +136,70 @@ fn the_status_follows_without_the_cells_generations() {
     let mut fresh = projection("u-source");
     fresh["status"] = json!({"conditions": []});
     let made = effects(decide(&snapshot(Some(&write_back()), Some(&fresh)), LENIENT));
-    let Write::Apply { body, .. } = &made[0].write else { panic!("{made:?}") };
-    assert_eq!((made.len(), made[0].endpoint, &body["status"]), (1, Endpoint::Status, &projection("")["status"]));
+    let Write::Apply { body, .. } = &made[0].write else {
+        panic!("{made:?}")
+    };
+    assert_eq!(
+        (made.len(), made[0].endpoint, &body["status"]),
+        (1, Endpoint::Status, &projection("")["status"])
+    );
 }
 
 #[test]
 fn at_rest_nothing_is_written() {
-    assert_eq!(effects(decide(&snapshot(Some(&write_back()), Some(&projection("u-source"))), LENIENT)), []);
+    assert_eq!(
+        effects(decide(
+            &snapshot(Some(&write_back()), Some(&projection("u-source"))),
+            LENIENT
+        )),
+        []
+    );
 }
 
 #[test]
 fn a_status_alone_is_one_status_write() {
     let mut w = write_back();
     w["status"]["conditions"][0]["status"] = json!("True");
-    let made = effects(decide(&snapshot(Some(&w), Some(&projection("u-source"))), LENIENT));
+    let made = effects(decide(
+        &snapshot(Some(&w), Some(&projection("u-source"))),
+        LENIENT,
+    ));
     assert_eq!((made.len(), made[0].endpoint), (1, Endpoint::Status));
 }
 
 #[test]
 fn a_dead_owner_is_replaced_by_the_live_one() {
-    let made = effects(decide(&snapshot(Some(&write_back()), Some(&projection("u-dead"))), LENIENT));
-    let Write::Merge { patch } = &made[0].write else { panic!("{made:?}") };
+    let made = effects(decide(
+        &snapshot(Some(&write_back()), Some(&projection("u-dead"))),
+        LENIENT,
+    ));
+    let Write::Merge { patch } = &made[0].write else {
+        panic!("{made:?}")
+    };
     assert_eq!(made.len(), 1);
     assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u-source");
-    assert_eq!((&patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"]), (&json!("u-p"), &json!("8")));
+    assert_eq!(
+        (&patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"]),
+        (&json!("u-p"), &json!("8"))
+    );
 }
 
 #[test]
 fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
     let gone = effects(decide(&snapshot(None, Some(&projection("u-source"))), LENIENT));
-    assert_eq!(gone[0].write, Write::Delete { uid: "u-p".into(), resource_version: None });
+    assert_eq!(
+        gone[0].write,
+        Write::Delete {
+            uid: "u-p".into(),
+            resource_version: None
+        }
+    );
     let mut foreign = projection("u-source");
     foreign["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-else");
-    assert_eq!(decide(&snapshot(None, Some(&foreign)), LENIENT), Decision::Do(Plan::default()));
+    assert_eq!(
+        decide(&snapshot(None, Some(&foreign)), LENIENT),
+        Decision::Do(Plan::default())
+    );
 }
 
 #[test]
@@ -165,23 +207,44 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE] {
         let mut w = write_back();
         w["metadata"]["labels"][key] = json!("forged");
-        assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "identity_mismatch");
+        assert_eq!(
+            quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+            "identity_mismatch"
+        );
     }
     let mut w = write_back();
     w["metadata"]["ownerReferences"][0]["uid"] = json!("other");
-    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "owner_mismatch");
+    assert_eq!(
+        quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+        "owner_mismatch"
+    );
     let mut w = write_back();
     w["metadata"]["ownerReferences"] = json!([]);
-    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), Settings { require_owner: true })), "owner_mismatch");
+    assert_eq!(
+        quarantined(&decide(
+            &snapshot(Some(&w), None),
+            Settings { require_owner: true }
+        )),
+        "owner_mismatch"
+    );
     let mut w = write_back();
     w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] = json!("");
-    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "missing_deployment_name");
+    assert_eq!(
+        quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+        "missing_deployment_name"
+    );
     let mut w = write_back();
     w["spec"]["big"] = json!("x".repeat(64 * 1024));
-    assert_eq!(quarantined(&decide(&snapshot(Some(&w), None), LENIENT)), "too_large");
+    assert_eq!(
+        quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+        "too_large"
+    );
     let mut theirs = projection("u-source");
     theirs["metadata"]["ownerReferences"] = json!([]);
-    assert_eq!(quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), LENIENT)), "name_taken");
+    assert_eq!(
+        quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), LENIENT)),
+        "name_taken"
+    );
     let mut s = snapshot(Some(&write_back()), None);
     s.rank = 80;
     assert_eq!(quarantined(&decide(&s, LENIENT)), "too_many");
@@ -203,5 +266,9 @@ fn what_is_missing_is_awaited() {
     }
     let mut w = write_back();
     w["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
-    assert_eq!(decide(&snapshot(Some(&w), None), LENIENT), Decision::Wait, "a move is under way");
+    assert_eq!(
+        decide(&snapshot(Some(&w), None), LENIENT),
+        Decision::Wait,
+        "a move is under way"
+    );
 }

@@ -1,6 +1,6 @@
 //! What the gateway can count of itself, for the metrics.
 
-use super::{Gateway, Role};
+use super::{Gateway, Role, World};
 use crate::{engine::key::Plane, metrics::Figures};
 
 impl Gateway {
@@ -16,22 +16,26 @@ impl Gateway {
         };
         let world = self.ctx.world.lock();
         // Write-backs are the only objects that a verdict is kept of.
-        let kind = world.kinds.iter().find_map(|k| Some(k.write_back.as_ref()?.resource.kind.clone()));
+        let kind = world
+            .kinds
+            .iter()
+            .find_map(|k| Some(k.write_back.as_ref()?.resource.kind.clone()));
         let kind = kind.unwrap_or_default();
         for (reason, count) in self.projector.quarantined() {
             figures.quarantined.insert((kind.clone(), reason), count);
         }
+        tables(&world, &mut figures);
         for (plane, engaged) in self.links.planes.lock().iter() {
             let ready = match plane {
                 Plane::Hub => world.hub_ready(),
                 Plane::Project(key) => world.project_ready(key),
             };
-            let any = |test: fn(&super::Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
+            let any =
+                |test: fn(&super::Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
             // ConfigMaps and Secrets may be hidden from the gateway without harm to the rest.
-            let unauthorized = engaged
-                .watches
-                .iter()
-                .any(|(role, health)| health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets));
+            let unauthorized = engaged.watches.iter().any(|(role, health)| {
+                health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets)
+            });
             let state = if unauthorized {
                 "unauthorized"
             } else if any(|health| health.error().is_some() && !health.forbidden()) {
@@ -42,7 +46,71 @@ impl Gateway {
                 "syncing"
             };
             *figures.planes.entry(state).or_default() += 1;
+            for (role, health) in &engaged.watches {
+                let key = (plane.kind(), world.resource(*role).plural);
+                *figures.watch_restarts.entry(key).or_default() += health.restarts();
+            }
         }
         figures
     }
+}
+
+/// The size of the index, and the deletions that it shows.
+fn tables(world: &World, figures: &mut Figures) {
+    let mut add = |plane: &'static str, role: Role, count: usize| {
+        *figures
+            .cached
+            .entry((plane, world.resource(role).plural))
+            .or_default() += count;
+    };
+    let hub = &world.hub;
+    add("hub", Role::Namespaces, hub.namespaces.iter().count());
+    add("hub", Role::CitySets, hub.city_sets.iter().count());
+    add("hub", Role::CityPolicies, hub.city_policies.iter().count());
+    add("hub", Role::Bindings, hub.bindings.iter().count());
+    add("hub", Role::Interpreters, hub.interpreters.iter().count());
+    add("hub", Role::ConfigMaps, hub.config_maps.iter().count());
+    add("hub", Role::Secrets, hub.secrets.iter().count());
+    for (kind, table) in hub.copies.iter().enumerate() {
+        add("hub", Role::Federated(kind), table.iter().count());
+    }
+    for project in world.projects.values() {
+        add("project", Role::Namespaces, project.namespaces.iter().count());
+        add("project", Role::Workloads, project.workloads.iter().count());
+        add("project", Role::ConfigMaps, project.config_maps.iter().count());
+        add("project", Role::Secrets, project.secrets.iter().count());
+        for (kind, table) in project.sources.iter().enumerate() {
+            add("project", Role::Federated(kind), table.iter().count());
+        }
+    }
+    for (kind, federated) in world.kinds.iter().enumerate() {
+        let Some(back) = &federated.write_back else {
+            continue;
+        };
+        let count = hub.write_backs.get(kind).map_or(0, |t| t.iter().count());
+        *figures
+            .cached
+            .entry(("hub", back.resource.plural.clone()))
+            .or_default() += count;
+        let count = world
+            .projects
+            .values()
+            .filter_map(|p| p.projections.get(kind))
+            .map(|t| t.iter().count())
+            .sum::<usize>();
+        *figures
+            .cached
+            .entry(("project", back.resource.plural.clone()))
+            .or_default() += count;
+    }
+    let sources = world
+        .projects
+        .values()
+        .flat_map(|p| &p.sources)
+        .flat_map(|table| table.iter());
+    figures.deleting.extend(
+        sources
+            .filter(|(_, row)| row.deleting)
+            .map(|(_, row)| row.uid.clone()),
+    );
 }

@@ -13,28 +13,55 @@ mod tests;
 use super::context::{Context, PASSES, QUARANTINE};
 use crate::{
     api::names::ProjectKey,
-    engine::{diff::Digest, error::Failure, key::Key, plan::Next},
+    engine::{
+        error::Failure,
+        key::Key,
+        plan::{About, Next, Note, Plan, Prepared},
+    },
 };
 use observe::Absence;
-use serde_json::Value;
 
-/// The digest by which the index compares templates.
-pub(super) fn template_digest(template: &Value) -> Digest {
-    observe::normal_form(template)
+/// Says on the Workload itself that it cannot be read.
+fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
+    let mut plan = Plan::default();
+    plan.notes.push(Note {
+        plane: key.plane.clone(),
+        about: About {
+            api_version: crate::api::API_VERSION.to_owned(),
+            kind: "Workload".to_owned(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid,
+        },
+        warning: true,
+        reason: "QuarantinedUndecodable".to_owned(),
+        action: "QuarantiningWorkload".to_owned(),
+        message: format!(
+            "the Workload cannot be read: {error}; correct the field and it is taken up at once"
+        ),
+    });
+    plan
 }
 
 /// One turn of a Workload's key.
 pub async fn reconcile(ctx: &Context, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
     for _ in 0..PASSES {
-        let observed = match observe::observe(&ctx.world.lock(), key, project) {
+        // The guard must end before anything is awaited.
+        let observed = observe::observe(&ctx.world.lock(), key, project);
+        let observed = match observed {
             Ok(observed) => observed,
             Err(Absence::Nothing) => return Ok(Next::OnEvent),
-            Err(Absence::Undecodable(error)) => {
+            Err(Absence::Undecodable { uid, error }) => {
                 tracing::warn!(%key, controller = "workload", error, "the Workload cannot be read; correct it and it is taken up at once");
+                ctx.executor.perform(undecodable(key, uid, &error)).await?;
                 return Ok(Next::After(QUARANTINE));
             }
         };
-        let plan = observe::prepare(&observed, project, decide::decide(&observed.snapshot, ctx.now().wall));
+        let plan = observe::prepare(
+            &observed,
+            project,
+            decide::decide(&observed.snapshot, ctx.now().wall),
+        );
         if plan.is_idle() {
             return Ok(plan.next);
         }

@@ -6,13 +6,16 @@ use super::{
     snapshot::{Checks, WorkloadSnapshot, belongs},
 };
 use crate::{
-    api::{InstanceTemplate, Workload, WorkloadDeployment, keys, names::ProjectKey},
+    api::{Workload, WorkloadDeployment, keys, names::ProjectKey},
     engine::{
         diff::Digest,
         key::{Key, Plane},
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
-    gateway::world::{World, digest::Rollup},
+    gateway::world::{
+        World,
+        digest::{Rollup, template_digest},
+    },
 };
 use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
@@ -32,7 +35,12 @@ pub(super) enum Absence {
     /// It is gone, or the lists are not complete.
     Nothing,
     /// The Workload cannot be read as one.
-    Undecodable(String),
+    Undecodable {
+        /// Its UID.
+        uid: String,
+        /// Which field, and why.
+        error: String,
+    },
 }
 
 /// Takes the snapshot.
@@ -40,11 +48,21 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     if !world.hub_ready() || !world.project_ready(project) {
         return Err(Absence::Nothing);
     }
-    let (Some(kind), Some(p)) = (world.workload_kind(), world.projects.get(project)) else { return Err(Absence::Nothing) };
-    let row = p.workloads.get(&key.namespace, &key.name).ok_or(Absence::Nothing)?;
-    let hub_namespace = world.hub_namespace(project, &key.namespace).ok_or(Absence::Nothing)?;
-    let workload: Workload = parse(&row.digest).map_err(|e| Absence::Undecodable(e.to_string()))?;
-    let template = template_digest(&workload);
+    let (Some(kind), Some(p)) = (world.workload_kind(), world.projects.get(project)) else {
+        return Err(Absence::Nothing);
+    };
+    let row = p
+        .workloads
+        .get(&key.namespace, &key.name)
+        .ok_or(Absence::Nothing)?;
+    let hub_namespace = world
+        .hub_namespace(project, &key.namespace)
+        .ok_or(Absence::Nothing)?;
+    let workload: Workload = parse(&row.digest).map_err(|e| Absence::Undecodable {
+        uid: row.uid.to_string(),
+        error: e.to_string(),
+    })?;
+    let template = wanted_template(&workload);
     let mut deployments = Vec::new();
     let mut held = BTreeMap::new();
     for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
@@ -60,7 +78,13 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
         }
     }
     Ok(Observed {
-        snapshot: WorkloadSnapshot { workload, deployments, held, hub_namespace, checks: Checks::default() },
+        snapshot: WorkloadSnapshot {
+            workload,
+            deployments,
+            held,
+            hub_namespace,
+            checks: Checks::default(),
+        },
         version: row.resource_version(),
         workloads: world.resources.workloads.clone(),
         deployments: world.kinds[kind].resource.clone(),
@@ -72,22 +96,15 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
 }
 
 /// Digest of the template as this program writes it.
-fn template_digest(workload: &Workload) -> Digest {
-    normal_form(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
-}
-
-/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
-pub(in crate::gateway) fn normal_form(template: &Value) -> Digest {
-    match serde_json::from_value::<InstanceTemplate>(template.clone()) {
-        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
-        Err(_) => Digest::of(template),
-    }
+fn wanted_template(workload: &Workload) -> Digest {
+    template_digest(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
 }
 
 /// A deployment with its template; one whose template is not the Workload's gets an empty one, which differs as well.
 fn rebuild(rollup: &Rollup, workload: &Workload, template: Digest) -> Option<WorkloadDeployment> {
     let mut value: Value = serde_json::from_str(&rollup.text).ok()?;
-    value["spec"]["template"] = json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
+    value["spec"]["template"] =
+        json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
     let mut deployment: WorkloadDeployment = serde_json::from_value(value).ok()?;
     if rollup.template == template {
         deployment.spec.template = workload.spec.template.clone();
@@ -100,17 +117,41 @@ pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadP
     let metadata = &observed.snapshot.workload.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let plane = Plane::Project(project.clone());
-    let workload =
-        Target::namespaced(plane.clone(), &observed.workloads, namespace, metadata.name.as_deref().unwrap_or_default());
+    let workload = Target::namespaced(
+        plane.clone(),
+        &observed.workloads,
+        namespace,
+        metadata.name.as_deref().unwrap_or_default(),
+    );
     let deployment = |name: Option<&str>| {
-        Target::namespaced(plane.clone(), &observed.deployments, namespace, name.unwrap_or_default())
+        Target::namespaced(
+            plane.clone(),
+            &observed.deployments,
+            namespace,
+            name.unwrap_or_default(),
+        )
     };
-    let main = |target, write, reason| Effect { target, endpoint: Endpoint::Main, write, reason };
+    let main = |target, write, reason| Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    };
     let finalizers = |wanted: Vec<&str>| {
-        let metadata = json!({"uid": metadata.uid, "resourceVersion": observed.version, "finalizers": wanted});
-        Write::Merge { patch: json!({"metadata": metadata}) }
+        let metadata =
+            json!({"uid": metadata.uid, "resourceVersion": observed.version, "finalizers": wanted});
+        Write::Merge {
+            patch: json!({"metadata": metadata}),
+        }
     };
-    let others = || metadata.finalizers.iter().flatten().map(String::as_str).filter(|f| *f != keys::WORKLOAD_FINALIZER);
+    let others = || {
+        metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .filter(|f| *f != keys::WORKLOAD_FINALIZER)
+    };
     let mut prepared = Plan::default();
     for effect in plan.effects {
         prepared.effects.push(match effect {
@@ -118,7 +159,11 @@ pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadP
                 let all = others().chain([keys::WORKLOAD_FINALIZER]).collect();
                 main(workload.clone(), finalizers(all), "hold_workload")
             }
-            WorkloadEffect::RemoveFinalizer => main(workload.clone(), finalizers(others().collect()), "let_workload_go"),
+            WorkloadEffect::RemoveFinalizer => main(
+                workload.clone(),
+                finalizers(others().collect()),
+                "let_workload_go",
+            ),
             WorkloadEffect::Create(d) => {
                 let target = deployment(d.metadata.name.as_deref());
                 let mut body = serde_json::to_value(&d).unwrap_or_default();
@@ -129,11 +174,23 @@ pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadP
                 let target = deployment(d.metadata.name.as_deref());
                 let mut body = serde_json::to_value(&d).unwrap_or_default();
                 strip_status(&mut body);
-                main(target, Write::Apply { body, exact: Exact::roots(["spec"]) }, "update_deployment")
+                main(
+                    target,
+                    Write::Apply {
+                        body,
+                        exact: Exact::roots(["spec"]),
+                    },
+                    "update_deployment",
+                )
             }
-            WorkloadEffect::Delete { name, uid } => {
-                main(deployment(Some(&name)), Write::Delete { uid, resource_version: None }, "delete_deployment")
-            }
+            WorkloadEffect::Delete { name, uid } => main(
+                deployment(Some(&name)),
+                Write::Delete {
+                    uid,
+                    resource_version: None,
+                },
+                "delete_deployment",
+            ),
             WorkloadEffect::PatchStatus(status) => {
                 let body = json!({
                     "apiVersion": observed.workloads.api_version,
@@ -141,8 +198,16 @@ pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadP
                     "metadata": {"name": metadata.name, "namespace": namespace, "uid": metadata.uid},
                     "status": status,
                 });
-                let write = Write::Apply { body, exact: Exact::roots(["status"]) };
-                Effect { target: workload.clone(), endpoint: Endpoint::Status, write, reason: "roll_up" }
+                let write = Write::Apply {
+                    body,
+                    exact: Exact::roots(["status"]),
+                };
+                Effect {
+                    target: workload.clone(),
+                    endpoint: Endpoint::Status,
+                    write,
+                    reason: "roll_up",
+                }
             }
         });
     }

@@ -93,7 +93,10 @@ impl Rollup {
     fn read(object: &DynamicObject) -> Self {
         let meta = &object.metadata;
         let mut spec = object.data.get("spec").cloned().unwrap_or_default();
-        let template = spec.as_object_mut().and_then(|m| m.remove("template")).unwrap_or_default();
+        let template = spec
+            .as_object_mut()
+            .and_then(|m| m.remove("template"))
+            .unwrap_or_default();
         let text = json!({
             "apiVersion": object.types.as_ref().map(|t| &t.api_version), "kind": object.types.as_ref().map(|t| &t.kind),
             "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "labels": meta.labels,
@@ -104,7 +107,7 @@ impl Rollup {
         });
         Self {
             text: text.to_string().into(),
-            template: crate::gateway::workload::template_digest(&template),
+            template: template_digest(&template),
         }
     }
 }
@@ -118,6 +121,14 @@ pub struct Reference {
     pub name: Arc<str>,
     /// Whether it may be missing.
     pub optional: bool,
+}
+
+/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
+pub fn template_digest(template: &Value) -> Digest {
+    match serde_json::from_value::<crate::api::InstanceTemplate>(template.clone()) {
+        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
+        Err(_) => Digest::of(template),
+    }
 }
 
 /// The hub's copy of a deployment.
@@ -277,7 +288,12 @@ pub fn payload_roots(object: &DynamicObject) -> Map<String, Value> {
     object
         .data
         .as_object()
-        .map(|map| map.iter().filter(|(k, _)| *k != "status").map(|(k, v)| (k.clone(), v.clone())).collect())
+        .map(|map| {
+            map.iter()
+                .filter(|(k, _)| *k != "status")
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect()
+        })
         .unwrap_or_default()
 }
 
@@ -290,13 +306,26 @@ pub fn carried(kind: &FederatedKind, object: &DynamicObject) -> BTreeMap<String,
         .collect()
 }
 
-fn content(kind: &FederatedKind, object: &DynamicObject, city: Option<&str>, upstream: Option<&str>, uid: Option<&str>) -> Digest {
+fn content(
+    kind: &FederatedKind,
+    object: &DynamicObject,
+    city: Option<&str>,
+    upstream: Option<&str>,
+    uid: Option<&str>,
+) -> Digest {
     let whole = json!([city, upstream, uid, carried(kind, object), payload_roots(object)]);
     Digest::of(&whole)
 }
 
-fn controller(object: &DynamicObject) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
-    object.metadata.owner_references.as_ref()?.iter().find(|o| o.controller == Some(true))
+fn controller(
+    object: &DynamicObject,
+) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
+    object
+        .metadata
+        .owner_references
+        .as_ref()?
+        .iter()
+        .find(|o| o.controller == Some(true))
 }
 
 impl Source {
@@ -304,13 +333,26 @@ impl Source {
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let meta = &object.metadata;
         let whole = with_metadata(object);
-        let city = kind.placement.path.first(&whole).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
-        let city = CityCode::parse(city.as_deref().unwrap_or_default()).map_err(|_| city.unwrap_or_default().into());
+        let city = kind
+            .placement
+            .path
+            .first(&whole)
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        let city =
+            CityCode::parse(city.as_deref().unwrap_or_default()).map_err(|_| city.unwrap_or_default().into());
         let companions = kind.companions.as_ref();
         let of = |key: Option<&String>| key.and_then(|k| owned(annotation(object, k)));
         let status = object.data.get("status");
-        let named = || object.data.pointer("/spec/workloadRef/uid").and_then(Value::as_str);
-        let controller = controller(object).map(|o| o.uid.as_str()).or_else(named).map(Arc::from);
+        let named = || {
+            object
+                .data
+                .pointer("/spec/workloadRef/uid")
+                .and_then(Value::as_str)
+        };
+        let controller = controller(object)
+            .map(|o| o.uid.as_str())
+            .or_else(named)
+            .map(Arc::from);
         let rollup = (kind.resource.group == crate::api::GROUP && kind.resource.kind == "WorkloadDeployment")
             .then(|| Rollup::read(object));
         Self {
@@ -361,14 +403,23 @@ fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
     let mut found: Vec<Reference> = Vec::new();
     for rule in kind.companions.iter().flat_map(|c| &c.references) {
         for value in rule.path.all(object) {
-            let Some(name) = value.get(&rule.name_field).and_then(Value::as_str).filter(|n| !n.is_empty()) else {
+            let Some(name) = value
+                .get(&rule.name_field)
+                .and_then(Value::as_str)
+                .filter(|n| !n.is_empty())
+            else {
                 continue;
             };
-            let optional = rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
+            let optional =
+                rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
             match found.iter_mut().find(|r| r.kind == rule.kind && *r.name == *name) {
                 // Named twice, once as required: required.
                 Some(had) => had.optional &= optional,
-                None => found.push(Reference { kind: rule.kind, name: name.into(), optional }),
+                None => found.push(Reference {
+                    kind: rule.kind,
+                    name: name.into(),
+                    optional,
+                }),
             }
         }
     }
@@ -388,7 +439,9 @@ impl Copy {
             city: city.and_then(|c| CityCode::parse(c).ok()),
             content: content(kind, object, city, upstream, source_uid),
             claimed_by: owned(annotation(object, keys::CLAIM_NAME)),
-            status: StatusDigest::of(object.data.get("status"), &kind.status.counters, &mut |w| words.share(w)),
+            status: StatusDigest::of(object.data.get("status"), &kind.status.counters, &mut |w| {
+                words.share(w)
+            }),
         }
     }
 }
@@ -410,29 +463,57 @@ impl Binding {
     /// Reads a `ResourceBinding`.
     pub fn read(object: &DynamicObject, words: &mut Words) -> Self {
         let condition = |kind: &str| {
-            object.data.pointer("/status/conditions").and_then(Value::as_array).and_then(|list| {
-                list.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind)).cloned()
-            })
+            object
+                .data
+                .pointer("/status/conditions")
+                .and_then(Value::as_array)
+                .and_then(|list| {
+                    list.iter()
+                        .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
+                        .cloned()
+                })
         };
         let is = |c: &Option<Value>, field: &str, value: &str| {
             c.as_ref().and_then(|c| c.get(field)).and_then(Value::as_str) == Some(value)
         };
         let scheduled = condition("Scheduled");
-        let items = object.data.pointer("/status/aggregatedStatus").and_then(Value::as_array);
-        let text = |item: &Value, field: &str| item.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let items = object
+            .data
+            .pointer("/status/aggregatedStatus")
+            .and_then(Value::as_array);
+        let text = |item: &Value, field: &str| {
+            item.get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let failed = items.into_iter().flatten().find_map(|item| {
             let applied = item.get("applied").and_then(Value::as_bool).unwrap_or(false);
             let message = text(item, "appliedMessage");
-            (!applied && !message.is_empty()).then(|| (words.share(&text(item, "clusterName")), message.into()))
+            (!applied && !message.is_empty())
+                .then(|| (words.share(&text(item, "clusterName")), message.into()))
         });
         let clusters = object.data.pointer("/spec/clusters").and_then(Value::as_array);
-        let clusters: Box<[Arc<str>]> =
-            clusters.into_iter().flatten().map(|c| words.share(&text(c, "name"))).collect();
+        let clusters: Box<[Arc<str>]> = clusters
+            .into_iter()
+            .flatten()
+            .map(|c| words.share(&text(c, "name")))
+            .collect();
         let resource = |field: &str| {
-            object.data.pointer(&format!("/spec/resource/{field}")).and_then(Value::as_str).unwrap_or_default()
+            object
+                .data
+                .pointer(&format!("/spec/resource/{field}"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
         };
         Self {
-            owner: object.metadata.owner_references.iter().flatten().next().map(|o| o.uid.as_str().into()),
+            owner: object
+                .metadata
+                .owner_references
+                .iter()
+                .flatten()
+                .next()
+                .map(|o| o.uid.as_str().into()),
             kind: words.share(resource("kind")),
             name: resource("name").into(),
             policy: owned(annotation(object, keys::CLAIM_NAME)),
@@ -446,14 +527,21 @@ impl Binding {
 }
 
 fn payload(object: &DynamicObject) -> (Digest, Option<Arc<str>>, usize) {
-    let part = |key: &str| object.data.get(key).filter(|v| v.as_object().is_some_and(|m| !m.is_empty()));
+    let part = |key: &str| {
+        object
+            .data
+            .get(key)
+            .filter(|v| v.as_object().is_some_and(|m| !m.is_empty()))
+    };
     let secret_type = object.data.get("type").and_then(Value::as_str);
     let length = |v: &Value, base64: bool| {
         let n = v.as_str().map_or(0, str::len);
         if base64 { n / 4 * 3 } else { n }
     };
     let size = |key: &str, base64: bool| -> usize {
-        part(key).and_then(Value::as_object).map_or(0, |m| m.values().map(|v| length(v, base64)).sum())
+        part(key)
+            .and_then(Value::as_object)
+            .map_or(0, |m| m.values().map(|v| length(v, base64)).sum())
     };
     let is_secret = secret_type.is_some();
     (
@@ -467,7 +555,11 @@ impl Companion {
     /// Reads a labelled `ConfigMap` or Secret of the hub.
     pub fn read(object: &DynamicObject) -> Self {
         let (payload, secret_type, _) = payload(object);
-        Self { payload, secret_type, referenced_by: owned(annotation(object, keys::REFERENCED_BY)) }
+        Self {
+            payload,
+            secret_type,
+            referenced_by: owned(annotation(object, keys::REFERENCED_BY)),
+        }
     }
 }
 
@@ -475,14 +567,23 @@ impl Payload {
     /// Reads a `ConfigMap` or Secret of a project. Its values are digested and counted, never kept.
     pub fn read(object: &DynamicObject) -> Self {
         let (payload, secret_type, size) = payload(object);
-        Self { payload, secret_type, size }
+        Self {
+            payload,
+            secret_type,
+            size,
+        }
     }
 }
 
 /// A status without the generations of its conditions: a cell's numbers mean nothing in a project.
 pub fn without_generations(status: &Value) -> Value {
     let mut status = status.clone();
-    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+    for condition in status
+        .get_mut("conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         if let Some(map) = condition.as_object_mut() {
             map.remove("observedGeneration");
         }
@@ -491,7 +592,10 @@ pub fn without_generations(status: &Value) -> Value {
 }
 
 fn label_digest(object: &DynamicObject, keys: &[String]) -> Digest {
-    let labels: BTreeMap<&String, &str> = keys.iter().filter_map(|k| label(object, k).map(|v| (k, v))).collect();
+    let labels: BTreeMap<&String, &str> = keys
+        .iter()
+        .filter_map(|k| label(object, k).map(|v| (k, v)))
+        .collect();
     Digest::of_hash(&labels)
 }
 
@@ -500,15 +604,25 @@ impl WriteBackDigest {
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let rules = kind.write_back.as_ref();
         let status = object.data.get("status").cloned().unwrap_or(Value::Null);
-        let conditions = status.get("conditions").and_then(Value::as_array).map_or(0, Vec::len);
+        let conditions = status
+            .get("conditions")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
         let size = serde_json::to_vec(&object.data).map_or(0, |v| v.len());
         Self {
             cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
             namespace: owned(label(object, keys::UPSTREAM_NAMESPACE)),
             deployment: rules.and_then(|r| owned(label(object, &r.owner_label))),
-            city: rules.and_then(|r| label(object, &r.city_label)).and_then(|c| CityCode::parse(c).ok()),
-            controller: controller(object)
-                .map(|o| (words.share(&o.kind), o.name.as_str().into(), o.uid.as_str().into())),
+            city: rules
+                .and_then(|r| label(object, &r.city_label))
+                .and_then(|c| CityCode::parse(c).ok()),
+            controller: controller(object).map(|o| {
+                (
+                    words.share(&o.kind),
+                    o.name.as_str().into(),
+                    o.uid.as_str().into(),
+                )
+            }),
             labels: projected_labels(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             reported: status.as_object().is_some_and(|m| !m.is_empty()),
@@ -520,9 +634,17 @@ impl WriteBackDigest {
 }
 
 fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
-    let linking = kind.write_back.iter().flat_map(|w| w.linking_labels.iter().cloned());
-    let all: Vec<String> =
-        [keys::UPSTREAM_CLUSTER.to_owned(), keys::UPSTREAM_NAMESPACE.to_owned()].into_iter().chain(linking).collect();
+    let linking = kind
+        .write_back
+        .iter()
+        .flat_map(|w| w.linking_labels.iter().cloned());
+    let all: Vec<String> = [
+        keys::UPSTREAM_CLUSTER.to_owned(),
+        keys::UPSTREAM_NAMESPACE.to_owned(),
+    ]
+    .into_iter()
+    .chain(linking)
+    .collect();
     label_digest(object, &all)
 }
 
@@ -531,7 +653,9 @@ impl Projection {
     pub fn read(object: &DynamicObject, kind: &FederatedKind) -> Self {
         let owners: Vec<_> = object.metadata.owner_references.iter().flatten().collect();
         let api_version = kind.resource.api_version.as_str();
-        let owner = owners.iter().find(|o| o.kind == kind.resource.kind && o.api_version == api_version);
+        let owner = owners
+            .iter()
+            .find(|o| o.kind == kind.resource.kind && o.api_version == api_version);
         let status = object.data.get("status").unwrap_or(&Value::Null);
         Self {
             cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
@@ -553,11 +677,18 @@ impl InterpreterDigest {
         let kind = kinds.iter().position(|k| {
             field("apiVersion") == Some(&k.resource.api_version) && field("kind") == Some(&k.resource.kind)
         });
-        let operations = object.data.pointer("/spec/customizations").and_then(Value::as_object);
+        let operations = object
+            .data
+            .pointer("/spec/customizations")
+            .and_then(Value::as_object);
         Self {
             kind,
             content: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
-            operations: operations.into_iter().flat_map(|m| m.keys()).map(|k| words.share(k)).collect(),
+            operations: operations
+                .into_iter()
+                .flat_map(|m| m.keys())
+                .map(|k| words.share(k))
+                .collect(),
         }
     }
 }
@@ -566,17 +697,31 @@ impl InterpreterDigest {
 impl CitySet {
     /// Reads a `ClusterPropagationPolicy`.
     pub fn read(object: &DynamicObject, label: &str) -> Self {
-        let values = object.data.pointer("/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values");
+        let values = object
+            .data
+            .pointer("/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values");
         let cities: BTreeSet<CityCode> = values
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
-            .filter_map(|v| v.as_str().filter(|t| is_label_value(t)).and_then(|t| CityCode::parse(t).ok()))
+            .filter_map(|v| {
+                v.as_str()
+                    .filter(|t| is_label_value(t))
+                    .and_then(|t| CityCode::parse(t).ok())
+            })
             .collect();
-        let set = object.metadata.name.as_deref().and_then(|n| n.strip_prefix("cities-")).unwrap_or_default();
+        let set = object
+            .metadata
+            .name
+            .as_deref()
+            .and_then(|n| n.strip_prefix("cities-"))
+            .unwrap_or_default();
         let wanted = super::shape::city_set_spec(set, &cities, label);
         let exact = super::shape::covers(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
-        Self { cities: (!cities.is_empty()).then_some(cities), exact }
+        Self {
+            cities: (!cities.is_empty()).then_some(cities),
+            exact,
+        }
     }
 }
 
@@ -586,17 +731,30 @@ impl CityPolicy {
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let selectors = spec.get("resourceSelectors").and_then(Value::as_array);
         let only = selectors.filter(|s| s.len() == 1).and_then(|s| s.first());
-        let text = |v: Option<&Value>, field: &str| v.and_then(|v| v.get(field)).and_then(Value::as_str).map(str::to_owned);
+        let text = |v: Option<&Value>, field: &str| {
+            v.and_then(|v| v.get(field))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let found = kinds.iter().enumerate().find_map(|(index, kind)| {
-            let ours = text(only, "apiVersion")? == kind.resource.api_version && text(only, "kind")? == kind.resource.kind;
+            let ours = text(only, "apiVersion")? == kind.resource.api_version
+                && text(only, "kind")? == kind.resource.kind;
             let labels = only?.pointer("/labelSelector/matchLabels")?;
             let city = labels.get(&kind.placement.label)?.as_str()?;
-            ours.then(|| CityCode::parse(city).ok()).flatten().map(|city| (index, city))
+            ours.then(|| CityCode::parse(city).ok())
+                .flatten()
+                .map(|city| (index, city))
         });
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let exact = found.as_ref().is_some_and(|(index, city)| {
-            super::shape::covers(spec, &super::shape::city_policy_spec(&kinds[*index], namespace, city))
+            super::shape::covers(
+                spec,
+                &super::shape::city_policy_spec(&kinds[*index], namespace, city),
+            )
         });
-        Self { selects: found, exact }
+        Self {
+            selects: found,
+            exact,
+        }
     }
 }

@@ -3,15 +3,13 @@
 use super::{
     Role, Tie, World,
     digest::{
-        Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload, Projection,
-        Source, WriteBackDigest,
+        Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
+        Projection, Source, WriteBackDigest,
     },
 };
 use crate::{
     api::names::{HubNamespace, ProjectKey},
-    engine::{
-        key::{Key, Kind, Plane},
-    },
+    engine::key::{Key, Kind, Plane},
     kinds::CompanionKind,
     plane::{
         table::{Change, Name, Origin, Row, Table},
@@ -55,11 +53,24 @@ fn feed<D: PartialEq>(
             let namespace = meta.namespace.as_deref().unwrap_or_default();
             let name = meta.name.as_deref().unwrap_or_default();
             let old = table.remove(namespace, name, meta.uid.as_deref());
-            (old.map(|old| Delta { name: (namespace.into(), name.into()), old: Some(old) }).into_iter().collect(), false)
+            (
+                old.map(|old| Delta {
+                    name: (namespace.into(), name.into()),
+                    old: Some(old),
+                })
+                .into_iter()
+                .collect(),
+                false,
+            )
         }
         Event::Complete => {
             let (gone, first) = table.end_list();
-            (gone.into_iter().map(|(name, row)| Delta { name, old: Some(row) }).collect(), first)
+            (
+                gone.into_iter()
+                    .map(|(name, row)| Delta { name, old: Some(row) })
+                    .collect(),
+                first,
+            )
         }
     }
 }
@@ -97,7 +108,9 @@ impl World {
                 }
             }
             Role::CitySets => {
-                let label = kinds.first().map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label);
+                let label = kinds
+                    .first()
+                    .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label);
                 for d in feed_table!(self.hub.city_sets, |o| CitySet::read(o, label)) {
                     woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
                     let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
@@ -125,10 +138,14 @@ impl World {
                 }
             }
             Role::Interpreters => {
-                for d in feed_table!(self.hub.interpreters, |o| InterpreterDigest::read(o, &kinds, words)) {
+                for d in feed_table!(self.hub.interpreters, |o| InterpreterDigest::read(
+                    o, &kinds, words
+                )) {
                     woken.keys.push(self.hub_key(Role::Interpreters, "", &d.name.1));
                     if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
-                        woken.keys.push(self.hub_key(Role::Interpreters, "", &kinds[kind].interpreter.name));
+                        woken
+                            .keys
+                            .push(self.hub_key(Role::Interpreters, "", &kinds[kind].interpreter.name));
                     }
                 }
             }
@@ -148,7 +165,9 @@ impl World {
                 }
             }
             Role::WrittenBack(i) => {
-                for d in feed_table!(self.hub.write_backs[i], |o| WriteBackDigest::read(o, &kinds[i], words)) {
+                for d in feed_table!(self.hub.write_backs[i], |o| WriteBackDigest::read(
+                    o, &kinds[i], words
+                )) {
                     self.wake_for_write_back(i, &d, &mut woken.keys);
                 }
             }
@@ -162,7 +181,9 @@ impl World {
         let kinds = self.kinds.clone();
         let mut woken = Woken::default();
         let words = &mut self.words;
-        let Some(project) = self.projects.get_mut(key) else { return woken };
+        let Some(project) = self.projects.get_mut(key) else {
+            return woken;
+        };
         macro_rules! feed_table {
             ($table:expr, $read:expr) => {{
                 let (deltas, first) = feed(&mut $table, event, $read);
@@ -211,7 +232,9 @@ impl World {
             Role::WrittenBack(i) => {
                 for d in feed_table!(project.projections[i], |o| Projection::read(o, &kinds[i])) {
                     if let Some(hub) = self.hub_namespace(key, &d.name.0) {
-                        woken.keys.push(self.hub_key(Role::WrittenBack(i), hub.as_str(), &d.name.1));
+                        woken
+                            .keys
+                            .push(self.hub_key(Role::WrittenBack(i), hub.as_str(), &d.name.1));
                     }
                 }
             }
@@ -223,12 +246,18 @@ impl World {
     /// Every key of a project that may be decided once its lists and the hub's are complete.
     pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
         let mut keys = Vec::new();
-        let Some(project) = self.projects.get(key) else { return keys };
+        let Some(project) = self.projects.get(key) else {
+            return keys;
+        };
         for ((namespace, name), _) in project.workloads.iter() {
             keys.push(self.workload_key(key, namespace, name));
         }
         for (i, table) in project.sources.iter().enumerate() {
-            keys.extend(table.iter().map(|((ns, name), _)| self.source_key(i, key, ns, name)));
+            keys.extend(
+                table
+                    .iter()
+                    .map(|((ns, name), _)| self.source_key(i, key, ns, name)),
+            );
         }
         for ((_, name), row) in project.namespaces.iter() {
             let hub = HubNamespace::of(&row.uid);
@@ -247,9 +276,17 @@ impl World {
 
     /// Every key on the hub that does not belong to a project.
     pub fn hub_keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> =
-            self.kinds.iter().map(|k| self.hub_key(Role::Interpreters, "", &k.interpreter.name)).collect();
-        keys.extend(self.hub.city_sets.iter().map(|((_, name), _)| self.hub_key(Role::CitySets, "", name)));
+        let mut keys: Vec<Key> = self
+            .kinds
+            .iter()
+            .map(|k| self.hub_key(Role::Interpreters, "", &k.interpreter.name))
+            .collect();
+        keys.extend(
+            self.hub
+                .city_sets
+                .iter()
+                .map(|((_, name), _)| self.hub_key(Role::CitySets, "", name)),
+        );
         for ((_, name), _) in self.hub.namespaces.iter() {
             if HubNamespace::parse(name).is_some() {
                 self.namespace_keys(name, &mut keys);
@@ -262,17 +299,40 @@ impl World {
         keys.push(self.hub_key(Role::Namespaces, "", hub));
         keys.push(self.hub_key(Role::CityPolicies, hub, ""));
         for (i, table) in self.hub.copies.iter().enumerate() {
-            keys.extend(table.in_namespace(hub).map(|(name, _)| self.hub_key(Role::Federated(i), hub, name)));
+            keys.extend(
+                table
+                    .in_namespace(hub)
+                    .map(|(name, _)| self.hub_key(Role::Federated(i), hub, name)),
+            );
         }
         for (i, table) in self.hub.write_backs.iter().enumerate() {
-            keys.extend(table.in_namespace(hub).map(|(name, _)| self.hub_key(Role::WrittenBack(i), hub, name)));
+            keys.extend(
+                table
+                    .in_namespace(hub)
+                    .map(|(name, _)| self.hub_key(Role::WrittenBack(i), hub, name)),
+            );
         }
-        keys.extend(self.hub.config_maps.in_namespace(hub).map(|(n, _)| self.hub_key(Role::ConfigMaps, hub, n)));
-        keys.extend(self.hub.secrets.in_namespace(hub).map(|(n, _)| self.hub_key(Role::Secrets, hub, n)));
+        keys.extend(
+            self.hub
+                .config_maps
+                .in_namespace(hub)
+                .map(|(n, _)| self.hub_key(Role::ConfigMaps, hub, n)),
+        );
+        keys.extend(
+            self.hub
+                .secrets
+                .in_namespace(hub)
+                .map(|(n, _)| self.hub_key(Role::Secrets, hub, n)),
+        );
     }
 
     fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
-        Key::new(Plane::Project(project.clone()), Kind::of(&self.resources.workloads), namespace, name)
+        Key::new(
+            Plane::Project(project.clone()),
+            Kind::of(&self.resources.workloads),
+            namespace,
+            name,
+        )
     }
 
     fn tie(&mut self, project: &ProjectKey, delta: &Delta<()>, keys: &mut Vec<Key>) {
@@ -282,15 +342,29 @@ impl World {
             self.ties.remove(hub.as_str());
             keys.push(self.hub_key(Role::Namespaces, "", hub.as_str()));
         }
-        let live = self.projects.get(project).and_then(|p| p.namespaces.get("", name)).map(|row| row.uid.clone());
+        let live = self
+            .projects
+            .get(project)
+            .and_then(|p| p.namespaces.get("", name))
+            .map(|row| row.uid.clone());
         if let Some(uid) = live {
             let hub: Arc<str> = HubNamespace::of(&uid).as_str().into();
-            self.ties.insert(hub.clone(), Tie { project: project.clone(), namespace: name.clone() });
+            self.ties.insert(
+                hub.clone(),
+                Tie {
+                    project: project.clone(),
+                    namespace: name.clone(),
+                },
+            );
             self.namespace_keys(&hub, keys);
         }
         if let Some(p) = self.projects.get(project) {
             for (i, table) in p.sources.iter().enumerate() {
-                keys.extend(table.in_namespace(name).map(|(n, _)| self.source_key(i, project, name, n)));
+                keys.extend(
+                    table
+                        .in_namespace(name)
+                        .map(|(n, _)| self.source_key(i, project, name, n)),
+                );
             }
         }
     }
@@ -309,17 +383,26 @@ impl World {
     fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for i in 0..self.kinds.len() {
             for (_, source) in self.tied_sources(i, hub) {
-                keys.extend(source.digest.references.iter().map(|r| self.hub_key(companion_role(r.kind), hub, &r.name)));
+                keys.extend(
+                    source
+                        .digest
+                        .references
+                        .iter()
+                        .map(|r| self.hub_key(companion_role(r.kind), hub, &r.name)),
+                );
             }
         }
     }
 
     /// The keys of all deployments in the project namespace that a hub namespace is tied to.
     pub fn source_keys(&self, hub: &str) -> Vec<Key> {
-        let Some(tie) = self.ties.get(hub) else { return Vec::new() };
+        let Some(tie) = self.ties.get(hub) else {
+            return Vec::new();
+        };
         (0..self.kinds.len())
             .flat_map(|i| {
-                self.tied_sources(i, hub).map(move |(n, _)| self.source_key(i, &tie.project, &tie.namespace, n))
+                self.tied_sources(i, hub)
+                    .map(move |(n, _)| self.source_key(i, &tie.project, &tie.namespace, n))
             })
             .collect()
     }
@@ -331,8 +414,12 @@ impl World {
     fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {
         let hub = &delta.name.0;
         let new = self.hub.bindings.get(hub, &delta.name.1);
-        let Some(binding) = new.or(delta.old.as_ref()).map(|row| &row.digest) else { return };
-        let Some(i) = self.kinds.iter().position(|k| *k.resource.kind == *binding.kind) else { return };
+        let Some(binding) = new.or(delta.old.as_ref()).map(|row| &row.digest) else {
+            return;
+        };
+        let Some(i) = self.kinds.iter().position(|k| *k.resource.kind == *binding.kind) else {
+            return;
+        };
         if let Some(tie) = self.ties.get(hub) {
             keys.push(self.source_key(i, &tie.project, &tie.namespace, &binding.name));
         }
@@ -350,7 +437,13 @@ impl World {
         let Some(tie) = self.ties.get(&name.0) else { return };
         for i in 0..self.kinds.len() {
             for (source, row) in self.tied_sources(i, &name.0) {
-                if row.deleting || row.digest.references.iter().any(|r| r.kind == kind && r.name == name.1) {
+                if row.deleting
+                    || row
+                        .digest
+                        .references
+                        .iter()
+                        .any(|r| r.kind == kind && r.name == name.1)
+                {
                     keys.push(self.source_key(i, &tie.project, &tie.namespace, source));
                 }
             }
@@ -361,14 +454,25 @@ impl World {
     /// The companions that a deployment names now, or that name it.
     fn wake_companions_of(&self, kind: usize, hub: &str, name: &str, keys: &mut Vec<Key>) {
         let Some(tie) = self.ties.get(hub) else { return };
-        let source = self.projects.get(&tie.project).and_then(|p| p.sources[kind].get(&tie.namespace, name));
+        let source = self
+            .projects
+            .get(&tie.project)
+            .and_then(|p| p.sources[kind].get(&tie.namespace, name));
         for r in source.iter().flat_map(|row| row.digest.references.iter()) {
             keys.push(self.hub_key(companion_role(r.kind), hub, &r.name));
         }
         let entry = format!("\"{}/{name}\"", tie.namespace);
-        for (role, table) in [(Role::ConfigMaps, &self.hub.config_maps), (Role::Secrets, &self.hub.secrets)] {
+        for (role, table) in [
+            (Role::ConfigMaps, &self.hub.config_maps),
+            (Role::Secrets, &self.hub.secrets),
+        ] {
             for (companion, row) in table.in_namespace(hub) {
-                if row.digest.referenced_by.as_deref().is_some_and(|t| t.contains(&entry)) {
+                if row
+                    .digest
+                    .referenced_by
+                    .as_deref()
+                    .is_some_and(|t| t.contains(&entry))
+                {
                     keys.push(self.hub_key(role, hub, companion));
                 }
             }
@@ -394,13 +498,23 @@ impl World {
 
     fn wake_write_backs(&self, i: usize, hub: &Arc<str>, deployment: &Arc<str>, keys: &mut Vec<Key>) {
         let names = self.hub.by_deployment.get(&(i, hub.clone(), deployment.clone()));
-        keys.extend(names.into_iter().flatten().map(|n| self.hub_key(Role::WrittenBack(i), hub, n)));
+        keys.extend(
+            names
+                .into_iter()
+                .flatten()
+                .map(|n| self.hub_key(Role::WrittenBack(i), hub, n)),
+        );
     }
 
     fn wake_for_write_back(&mut self, i: usize, delta: &Delta<WriteBackDigest>, keys: &mut Vec<Key>) {
         let (hub, name) = (&delta.name.0, &delta.name.1);
-        let new = self.hub.write_backs[i].get(hub, name).map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
-        let old = delta.old.as_ref().map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
+        let new = self.hub.write_backs[i]
+            .get(hub, name)
+            .map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
+        let old = delta
+            .old
+            .as_ref()
+            .map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
         if let Some(deployment) = old.as_ref().and_then(|o| o.0.clone()) {
             let key = (i, hub.clone(), deployment);
             if let Some(names) = self.hub.by_deployment.get_mut(&key) {
@@ -411,7 +525,11 @@ impl World {
             }
         }
         if let Some(deployment) = new.as_ref().and_then(|n| n.0.clone()) {
-            self.hub.by_deployment.entry((i, hub.clone(), deployment)).or_default().insert(name.clone());
+            self.hub
+                .by_deployment
+                .entry((i, hub.clone(), deployment))
+                .or_default()
+                .insert(name.clone());
         }
         keys.push(self.hub_key(Role::WrittenBack(i), hub, name));
         if old != new {
@@ -420,10 +538,17 @@ impl World {
     }
 
     fn wake_for_payload(&self, project: &ProjectKey, kind: CompanionKind, name: &Name, keys: &mut Vec<Key>) {
-        let Some(p) = self.projects.get(project) else { return };
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
         for (i, table) in p.sources.iter().enumerate() {
             for (source, row) in table.in_namespace(&name.0) {
-                if row.digest.references.iter().any(|r| r.kind == kind && r.name == name.1) {
+                if row
+                    .digest
+                    .references
+                    .iter()
+                    .any(|r| r.kind == kind && r.name == name.1)
+                {
                     keys.push(self.source_key(i, project, &name.0, source));
                 }
             }
@@ -433,16 +558,26 @@ impl World {
         }
     }
 
-    fn wake_for_source(&mut self, project: &ProjectKey, i: usize, delta: &Delta<Source>, keys: &mut Vec<Key>) {
+    fn wake_for_source(
+        &mut self,
+        project: &ProjectKey,
+        i: usize,
+        delta: &Delta<Source>,
+        keys: &mut Vec<Key>,
+    ) {
         let (namespace, name) = (&delta.name.0, &delta.name.1);
         keys.push(self.source_key(i, project, namespace, name));
-        let Some(p) = self.projects.get_mut(project) else { return };
+        let Some(p) = self.projects.get_mut(project) else {
+            return;
+        };
         let new = p.sources[i].get(namespace, name).cloned();
         p.references |= new.as_ref().is_some_and(|row| !row.digest.references.is_empty());
         if Some(i) == self.workload_kind() {
             self.wake_workload(project, new.as_ref(), delta, keys);
         }
-        let Some(hub) = self.hub_namespace(project, namespace) else { return };
+        let Some(hub) = self.hub_namespace(project, namespace) else {
+            return;
+        };
         let hub: Arc<str> = hub.as_str().into();
         let announced = |row: Option<&Row<Source>>| row.and_then(World::announced).cloned();
         if announced(new.as_ref()) != announced(delta.old.as_ref()) || new.is_none() {
@@ -455,7 +590,8 @@ impl World {
             self.wake_write_backs(i, &hub, name, keys);
             self.wake_companions_of(i, &hub, name, keys);
         }
-        let wanted = |row: Option<&Row<Source>>| row.map(|r| (r.digest.expected.clone(), r.digest.references.clone()));
+        let wanted =
+            |row: Option<&Row<Source>>| row.map(|r| (r.digest.expected.clone(), r.digest.references.clone()));
         if wanted(new.as_ref()) != wanted(delta.old.as_ref()) {
             let old = delta.old.iter().flat_map(|row| row.digest.references.iter());
             for r in old {
@@ -465,14 +601,30 @@ impl World {
         }
     }
 
-    fn wake_workload(&self, project: &ProjectKey, new: Option<&Row<Source>>, delta: &Delta<Source>, keys: &mut Vec<Key>) {
-        let rollup = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup.clone()));
+    fn wake_workload(
+        &self,
+        project: &ProjectKey,
+        new: Option<&Row<Source>>,
+        delta: &Delta<Source>,
+        keys: &mut Vec<Key>,
+    ) {
+        let rollup =
+            |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup.clone()));
         if rollup(new) == rollup(delta.old.as_ref()) {
             return;
         }
-        let Some(p) = self.projects.get(project) else { return };
-        for uid in [new, delta.old.as_ref()].into_iter().flatten().filter_map(|r| r.digest.controller.as_ref()) {
-            let owner = p.workloads.in_namespace(&delta.name.0).find(|(_, row)| row.uid == *uid);
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        for uid in [new, delta.old.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|r| r.digest.controller.as_ref())
+        {
+            let owner = p
+                .workloads
+                .in_namespace(&delta.name.0)
+                .find(|(_, row)| row.uid == *uid);
             keys.extend(owner.map(|(name, _)| self.workload_key(project, &delta.name.0, name)));
         }
     }

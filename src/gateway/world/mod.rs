@@ -14,8 +14,8 @@ use crate::{
     plane::table::{Row, Table},
 };
 use digest::{
-    Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload, Projection, Source,
-    Words, WriteBackDigest,
+    Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
+    Projection, Source, Words, WriteBackDigest,
 };
 use kube::core::ApiResource;
 use std::{
@@ -29,7 +29,11 @@ pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiReso
     ApiResource {
         group: group.into(),
         version: version.into(),
-        api_version: if group.is_empty() { version.into() } else { format!("{group}/{version}") },
+        api_version: if group.is_empty() {
+            version.into()
+        } else {
+            format!("{group}/{version}")
+        },
         kind: kind.into(),
         plural: plural.into(),
     }
@@ -62,9 +66,24 @@ impl Default for Resources {
             namespaces: resource("", "v1", "Namespace", "namespaces"),
             config_maps: resource("", "v1", "ConfigMap", "configmaps"),
             secrets: resource("", "v1", "Secret", "secrets"),
-            city_sets: resource("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies"),
-            city_policies: resource("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies"),
-            bindings: resource("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings"),
+            city_sets: resource(
+                "policy.karmada.io",
+                "v1alpha1",
+                "ClusterPropagationPolicy",
+                "clusterpropagationpolicies",
+            ),
+            city_policies: resource(
+                "policy.karmada.io",
+                "v1alpha1",
+                "PropagationPolicy",
+                "propagationpolicies",
+            ),
+            bindings: resource(
+                "work.karmada.io",
+                "v1alpha2",
+                "ResourceBinding",
+                "resourcebindings",
+            ),
             interpreters: resource(
                 "config.karmada.io",
                 "v1alpha1",
@@ -133,8 +152,11 @@ pub struct Hub {
     /// Write-backs, a table a kind.
     pub write_backs: Vec<Table<WriteBackDigest>>,
     /// Names of write-backs by (kind, hub namespace, deployment).
-    pub by_deployment: HashMap<(usize, Arc<str>, Arc<str>), BTreeSet<Arc<str>>>,
+    pub by_deployment: HashMap<Deployment, BTreeSet<Arc<str>>>,
 }
+
+/// A deployment on the hub: index of its kind, hub namespace, name.
+pub type Deployment = (usize, Arc<str>, Arc<str>);
 
 /// What a project holds.
 #[derive(Debug)]
@@ -185,6 +207,8 @@ pub struct World {
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
     pub condemned: HashSet<(Arc<str>, CityCode)>,
+    /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
+    pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
     /// Shared words.
     pub words: Words,
 }
@@ -212,6 +236,7 @@ impl World {
             ties: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
+            taken: HashSet::new(),
             words: Words::default(),
         }
     }
@@ -265,7 +290,8 @@ impl World {
 
     fn kind_roles(&self) -> impl Iterator<Item = Role> {
         self.kinds.iter().enumerate().flat_map(|(i, kind)| {
-            std::iter::once(Role::Federated(i)).chain(kind.write_back.is_some().then_some(Role::WrittenBack(i)))
+            std::iter::once(Role::Federated(i))
+                .chain(kind.write_back.is_some().then_some(Role::WrittenBack(i)))
         })
     }
 
@@ -289,9 +315,10 @@ impl World {
             Role::Secrets => r.secrets.clone(),
             Role::Workloads => r.workloads.clone(),
             Role::Federated(i) => self.kinds[i].resource.clone(),
-            Role::WrittenBack(i) => {
-                self.kinds[i].write_back.as_ref().map_or_else(|| self.kinds[i].resource.clone(), |w| w.resource.clone())
-            }
+            Role::WrittenBack(i) => self.kinds[i]
+                .write_back
+                .as_ref()
+                .map_or_else(|| self.kinds[i].resource.clone(), |w| w.resource.clone()),
         }
     }
 
@@ -307,12 +334,17 @@ impl World {
             Role::Secrets,
             Role::Workloads,
         ];
-        fixed.into_iter().chain(self.kind_roles()).find(|role| Kind::of(&self.resource(*role)) == *kind)
+        fixed
+            .into_iter()
+            .chain(self.kind_roles())
+            .find(|role| Kind::of(&self.resource(*role)) == *kind)
     }
 
     /// The cluster label that all federated kinds share.
     pub fn cluster_label(&self) -> &str {
-        self.kinds.first().map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label)
+        self.kinds
+            .first()
+            .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label)
     }
 
     /// Whether every list of the hub is complete.
@@ -325,7 +357,11 @@ impl World {
             && hub.config_maps.synced()
             && hub.secrets.synced()
             && hub.copies.iter().all(Table::synced)
-            && hub.write_backs.iter().zip(self.kinds.iter()).all(|(t, k)| k.write_back.is_none() || t.synced())
+            && hub
+                .write_backs
+                .iter()
+                .zip(self.kinds.iter())
+                .all(|(t, k)| k.write_back.is_none() || t.synced())
     }
 
     /// Whether every list of the project is complete and its UID is known.
@@ -335,7 +371,10 @@ impl World {
                 && p.namespaces.synced()
                 && (self.workload_kind().is_none() || p.workloads.synced())
                 && p.sources.iter().all(Table::synced)
-                && p.projections.iter().zip(self.kinds.iter()).all(|(t, k)| k.write_back.is_none() || t.synced())
+                && p.projections
+                    .iter()
+                    .zip(self.kinds.iter())
+                    .all(|(t, k)| k.write_back.is_none() || t.synced())
         })
     }
 
@@ -346,7 +385,11 @@ impl World {
     }
 
     /// The sources of the project namespace that a hub namespace is tied to.
-    pub fn tied_sources(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
+    pub fn tied_sources(
+        &self,
+        kind: usize,
+        hub_namespace: &str,
+    ) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
         self.ties
             .get(hub_namespace)
             .and_then(|tie| Some((self.projects.get(&tie.project)?, tie)))
@@ -356,14 +399,28 @@ impl World {
 
     /// Whether a source counts as announced: its finalizer stands and it is not leaving.
     pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
-        let ours = source.digest.finalizers.iter().any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER);
-        source.digest.city.as_ref().ok().filter(|_| ours && !source.deleting)
+        let ours = source
+            .digest
+            .finalizers
+            .iter()
+            .any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER);
+        source
+            .digest
+            .city
+            .as_ref()
+            .ok()
+            .filter(|_| ours && !source.deleting)
     }
 
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.
     pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
-        let announced = self.tied_sources(kind, hub_namespace).filter_map(|(_, row)| Self::announced(row)).cloned();
-        let copies = self.hub.copies[kind].in_namespace(hub_namespace).filter_map(|(_, row)| row.digest.city.clone());
+        let announced = self
+            .tied_sources(kind, hub_namespace)
+            .filter_map(|(_, row)| Self::announced(row))
+            .cloned();
+        let copies = self.hub.copies[kind]
+            .in_namespace(hub_namespace)
+            .filter_map(|(_, row)| row.digest.city.clone());
         announced.chain(copies).collect()
     }
 
@@ -377,7 +434,12 @@ impl World {
         self.hub
             .city_policies
             .in_namespace(hub_namespace)
-            .find(|(_, row)| row.digest.selects.as_ref().is_some_and(|(k, c)| *k == kind && c == city))
+            .find(|(_, row)| {
+                row.digest
+                    .selects
+                    .as_ref()
+                    .is_some_and(|(k, c)| *k == kind && c == city)
+            })
     }
 
     /// Whether the Namespace and the policies that a copy of this city needs are in place.
@@ -385,14 +447,19 @@ impl World {
         if self.condemned.contains(&(Arc::from(hub_namespace), city.clone())) {
             return false;
         }
-        let Some(namespace) = self.hub.namespaces.get("", hub_namespace).filter(|n| !n.deleting) else { return false };
+        let Some(namespace) = self.hub.namespaces.get("", hub_namespace).filter(|n| !n.deleting) else {
+            return false;
+        };
         let set = namespace.digest.cities.as_deref().unwrap_or_default();
         let delivered = self
             .hub
             .city_sets
             .get("", &crate::api::names::city_set_policy(set))
             .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
-        delivered && self.city_policy(kind, hub_namespace, city).is_some_and(|(_, p)| !p.deleting)
+        delivered
+            && self
+                .city_policy(kind, hub_namespace, city)
+                .is_some_and(|(_, p)| !p.deleting)
     }
 
     /// The binding of a copy.
@@ -403,7 +470,12 @@ impl World {
 
     /// The key of a source.
     pub fn source_key(&self, kind: usize, project: &ProjectKey, namespace: &str, name: &str) -> Key {
-        Key::new(Plane::Project(project.clone()), Kind::of(&self.kinds[kind].resource), namespace, name)
+        Key::new(
+            Plane::Project(project.clone()),
+            Kind::of(&self.kinds[kind].resource),
+            namespace,
+            name,
+        )
     }
 
     /// A key on the hub.

@@ -43,17 +43,31 @@ const DEFAULTS: [(&str, &str); 5] = [
 pub fn exact_spec() -> Exact {
     Exact {
         roots: vec!["spec".to_owned()],
-        tolerated: &["priority", "preemption", "schedulerName", "conflictResolution", "propagateDeps"],
+        tolerated: &[
+            "priority",
+            "preemption",
+            "schedulerName",
+            "conflictResolution",
+            "propagateDeps",
+        ],
     }
 }
 
 /// Whether `live` is `wanted` and nothing else but Karmada's defaults.
 pub fn covers(live: &Value, wanted: &Value) -> bool {
-    let (Some(live), Some(wanted)) = (live.as_object(), wanted.as_object()) else { return false };
+    let (Some(live), Some(wanted)) = (live.as_object(), wanted.as_object()) else {
+        return false;
+    };
     wanted.iter().all(|(key, value)| live.get(key) == Some(value))
-        && live.iter().filter(|(key, _)| !wanted.contains_key(*key)).all(|(key, value)| {
-            DEFAULTS.iter().any(|(name, text)| name == key && *text == value.to_string())
-        })
+        && live
+            .iter()
+            .filter(|(key, _)| !wanted.contains_key(*key))
+            .all(|(key, value)| {
+                let text = value.to_string();
+                DEFAULTS
+                    .iter()
+                    .any(|(name, default)| name == key && **default == text)
+            })
 }
 
 #[cfg(test)]

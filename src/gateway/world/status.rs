@@ -69,7 +69,12 @@ impl OwnCondition {
 impl StatusDigest {
     /// Digests a status.
     pub fn of(status: Option<&Value>, counters: &[String], word: &mut impl FnMut(&str) -> Arc<str>) -> Self {
-        let Some(Value::Object(map)) = status else { return Self { rest: empty_rest(counters), ..Self::default() } };
+        let Some(Value::Object(map)) = status else {
+            return Self {
+                rest: empty_rest(counters),
+                ..Self::default()
+            };
+        };
         let mut rest = map.clone();
         let conditions = rest.remove("conditions");
         let observed = rest.remove("observedGeneration").and_then(|v| v.as_i64());
@@ -80,7 +85,13 @@ impl StatusDigest {
             .map(|list| list.iter().map(|c| condition_digest(c, word)).collect())
             .unwrap_or_default();
         let size = serde_json::to_vec(map).map_or(0, |v| v.len());
-        Self { reported: !map.is_empty(), rest: Digest::of(&Value::Object(rest)), observed, conditions, size }
+        Self {
+            reported: !map.is_empty(),
+            rest: Digest::of(&Value::Object(rest)),
+            observed,
+            conditions,
+            size,
+        }
     }
 
     /// The condition of a type.
@@ -131,13 +142,17 @@ fn condition_digest(condition: &Value, word: &mut impl FnMut(&str) -> Arc<str>) 
         reason: word(text("reason")),
         message: Digest::of_hash(&text("message")),
         observed: condition.get("observedGeneration").and_then(Value::as_i64),
-        since: text("lastTransitionTime").parse::<Timestamp>().map_or(0, Timestamp::as_second),
+        since: text("lastTransitionTime")
+            .parse::<Timestamp>()
+            .map_or(0, Timestamp::as_second),
     }
 }
 
 /// Writes a time as Kubernetes does.
 pub fn rfc3339(second: i64) -> String {
-    Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
+    Timestamp::from_second(second)
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+        .to_string()
 }
 
 /// The status to write into the project: `base` (the copy's), with the gateway's own conditions and the project's
@@ -152,7 +167,10 @@ pub fn returned(
     now: Timestamp,
 ) -> Value {
     let mut status = base.as_object().cloned().unwrap_or_default();
-    let foreign = status.remove("conditions").and_then(|c| c.as_array().cloned()).unwrap_or_default();
+    let foreign = status
+        .remove("conditions")
+        .and_then(|c| c.as_array().cloned())
+        .unwrap_or_default();
     let observed = status.remove("observedGeneration").and_then(|v| v.as_i64());
     if let Some(observed) = observed.filter(|n| *n <= generation).or(had.observed) {
         status.insert("observedGeneration".into(), json!(observed));
@@ -160,7 +178,11 @@ pub fn returned(
     fill_counters(&mut status, counters);
     let mut conditions: Vec<Value> = foreign
         .into_iter()
-        .filter(|c| !own_types.iter().any(|o| c.get("type").and_then(Value::as_str) == Some(o)))
+        .filter(|c| {
+            !own_types
+                .iter()
+                .any(|o| c.get("type").and_then(Value::as_str) == Some(o))
+        })
         .take(32usize.saturating_sub(own.len()))
         .map(|c| carried(c, had, generation))
         .collect();
@@ -178,10 +200,19 @@ pub fn returned(
 
 /// A condition of the hub with the project's numbers.
 fn carried(mut condition: Value, had: &StatusDigest, generation: i64) -> Value {
-    let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = condition
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     let before = had.condition(&kind);
-    let Some(map) = condition.as_object_mut() else { return condition };
-    let observed = map.remove("observedGeneration").and_then(|v| v.as_i64()).filter(|n| *n <= generation);
+    let Some(map) = condition.as_object_mut() else {
+        return condition;
+    };
+    let observed = map
+        .remove("observedGeneration")
+        .and_then(|v| v.as_i64())
+        .filter(|n| *n <= generation);
     if let Some(observed) = observed.or(before.and_then(|b| b.observed)) {
         map.insert("observedGeneration".into(), json!(observed));
     }
@@ -214,16 +245,28 @@ mod tests {
     #[test]
     fn what_returned_writes_counts_as_returned() {
         let own_types = vec!["Federated".to_owned()];
-        let own =
-            [OwnCondition { kind: "Federated", status: true, reason: "Delivered", message: "at x".into(), observed: 3 }];
+        let own = [OwnCondition {
+            kind: "Federated",
+            status: true,
+            reason: "Delivered",
+            message: "at x".into(),
+            observed: 3,
+        }];
         let hub = json!({"observedGeneration": 3, "conditions": [condition("Available", "True", Some(3), NEW),
             condition("Federated", "False", None, NEW)]});
         let before = digest(&json!({"conditions": [condition("Available", "True", Some(2), OLD)]}));
         let now: Timestamp = NEW.parse().unwrap();
         let written = returned(&hub, &["replicas".to_owned()], &own_types, &own, &before, 3, now);
         assert_eq!(written["replicas"], 0, "counters are written at zero");
-        assert_eq!(written["conditions"].as_array().unwrap().len(), 2, "the hub's Federated is dropped");
-        assert_eq!(written["conditions"][0]["lastTransitionTime"], OLD, "the status did not change");
+        assert_eq!(
+            written["conditions"].as_array().unwrap().len(),
+            2,
+            "the hub's Federated is dropped"
+        );
+        assert_eq!(
+            written["conditions"][0]["lastTransitionTime"], OLD,
+            "the status did not change"
+        );
         assert!(!before.has_returned(&digest(&hub), &own_types, 3));
         let after = digest(&written);
         assert!(after.has_returned(&digest(&hub), &own_types, 3));
@@ -235,7 +278,8 @@ mod tests {
         let had = digest(&json!({"replicas": 1, "observedGeneration": 2,
             "conditions": [condition("Available", "True", Some(2), OLD)]}));
         for observed in [None, Some(9)] {
-            let mut hub = json!({"replicas": 1, "conditions": [condition("Available", "True", observed, NEW)]});
+            let mut hub =
+                json!({"replicas": 1, "conditions": [condition("Available", "True", observed, NEW)]});
             if let Some(n) = observed {
                 hub["observedGeneration"] = json!(n);
             }
@@ -248,8 +292,14 @@ mod tests {
 
     #[test]
     fn a_vanished_condition_or_field_is_a_difference() {
-        let had = digest(&json!({"replicas": 1, "map": {"a": 1}, "conditions": [condition("X", "True", None, OLD)]}));
+        let had = digest(
+            &json!({"replicas": 1, "map": {"a": 1}, "conditions": [condition("X", "True", None, OLD)]}),
+        );
         assert!(!had.has_returned(&digest(&json!({"replicas": 1, "map": {"a": 1}})), &[], 1));
-        assert!(!had.has_returned(&digest(&json!({"replicas": 1, "conditions": [condition("X", "True", None, OLD)]})), &[], 1));
+        assert!(!had.has_returned(
+            &digest(&json!({"replicas": 1, "conditions": [condition("X", "True", None, OLD)]})),
+            &[],
+            1
+        ));
     }
 }

@@ -153,12 +153,20 @@ impl Shared {
             }
             source = inner.source();
         }
-        CallError::Connection { plane: self.plane, cause }
+        CallError::Connection {
+            plane: self.plane,
+            cause,
+        }
     }
 
     async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let _permit = self.permits.acquire().await?;
-        let response = self.pool.calls.request(request).await.map_err(|e| self.broken(&e))?;
+        let response = self
+            .pool
+            .calls
+            .request(request)
+            .await
+            .map_err(|e| self.broken(&e))?;
         self.read(response).await
     }
 
@@ -167,7 +175,8 @@ impl Shared {
         // Watches that begin together wait for one connection, and hyper fails them all if the request that opens it is
         // dropped. A task of its own goes on although its caller has gone; its end drops what nobody wants.
         let limit = self.limits.call;
-        let opening = tokio::spawn(async move { (tokio::time::timeout(limit, lane.request(request)).await, slot) });
+        let opening =
+            tokio::spawn(async move { (tokio::time::timeout(limit, lane.request(request)).await, slot) });
         let (response, slot) = opening.await?;
         let response = response?.map_err(|e| self.broken(&e))?;
         if !response.status().is_success() {

@@ -1,5 +1,6 @@
 use super::*;
-use serde_json::json;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
 
 fn pem() -> (String, String) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();

@@ -15,7 +15,7 @@ pub(super) const SHORT_TIMES: [(&str, &str); 5] = [
     ("--orphan-after", "3s"),
     ("--sweep-interval", "5s"),
 ];
-const INTERPRETER_WITHIN: Duration = Duration::from_secs(60);
+const INTERPRETER_WITHIN: Duration = Duration::from_mins(1);
 
 /// Starts `fedgate gateway` for the hub and all projects and waits until it is ready; answers its process and its
 /// address for `/metrics` and the like.

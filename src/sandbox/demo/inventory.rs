@@ -24,7 +24,7 @@ pub(super) async fn take(sandbox: &Sandbox) -> Result<BTreeSet<String>, SandboxE
             .map_err(SandboxError::api(&plane.name, "discover the kinds"))?;
         let kinds: Vec<ApiResource> = discovery
             .groups()
-            .flat_map(|group| group.recommended_resources())
+            .flat_map(kube::discovery::ApiGroup::recommended_resources)
             .filter(|(resource, capabilities)| {
                 capabilities.supports_operation(verbs::LIST) && !OWN_LIFE.contains(&resource.kind.as_str())
             })

@@ -17,6 +17,8 @@ pub(super) enum Reach {
 
 /// One kind of object.
 #[derive(Debug, PartialEq, Eq)]
+// The field is Kubernetes' own word for it.
+#[allow(clippy::struct_field_names)]
 pub(super) struct Kind {
     group: &'static str,
     version: &'static str,

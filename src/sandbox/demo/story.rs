@@ -43,9 +43,9 @@ const OF_HUB: &[&Kind] = &[
 const OF_CELL: &[&Kind] = &[&NAMESPACE, &CONFIG_MAP, &SECRET, &DEPLOYMENT, &INSTANCE];
 
 /// Ten times what two busy cores need: a new kind takes real Karmada six seconds.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 /// Deletions wait for Karmada, garbage collectors and the gateway's own times.
-const LATER: Duration = Duration::from_secs(120);
+const LATER: Duration = Duration::from_mins(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const TRACES_GONE_WITHIN: Duration = Duration::from_secs(30);
 

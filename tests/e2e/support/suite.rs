@@ -103,13 +103,13 @@ impl Suite {
         .context("bring the sandbox up")?;
         for (plane, key) in [("alpha", ALPHA_KEY), ("beta", BETA_KEY)] {
             std::fs::copy(
-                sandbox.kubeconfig(plane, User::Gateway),
+                sandbox.kubeconfig(plane, User::Gateway)?,
                 projects.join(format!("{key}.yaml")),
             )
             .with_context(|| format!("copy the kubeconfig of {plane}"))?;
         }
         let gateway = Gateway::new(Setup {
-            hub: sandbox.kubeconfig("hub", User::Gateway),
+            hub: sandbox.kubeconfig("hub", User::Gateway)?,
             projects,
             kinds: kinds_folder(),
             log: dir.join("gateway.log"),
@@ -140,9 +140,9 @@ impl Suite {
             hub: admin("hub")?,
             dfw: access("dfw-1", "DFW")?,
             lhr: access("lhr-1", "LHR")?,
-            hub_log: AuditLog::new(&sandbox.audit_log("hub")),
-            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
-            beta_log: AuditLog::new(&sandbox.audit_log("beta")),
+            hub_log: AuditLog::new(&sandbox.audit_log("hub")?),
+            alpha_log: AuditLog::new(&sandbox.audit_log("alpha")?),
+            beta_log: AuditLog::new(&sandbox.audit_log("beta")?),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
             real_karmada,

@@ -1,0 +1,85 @@
+//! Figures of the API clients, and the closed words that labels use.
+
+use super::registrar::Registrar;
+use prometheus::{HistogramVec, IntCounterVec, Registry};
+
+/// What kind of plane a figure is about; the only thing a metric ever says about a plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlaneKind {
+    /// The Karmada hub.
+    Hub,
+    /// A tenant's project control plane.
+    Project,
+}
+
+impl PlaneKind {
+    /// The label value: `hub` or `project`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// The way that `fedgate_federation_seconds` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A project's change until it is written to the hub.
+    ProjectToHub,
+    /// A status on the hub until it is written to the project.
+    HubStatusToProject,
+    /// A write-back until its projection is written.
+    WritebackToProjection,
+}
+
+impl Stage {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ProjectToHub => "project_to_hub",
+            Self::HubStatusToProject => "hub_status_to_project",
+            Self::WritebackToProjection => "writeback_to_projection",
+        }
+    }
+}
+
+/// Figures of the API clients.
+#[derive(Debug, Clone)]
+pub struct ClientMetrics {
+    /// `rest_client_requests_total{code,method,host}`; `host` is the kind of plane.
+    pub requests: IntCounterVec,
+    /// `rest_client_request_duration_seconds{verb,host}`; of a watch: until its headers came.
+    pub seconds: HistogramVec,
+    /// `fedgate_api_requests_total{plane,verb,kind,code}`; `kind` is the resource, as in a role.
+    pub api_requests: IntCounterVec,
+}
+
+impl ClientMetrics {
+    /// Registers the clients' figures alone, for clients outside of the gateway.
+    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Self::register(&mut Registrar {
+            registry,
+            rows: Vec::new(),
+        })
+    }
+
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            requests: r.counters(
+                "rest_client_requests_total",
+                &["code", "method", "host"],
+                "Requests to API servers; host is the kind of plane.",
+            )?,
+            seconds: r.seconds(
+                "rest_client_request_duration_seconds",
+                &["verb", "host"],
+                "Time a request took; of a watch, until its headers came.",
+            )?,
+            api_requests: r.counters(
+                "fedgate_api_requests_total",
+                &["plane", "verb", "kind", "code"],
+                "Requests to API servers by resource.",
+            )?,
+        })
+    }
+}

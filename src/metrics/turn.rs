@@ -1,0 +1,54 @@
+//! A controller's turn, measured.
+
+use super::{Metrics, QUEUE};
+use std::{sync::Arc, time::Instant};
+
+/// How a controller's turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnResult {
+    /// Nothing left to do.
+    Success,
+    /// To be looked at again at a time.
+    RequeueAfter,
+    /// Failed; tried again after a delay.
+    Error,
+}
+
+/// A controller's turn while it lasts; dropped without [`Turn::end`] it counts as an error.
+#[derive(Debug)]
+pub struct Turn {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) controller: &'static str,
+    pub(super) number: u64,
+    pub(super) began: Instant,
+    pub(super) result: TurnResult,
+}
+
+impl Turn {
+    /// Ends the turn.
+    pub fn end(mut self, result: TurnResult) {
+        self.result = result;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let m = &self.metrics;
+        m.under_way.lock().remove(&self.number);
+        let seconds = self.began.elapsed().as_secs_f64();
+        let result = match self.result {
+            TurnResult::Success => "success",
+            TurnResult::RequeueAfter => "requeue_after",
+            TurnResult::Error => "error",
+        };
+        m.reconciles.with_label_values(&[self.controller, result]).inc();
+        m.reconcile_seconds
+            .with_label_values(&[self.controller])
+            .observe(seconds);
+        m.work_seconds.with_label_values(&[QUEUE]).observe(seconds);
+        if self.result == TurnResult::Error {
+            m.reconcile_errors.with_label_values(&[self.controller]).inc();
+            m.retries.with_label_values(&[QUEUE]).inc();
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Reads a kubeconfig's document field by field.
+
+use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token};
+use k8s_openapi::ByteString;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub(super) fn is_plain(server: &http::Uri) -> bool {
+    server.scheme() == Some(&http::uri::Scheme::HTTP)
+}
+
+pub(super) fn read(origin: &Origin, field: &str, path: &Path) -> Result<Vec<u8>, KubeconfigError> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let outcome = std::fs::File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    let cause = match outcome {
+        Ok(_) if bytes.len() as u64 > MAX_BYTES => format!("it is larger than {MAX_BYTES} bytes"),
+        Ok(_) => return Ok(bytes),
+        Err(e) => e.to_string(),
+    };
+    Err(KubeconfigError::Unreadable {
+        origin: origin.clone(),
+        field: field.to_owned(),
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) origin: Origin,
+    pub(super) rules: Rules,
+    /// Folder that relative paths start from; `None` where files may not be named.
+    pub(super) folder: Option<&'a Path>,
+    pub(super) files: Vec<PathBuf>,
+}
+
+/// One mapping of the document and its path, e.g. `users[admin].user`.
+struct Section<'a> {
+    path: String,
+    fields: &'a Map<String, Value>,
+}
+
+impl Section<'_> {
+    fn path_of(&self, field: &str) -> String {
+        format!("{}.{field}", self.path)
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn credential(self, text: &[u8]) -> Result<Credential, KubeconfigError> {
+        let text = std::str::from_utf8(text).map_err(|_| self.malformed("it is not UTF-8 text"))?;
+        // Only the position of a syntax error is told: the parser's own message can quote the line, credential and all.
+        let document: Value = serde_saphyr::from_str(text).map_err(|e| KubeconfigError::Malformed {
+            origin: self.origin.clone(),
+            position: e.location().map_or_else(String::new, |l| {
+                format!("line {}, column {}: ", l.line(), l.column())
+            }),
+            cause: "it is not valid YAML".to_owned(),
+        })?;
+        self.document(&document)
+    }
+
+    pub(super) fn document(mut self, document: &Value) -> Result<Credential, KubeconfigError> {
+        let root = document
+            .as_object()
+            .ok_or_else(|| self.malformed("it is not a mapping"))?;
+        let context = self.context(root)?;
+        let text_of = |field: &str| {
+            context
+                .fields
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (cluster_name, user_name) = (text_of("cluster"), text_of("user"));
+        let namespace = match text_of("namespace") {
+            "" => "default",
+            given => given,
+        };
+        let cluster = self.named(root, "clusters", "cluster", cluster_name)?;
+        let user = self.named(root, "users", "user", user_name)?;
+        self.check_cluster(&cluster)?;
+        self.check_user(&user)?;
+
+        let server = self.server(&cluster)?;
+        let ca = self.material(&cluster, "certificate-authority")?;
+        let certificate = self.material(&user, "client-certificate")?;
+        let key = self.material(&user, "client-key")?;
+        let token = self.token(&user)?;
+        let server_name = self.server_name(&cluster)?;
+        let plain = is_plain(&server);
+        if !plain && ca.is_none() {
+            return Err(self.missing(
+                &cluster,
+                "certificate-authority-data",
+                "give the CA of the server, base64 of its PEM text",
+            ));
+        }
+        if !plain && certificate.is_none() && key.is_none() && token.is_none() {
+            return Err(self.missing(
+                &user,
+                "token",
+                "give a token or a client certificate with its key",
+            ));
+        }
+        let tls = self.tls(
+            &cluster,
+            &user,
+            ca.as_deref(),
+            certificate.as_deref(),
+            key.as_deref(),
+        )?;
+
+        let name = format!("{server_name:?}");
+        let server_text = server.to_string();
+        let connection: [Option<&[u8]>; 5] = [
+            Some(server_text.as_bytes()),
+            ca.as_deref(),
+            certificate.as_deref(),
+            key.as_deref(),
+            Some(name.as_bytes()),
+        ];
+        let token_text = token.as_ref().map(|t| t.0.as_bytes());
+        Ok(Credential {
+            connection_digest: digest(&connection),
+            digest: digest(&[Some(&digest(&connection)), token_text, Some(namespace.as_bytes())]),
+            server,
+            tls: Arc::new(tls),
+            server_name,
+            token,
+            namespace: namespace.to_owned(),
+            files: self.files,
+        })
+    }
+
+    fn context<'d>(&self, root: &'d Map<String, Value>) -> Result<Section<'d>, KubeconfigError> {
+        let name = match root
+            .get("current-context")
+            .and_then(Value::as_str)
+            .filter(|n| !n.is_empty())
+        {
+            Some(name) => name,
+            None => match root.get("contexts").and_then(Value::as_array).map(Vec::as_slice) {
+                Some([only]) => only.get("name").and_then(Value::as_str).unwrap_or_default(),
+                _ => {
+                    return Err(KubeconfigError::Missing {
+                        origin: self.origin.clone(),
+                        field: "current-context".to_owned(),
+                        next: "name the context to use: kubectl config use-context",
+                    });
+                }
+            },
+        };
+        self.named(root, "contexts", "context", name)
+    }
+
+    fn named<'d>(
+        &self,
+        root: &'d Map<String, Value>,
+        list: &str,
+        field: &str,
+        name: &str,
+    ) -> Result<Section<'d>, KubeconfigError> {
+        let path = format!("{list}[{name}].{field}");
+        root.get(list)
+            .and_then(Value::as_array)
+            .and_then(|items| {
+                items
+                    .iter()
+                    .find(|i| i.get("name").and_then(Value::as_str) == Some(name))
+            })
+            .and_then(|item| item.get(field))
+            .and_then(Value::as_object)
+            .map(|fields| Section {
+                path: path.clone(),
+                fields,
+            })
+            .ok_or_else(|| KubeconfigError::Missing {
+                origin: self.origin.clone(),
+                field: path,
+                next: "the current context, its cluster and its user must all be in the file",
+            })
+    }
+
+    fn check_cluster(&self, cluster: &Section<'_>) -> Result<(), KubeconfigError> {
+        for (field, value) in cluster.fields.iter().filter(|(_, value)| !value.is_null()) {
+            match field.as_str() {
+                "server"
+                | "certificate-authority"
+                | "certificate-authority-data"
+                | "tls-server-name"
+                | "disable-compression"
+                | "extensions" => {}
+                "insecure-skip-tls-verify" if value == &Value::Bool(false) => {}
+                "insecure-skip-tls-verify" => {
+                    return Err(self.refused(
+                        cluster,
+                        field,
+                        "the server would not be verified",
+                        "remove it and give certificate-authority-data",
+                    ));
+                }
+                "proxy-url" if value == "" => {}
+                "proxy-url" => {
+                    return Err(self.refused(
+                        cluster,
+                        field,
+                        "planes are reached directly",
+                        "remove it and give a server that is reachable from here",
+                    ));
+                }
+                _ => return Err(self.refused(cluster, field, "it is not known here", "remove it")),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_user(&self, user: &Section<'_>) -> Result<(), KubeconfigError> {
+        const NEXT: &str = "give a token or a client certificate instead";
+        for (field, _) in user.fields.iter().filter(|(_, value)| !value.is_null()) {
+            let why = match field.as_str() {
+                "token"
+                | "tokenFile"
+                | "client-certificate"
+                | "client-certificate-data"
+                | "client-key"
+                | "client-key-data"
+                | "extensions" => continue,
+                "exec" | "auth-provider" => "it would run a program in the gateway",
+                "username" | "password" => "API servers no longer take passwords",
+                "as" | "as-uid" | "as-groups" | "as-user-extra" => "the gateway impersonates nobody",
+                _ => "it is not known here",
+            };
+            return Err(self.refused(user, field, why, NEXT));
+        }
+        Ok(())
+    }
+
+    fn server(&self, cluster: &Section<'_>) -> Result<http::Uri, KubeconfigError> {
+        let Some(text) = cluster
+            .fields
+            .get("server")
+            .and_then(Value::as_str)
+            .filter(|t| !t.is_empty())
+        else {
+            return Err(self.missing(
+                cluster,
+                "server",
+                "give the address of the API server, https://host:port",
+            ));
+        };
+        let uri: http::Uri = text
+            .parse()
+            .map_err(|_| self.invalid(cluster, "server", "it is no URL"))?;
+        let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+        if authority.is_empty() || authority.contains('@') || uri.query().is_some() {
+            return Err(self.invalid(
+                cluster,
+                "server",
+                "it must be https://host:port, with a path where the plane has one",
+            ));
+        }
+        match uri.scheme_str() {
+            Some("https") => Ok(uri),
+            Some("http") if self.rules.plain_http => Ok(uri),
+            Some("http") => Err(self.refused(
+                cluster,
+                "server",
+                "plain http shows credentials and objects to everyone on the way",
+                "use https; for development alone there is --development-allow-http",
+            )),
+            _ => Err(self.invalid(cluster, "server", "it must begin with https://")),
+        }
+    }
+
+    /// The content of `<field>-data`, or of the file that `<field>` names.
+    fn material(&mut self, section: &Section<'_>, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
+        let data = format!("{field}-data");
+        if let Some(value) = section.fields.get(&data).filter(|v| *v != "" && !v.is_null()) {
+            let ByteString(bytes) = serde_json::from_value(value.clone())
+                .map_err(|_| self.invalid(section, &data, "it is not base64 text"))?;
+            return Ok(Some(bytes));
+        }
+        self.file(section, field)
+    }
+
+    fn file(&mut self, section: &Section<'_>, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
+        let Some(name) = section
+            .fields
+            .get(field)
+            .and_then(Value::as_str)
+            .filter(|t| !t.is_empty())
+        else {
+            return Ok(None);
+        };
+        let Some(folder) = self.folder else {
+            return Err(self.refused(
+                section,
+                field,
+                "a Secret may not name files of the gateway",
+                "put the content inline: kubectl config view --raw --flatten",
+            ));
+        };
+        let path = folder.join(name);
+        let bytes = read(&self.origin, &section.path_of(field), &path)?;
+        self.files.push(path);
+        Ok(Some(bytes))
+    }
+
+    fn token(&mut self, user: &Section<'_>) -> Result<Option<Token>, KubeconfigError> {
+        let inline = user
+            .fields
+            .get("token")
+            .and_then(Value::as_str)
+            .filter(|t| !t.is_empty());
+        let (field, text) = match inline {
+            Some(text) => ("token", text.as_bytes().to_vec()),
+            None => match self.file(user, "tokenFile")? {
+                Some(bytes) => ("tokenFile", bytes),
+                None => return Ok(None),
+            },
+        };
+        let bad = || {
+            self.invalid(
+                user,
+                field,
+                "it is no bearer token: one word of visible characters",
+            )
+        };
+        let text = std::str::from_utf8(&text).map_err(|_| bad())?.trim();
+        if text.is_empty() || text.contains(char::is_whitespace) {
+            return Err(bad());
+        }
+        let mut header = http::HeaderValue::from_str(&format!("Bearer {text}")).map_err(|_| bad())?;
+        header.set_sensitive(true);
+        Ok(Some(Token(header)))
+    }
+
+    fn server_name(&self, cluster: &Section<'_>) -> Result<Option<ServerName<'static>>, KubeconfigError> {
+        let name = cluster
+            .fields
+            .get("tls-server-name")
+            .and_then(Value::as_str)
+            .filter(|t| !t.is_empty());
+        name.map(|n| {
+            ServerName::try_from(n.to_owned())
+                .map_err(|_| self.invalid(cluster, "tls-server-name", "it is no host name"))
+        })
+        .transpose()
+    }
+
+    fn tls(
+        &self,
+        cluster: &Section<'_>,
+        user: &Section<'_>,
+        ca: Option<&[u8]>,
+        certificate: Option<&[u8]>,
+        key: Option<&[u8]>,
+    ) -> Result<ClientConfig, KubeconfigError> {
+        let bad_ca = |why: &str| self.invalid(cluster, "certificate-authority-data", why);
+        let mut roots = RootCertStore::empty();
+        for found in CertificateDer::pem_slice_iter(ca.unwrap_or_default()) {
+            let found = found.map_err(|_| bad_ca("it is no PEM text"))?;
+            roots
+                .add(found)
+                .map_err(|e| bad_ca(&format!("it is no usable CA certificate: {e}")))?;
+        }
+        if ca.is_some() && roots.is_empty() {
+            return Err(bad_ca("it holds no CERTIFICATE"));
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| bad_ca(&e.to_string()))?
+            .with_root_certificates(roots);
+        let (certificate, key) = match (certificate, key) {
+            (None, None) => return Ok(builder.with_no_client_auth()),
+            (Some(_), None) => {
+                return Err(self.missing(user, "client-key-data", "a client certificate needs its key"));
+            }
+            (None, Some(_)) => {
+                return Err(self.missing(
+                    user,
+                    "client-certificate-data",
+                    "a client key needs its certificate",
+                ));
+            }
+            (Some(certificate), Some(key)) => (certificate, key),
+        };
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
+            .collect::<Result<_, _>>()
+            .map_err(|_| self.invalid(user, "client-certificate-data", "it is no PEM text"))?;
+        if chain.is_empty() {
+            return Err(self.invalid(user, "client-certificate-data", "it holds no CERTIFICATE"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| self.invalid(user, "client-key-data", "it holds no PRIVATE KEY in PEM"))?;
+        builder.with_client_auth_cert(chain, key).map_err(|e| {
+            self.invalid(
+                user,
+                "client-key-data",
+                &format!("it does not fit the certificate: {e}"),
+            )
+        })
+    }
+
+    fn malformed(&self, cause: &str) -> KubeconfigError {
+        KubeconfigError::Malformed {
+            origin: self.origin.clone(),
+            position: String::new(),
+            cause: cause.to_owned(),
+        }
+    }
+
+    fn missing(&self, section: &Section<'_>, field: &str, next: &'static str) -> KubeconfigError {
+        KubeconfigError::Missing {
+            origin: self.origin.clone(),
+            field: section.path_of(field),
+            next,
+        }
+    }
+
+    fn refused(
+        &self,
+        at: &Section<'_>,
+        field: &str,
+        why: &'static str,
+        next: &'static str,
+    ) -> KubeconfigError {
+        KubeconfigError::Refused {
+            origin: self.origin.clone(),
+            field: at.path_of(field),
+            why,
+            next,
+        }
+    }
+
+    fn invalid(&self, section: &Section<'_>, field: &str, why: &str) -> KubeconfigError {
+        KubeconfigError::Invalid {
+            origin: self.origin.clone(),
+            field: section.path_of(field),
+            why: why.to_owned(),
+        }
+    }
+}
+
+fn digest(parts: &[Option<&[u8]>]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        // Lengths keep ("ab", "c") and ("a", "bc") apart.
+        hash.update(part.map_or(u64::MAX, |p| p.len() as u64).to_le_bytes());
+        hash.update(part.unwrap_or_default());
+    }
+    hash.finalize().into()
+}
