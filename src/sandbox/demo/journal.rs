@@ -152,6 +152,14 @@ impl Journal {
     }
 }
 
+/// A hub namespace's name is `ns-` and a UID, too long for a line of many.
+fn short(namespace: &str) -> String {
+    match namespace.char_indices().nth(11) {
+        Some((end, _)) if namespace.starts_with("ns-") => format!("{}…", &namespace[..end]),
+        _ => namespace.to_owned(),
+    }
+}
+
 /// Follows one kind on one plane.
 struct Teller {
     seen: watch::Sender<Seen>,
@@ -259,11 +267,13 @@ impl Teller {
         } else {
             format!(": {facts}")
         };
-        self.out.say(&format!(
+        let line = format!(
             "{passed:8.3} s  {:<width$}  {} {name}{gap}{what}{facts}",
             self.plane,
             self.kind.kind,
             width = self.width
-        ));
+        );
+        self.out
+            .say(&line.replace(&self.namespace, &short(&self.namespace)));
     }
 }

@@ -82,6 +82,9 @@ impl<'a> Story<'a> {
         journal.step(&format!(
             "A tenant applies examples/storefront.yaml to project {PROJECT}, namespace {NAMESPACE_NAME}"
         ));
+        self.out.say(&format!(
+            "(on the hub and at the cells its namespace is {hub_namespace})"
+        ));
         self.apply(EXAMPLE).await?;
         let us = delivered(&journal, dfw, "us", 2).await?;
         let eu = delivered(&journal, lhr, "eu", 1).await?;

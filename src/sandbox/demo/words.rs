@@ -125,3 +125,49 @@ fn binding(object: &Value) -> Vec<String> {
         vec![format!("scheduled to {}", clusters.join(", "))]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{arrival, facts};
+    use crate::{api::keys, sandbox::PlaneRole};
+    use serde_json::json;
+
+    #[test]
+    fn a_deployment_says_count_city_and_state() {
+        let mut object = json!({"spec": {"cityCode": "DFW", "scaleSettings": {"minReplicas": 2}}});
+        assert_eq!(facts("WorkloadDeployment", &object), "2 in DFW");
+        object["status"] = json!({
+            "readyReplicas": 0, "desiredReplicas": 0,
+            "conditions": [{"type": "Available", "status": "False", "reason": "NoCellReporting"}],
+        });
+        assert_eq!(
+            facts("WorkloadDeployment", &object),
+            "2 in DFW, Available=False (NoCellReporting)"
+        );
+        object["status"] = json!({"readyReplicas": 1, "desiredReplicas": 2, "conditions": []});
+        object["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(
+            facts("WorkloadDeployment", &object),
+            "2 in DFW, 1 of 2 ready, being deleted"
+        );
+    }
+
+    #[test]
+    fn policies_say_their_cities() {
+        let one = json!({"spec": {"placement": {"clusterAffinity": {"labelSelector":
+            {"matchLabels": {keys::CITY_CODE: "DFW"}}}}}});
+        let two = json!({"spec": {"placement": {"clusterAffinity": {"labelSelector":
+            {"matchExpressions": [{"key": keys::CITY_CODE, "operator": "In", "values": ["DFW", "LHR"]}]}}}}});
+        assert_eq!(facts("PropagationPolicy", &one), "to cells in DFW");
+        assert_eq!(facts("ClusterPropagationPolicy", &two), "to cells in DFW, LHR");
+    }
+
+    #[test]
+    fn a_write_back_names_its_cell() {
+        let object = json!({"metadata": {"labels": {keys::CELL: "dfw-1"}}});
+        assert_eq!(
+            arrival(PlaneRole::Hub, "Instance", &object),
+            "is written back by cell dfw-1"
+        );
+    }
+}
