@@ -107,7 +107,7 @@ fn tables(world: &World, figures: &mut Figures) {
         .projects
         .values()
         .flat_map(|p| &p.sources)
-        .flat_map(|table| table.iter());
+        .flat_map(crate::plane::table::Table::iter);
     figures.deleting.extend(
         sources
             .filter(|(_, row)| row.deleting)
