@@ -414,7 +414,7 @@ mod tests {
     fn defaults_are_those_of_the_contract() {
         let config = parse(&[]).unwrap();
         assert_eq!(config.projects, Projects::Single(None));
-        assert_eq!(config.settings.city_linger, Duration::from_secs(60));
+        assert_eq!(config.settings.city_linger, Duration::from_mins(1));
         assert_eq!(config.settings.status_interval, Duration::from_millis(250));
         assert_eq!(config.settings.release_after, None);
         assert_eq!(
@@ -436,7 +436,7 @@ mod tests {
             "--require-owner",
         ])
         .unwrap();
-        assert_eq!(config.settings.release_after, Some(Duration::from_secs(5_400)));
+        assert_eq!(config.settings.release_after, Some(Duration::from_mins(90)));
         assert_eq!(config.lease, None);
         assert!(config.settings.require_owner);
         for bad in ["0s", "-1s", "soon", "5"] {
