@@ -1,5 +1,8 @@
 //! The tables of README.md are what the executable says. `make manifests` writes them anew.
 
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::expect_used)]
+
 use fedgate::{config::flags_markdown, metrics::Metrics};
 use std::path::Path;
 
@@ -11,10 +14,10 @@ fn with_table(text: &str, name: &str, table: &str) -> String {
     );
     let (before, rest) = text
         .split_once(&begin)
-        .unwrap_or_else(|| panic!("README.md lacks {begin}"));
+        .expect("README.md has the mark that begins the table");
     let (_, after) = rest
         .split_once(&end)
-        .unwrap_or_else(|| panic!("README.md lacks {end}"));
+        .expect("README.md has the mark that ends the table");
     format!("{before}{begin}{}\n{end}{after}", table.trim_end())
 }
 

@@ -185,7 +185,7 @@ async fn a36_recreated_deployment(case: Case) {
         .await;
     case.hub.gone(&INSTANCE, &case.hub_ns, "web-0", seconds(60)).await;
     case.dfw.run(&case.hub_ns, "web", 0).await;
-    let owned = |o: &Value| owner(o).as_deref() == Some(uid(&second));
+    let adopted = |o: &Value| owner(o).as_deref() == Some(uid(&second));
     case.project
         .sees(
             &INSTANCE,
@@ -193,7 +193,7 @@ async fn a36_recreated_deployment(case: Case) {
             "web-0",
             "is owned by the new deployment",
             seconds(30),
-            owned,
+            adopted,
         )
         .await;
 }

@@ -40,6 +40,8 @@ const CLAIM_REPAIR_EVERY: Duration = Duration::from_secs(30);
 pub struct Memory {
     /// Since when the copy is not delivered.
     pub undelivered: Option<Instant>,
+    /// Since when the references are unresolved.
+    pub unresolved: Option<Instant>,
     /// Since when the hub says that no cell reports.
     pub unreported: Option<Instant>,
     /// Since when only `Federated=True` waits to be written.
@@ -375,6 +377,15 @@ fn status_step(
     settings: &Settings,
     now: Now,
 ) -> Step {
+    if s.references.as_ref().is_some_and(|r| r.resolving) {
+        // Lists that are still being read are not worth a write.
+        let waited = now.since(*memory.unresolved.get_or_insert(now.instant));
+        if waited < PATIENCE {
+            return Step::Wait(Next::After(PATIENCE.saturating_sub(waited)));
+        }
+    } else {
+        memory.unresolved = None;
+    }
     let own_types = &s.profile().status.own_conditions;
     let report = s.copy.as_ref().filter(|c| {
         c.digest.status.reported

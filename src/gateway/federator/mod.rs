@@ -53,6 +53,7 @@ impl Federator {
         self.memory.lock().retain(|_, m| {
             let Memory {
                 undelivered,
+                unresolved,
                 unreported,
                 good_news,
                 claim_wrong,
@@ -64,6 +65,7 @@ impl Federator {
             } = m;
             let waits = [
                 *undelivered,
+                *unresolved,
                 *unreported,
                 *good_news,
                 *claim_wrong,
@@ -130,7 +132,13 @@ fn settle(ctx: &Context, key: &Key, before: &Snapshot, memory: &mut Memory, reas
         {
             memory.settled = Some((asked.digest.content, got.digest.content));
         }
-        ("return_status", _, Some(asked), Some(got), _) => {
+        ("return_status", _, Some(asked), Some(got), _)
+            if !got.digest.status.has_returned(
+                &asked.digest.status,
+                &before.profile().status.own_conditions,
+                got.digest.generation,
+            ) =>
+        {
             memory.status_settled = Some(decide::settlement(asked, got));
         }
         _ => {}
@@ -196,7 +204,14 @@ async fn refused(
         message: failure.message.chars().take(1_024).collect(),
         observed: source.digest.generation,
     };
-    match decide::status_only(s, source, std::slice::from_ref(&condition), memory, settings, ctx.now()) {
+    match decide::status_only(
+        s,
+        source,
+        std::slice::from_ref(&condition),
+        memory,
+        settings,
+        ctx.now(),
+    ) {
         Decision::Read { source, copy } => {
             let there = read(ctx, s, source, copy).await?;
             let again = there.then(|| observe_again(ctx, s)).flatten();

@@ -108,7 +108,7 @@ impl Server {
             _ => {
                 let new: Value = serde_json::from_slice(&body).unwrap();
                 let seen = &new["metadata"]["resourceVersion"];
-                if method == Method::PUT && seen.as_str() != Some(held.version.to_string().as_str()) {
+                if method == Method::PUT && !seen.as_str().is_some_and(|v| v.parse() == Ok(held.version)) {
                     return status(409, "Conflict");
                 }
                 held.writes += 1;

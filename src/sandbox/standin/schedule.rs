@@ -123,7 +123,7 @@ mod tests {
         )
     }
 
-    fn binding(city: &str, clusters: Value) -> DynamicObject {
+    fn binding(city: &str, clusters: &Value) -> DynamicObject {
         from_value(json!({
             "metadata": {"name": "b", "labels": {wire::CLAIM_ID: "x"}},
             "spec": {
@@ -145,7 +145,7 @@ mod tests {
             cell("dfw-1", "DFW", "True"),
             cell("lhr-1", "LHR", "True"),
         ];
-        let b = binding("DFW", json!(null));
+        let b = binding("DFW", &json!(null));
         assert!(is_scheduled(&b));
         assert_eq!(placed(&b, &cells), ["dfw-1", "dfw-2"]);
         assert_eq!(place(&b, &cells).condition.status, "True");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_attached_binding_reaches_the_members_of_those_that_need_it() {
-        let mut b = binding("DFW", json!([{"name": "dfw-1"}]));
+        let mut b = binding("DFW", &json!([{"name": "dfw-1"}]));
         b.data["spec"]["requiredBy"] = json!([{"name": "web", "clusters": [{"name": "lhr-1"}]}]);
         assert_eq!(reached(&b).into_iter().collect::<Vec<_>>(), ["dfw-1", "lhr-1"]);
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn no_fit_withdraws_and_says_why() {
         let none = place(
-            &binding("AMS", json!([{"name": "dfw-1"}])),
+            &binding("AMS", &json!([{"name": "dfw-1"}])),
             &[cell("dfw-1", "DFW", "True")],
         );
         assert!(none.members.is_empty());
@@ -179,16 +179,16 @@ mod tests {
     #[test]
     fn an_unready_cell_keeps_what_it_has_and_gets_nothing_new() {
         let cells = [cell("dfw-1", "DFW", "False"), cell("dfw-2", "DFW", "True")];
-        assert_eq!(placed(&binding("DFW", json!(null)), &cells), ["dfw-2"]);
+        assert_eq!(placed(&binding("DFW", &json!(null)), &cells), ["dfw-2"]);
         assert_eq!(
-            placed(&binding("DFW", json!([{"name": "dfw-1"}])), &cells),
+            placed(&binding("DFW", &json!([{"name": "dfw-1"}])), &cells),
             ["dfw-1", "dfw-2"]
         );
     }
 
     #[test]
     fn a_binding_without_claim_is_left_as_it_is() {
-        let mut b = binding("DFW", json!(null));
+        let mut b = binding("DFW", &json!(null));
         b.metadata.labels = None;
         assert!(!is_scheduled(&b));
     }
