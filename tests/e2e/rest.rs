@@ -70,6 +70,7 @@ fn marks(case: &Case) -> [u64; 3] {
 
 /// Waits until what former tests left is gone and the gateway has asked for nothing for a while.
 async fn everywhere_quiet(case: &Case) {
+    case.suite.only_live_namespaces().await;
     wait_for("the gateway is at rest everywhere", seconds(180), || async {
         let start = marks(case);
         tokio::time::sleep(seconds(SWEEP.max(ORPHAN) + 2)).await;

@@ -6,6 +6,7 @@ use super::{
 };
 use std::{
     fs::OpenOptions,
+    hash::{BuildHasher, RandomState},
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -44,13 +45,16 @@ pub(crate) struct Gateway {
     child: Mutex<Option<Child>>,
 }
 
-/// A free port of the loopback interface.
+/// A free port of the loopback interface, below those that the kernel gives to outgoing connections: one of these
+/// could take the port while the gateway is down for a restart.
 fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind a free port");
-    listener
-        .local_addr()
-        .expect("a bound listener has an address")
-        .to_string()
+    loop {
+        let random = RandomState::new().hash_one(0);
+        let address = format!("127.0.0.1:{}", 10_000 + random % 10_000);
+        if std::net::TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// Process id of what the holder holds.
@@ -102,8 +106,8 @@ impl Gateway {
 
     /// Starts the process without waiting for anything.
     pub(crate) async fn spawn(&self) {
+        assert!(!self.is_running().await, "the gateway runs already");
         let mut child = self.child.lock().await;
-        assert!(child.is_none(), "the gateway runs already");
         *child = Some(self.command().spawn().expect("start the gateway"));
     }
 

@@ -25,16 +25,18 @@ use std::panic::AssertUnwindSafe;
 /// The longest a test may take, cleaning up included.
 const TEST_LIMIT: u64 = 400;
 
-/// Makes a test of the runner out of an async function.
-pub(crate) fn trial<F>(module: &str, name: &str, test: fn(Case) -> F) -> Trial
+/// Makes a test of the runner out of an async function; one that runs `alone` may leave a plane stopped when it fails.
+pub(crate) fn trial<F>(module: &str, name: &str, alone: bool, test: fn(Case) -> F) -> Trial
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let name = format!("{}::{name}", module.rsplit("::").next().unwrap_or(module));
-    Trial::test(name.clone(), move || suite::RUNTIME.block_on(run(&name, test)))
+    Trial::test(name.clone(), move || {
+        suite::RUNTIME.block_on(run(&name, alone, test))
+    })
 }
 
-async fn run<F>(name: &str, test: fn(Case) -> F) -> Result<(), Failed>
+async fn run<F>(name: &str, alone: bool, test: fn(Case) -> F) -> Result<(), Failed>
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -62,6 +64,16 @@ where
         .project
         .try_delete(&kinds::NAMESPACE, "", &case.ns, None)
         .await;
+    if alone
+        && AssertUnwindSafe(case.suite.recover())
+            .catch_unwind()
+            .await
+            .is_err()
+    {
+        eprintln!(
+            "{name}: planes and gateway could not be put back to work; later failures may come from that"
+        );
+    }
     Err(format!("{problem}\n{dumped}").into())
 }
 
@@ -75,7 +87,7 @@ fn text(panic: &(dyn std::any::Any + Send)) -> String {
 macro_rules! trials {
     ($($name:ident),* $(,)?) => {
         pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
-            vec![$(crate::support::trial(module_path!(), stringify!($name), $name)),*]
+            vec![$(crate::support::trial(module_path!(), stringify!($name), false, $name)),*]
         }
     };
 }
@@ -83,7 +95,7 @@ macro_rules! trials {
 macro_rules! lone_trials {
     ($($name:ident),* $(,)?) => {
         pub(crate) fn lone_trials() -> Vec<libtest_mimic::Trial> {
-            vec![$(crate::support::trial(module_path!(), stringify!($name), $name)),*]
+            vec![$(crate::support::trial(module_path!(), stringify!($name), true, $name)),*]
         }
     };
 }

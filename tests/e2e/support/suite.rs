@@ -2,16 +2,20 @@
 
 use super::{
     audit::AuditLog,
+    case::hub_namespace,
     gateway::{Gateway, Setup},
-    plane::Plane,
+    kinds::{CLUSTER, NAMESPACE},
+    plane::{Plane, seconds, wait_for},
 };
 use anyhow::{Context, Result};
 use fedgate::{
+    api::keys,
     kinds::FederatedKind,
     manifests::{self, Carried},
     sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
 };
 use futures::FutureExt;
+use serde_json::json;
 use std::{
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
@@ -43,10 +47,20 @@ pub(crate) struct Suite {
     pub(crate) hub_log: AuditLog,
     pub(crate) alpha_log: AuditLog,
     pub(crate) beta_log: AuditLog,
+    outages: Mutex<Vec<Outage>>,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
-    /// Whether the hub's controllers are Karmada's own.
-    pub(crate) real_karmada: bool,
+}
+
+/// A time in which a plane's API server was stopped by a test, in the form of the audit logs.
+struct Outage {
+    plane: String,
+    from: String,
+    until: Option<String>,
+}
+
+fn now() -> String {
+    format!("{:.6}", jiff::Timestamp::now())
 }
 
 /// The suite's two connections for one cell.
@@ -91,7 +105,6 @@ impl Suite {
         let projects = dir.join("projects");
         std::fs::create_dir_all(&projects).with_context(|| format!("create {}", projects.display()))?;
         let hub_controllers = HubControllers::from_env().context("choose the hub's controllers")?;
-        let real_karmada = matches!(hub_controllers, HubControllers::Karmada { .. });
         eprintln!("sandbox in {}, hub controllers: {hub_controllers}", dir.display());
         let sandbox = Sandbox::up(Options {
             hub_controllers,
@@ -144,8 +157,8 @@ impl Suite {
             alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
             beta_log: AuditLog::new(&sandbox.audit_log("beta")),
             sandbox: Mutex::new(Some(sandbox)),
+            outages: Mutex::default(),
             dir,
-            real_karmada,
         })
     }
 
@@ -159,7 +172,13 @@ impl Suite {
         })
     }
 
+    /// Stops a plane's API server.
     pub(crate) async fn stop_plane(&self, plane: &str) {
+        self.outages.lock().await.push(Outage {
+            plane: plane.to_owned(),
+            from: now(),
+            until: None,
+        });
         let sandbox = self.sandbox.lock().await;
         sandbox
             .as_ref()
@@ -169,6 +188,7 @@ impl Suite {
             .expect("stop the plane");
     }
 
+    /// Starts a plane's API server again and waits until it is ready.
     pub(crate) async fn start_plane(&self, plane: &str) {
         let sandbox = self.sandbox.lock().await;
         sandbox
@@ -177,6 +197,59 @@ impl Suite {
             .start_plane(plane)
             .await
             .expect("start the plane");
+        for outage in self
+            .outages
+            .lock()
+            .await
+            .iter_mut()
+            .filter(|outage| outage.plane == plane)
+        {
+            outage.until.get_or_insert_with(now);
+        }
+    }
+
+    /// Whether the plane was stopped, or starting, at that time of an audit log.
+    pub(crate) async fn was_out(&self, plane: &str, time: &str) -> bool {
+        let outages = self.outages.lock().await;
+        outages
+            .iter()
+            .filter(|outage| outage.plane == plane)
+            .any(|outage| {
+                outage.from.as_str() <= time && outage.until.as_deref().is_none_or(|until| time <= until)
+            })
+    }
+
+    /// Puts everything back to work after a test that failed halfway.
+    pub(crate) async fn recover(&self) {
+        for plane in ["hub", "alpha", "beta", "dfw-1", "lhr-1"] {
+            self.start_plane(plane).await;
+        }
+        for cell in [&self.dfw, &self.lhr] {
+            let city = json!({"metadata": {"labels": {keys::CITY_CODE: cell.city}}});
+            self.hub.merge(&CLUSTER, "", &cell.name, city).await;
+        }
+        if !self.gateway.is_running().await {
+            self.gateway.start().await;
+        }
+    }
+
+    /// Waits until the hub has no namespace of ours but those of live project namespaces.
+    pub(crate) async fn only_live_namespaces(&self) {
+        wait_for(
+            "every hub namespace without a project namespace is gone",
+            seconds(150),
+            || async {
+                let mut live: Vec<String> = Vec::new();
+                for plane in [&self.alpha, &self.beta] {
+                    live.extend(plane.list(&NAMESPACE, "", "").await.iter().map(hub_namespace));
+                }
+                let hub = self.hub.list(&NAMESPACE, "", keys::PROJECT_UID).await;
+                hub.iter()
+                    .all(|ns| live.iter().any(|name| ns["metadata"]["name"] == *name))
+                    .then_some(())
+            },
+        )
+        .await;
     }
 
     /// Ends the gateway and all planes.
