@@ -90,7 +90,8 @@ async fn get(
     if built.is_file() {
         return Ok(built);
     }
-    let source = dir.join(module.name);
+    // Not the bare name: an executable beside it may have that.
+    let source = dir.join(format!("{}-module", module.name));
     write(&source.join("go.mod"), module.go_mod)?;
     write(&source.join("go.sum"), module.go_sum)?;
     // Two processes that need the same build: one builds, the other waits and finds it.
@@ -195,6 +196,10 @@ async fn build(
         .wait()
         .await
         .map_err(SandboxError::io("wait for go in", source))?;
+    if kept.iter().any(|line| line.contains("cannot start go:")) {
+        let next = "install Go (https://go.dev/dl) so that `go` is on PATH, or set KUBEBUILDER_ASSETS";
+        return Err(failed("go does not start".to_owned(), next));
+    }
     if !status.success() {
         return Err(failed(
             format!(
