@@ -36,7 +36,7 @@ pub(crate) struct Requests {
 
 impl Audit {
     pub(crate) fn new(rig: &Rig) -> Result<Self> {
-        let (hub, projects) = rig.audit_logs()?;
+        let (hub, projects) = rig.audit_logs();
         Ok(Self { hub, projects })
     }
 

@@ -86,39 +86,50 @@ impl<'a> Budget<'a> {
         }
         self.audit.quiet(LONG).await?;
         let home = rig.home(0, "budget").await?;
+        self.creations(&home).await?;
+        self.changes(&home).await?;
+        self.write_backs(&home).await?;
+        self.by_hand(&home).await?;
+        self.deletions(&home).await
+    }
+
+    async fn creations(&mut self, home: &Home<'_>) -> Result<()> {
         self.row(
             "first of a project namespace",
             (1, 3),
             QUIET,
-            create(&home, "a", "DFW", None),
+            create(home, "a", "DFW", None),
         )
         .await?;
-        settle(&home, "a").await?;
+        settle(home, "a").await?;
         self.audit.quiet(QUIET).await?;
         self.row(
             "deployment created, city known",
             (1, 1),
             QUIET,
-            create(&home, "b", "DFW", None),
+            create(home, "b", "DFW", None),
         )
         .await?;
-        settle(&home, "b").await?;
+        settle(home, "b").await?;
         self.audit.quiet(QUIET).await?;
         self.row(
             "first of a city in its namespace",
             (1, 3),
             QUIET,
-            create(&home, "c", "LHR", None),
+            create(home, "c", "LHR", None),
         )
         .await?;
-        settle(&home, "c").await?;
-        self.audit.quiet(LONG).await?;
+        settle(home, "c").await?;
+        self.audit.quiet(LONG).await
+    }
+
+    async fn changes(&mut self, home: &Home<'_>) -> Result<()> {
         let patch = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
         self.row(
             "spec changed",
             (0, 1),
             QUIET,
-            change(&home, "b", patch, "/spec/scaleSettings/minReplicas"),
+            change(home, "b", patch, "/spec/scaleSettings/minReplicas"),
         )
         .await?;
         let patch = json!({"metadata": {"annotations": {keys::SUSPENDED: "true"}}});
@@ -142,39 +153,44 @@ impl<'a> Budget<'a> {
             "city move, new city known, and its report",
             (1, 1),
             LONG,
-            relocate(&home, "b", "LHR", 1),
+            relocate(home, "b", "LHR", 1),
         )
         .await?;
-        let quiet = LINGER + LONG;
-        let action = relocate(&home, "a", "LHR", 0);
+        let action = relocate(home, "a", "LHR", 0);
         self.row(
             "city move, its report, and the old city left empty",
             (1, 3),
-            quiet,
+            LINGER + LONG,
             action,
         )
         .await?;
-        let action = relocate(&home, "a", "DFW", 1);
+        let action = relocate(home, "a", "DFW", 1);
         self.row(
             "city move, new city not known, and its report",
             (1, 3),
             LONG,
             action,
         )
-        .await?;
-        self.write_backs(&home).await?;
-        self.by_hand(&home).await?;
-        self.row("deployment deleted", (1, 1), QUIET, delete(&home, "c"))
+        .await
+    }
+
+    async fn deletions(&mut self, home: &Home<'_>) -> Result<()> {
+        self.row("deployment deleted", (1, 1), QUIET, delete(home, "c"))
             .await?;
         self.row(
             "last of its city deleted, after the linger",
             (1, 3),
-            quiet,
-            delete(&home, "a"),
+            LINGER + LONG,
+            delete(home, "a"),
         )
         .await?;
-        self.row("last of its namespace deleted", (1, 2), quiet, delete(&home, "b"))
-            .await
+        self.row(
+            "last of its namespace deleted",
+            (1, 2),
+            LINGER + LONG,
+            delete(home, "b"),
+        )
+        .await
     }
 
     async fn write_backs(&mut self, home: &Home<'_>) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::{path::Path, time::Duration};
 
 /// One measured figure.
@@ -114,8 +115,9 @@ pub(crate) fn table(figures: &[Figure]) -> String {
         "figure", "value", "unit", "bare", "ratio"
     );
     for figure in figures {
-        text.push_str(&format!(
-            "{:width$}  {:>10.2}  {:6}  {:>9}  {:>6}  {:5}  {}\n",
+        let _infallible = writeln!(
+            text,
+            "{:width$}  {:>10.2}  {:6}  {:>9}  {:>6}  {:5}  {}",
             figure.name,
             figure.value,
             figure.unit,
@@ -123,7 +125,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             number(figure.ratio),
             if figure.holds { "yes" } else { "NO" },
             figure.bar,
-        ));
+        );
     }
     text
 }

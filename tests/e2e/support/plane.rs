@@ -218,7 +218,7 @@ impl Plane {
                 Ok(Some(state)) if test(state.as_ref()) => return state,
                 Ok(Some(state)) => last = state,
                 Ok(None) => panic!("the watch of {} ended", self.at(kind, namespace, name)),
-                Err(_elapsed) => panic!(
+                Err(tokio::time::error::Elapsed { .. }) => panic!(
                     "{}: waited {limit:?} in vain until it {what}; last seen: {}",
                     self.at(kind, namespace, name),
                     brief(last.as_ref())
