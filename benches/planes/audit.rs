@@ -35,9 +35,9 @@ pub(crate) struct Requests {
 }
 
 impl Audit {
-    pub(crate) fn new(rig: &Rig) -> Result<Self> {
+    pub(crate) fn new(rig: &Rig) -> Self {
         let (hub, projects) = rig.audit_logs();
-        Ok(Self { hub, projects })
+        Self { hub, projects }
     }
 
     fn logs(&self) -> impl Iterator<Item = &PathBuf> {

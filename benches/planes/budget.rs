@@ -29,12 +29,12 @@ pub(crate) struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
-    pub(crate) fn new(rig: &'a Rig) -> Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(rig: &'a Rig) -> Self {
+        Self {
             rig,
-            audit: Audit::new(rig)?,
+            audit: Audit::new(rig),
             figures: Vec::new(),
-        })
+        }
     }
 
     /// Runs one action and compares the writes to projects and hub that follow with the table.

@@ -76,7 +76,7 @@ async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut
     raw["first of a namespace"] = first.raw;
 
     eprintln!("bench: P6");
-    let mut budget = Budget::new(rig)?;
+    let mut budget = Budget::new(rig);
     let counted = async {
         budget.deployments().await?;
         budget.companions().await?;
