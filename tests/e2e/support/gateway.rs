@@ -64,6 +64,25 @@ fn held(holder: &Child) -> Option<String> {
     children.split_whitespace().next().map(str::to_owned)
 }
 
+/// Sends a signal to the gateway itself: its holder only waits for it.
+async fn signal(name: &str, holder: &mut Child) {
+    let gateway = loop {
+        if holder.try_wait().is_ok_and(|ended| ended.is_some()) {
+            return;
+        }
+        // The holder has only just begun.
+        match held(holder) {
+            Some(gateway) => break gateway,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    let sent = Command::new("kill").args([name, &gateway]).status().await;
+    assert!(
+        sent.is_ok_and(|status| status.success()),
+        "send {name} to the gateway"
+    );
+}
+
 impl Gateway {
     pub(crate) fn new(setup: Setup) -> Self {
         Self {
@@ -107,6 +126,10 @@ impl Gateway {
     /// Starts the process without waiting for anything.
     pub(crate) async fn spawn(&self) {
         assert!(!self.is_running().await, "the gateway runs already");
+        assert!(
+            http::get(&self.address, "/livez").await.is_none(),
+            "nobody serves the gateway's address before it starts"
+        );
         let mut child = self.child.lock().await;
         *child = Some(self.command().spawn().expect("start the gateway"));
     }
@@ -140,16 +163,7 @@ impl Gateway {
         };
         // Waiting closes the holder's pipe unless it is taken out, and a closed pipe means SIGKILL.
         let _pipe = child.stdin.take();
-        if let Some(id) = child.id() {
-            let sent = Command::new("kill")
-                .args(["-TERM", &id.to_string()])
-                .status()
-                .await;
-            assert!(
-                sent.is_ok_and(|status| status.success()),
-                "send SIGTERM to the gateway"
-            );
-        }
+        signal("-TERM", &mut child).await;
         let ended = tokio::time::timeout(seconds(40), child.wait()).await;
         assert!(ended.is_ok(), "the gateway ended within 40 s of SIGTERM");
     }
@@ -161,13 +175,7 @@ impl Gateway {
         };
         // Waiting closes the holder's pipe unless it is taken out, and a closed pipe means SIGKILL.
         let _pipe = child.stdin.take();
-        if let Some(gateway) = held(&child) {
-            let sent = Command::new("kill").args(["-KILL", &gateway]).status().await;
-            assert!(
-                sent.is_ok_and(|status| status.success()),
-                "send SIGKILL to the gateway"
-            );
-        }
+        signal("-KILL", &mut child).await;
         child.wait().await.expect("wait for the gateway's holder");
     }
 
