@@ -7,7 +7,7 @@ mod turn;
 
 pub use client::{ClientMetrics, PlaneKind, Stage};
 pub use registrar::Row;
-pub use turn::{Turn, TurnResult};
+pub use turn::{Measurement, TurnResult};
 
 use parking_lot::Mutex;
 use prometheus::{
@@ -25,11 +25,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// What restarts of watches are counted by: kind of plane, resource, cause (`gone` or `error`).
+pub type Restarts = (&'static str, String, &'static str);
+
 /// What the gateway can count of its state when it is asked; gauges are set from it at each scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     /// Keys that could run now.
     pub queue_ready: usize,
+    /// Keys put in so far.
+    pub queue_added: u64,
     /// Keys that failed at their last turn.
     pub keys_in_backoff: usize,
     /// Quarantined objects by kind and reason.
@@ -42,8 +47,8 @@ pub struct Figures {
     pub cached: BTreeMap<(&'static str, String), usize>,
     /// UIDs of the objects whose deletion is under way. Never shown; they tell how long it has been.
     pub deleting: BTreeSet<Arc<str>>,
-    /// How often watches failed and began again, by kind of plane and resource, over the watches there are now.
-    pub watch_restarts: BTreeMap<(&'static str, String), u64>,
+    /// How often watches failed and began again, over the watches there are now.
+    pub watch_restarts: BTreeMap<Restarts, u64>,
     /// Objects on the hub without an origin.
     pub orphans: usize,
     /// Whether the sweep stopped because it would have deleted too much.
@@ -64,6 +69,8 @@ pub struct Metrics {
     reconcile_seconds: HistogramVec,
     noops: IntCounterVec,
     queue_depth: IntGaugeVec,
+    queue_adds: IntCounterVec,
+    queue_seconds: HistogramVec,
     work_seconds: HistogramVec,
     retries: IntCounterVec,
     unfinished: GaugeVec,
@@ -87,7 +94,7 @@ pub struct Metrics {
     brake: IntGauge,
     under_way: Mutex<BTreeMap<u64, Instant>>,
     deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
-    restarts_seen: Mutex<BTreeMap<(&'static str, String), u64>>,
+    restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
     next_turn: AtomicU64,
 }
 
@@ -138,6 +145,12 @@ impl Metrics {
                 "Turns that had nothing to write.",
             )?,
             queue_depth: r.gauges("workqueue_depth", &["name"], "Keys that could run now.")?,
+            queue_adds: r.counters("workqueue_adds_total", &["name"], "Keys put into the queue.")?,
+            queue_seconds: r.seconds(
+                "workqueue_queue_duration_seconds",
+                &["name"],
+                "Time a key waited for a worker.",
+            )?,
             work_seconds: r.seconds(
                 "workqueue_work_duration_seconds",
                 &["name"],
@@ -197,7 +210,7 @@ impl Metrics {
             watch_restarts: r.counters(
                 "fedgate_watch_restarts_total",
                 &["plane", "kind", "cause"],
-                "Watches begun again: timeout, gone or error.",
+                "Watches begun again after a failure: gone (410) or error.",
             )?,
             cached: r.gauges(
                 "fedgate_cache_objects",
@@ -216,7 +229,7 @@ impl Metrics {
             fights: r.counters(
                 "fedgate_write_fights_total",
                 &["kind", "field_group"],
-                "Fields that someone else keeps changing back.",
+                "Writes of what was written before and someone changed back within a minute.",
             )?,
             rejections: r.counters(
                 "fedgate_identity_rejections_total",
@@ -241,22 +254,20 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// A controller begins a turn.
-    pub fn turn(self: &Arc<Self>, controller: &'static str) -> Turn {
+    /// A controller begins a turn with a key that has waited this long.
+    pub fn turn(self: &Arc<Self>, controller: &'static str, waited: Duration) -> Measurement {
         let (number, began) = (self.next_turn.fetch_add(1, Ordering::Relaxed), Instant::now());
         self.under_way.lock().insert(number, began);
-        Turn {
+        self.queue_seconds
+            .with_label_values(&[QUEUE])
+            .observe(waited.as_secs_f64());
+        Measurement {
             metrics: self.clone(),
             controller,
             number,
             began,
             result: TurnResult::Error,
         }
-    }
-
-    /// A turn had nothing to write.
-    pub fn noop(&self, controller: &'static str) {
-        self.noops.with_label_values(&[controller]).inc();
     }
 
     /// A write was done. `kind` and `reason` are words of the program, never of a tenant.
@@ -273,7 +284,7 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Someone else changed an owned field back.
+    /// The same was written again within a minute: someone else changes it back.
     pub fn write_fight(&self, kind: &str, field_group: &'static str) {
         self.fights.with_label_values(&[kind, field_group]).inc();
     }
@@ -298,6 +309,8 @@ impl Metrics {
         self.queue_depth
             .with_label_values(&[QUEUE])
             .set(integer(figures.queue_ready));
+        let adds = self.queue_adds.with_label_values(&[QUEUE]);
+        adds.inc_by(figures.queue_added.saturating_sub(adds.get()));
         self.backoff.set(integer(figures.keys_in_backoff));
         for (vector, counts) in [(&self.planes, &figures.planes)] {
             vector.reset();
@@ -358,13 +371,14 @@ impl Metrics {
     }
 
     /// Adds what has come since the last scrape; a watch that is gone takes its number with it and is no decrease.
-    fn count_restarts(&self, totals: &BTreeMap<(&'static str, String), u64>) {
+    fn count_restarts(&self, totals: &BTreeMap<Restarts, u64>) {
         let mut seen = self.restarts_seen.lock();
-        for ((plane, kind), total) in totals {
-            let before = seen.get(&(*plane, kind.clone())).copied().unwrap_or(0);
+        for (key, total) in totals {
+            let before = seen.get(key).copied().unwrap_or(0);
+            let (plane, kind, cause) = key;
             let counter = self
                 .watch_restarts
-                .with_label_values(&[*plane, kind.as_str(), "error"]);
+                .with_label_values(&[*plane, kind.as_str(), *cause]);
             counter.inc_by(total.saturating_sub(before));
         }
         seen.clone_from(totals);
@@ -425,8 +439,13 @@ mod tests {
     #[test]
     fn a_turn_is_counted_by_its_result_also_when_it_is_lost() {
         let metrics = Metrics::new().unwrap();
-        metrics.turn("federator").end(TurnResult::Success);
-        let lost = metrics.turn("federator");
+        metrics
+            .turn("federator", Duration::ZERO)
+            .end(TurnResult::Success, false);
+        metrics
+            .turn("federator", Duration::ZERO)
+            .end(TurnResult::Success, true);
+        let lost = metrics.turn("federator", Duration::ZERO);
         assert!(
             metrics
                 .render(&Figures::default())
@@ -437,9 +456,10 @@ mod tests {
         let text = metrics.render(&Figures::default()).unwrap();
         assert!(
             text.contains(
-                "controller_runtime_reconcile_total{controller=\"federator\",result=\"success\"} 1"
+                "controller_runtime_reconcile_total{controller=\"federator\",result=\"success\"} 2"
             )
         );
+        assert!(text.contains("fedgate_noop_reconciles_total{controller=\"federator\"} 1"));
         assert!(text.contains("controller_runtime_reconcile_errors_total{controller=\"federator\"} 1"));
         assert!(text.contains("workqueue_unfinished_work_seconds{name=\"gateway\"} 0"));
     }
@@ -455,7 +475,7 @@ mod tests {
     fn restarts_only_grow_and_a_deletion_ages_until_it_is_over() {
         let metrics = Metrics::new().unwrap();
         let mut figures = Figures::default();
-        let key = ("project", "instances".to_owned());
+        let key = ("project", "instances".to_owned(), "error");
         for (total, shown) in [(2, 2), (1, 2), (4, 5)] {
             figures.watch_restarts.insert(key.clone(), total);
             let text = metrics.render(&figures).unwrap();

@@ -38,9 +38,19 @@ pub const FIRST_DELAY: Duration = Duration::from_millis(50);
 /// Longest delay after failures.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
+/// A key in a worker's hands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The key.
+    pub key: Key,
+    /// Since when it could have run.
+    pub since: Instant,
+}
+
 #[derive(Debug, Default)]
 struct Entry {
     queued: Option<Urgency>,
+    since: Option<Instant>,
     running: bool,
     again: Option<Urgency>,
     due: Option<Instant>,
@@ -108,6 +118,7 @@ struct State {
     delayed_keys: HashMap<u64, Key>,
     running_in: HashMap<Lane, usize>,
     sequence: u64,
+    added: u64,
     closed: bool,
 }
 
@@ -169,7 +180,7 @@ impl Queue {
     }
 
     /// The next key; waits for one. `None` once the queue is closed. Each key must be given back by [`Queue::done`].
-    pub async fn next(&self) -> Option<Key> {
+    pub async fn next(&self) -> Option<Taken> {
         // A worker that always finds a key would otherwise never give its turn to watches and signals.
         tokio::task::coop::consume_budget().await;
         loop {
@@ -181,11 +192,11 @@ impl Queue {
                     self.wake.notify_one();
                     return None;
                 }
-                if let Some(key) = state.take(self.lane_limit) {
+                if let Some(taken) = state.take(self.lane_limit) {
                     drop(state);
                     // One permit wakes one worker; there may be more to take.
                     self.wake.notify_one();
-                    return Some(key);
+                    return Some(taken);
                 }
                 state.delayed.peek().map(|Reverse((due, _))| *due)
             };
@@ -212,6 +223,11 @@ impl Queue {
         self.state.lock().closed = true;
         self.wake.notify_waiters();
         self.wake.notify_one();
+    }
+
+    /// How many times keys were put in so far; one that waited already is not counted again.
+    pub fn added(&self) -> u64 {
+        self.state.lock().added
     }
 
     /// How many keys are where.
@@ -262,7 +278,9 @@ impl State {
                 self.fresh.push(key);
             }
             None => {
+                self.added += 1;
                 entry.queued = Some(urgency);
+                entry.since = Some(Instant::now());
                 entry.due = None;
                 match urgency {
                     Urgency::Fresh => self.fresh.push(key),
@@ -283,7 +301,7 @@ impl State {
         self.delayed_keys.insert(self.sequence, key);
     }
 
-    fn take(&mut self, lane_limit: usize) -> Option<Key> {
+    fn take(&mut self, lane_limit: usize) -> Option<Taken> {
         let now = Instant::now();
         while let Some(Reverse((due, sequence))) = self.delayed.peek().copied() {
             if due > now {
@@ -305,11 +323,13 @@ impl State {
         let has_room = |lane: &Lane| running_in.get(lane).copied().unwrap_or(0) < lane_limit;
         let key = self.fresh.pop(has_room).or_else(|| self.backlog.pop(has_room))?;
         *self.running_in.entry(key.lane()).or_default() += 1;
+        let mut since = now;
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.queued = None;
             entry.running = true;
+            since = entry.since.take().unwrap_or(now);
         }
-        Some(key)
+        Some(Taken { key, since })
     }
 
     fn done(&mut self, key: &Key, outcome: Outcome) {
@@ -380,7 +400,7 @@ mod tests {
     async fn names(queue: &Queue, count: usize) -> Vec<String> {
         let mut taken = Vec::new();
         for _ in 0..count {
-            taken.push(queue.next().await.unwrap().name.to_string());
+            taken.push(queue.next().await.unwrap().key.name.to_string());
         }
         taken
     }
@@ -390,7 +410,7 @@ mod tests {
         let queue = Queue::new(8);
         queue.add(key("p", "a"), Urgency::Fresh);
         queue.add(key("p", "a"), Urgency::Fresh);
-        let a = queue.next().await.unwrap();
+        let a = queue.next().await.unwrap().key;
         queue.add(a.clone(), Urgency::Fresh);
         assert_eq!(
             queue.depth(),
@@ -402,9 +422,10 @@ mod tests {
             }
         );
         queue.done(&a, Outcome::Settled);
-        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(queue.next().await.unwrap().key, a);
         queue.done(&a, Outcome::Settled);
         assert_eq!(queue.depth(), Depth::default());
+        assert_eq!(queue.added(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -442,7 +463,7 @@ mod tests {
         let mut delays = Vec::new();
         for _ in 0..12 {
             let before = Instant::now();
-            let taken = queue.next().await.unwrap();
+            let taken = queue.next().await.unwrap().key;
             delays.push(before.elapsed());
             queue.done(
                 &taken,
@@ -458,7 +479,7 @@ mod tests {
         assert_eq!(queue.depth().in_backoff, 1);
         queue.add(a.clone(), Urgency::Fresh);
         let before = Instant::now();
-        assert_eq!(queue.next().await.unwrap(), a);
+        assert_eq!(queue.next().await.unwrap().key, a);
         assert_eq!(before.elapsed(), Duration::ZERO);
         queue.done(&a, Outcome::Settled);
         assert!(
@@ -475,7 +496,7 @@ mod tests {
         queue.add_after(key("p", "a"), Duration::from_secs(60));
         queue.add_after(key("p", "a"), Duration::from_secs(5));
         let before = Instant::now();
-        let a = queue.next().await.unwrap();
+        let a = queue.next().await.unwrap().key;
         assert_eq!(before.elapsed(), Duration::from_secs(5));
         queue.done(&a, Outcome::Settled);
         assert!(
@@ -483,6 +504,17 @@ mod tests {
                 .await
                 .is_err()
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_knows_since_when_it_could_have_run() {
+        let queue = Queue::new(8);
+        queue.add_after(key("p", "a"), Duration::from_secs(5));
+        let due = Instant::now() + Duration::from_secs(5);
+        assert_eq!(queue.next().await.unwrap().since, due);
+        queue.add(key("p", "b"), Urgency::Fresh);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(queue.next().await.unwrap().since, due);
     }
 
     #[tokio::test]

@@ -1,17 +1,30 @@
 //! What every controller of the gateway shares.
 
-use super::world::World;
-use crate::engine::{
-    clock::{Clock, Now},
-    error::{Failure, Retry},
-    executor::Executor,
-    key::Key,
-    plan::{Next, Target},
-    queue::{Outcome, Queue},
+use super::{
+    quarantine::{self, Quarantine},
+    world::World,
 };
-use crate::metrics::Metrics;
+use crate::{
+    engine::{
+        clock::{Clock, Now},
+        error::{Failure, Retry},
+        executor::Executor,
+        key::Key,
+        plan::{Applied, Next, Plan, Prepared, Target},
+        queue::{Outcome, Queue},
+    },
+    metrics::{Metrics, Stage},
+};
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
 
 /// The gateway's own settings, from flags.
 // Each flag is a switch of its own.
@@ -54,6 +67,8 @@ pub struct Context {
     pub clock: Clock,
     /// Settings.
     pub settings: Settings,
+    /// What is refused as it is.
+    pub quarantine: Quarantine,
     /// The figures of the process.
     pub metrics: Arc<Metrics>,
 }
@@ -63,9 +78,6 @@ impl std::fmt::Debug for Context {
         f.write_str("Context")
     }
 }
-
-/// A refused object is tried again after this, unless it changes.
-pub const QUARANTINE: Duration = Duration::from_mins(5);
 
 /// Passes that one turn of a key may take: each write may open the next step.
 pub const PASSES: usize = 8;
@@ -90,8 +102,57 @@ impl Context {
     }
 }
 
+/// One turn of one key: what all share, and what came of the turn so far.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    context: &'a Context,
+    /// When what led to this turn came in.
+    pub woken: Instant,
+    wrote: AtomicBool,
+}
+
+impl Deref for Turn<'_> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        self.context
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// A turn that begins now with a key that was woken then.
+    pub fn new(context: &'a Context, woken: Instant) -> Self {
+        Self {
+            context,
+            woken,
+            wrote: AtomicBool::new(false),
+        }
+    }
+
+    /// Performs a plan.
+    pub async fn perform(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        if !plan.effects.is_empty() {
+            self.wrote.store(true, Ordering::Relaxed);
+        }
+        self.executor.perform(plan).await
+    }
+
+    /// Whether the turn has asked for any write.
+    pub fn wrote(&self) -> bool {
+        self.wrote.load(Ordering::Relaxed)
+    }
+
+    /// Something has crossed from one plane to the other, of which it was first known at `since`.
+    pub fn crossed(&self, stage: Stage, since: Instant) {
+        self.metrics.federated(stage, self.now().since(since));
+    }
+}
+
 /// What the queue is told of a turn, and what the log says of it.
-pub fn outcome(key: &Key, result: Result<Next, Failure>) -> Outcome {
+pub fn outcome(key: &Key, result: Result<Next, Failure>, refused: &Quarantine) -> Outcome {
+    if result.is_ok() {
+        refused.accepted(key);
+    }
     match result {
         Ok(Next::OnEvent) => Outcome::Settled,
         Ok(Next::After(after)) => Outcome::Again(after),
@@ -107,8 +168,10 @@ pub fn outcome(key: &Key, result: Result<Next, Failure>) -> Outcome {
                     Outcome::Settled
                 }
                 Retry::Quarantine => {
-                    tracing::warn!(%key, category, error = %failure, "refused; it is tried again when it changes, or in five minutes");
-                    Outcome::Again(QUARANTINE)
+                    if refused.put(key, category) {
+                        tracing::warn!(%key, category, error = %failure, "refused; it is tried again when it changes, or in five minutes");
+                    }
+                    Outcome::Again(quarantine::RETRY_AFTER)
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! Proof is a complete list of a live plane; an unreachable or disengaged project proves nothing.
 
 use super::{
-    context::Context,
+    context::Turn,
     world::{Role, World},
 };
 use crate::{
@@ -82,7 +82,7 @@ impl Garbage {
     }
 
     /// How long the key still has to wait; `None` once it has waited `patience`.
-    fn patience(&self, ctx: &Context, key: &Key, patience: Duration) -> Option<Duration> {
+    fn patience(&self, ctx: &Turn<'_>, key: &Key, patience: Duration) -> Option<Duration> {
         let now = ctx.now();
         let since = *self.since.lock().entry(key.clone()).or_insert(now.instant);
         let wait = patience.saturating_sub(now.since(since));
@@ -94,7 +94,7 @@ impl Garbage {
     }
 
     /// One turn of a copy's key on the hub.
-    pub async fn copy(&self, ctx: &Context, key: &Key, kind: usize) -> Result<Next, Failure> {
+    pub async fn copy(&self, ctx: &Turn<'_>, key: &Key, kind: usize) -> Result<Next, Failure> {
         let (uid, resource, total) = {
             let world = ctx.world.lock();
             let Some(uid) = orphan(&world, kind, &key.namespace, &key.name) else {
@@ -128,14 +128,14 @@ impl Garbage {
             },
             reason: "delete_orphan",
         };
-        ctx.executor.perform(Plan::one(effect)).await?;
+        ctx.perform(Plan::one(effect)).await?;
         self.forget(key);
         tracing::info!(plane = "hub", controller = "garbage", %key, "orphaned copy deleted");
         Ok(Next::OnEvent)
     }
 
     /// One turn of a hub Namespace that is tied to no live project namespace.
-    pub async fn namespace(&self, ctx: &Context, key: &Key) -> Result<Next, Failure> {
+    pub async fn namespace(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let hub = &*key.name;
         let (effect, wake) = {
             let world = ctx.world.lock();
@@ -167,7 +167,7 @@ impl Garbage {
         if let Some(wait) = self.patience(ctx, key, ctx.settings.hub_namespace_retention) {
             return Ok(Next::After(wait));
         }
-        ctx.executor.perform(Plan::one(effect)).await?;
+        ctx.perform(Plan::one(effect)).await?;
         self.forget(key);
         tracing::info!(
             plane = "hub",
@@ -179,7 +179,7 @@ impl Garbage {
     }
 
     /// One turn of a city set's policy: without a Namespace that carries the set it goes.
-    pub async fn city_set(&self, ctx: &Context, key: &Key) -> Result<Next, Failure> {
+    pub async fn city_set(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let effect = {
             let world = ctx.world.lock();
             let row = world.hub.city_sets.get("", &key.name).filter(|r| !r.deleting);
@@ -213,7 +213,7 @@ impl Garbage {
         if let Some(wait) = self.patience(ctx, key, ctx.settings.unused_city_set_after) {
             return Ok(Next::After(wait));
         }
-        ctx.executor.perform(Plan::one(effect)).await?;
+        ctx.perform(Plan::one(effect)).await?;
         self.forget(key);
         tracing::info!(
             plane = "hub",

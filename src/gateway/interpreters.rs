@@ -2,7 +2,7 @@
 //! (contract: federation.md §3.7).
 
 use super::{
-    context::{Context, PASSES},
+    context::{PASSES, Turn},
     world::Role,
 };
 use crate::engine::{
@@ -37,7 +37,7 @@ impl Interpreters {
     }
 
     /// One turn of an interpreter's key.
-    pub async fn reconcile(&self, ctx: &Context, name: &str) -> Result<Next, Failure> {
+    pub async fn reconcile(&self, ctx: &Turn<'_>, name: &str) -> Result<Next, Failure> {
         for _ in 0..PASSES {
             let (object, differs, exists, resource) = {
                 let world = ctx.world.lock();
@@ -85,7 +85,7 @@ impl Interpreters {
                     "create_interpreter"
                 },
             };
-            ctx.executor.perform(Plan::one(effect)).await?;
+            ctx.perform(Plan::one(effect)).await?;
             if exists {
                 self.restored.lock().insert(name.to_owned(), ctx.now().instant);
             }
@@ -99,7 +99,7 @@ impl Interpreters {
         Ok(Next::OnEvent)
     }
 
-    fn wait(&self, ctx: &Context, name: &str) -> Option<Duration> {
+    fn wait(&self, ctx: &Turn<'_>, name: &str) -> Option<Duration> {
         let last = self.restored.lock().get(name).copied()?;
         let wait = RESTORE_EVERY.saturating_sub(ctx.now().since(last));
         (!wait.is_zero()).then_some(wait)

@@ -8,6 +8,7 @@ pub mod interpreters;
 pub mod namespaces;
 pub mod policies;
 pub mod projector;
+pub mod quarantine;
 pub mod run;
 pub mod workload;
 pub mod world;

@@ -4,12 +4,12 @@ mod figures;
 
 use super::{
     companions,
-    context::{Context, Settings, outcome},
+    context::{Context, Settings, Turn, outcome},
     federator::Federator,
     garbage::Garbage,
     interpreters::Interpreters,
-    namespaces, policies,
-    projector::Projector,
+    namespaces, policies, projector,
+    quarantine::Quarantine,
     workload,
     world::{Role, World},
 };
@@ -21,7 +21,7 @@ use crate::{
         executor::{Executor, Surroundings},
         key::{Key, Plane},
         plan::{Answer, Next, Target},
-        queue::{Outcome, Queue, Urgency},
+        queue::{Outcome, Queue, Taken, Urgency},
     },
     kinds::FederatedKind,
     metrics::{Metrics, TurnResult},
@@ -95,7 +95,6 @@ pub struct Gateway {
     links: Arc<Links>,
     ctx: Context,
     federator: Federator,
-    projector: Projector,
     interpreters: Interpreters,
     garbage: Garbage,
     workers: usize,
@@ -140,10 +139,10 @@ impl Gateway {
                 executor,
                 clock: Clock::system(),
                 settings,
+                quarantine: Quarantine::default(),
                 metrics,
             },
             federator: Federator::default(),
-            projector: Projector::default(),
             interpreters: Interpreters::default(),
             garbage: Garbage::default(),
             workers,
@@ -244,7 +243,9 @@ impl Gateway {
         serde_json::json!({
             "planes": planes,
             "queue": {"ready": depth.ready, "running": depth.running, "delayed": depth.delayed, "inBackoff": depth.in_backoff},
-            "quarantined": self.projector.quarantined(),
+            "quarantined": self.ctx.quarantine.counts().into_iter()
+                .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
+                .collect::<Vec<_>>(),
             "garbageBrake": self.garbage.brake(),
             "interpreterDrift": self.interpreters.drift(),
             "leading": self.links.lease.may_write(),
@@ -252,21 +253,26 @@ impl Gateway {
     }
 
     async fn work(&self) {
-        while let Some(key) = self.ctx.queue.next().await {
-            let counted = self.ctx.metrics.turn(self.controller(&key));
-            let turn = AssertUnwindSafe(self.dispatch(&key)).catch_unwind().await;
-            let outcome = turn.map_or_else(
+        while let Some(Taken { key, since }) = self.ctx.queue.next().await {
+            let measured = self
+                .ctx
+                .metrics
+                .turn(self.controller(&key), self.ctx.now().since(since));
+            let turn = Turn::new(&self.ctx, since);
+            let end = AssertUnwindSafe(self.dispatch(&turn, &key)).catch_unwind().await;
+            let outcome = end.map_or_else(
                 |_| {
                     tracing::error!(%key, "a controller failed by a defect of its own; the key is tried again");
                     Outcome::Failed { at_least: Duration::from_secs(5) }
                 },
-                |result| outcome(&key, result),
+                |result| outcome(&key, result, &self.ctx.quarantine),
             );
-            counted.end(match outcome {
+            let result = match outcome {
                 Outcome::Settled => TurnResult::Success,
                 Outcome::Again(_) => TurnResult::RequeueAfter,
                 Outcome::Failed { .. } => TurnResult::Error,
-            });
+            };
+            measured.end(result, turn.wrote());
             self.ctx.queue.done(&key, outcome);
         }
     }
@@ -290,8 +296,7 @@ impl Gateway {
         }
     }
 
-    async fn dispatch(&self, key: &Key) -> Result<Next, Failure> {
-        let ctx = &self.ctx;
+    async fn dispatch(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let (role, tied) = {
             let world = ctx.world.lock();
             (world.role_of(&key.kind), world.ties.contains_key(&key.name))
@@ -310,7 +315,7 @@ impl Gateway {
             (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
             (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
             (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
-            (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
+            (Plane::Hub, Role::WrittenBack(_)) => projector::reconcile(ctx, key).await,
             (Plane::Hub, role) => match companions::kind_of(role) {
                 Some(kind) => companions::reconcile(ctx, key, kind).await,
                 None => Ok(Next::OnEvent),
@@ -348,6 +353,7 @@ impl Gateway {
                 let plane = Plane::Project(key.clone());
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
+                self.ctx.quarantine.forget(&plane);
                 self.ctx.world.lock().disengage(&key);
             }
             ProjectEvent::Refused { name, error } => {

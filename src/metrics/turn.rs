@@ -1,4 +1,4 @@
-//! A controller's turn, measured.
+//! The measurement of a controller's turn.
 
 use super::{Metrics, QUEUE};
 use std::{sync::Arc, time::Instant};
@@ -14,9 +14,9 @@ pub enum TurnResult {
     Error,
 }
 
-/// A controller's turn while it lasts; dropped without [`Turn::end`] it counts as an error.
+/// A controller's turn while it lasts; dropped without [`Measurement::end`] it counts as an error.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Measurement {
     pub(super) metrics: Arc<Metrics>,
     pub(super) controller: &'static str,
     pub(super) number: u64,
@@ -24,14 +24,17 @@ pub struct Turn {
     pub(super) result: TurnResult,
 }
 
-impl Turn {
-    /// Ends the turn.
-    pub fn end(mut self, result: TurnResult) {
+impl Measurement {
+    /// Ends the turn; `wrote` tells whether it asked for any write.
+    pub fn end(mut self, result: TurnResult, wrote: bool) {
         self.result = result;
+        if !wrote && result != TurnResult::Error {
+            self.metrics.noops.with_label_values(&[self.controller]).inc();
+        }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Measurement {
     fn drop(&mut self) {
         let m = &self.metrics;
         m.under_way.lock().remove(&self.number);

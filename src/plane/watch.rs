@@ -10,10 +10,11 @@ use kube::{
         watcher::{self, watcher},
     },
 };
+use parking_lot::Mutex;
 use std::{
     hash::{BuildHasher, RandomState},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What a watch tells.
@@ -41,12 +42,27 @@ pub struct Selection {
 }
 
 /// The state of a watch, for readiness, metrics and `/debug/planes`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Health {
     synced: AtomicBool,
     forbidden: AtomicBool,
-    restarts: AtomicU64,
-    error: parking_lot::Mutex<Option<String>>,
+    errors: AtomicU64,
+    expiries: AtomicU64,
+    last_event: Mutex<Instant>,
+    error: Mutex<Option<String>>,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            synced: AtomicBool::new(false),
+            forbidden: AtomicBool::new(false),
+            errors: AtomicU64::new(0),
+            expiries: AtomicU64::new(0),
+            last_event: Mutex::new(Instant::now()),
+            error: Mutex::default(),
+        }
+    }
 }
 
 impl Health {
@@ -60,9 +76,22 @@ impl Health {
         self.forbidden.load(Ordering::Relaxed)
     }
 
-    /// How often the watch failed and began again.
+    /// How often the watch failed and began again, whatever the cause.
     pub fn restarts(&self) -> u64 {
-        self.restarts.load(Ordering::Relaxed)
+        self.restarts_by_cause().iter().map(|(_, count)| count).sum()
+    }
+
+    /// The same by cause: `gone` where the server no longer had the version (410), else `error`.
+    pub fn restarts_by_cause(&self) -> [(&'static str, u64); 2] {
+        [
+            ("gone", self.expiries.load(Ordering::Relaxed)),
+            ("error", self.errors.load(Ordering::Relaxed)),
+        ]
+    }
+
+    /// How long ago the last event came; since the watch was begun if none has.
+    pub fn silence(&self) -> Duration {
+        self.last_event.lock().elapsed()
     }
 
     /// The last error, as long as it lasts.
@@ -98,6 +127,7 @@ pub async fn run(
                     on_rights(false);
                 }
                 *health.error.lock() = None;
+                *health.last_event.lock() = Instant::now();
                 match event {
                     watcher::Event::Init => sink(Event::Began),
                     watcher::Event::InitApply(object) => sink(Event::Listed(Box::new(object))),
@@ -121,8 +151,13 @@ pub async fn run(
                 }
                 *last = Some(text);
                 drop(last);
-                health.restarts.fetch_add(1, Ordering::Relaxed);
-                if is_forbidden(&error) && !health.forbidden.swap(true, Ordering::Relaxed) {
+                let counter = if is_status(&error, 410) {
+                    &health.expiries
+                } else {
+                    &health.errors
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+                if is_status(&error, 403) && !health.forbidden.swap(true, Ordering::Relaxed) {
                     on_rights(true);
                 }
             }
@@ -130,15 +165,16 @@ pub async fn run(
     }
 }
 
-fn is_forbidden(error: &watcher::Error) -> bool {
+/// Whether the server answered with this code, at the request or within the stream.
+fn is_status(error: &watcher::Error, code: u16) -> bool {
     let inner = match error {
         watcher::Error::InitialListFailed(e)
         | watcher::Error::WatchStartFailed(e)
         | watcher::Error::WatchFailed(e) => e,
-        watcher::Error::WatchError(status) => return status.code == 403,
+        watcher::Error::WatchError(status) => return status.code == code,
         watcher::Error::NoResourceVersion => return false,
     };
-    matches!(inner, kube::Error::Api(status) if status.code == 403)
+    matches!(inner, kube::Error::Api(status) if status.code == code)
 }
 
 /// Between 240 and 290 s, so that the watches of many planes do not all begin anew at once.

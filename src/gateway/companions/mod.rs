@@ -5,9 +5,10 @@ pub mod decide;
 pub mod resolve;
 
 use super::{
-    context::{Context, PASSES, QUARANTINE},
+    context::{PASSES, Turn},
     federator::observe::source_state,
     garbage,
+    quarantine::RETRY_AFTER,
     world::{Role, World, digest::Source},
 };
 use crate::{
@@ -106,7 +107,7 @@ fn expects(
 }
 
 /// One turn of a companion's key.
-pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
     let mut body = None;
     for _ in 0..PASSES {
         let Some(snapshot) = observe(&ctx.world.lock(), kind, &key.namespace, &key.name) else {
@@ -128,17 +129,24 @@ pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<
                     return Ok(Next::OnEvent);
                 }
             }
-            Decision::Do(plan) if plan.is_idle() => return Ok(plan.next),
+            Decision::Do(plan) if plan.is_idle() => {
+                ctx.quarantine.release(key);
+                mark_taken(ctx, key, kind, false);
+                return Ok(plan.next);
+            }
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
-                match ctx.executor.perform(plan).await {
+                match ctx.perform(plan).await {
                     Err(failure) if failure.category == Category::AlreadyExists => {
-                        tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+                        if ctx.quarantine.put(key, "name_taken") {
+                            tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+                        }
                         mark_taken(ctx, key, kind, true);
-                        return Ok(Next::After(QUARANTINE));
+                        return Ok(Next::After(RETRY_AFTER));
                     }
                     result => drop(result?),
                 }
+                ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);
                 body = None;
                 tracing::info!(plane = "hub", controller = "companions", %key, reason, "companion changed");
@@ -149,7 +157,7 @@ pub async fn reconcile(ctx: &Context, key: &Key, kind: CompanionKind) -> Result<
 }
 
 /// Notes whether the companion's name is held by someone else, and lets the deployments say so.
-fn mark_taken(ctx: &Context, key: &Key, kind: CompanionKind, taken: bool) {
+fn mark_taken(ctx: &Turn<'_>, key: &Key, kind: CompanionKind, taken: bool) {
     let mut world = ctx.world.lock();
     let entry = (kind, key.namespace.clone(), key.name.clone());
     let changed = if taken {

@@ -42,6 +42,8 @@ pub struct Memory {
     pub undelivered: Option<Instant>,
     /// Since when the references are unresolved.
     pub unresolved: Option<Instant>,
+    /// When the change that is on its way to the hub came in; for the measurement, not for decisions.
+    pub carrying: Option<Instant>,
     /// Since when the hub says that no cell reports.
     pub unreported: Option<Instant>,
     /// Since when only `Federated=True` waits to be written.

@@ -11,7 +11,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, PASSES};
+use super::context::{Context, PASSES, Turn};
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -20,6 +20,7 @@ use crate::{
         plan::{Next, Target},
     },
     gateway::world::status::OwnCondition,
+    metrics::Stage,
 };
 use decide::{Decision, Memory, Settings};
 use observe::Snapshot;
@@ -34,7 +35,7 @@ pub struct Federator {
 
 impl Federator {
     /// One turn of a deployment's key.
-    pub async fn reconcile(&self, ctx: &Context, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
+    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
         let settings = Settings {
             status_interval: ctx.settings.status_interval,
             release_after: ctx.settings.release_after,
@@ -54,6 +55,7 @@ impl Federator {
             let Memory {
                 undelivered,
                 unresolved,
+                carrying,
                 unreported,
                 good_news,
                 claim_wrong,
@@ -66,6 +68,7 @@ impl Federator {
             let waits = [
                 *undelivered,
                 *unresolved,
+                *carrying,
                 *unreported,
                 *good_news,
                 *claim_wrong,
@@ -76,14 +79,14 @@ impl Federator {
             let recent = [*claim_repaired, *status_written]
                 .into_iter()
                 .flatten()
-                .any(|t| now.since(t) < super::context::QUARANTINE);
+                .any(|t| now.since(t) < super::quarantine::RETRY_AFTER);
             waits || recent || status_settled.is_some() || settled.is_some()
         });
     }
 }
 
 async fn turn(
-    ctx: &Context,
+    ctx: &Turn<'_>,
     key: &Key,
     project: &ProjectKey,
     settings: &Settings,
@@ -107,11 +110,12 @@ async fn turn(
                     return Ok(plan.next);
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
-                if let Err(failure) = ctx.executor.perform(plan).await {
+                if let Err(failure) = ctx.perform(plan).await {
                     return refused(ctx, &snapshot, memory, settings, failure).await;
                 }
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
+                    crossed(ctx, &snapshot, memory, reason);
                     settle(ctx, key, &snapshot, memory, reason);
                 }
             }
@@ -120,9 +124,24 @@ async fn turn(
     Ok(Next::OnEvent)
 }
 
+/// Measures the way between the planes: to the hub from the first wake on, over all turns that it took.
+fn crossed(ctx: &Turn<'_>, before: &Snapshot, memory: &mut Memory, reason: &str) {
+    match reason {
+        "announce" => drop(memory.carrying.get_or_insert(ctx.woken)),
+        "create_copy" | "update_copy" | "move_copy" => {
+            let since = memory.carrying.take().unwrap_or(ctx.woken);
+            ctx.crossed(Stage::ProjectToHub, since);
+        }
+        "return_status" if before.copy.as_ref().is_some_and(|c| c.digest.status.reported) => {
+            ctx.crossed(Stage::HubStatusToProject, ctx.woken);
+        }
+        _ => {}
+    }
+}
+
 /// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
 /// The basis is what was decided on: what has come in since then is news, and has not been asked for yet.
-fn settle(ctx: &Context, key: &Key, before: &Snapshot, memory: &mut Memory, reason: &str) {
+fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, reason: &str) {
     let Some(after) = observe::observe(&ctx.world.lock(), key, &before.project) else {
         return;
     };
@@ -145,7 +164,7 @@ fn settle(ctx: &Context, key: &Key, before: &Snapshot, memory: &mut Memory, reas
     }
 }
 
-async fn read(ctx: &Context, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
+async fn read(ctx: &Turn<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
     let kind = s.kind;
     let mut there = true;
     if source {
@@ -173,7 +192,7 @@ async fn read(ctx: &Context, s: &Snapshot, source: bool, copy: bool) -> Result<b
     Ok(there)
 }
 
-fn drop_bodies(ctx: &Context, s: &Snapshot) {
+fn drop_bodies(ctx: &Turn<'_>, s: &Snapshot) {
     let mut world = ctx.world.lock();
     if let Some(p) = world.projects.get_mut(&s.project) {
         p.sources[s.kind].drop_body(&s.namespace, &s.name);
@@ -185,7 +204,7 @@ fn drop_bodies(ctx: &Context, s: &Snapshot) {
 
 /// What the hub refuses is said in the project; the failure itself goes on to the queue.
 async fn refused(
-    ctx: &Context,
+    ctx: &Turn<'_>,
     s: &Snapshot,
     memory: &mut Memory,
     settings: &Settings,
@@ -226,17 +245,17 @@ async fn refused(
                 ))
             });
             if let Some(Decision::Do(plan)) = decision {
-                ctx.executor.perform(plan).await?;
+                ctx.perform(plan).await?;
             }
         }
         Decision::Do(plan) => {
-            ctx.executor.perform(plan).await?;
+            ctx.perform(plan).await?;
         }
     }
     Err(failure)
 }
 
-fn observe_again(ctx: &Context, s: &Snapshot) -> Option<Snapshot> {
+fn observe_again(ctx: &Turn<'_>, s: &Snapshot) -> Option<Snapshot> {
     let world = ctx.world.lock();
     let key = world.source_key(s.kind, &s.project, &s.namespace, &s.name);
     observe::observe(&world, &key, &s.project)

@@ -4,7 +4,7 @@
 pub mod decide;
 
 use super::{
-    context::{Context, PASSES},
+    context::{PASSES, Turn},
     world::World,
 };
 use crate::{
@@ -95,7 +95,7 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
 }
 
 /// One turn of a hub Namespace that belongs to a live project namespace.
-pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
     for _ in 0..PASSES {
         let now = ctx.now();
         let (decision, condemned) = {
@@ -137,7 +137,7 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
             .iter()
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
-        let result = ctx.executor.perform(decision.plan).await;
+        let result = ctx.perform(decision.plan).await;
         release(ctx, hub, &condemned);
         result?;
         tracing::info!(
@@ -152,7 +152,7 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
 }
 
 /// Lifts the ban on the cities that were being taken away, and lets those look again that met it.
-fn release(ctx: &Context, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
+fn release(ctx: &Turn<'_>, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
     if condemned.is_empty() {
         return;
     }

@@ -2,7 +2,7 @@
 //! (contract: federation.md §3.6). One decision at a time for a namespace.
 
 use super::{
-    context::{Context, PASSES},
+    context::{PASSES, Turn},
     world::{World, digest::CityPolicy, shape},
 };
 use crate::{
@@ -191,7 +191,7 @@ fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason
 }
 
 /// One turn of a hub namespace's policies.
-pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
     for _ in 0..PASSES {
         let (plan, condemned) = {
             let mut world = ctx.world.lock();
@@ -212,7 +212,7 @@ pub async fn reconcile(ctx: &Context, hub: &str) -> Result<Next, Failure> {
             .iter()
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
-        let result = ctx.executor.perform(plan).await;
+        let result = ctx.perform(plan).await;
         release(ctx, hub, &condemned);
         result?;
         tracing::info!(
@@ -237,7 +237,7 @@ fn condemned(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, CityCode)> {
 }
 
 /// Lifts the ban, and lets those look again that met it.
-fn release(ctx: &Context, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
+fn release(ctx: &Turn<'_>, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
     if condemned.is_empty() {
         return;
     }

@@ -8,119 +8,111 @@ pub mod decide;
 mod tests;
 
 use super::{
-    context::{Context, PASSES, QUARANTINE},
+    context::{PASSES, Turn},
+    quarantine::RETRY_AFTER,
     world::{Role, World},
 };
 use crate::{
     api::names::HubNamespace,
     engine::{
-        error::Failure,
+        error::{Failure, Retry},
         key::{Key, Plane},
         plan::{About, Next, Note, Plan, Target},
     },
+    metrics::Stage,
 };
 use decide::{Decision, Snapshot, Verdict};
-use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
 
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Projector {
-    quarantined: Mutex<HashMap<Key, &'static str>>,
-}
-
-impl Projector {
-    /// How many objects are quarantined, by reason.
-    pub fn quarantined(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        for reason in self.quarantined.lock().values() {
-            *counts.entry(*reason).or_default() += 1;
-        }
-        counts
-    }
-
-    /// One turn of a write-back's key.
-    pub async fn reconcile(&self, ctx: &Context, key: &Key) -> Result<Next, Failure> {
-        for _ in 0..PASSES {
-            let Some(snapshot) = observe(&ctx.world.lock(), key) else {
+/// One turn of a write-back's key.
+pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    for _ in 0..PASSES {
+        let Some(snapshot) = observe(&ctx.world.lock(), key) else {
+            return Ok(Next::OnEvent);
+        };
+        let settings = decide::Settings {
+            require_owner: ctx.settings.require_owner,
+        };
+        match decide::decide(&snapshot, settings) {
+            Decision::Wait => {
+                ctx.quarantine.release(key);
                 return Ok(Next::OnEvent);
-            };
-            let settings = decide::Settings {
-                require_owner: ctx.settings.require_owner,
-            };
-            match decide::decide(&snapshot, settings) {
-                Decision::Wait => {
-                    self.quarantined.lock().remove(key);
+            }
+            Decision::Quarantine(verdict) => return Ok(quarantine(ctx, key, &snapshot, verdict).await),
+            Decision::Read => {
+                let target = Target::namespaced(
+                    Plane::Hub,
+                    &snapshot.rules().resource,
+                    snapshot.hub.as_str(),
+                    &snapshot.name,
+                );
+                let kind = snapshot.kind;
+                if !ctx
+                    .read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object))
+                    .await?
+                {
                     return Ok(Next::OnEvent);
                 }
-                Decision::Quarantine(verdict) => {
-                    self.quarantine(ctx, key, &snapshot, verdict).await;
-                    drop_body(ctx, &snapshot);
-                    return Ok(Next::After(QUARANTINE));
-                }
-                Decision::Read => {
-                    let target = Target::namespaced(
-                        Plane::Hub,
-                        &snapshot.rules().resource,
-                        snapshot.hub.as_str(),
-                        &snapshot.name,
-                    );
-                    let kind = snapshot.kind;
-                    if !ctx
-                        .read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object))
-                        .await?
-                    {
-                        return Ok(Next::OnEvent);
+            }
+            Decision::Do(plan) if plan.is_idle() => {
+                ctx.quarantine.release(key);
+                drop_body(ctx, &snapshot);
+                return Ok(plan.next);
+            }
+            Decision::Do(plan) => {
+                let reason = plan.effects.first().map_or("", |e| e.reason);
+                match ctx.perform(plan).await {
+                    Err(failure) if failure.retry() == Retry::Quarantine => {
+                        let verdict = Verdict {
+                            reason: failure.category.as_str(),
+                            message: failure.to_string(),
+                        };
+                        return Ok(quarantine(ctx, key, &snapshot, verdict).await);
                     }
+                    result => drop(result?),
                 }
-                Decision::Do(plan) if plan.is_idle() => {
-                    self.quarantined.lock().remove(key);
-                    drop_body(ctx, &snapshot);
-                    return Ok(plan.next);
-                }
-                Decision::Do(plan) => {
-                    self.quarantined.lock().remove(key);
-                    let reason = plan.effects.first().map_or("", |e| e.reason);
-                    ctx.executor.perform(plan).await?;
-                    tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
-                }
+                ctx.quarantine.release(key);
+                ctx.crossed(Stage::WritebackToProjection, ctx.woken);
+                tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
             }
         }
-        Ok(Next::OnEvent)
     }
+    Ok(Next::OnEvent)
+}
 
-    /// Says it once: a log line and, where a project is meant beyond doubt, an Event.
-    async fn quarantine(&self, ctx: &Context, key: &Key, s: &Snapshot, verdict: Verdict) {
-        if self.quarantined.lock().insert(key.clone(), verdict.reason) == Some(verdict.reason) {
-            return;
-        }
-        if verdict.reason == "identity_mismatch" {
-            ctx.metrics.identity_rejected(verdict.reason);
-        }
-        tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.reason, message = verdict.message, "write-back quarantined");
-        let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else {
-            return;
-        };
-        let note = Note {
-            plane: s.plane(),
-            about: About {
-                api_version: s.profile().resource.api_version.clone(),
-                kind: s.profile().resource.kind.clone(),
-                namespace: s.namespace.to_string(),
-                name: s.deployment().unwrap_or_default().to_owned(),
-                uid: source.uid.to_string(),
-            },
-            warning: true,
-            reason: format!("Quarantined{}", camel(verdict.reason)),
-            action: "QuarantiningProjection".to_owned(),
-            message: verdict.message,
-        };
-        let mut plan = Plan::default();
-        plan.notes.push(note);
-        if let Err(error) = ctx.executor.perform(plan).await {
-            tracing::debug!(%error, "event not published");
-        }
+/// Says it once: a log line and, where a project is meant beyond doubt, an Event.
+async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -> Next {
+    drop_body(ctx, s);
+    let next = Next::After(RETRY_AFTER);
+    if !ctx.quarantine.put(key, verdict.reason) {
+        return next;
     }
+    if verdict.reason == "identity_mismatch" {
+        ctx.metrics.identity_rejected(verdict.reason);
+    }
+    tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.reason, message = verdict.message, "write-back quarantined");
+    let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else {
+        return next;
+    };
+    let note = Note {
+        plane: s.plane(),
+        about: About {
+            api_version: s.profile().resource.api_version.clone(),
+            kind: s.profile().resource.kind.clone(),
+            namespace: s.namespace.to_string(),
+            name: s.deployment().unwrap_or_default().to_owned(),
+            uid: source.uid.to_string(),
+        },
+        warning: true,
+        reason: format!("Quarantined{}", camel(verdict.reason)),
+        action: "QuarantiningProjection".to_owned(),
+        message: verdict.message,
+    };
+    let mut plan = Plan::default();
+    plan.notes.push(note);
+    if let Err(error) = ctx.perform(plan).await {
+        tracing::debug!(%error, "event not published");
+    }
+    next
 }
 
 fn camel(reason: &str) -> String {
@@ -138,7 +130,7 @@ fn camel(reason: &str) -> String {
         .collect()
 }
 
-fn drop_body(ctx: &Context, s: &Snapshot) {
+fn drop_body(ctx: &Turn<'_>, s: &Snapshot) {
     ctx.world.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
 }
 

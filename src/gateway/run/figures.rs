@@ -9,20 +9,18 @@ impl Gateway {
         let depth = self.ctx.queue.depth();
         let mut figures = Figures {
             queue_ready: depth.ready,
+            queue_added: self.ctx.queue.added(),
             keys_in_backoff: depth.in_backoff,
             garbage_brake: self.garbage.brake(),
             interpreter_drift: self.interpreters.drift(),
             ..Figures::default()
         };
         let world = self.ctx.world.lock();
-        // Write-backs are the only objects that a verdict is kept of.
-        let kind = world
-            .kinds
-            .iter()
-            .find_map(|k| Some(k.write_back.as_ref()?.resource.kind.clone()));
-        let kind = kind.unwrap_or_default();
-        for (reason, count) in self.projector.quarantined() {
-            figures.quarantined.insert((kind.clone(), reason), count);
+        for ((kind, verdict), count) in self.ctx.quarantine.counts() {
+            let kind = world.role_of(&kind).map(|role| world.resource(role).kind);
+            figures
+                .quarantined
+                .insert((kind.unwrap_or_default(), verdict), count);
         }
         tables(&world, &mut figures);
         for (plane, engaged) in self.links.planes.lock().iter() {
@@ -46,9 +44,14 @@ impl Gateway {
                 "syncing"
             };
             *figures.planes.entry(state).or_default() += 1;
+            let silence = engaged.watches.iter().map(|(_, health)| health.silence()).min();
+            let oldest = figures.last_event_age.entry(state).or_default();
+            *oldest = silence.unwrap_or_default().max(*oldest);
             for (role, health) in &engaged.watches {
-                let key = (plane.kind(), world.resource(*role).plural);
-                *figures.watch_restarts.entry(key).or_default() += health.restarts();
+                for (cause, count) in health.restarts_by_cause() {
+                    let key = (plane.kind(), world.resource(*role).plural, cause);
+                    *figures.watch_restarts.entry(key).or_default() += count;
+                }
             }
         }
         figures

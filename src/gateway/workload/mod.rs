@@ -10,7 +10,10 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, PASSES, QUARANTINE};
+use super::{
+    context::{PASSES, Turn},
+    quarantine::RETRY_AFTER,
+};
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -44,19 +47,25 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
 }
 
 /// One turn of a Workload's key.
-pub async fn reconcile(ctx: &Context, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
     for _ in 0..PASSES {
         // The guard must end before anything is awaited.
         let observed = observe::observe(&ctx.world.lock(), key, project);
         let observed = match observed {
             Ok(observed) => observed,
-            Err(Absence::Nothing) => return Ok(Next::OnEvent),
+            Err(Absence::Nothing) => {
+                ctx.quarantine.release(key);
+                return Ok(Next::OnEvent);
+            }
             Err(Absence::Undecodable { uid, error }) => {
-                tracing::warn!(%key, controller = "workload", error, "the Workload cannot be read; correct it and it is taken up at once");
-                ctx.executor.perform(undecodable(key, uid, &error)).await?;
-                return Ok(Next::After(QUARANTINE));
+                if ctx.quarantine.put(key, "undecodable") {
+                    tracing::warn!(%key, controller = "workload", error, "the Workload cannot be read; correct it and it is taken up at once");
+                    ctx.perform(undecodable(key, uid, &error)).await?;
+                }
+                return Ok(Next::After(RETRY_AFTER));
             }
         };
+        ctx.quarantine.release(key);
         let plan = observe::prepare(
             &observed,
             project,
@@ -66,7 +75,7 @@ pub async fn reconcile(ctx: &Context, key: &Key, project: &ProjectKey) -> Result
             return Ok(plan.next);
         }
         let reasons: Vec<&str> = plan.effects.iter().map(|e| e.reason).collect();
-        ctx.executor.perform(plan).await?;
+        ctx.perform(plan).await?;
         tracing::info!(plane = %key.plane, controller = "workload", %key, changes = reasons.join(", "), "Workload carried out");
     }
     Ok(Next::OnEvent)

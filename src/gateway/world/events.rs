@@ -276,10 +276,11 @@ impl World {
 
     /// Every key on the hub that does not belong to a project.
     pub fn hub_keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self
-            .kinds
-            .iter()
-            .map(|k| self.hub_key(Role::Interpreters, "", &k.interpreter.name))
+        let ours = self.kinds.iter().map(|k| k.interpreter.name.as_str());
+        let others = self.hub.interpreters.iter().map(|((_, name), _)| &**name);
+        let mut keys: Vec<Key> = ours
+            .chain(others)
+            .map(|name| self.hub_key(Role::Interpreters, "", name))
             .collect();
         keys.extend(
             self.hub

@@ -3,7 +3,7 @@
 use super::{
     audit::{Entry, GATEWAY},
     cell::Cell,
-    kinds::{CONFIG_MAP, DEPLOYMENT, EVENT, Kind, NAMESPACE, SECRET},
+    kinds::{CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
     plane::{Plane, seconds, wait_for},
     suite::{ALPHA_KEY, Suite},
 };
@@ -80,6 +80,14 @@ impl Case {
 
     /// Deletes the project namespace. Nobody waits here: that all of it goes is what the closing tests look at.
     pub(crate) async fn clean_up(&self) {
+        // A write-back that the test made without an owner has no cell that would take it away.
+        for made in self.hub.list(&INSTANCE, &self.hub_ns, "").await {
+            if made["metadata"]["ownerReferences"].is_null()
+                && let Some(name) = made["metadata"]["name"].as_str()
+            {
+                self.hub.delete(&INSTANCE, &self.hub_ns, name).await;
+            }
+        }
         self.project.delete(&NAMESPACE, "", &self.ns).await;
     }
 
