@@ -109,10 +109,14 @@ pub struct GatewayArgs {
     /// Refuse write-backs without a controller reference to their copy.
     #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub require_owner: bool,
-    /// Check cities against the project's Locations.
+    /// Create deployments only in cities for which the project has a Location of networking.datumapis.com/v1alpha that
+    /// is not Ready=False; those that exist stay. Needs that kind and the right to list and watch it in every project:
+    /// until its list is read, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_LOCATION_CHECKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub location_checks: bool,
-    /// Check the Networks that Workloads name.
+    /// Act on a Workload only if the Networks of networking.datumapis.com/v1alpha that its interfaces name exist in the
+    /// project; what runs stays. Needs that kind and the right to list and watch it in every project: until its list is
+    /// read, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub networking: bool,
     /// How many keys are worked on at a time.

@@ -49,9 +49,9 @@ pub struct Settings {
     pub manage_interpreters: bool,
     /// Shortest time between two status writes of one deployment.
     pub status_interval: Duration,
-    /// Whether cities are checked against the project's Locations.
+    /// Whether cities must have a Location in the project.
     pub location_checks: bool,
-    /// Whether Networks are checked.
+    /// Whether the interfaces' Networks must exist in the project.
     pub networking: bool,
 }
 

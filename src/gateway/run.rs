@@ -11,7 +11,7 @@ use super::{
     namespaces, policies, projector,
     quarantine::Quarantine,
     workload,
-    world::{Role, World},
+    world::{Role, World, networking::WorkloadChecks},
 };
 use crate::{
     api::names::ProjectKey,
@@ -119,7 +119,11 @@ impl Gateway {
             workers,
             metrics,
         } = setup;
-        let world = Arc::new(Mutex::new(World::new(Arc::new(kinds))));
+        let checks = WorkloadChecks {
+            locations: settings.location_checks,
+            networks: settings.networking,
+        };
+        let world = Arc::new(Mutex::new(World::new(Arc::new(kinds), checks)));
         let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
         let (commands, receiver) = mpsc::unbounded_channel();
         let links = Arc::new(Links {
@@ -203,7 +207,10 @@ impl Gateway {
         let planes = self.links.planes.lock();
         for (plane, engaged) in planes.iter() {
             let Plane::Project(key) = plane else { continue };
-            let failing = engaged.watches.iter().any(|(_, health)| health.restarts() > 0);
+            // A project without Locations or Networks answers all the same.
+            let failing = engaged.watches.iter().any(|(role, health)| {
+                health.restarts() > 0 && !matches!(role, Role::Locations | Role::Networks)
+            });
             if !world.project_ready(key) && !failing && engaged.since.elapsed() < READY_PATIENCE {
                 return Err(format!("the first lists of project {key} are not complete"));
             }

@@ -80,6 +80,12 @@ fn tables(world: &World, figures: &mut Figures) {
     for project in world.projects.values() {
         add("project", Role::Namespaces, project.namespaces.iter().count());
         add("project", Role::Workloads, project.workloads.iter().count());
+        if world.checks.locations {
+            add("project", Role::Locations, project.locations.iter().count());
+        }
+        if world.checks.networks {
+            add("project", Role::Networks, project.networks.iter().count());
+        }
         add("project", Role::ConfigMaps, project.config_maps.iter().count());
         add("project", Role::Secrets, project.secrets.iter().count());
         for (kind, table) in project.sources.iter().enumerate() {

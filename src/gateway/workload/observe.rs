@@ -3,7 +3,7 @@
 
 use super::{
     decide::{WorkloadEffect, WorkloadPlan},
-    snapshot::{Checks, WorkloadSnapshot, belongs},
+    snapshot::{Checks, Locations, Networks, WorkloadSnapshot, belongs},
 };
 use crate::{
     api::{Workload, WorkloadDeployment, keys, names::ProjectKey},
@@ -13,8 +13,9 @@ use crate::{
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
     gateway::world::{
-        World,
+        Project, World,
         digest::{Rollup, template_digest},
+        networking::WorkloadChecks,
     },
 };
 use kube::core::ApiResource;
@@ -77,18 +78,48 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
             None => drop(held.insert(name.to_string(), source.deleting)),
         }
     }
+    let checks = checks(world.checks, p, &workload);
     Ok(Observed {
         snapshot: WorkloadSnapshot {
             workload,
             deployments,
             held,
             hub_namespace,
-            checks: Checks::default(),
+            checks,
         },
         version: row.resource_version(),
         workloads: world.resources.workloads.clone(),
         deployments: world.kinds[kind].resource.clone(),
     })
+}
+
+/// What the project says to the checks that are on.
+fn checks(on: WorkloadChecks, project: &Project, workload: &Workload) -> Checks {
+    let locations = match (on.locations, project.locations.synced()) {
+        (false, _) => Locations::Unchecked,
+        (true, false) => Locations::Pending,
+        (true, true) => Locations::Serving(project.served_cities().map(ToString::to_string).collect()),
+    };
+    let interfaces = &workload.spec.template.spec.network_interfaces;
+    let networks = match (on.networks, project.networks.synced()) {
+        (false, _) => Networks::Unchecked,
+        (true, false) => Networks::Pending,
+        (true, true) => {
+            let named = project
+                .live_networks()
+                .filter(|(_, name)| interfaces.iter().any(|i| *i.network.name == ***name));
+            Networks::Existing(
+                named
+                    .map(|(ns, name)| (ns.to_string(), name.to_string()))
+                    .collect(),
+            )
+        }
+    };
+    Checks {
+        networks,
+        locations,
+        ..Checks::default()
+    }
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {

@@ -23,13 +23,13 @@ use std::sync::Arc;
 const PROJECT_MARK: &str = "kube-system";
 
 /// What one event did to a table: old and new presence of one object.
-struct Delta<D> {
-    name: Name,
-    old: Option<Row<D>>,
+pub(super) struct Delta<D> {
+    pub(super) name: Name,
+    pub(super) old: Option<Row<D>>,
 }
 
 /// Feeds one event to one table; returns what changed and whether a first list was completed.
-fn feed<D: PartialEq>(
+pub(super) fn feed<D: PartialEq>(
     table: &mut Table<D>,
     event: Event,
     mut read: impl FnMut(&DynamicObject) -> D,
@@ -171,7 +171,7 @@ impl World {
                     self.wake_for_write_back(i, &d, &mut woken.keys);
                 }
             }
-            Role::Workloads => {}
+            Role::Workloads | Role::Locations | Role::Networks => {}
         }
         woken
     }
@@ -213,6 +213,8 @@ impl World {
                     woken.keys.push(self.workload_key(key, &d.name.0, &d.name.1));
                 }
             }
+            Role::Locations => return self.location_event(key, event),
+            Role::Networks => return self.network_event(key, event),
             Role::ConfigMaps => {
                 for d in feed_table!(project.config_maps, Payload::read) {
                     self.wake_for_payload(key, CompanionKind::ConfigMap, &d.name, &mut woken.keys);
@@ -327,7 +329,8 @@ impl World {
         );
     }
 
-    fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+    /// The key of a Workload.
+    pub fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
         Key::new(
             Plane::Project(project.clone()),
             Kind::of(&self.resources.workloads),

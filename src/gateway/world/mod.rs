@@ -4,6 +4,7 @@
 
 pub mod digest;
 pub mod events;
+pub mod networking;
 pub mod shape;
 pub mod status;
 
@@ -18,6 +19,7 @@ use digest::{
     Projection, Source, Words, WriteBackDigest,
 };
 use kube::core::ApiResource;
+use networking::{Location, WorkloadChecks};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -58,6 +60,10 @@ pub struct Resources {
     pub interpreters: ApiResource,
     /// Our Workload.
     pub workloads: ApiResource,
+    /// The network services' Location.
+    pub locations: ApiResource,
+    /// The network services' Network.
+    pub networks: ApiResource,
 }
 
 impl Default for Resources {
@@ -91,6 +97,8 @@ impl Default for Resources {
                 "resourceinterpretercustomizations",
             ),
             workloads: resource("compute.datumapis.com", "v1alpha", "Workload", "workloads"),
+            locations: resource("networking.datumapis.com", "v1alpha", "Location", "locations"),
+            networks: resource("networking.datumapis.com", "v1alpha", "Network", "networks"),
         }
     }
 }
@@ -124,6 +132,10 @@ pub enum Role {
     Secrets,
     /// Workloads of a project.
     Workloads,
+    /// Locations of a project.
+    Locations,
+    /// Networks of a project.
+    Networks,
     /// Objects of the n-th federated kind: copies on the hub, sources in a project.
     Federated(usize),
     /// Objects of the n-th kind's write-back kind: write-backs on the hub, projections in a project.
@@ -167,6 +179,10 @@ pub struct Project {
     pub namespaces: Table<()>,
     /// Workloads, as JSON of what their controller reads: it decides on whole objects, and they are few.
     pub workloads: Table<Box<str>>,
+    /// Locations, if cities are checked against them.
+    pub locations: Table<Location>,
+    /// Networks, if interfaces are checked against them.
+    pub networks: Table<()>,
     /// Objects of the federated kinds.
     pub sources: Vec<Table<Source>>,
     /// Projections.
@@ -197,6 +213,8 @@ pub struct World {
     pub kinds: Arc<Vec<FederatedKind>>,
     /// Foreign resources.
     pub resources: Arc<Resources>,
+    /// Which checks of Workloads need more of a project than its Workloads.
+    pub checks: WorkloadChecks,
     /// The hub.
     pub hub: Hub,
     /// The engaged projects.
@@ -214,8 +232,8 @@ pub struct World {
 }
 
 impl World {
-    /// An empty index over these kinds.
-    pub fn new(kinds: Arc<Vec<FederatedKind>>) -> Self {
+    /// An empty index over these kinds, and what these checks look at.
+    pub fn new(kinds: Arc<Vec<FederatedKind>>, checks: WorkloadChecks) -> Self {
         let hub = Hub {
             namespaces: Table::default(),
             city_sets: Table::default(),
@@ -231,6 +249,7 @@ impl World {
         Self {
             kinds,
             resources: Arc::default(),
+            checks,
             hub,
             projects: BTreeMap::new(),
             ties: HashMap::new(),
@@ -247,6 +266,8 @@ impl World {
             uid: None,
             namespaces: Table::default(),
             workloads: Table::default(),
+            locations: Table::default(),
+            networks: Table::default(),
             sources: self.kinds.iter().map(|_| Table::with_bodies()).collect(),
             projections: self.kinds.iter().map(|_| Table::default()).collect(),
             config_maps: Table::default(),
@@ -283,6 +304,7 @@ impl World {
         let mut roles = vec![Role::Namespaces];
         if self.workload_kind().is_some() {
             roles.push(Role::Workloads);
+            roles.extend(self.checks.roles());
         }
         roles.extend(self.kind_roles());
         roles
@@ -314,6 +336,8 @@ impl World {
             Role::ConfigMaps => r.config_maps.clone(),
             Role::Secrets => r.secrets.clone(),
             Role::Workloads => r.workloads.clone(),
+            Role::Locations => r.locations.clone(),
+            Role::Networks => r.networks.clone(),
             Role::Federated(i) => self.kinds[i].resource.clone(),
             Role::WrittenBack(i) => self.kinds[i]
                 .write_back
@@ -333,6 +357,8 @@ impl World {
             Role::ConfigMaps,
             Role::Secrets,
             Role::Workloads,
+            Role::Locations,
+            Role::Networks,
         ];
         fixed
             .into_iter()
@@ -364,7 +390,7 @@ impl World {
                 .all(|(t, k)| k.write_back.is_none() || t.synced())
     }
 
-    /// Whether every list of the project is complete and its UID is known.
+    /// Whether every list that all controllers need of the project is complete and its UID is known.
     pub fn project_ready(&self, key: &ProjectKey) -> bool {
         self.projects.get(key).is_some_and(|p| {
             p.uid.is_some()

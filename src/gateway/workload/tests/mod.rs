@@ -2,6 +2,7 @@
 
 mod checks;
 mod matching;
+mod observe;
 mod rollup;
 
 use super::{
