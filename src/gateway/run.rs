@@ -304,7 +304,10 @@ impl Gateway {
                 self.federator.reconcile(ctx, key, project).await
             }
             (Plane::Project(project), Role::Workloads) => workload::reconcile(ctx, key, project).await,
-            (Plane::Hub, Role::Namespaces) if tied => namespaces::reconcile(ctx, &key.name).await,
+            (Plane::Hub, Role::Namespaces) if tied => {
+                self.garbage.lives(key);
+                namespaces::reconcile(ctx, &key.name).await
+            }
             (Plane::Hub, Role::Namespaces) => self.garbage.namespace(ctx, key).await,
             (Plane::Hub, Role::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
             (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,

@@ -24,6 +24,7 @@ impl Gateway {
         for (reason, count) in self.projector.quarantined() {
             figures.quarantined.insert((kind.clone(), reason), count);
         }
+        figures.orphans = self.garbage.orphans(&world);
         tables(&world, &mut figures);
         for (plane, engaged) in self.links.planes.lock().iter() {
             let ready = match plane {
