@@ -116,7 +116,6 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     }
     let identity = identity();
     let lease = elect(&config, &hub, &identity, &metrics, &mut background);
-    let counted = metrics.clone();
     let setup = Setup {
         hub,
         kinds,
@@ -126,13 +125,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         workers: config.workers,
         metrics: metrics.clone(),
     };
-    let gateway = Gateway::new(setup, move |target, reason| {
-        let plane = match target.plane {
-            crate::engine::key::Plane::Hub => PlaneKind::Hub,
-            crate::engine::key::Plane::Project(_) => PlaneKind::Project,
-        };
-        counted.wrote(plane, &target.resource.kind, reason);
-    });
+    let gateway = Gateway::new(setup);
     let _ = subject.gateway.set(gateway.clone());
     tracing::info!(
         identity,
@@ -244,6 +237,10 @@ impl Front {
 }
 
 impl Subject for Front {
+    fn live(&self) -> Result<(), String> {
+        self.gateway.get().map_or(Ok(()), |gateway| gateway.live())
+    }
+
     fn ready(&self) -> Result<(), String> {
         self.gateway.get().map_or_else(
             || Err("the hub is being checked".to_owned()),

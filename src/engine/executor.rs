@@ -3,6 +3,7 @@
 use crate::engine::{
     diff,
     error::{Category, Failure, classify},
+    fights::{Fights, field_group},
     key::Plane,
     plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
 };
@@ -28,8 +29,10 @@ pub trait Surroundings: Send + Sync {
     fn may_write(&self) -> bool;
     /// What a server answered to a write, to be known before its watch says so.
     fn answered(&self, target: &Target, answer: Answer);
-    /// One write was done, for metrics: its reason and whether it changed anything.
+    /// One write was done: its reason, for metrics.
     fn wrote(&self, target: &Target, reason: &'static str);
+    /// The same was written once more to these fields, for metrics: someone else changes them back.
+    fn fought(&self, target: &Target, field_group: &'static str);
 }
 
 /// See the module.
@@ -37,6 +40,7 @@ pub struct Executor {
     surroundings: Arc<dyn Surroundings>,
     recorders: Mutex<HashMap<Plane, Recorder>>,
     reporter: Reporter,
+    fights: Fights,
 }
 
 impl std::fmt::Debug for Executor {
@@ -54,6 +58,7 @@ impl Executor {
         Self {
             surroundings,
             recorders: Mutex::default(),
+            fights: Fights::default(),
             reporter: Reporter {
                 controller: FIELD_MANAGER.into(),
                 instance: Some(identity),
@@ -137,6 +142,12 @@ impl Executor {
         match answer {
             Ok(object) => {
                 self.surroundings.wrote(target, reason);
+                if let Write::Apply { body, .. } | Write::Merge { patch: body } = write
+                    && self.fights.repeats(target, body)
+                {
+                    let group = field_group(*endpoint, body);
+                    self.surroundings.fought(target, group);
+                }
                 self.surroundings.answered(target, answer_of(object));
                 tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
                 Ok(())
@@ -188,6 +199,7 @@ impl Executor {
         match api.delete(&target.name, &params).await {
             Ok(done) => {
                 self.surroundings.wrote(target, reason);
+                self.fights.forget(target);
                 self.surroundings
                     .answered(target, done.left().map_or(Answer::Gone, answer_of));
                 Ok(())

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod diff;
 pub mod error;
 pub mod executor;
+pub mod fights;
 pub mod key;
 pub mod plan;
 pub mod queue;

@@ -24,7 +24,7 @@ use crate::{
         queue::{Outcome, Queue, Taken, Urgency},
     },
     kinds::FederatedKind,
-    metrics::{Metrics, TurnResult},
+    metrics::{Metrics, PlaneKind, TurnResult},
     plane::{
         client::Connection,
         discovery::ProjectEvent,
@@ -62,6 +62,11 @@ const LANE_SHARE: usize = 2;
 /// A project whose lists are not complete after this time no longer holds up readiness.
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often the main loop turns at least.
+const TURN_EVERY: Duration = Duration::from_secs(5);
+/// A main loop that has not turned for this time is dead.
+const STANDSTILL: Duration = Duration::from_mins(1);
+
 struct Engaged {
     connection: Connection,
     since: Instant,
@@ -77,11 +82,8 @@ struct Links {
     planes: Mutex<HashMap<Plane, Engaged>>,
     lease: LeaseHandle,
     commands: mpsc::UnboundedSender<Command>,
-    wrote: OnWrite,
+    metrics: Arc<Metrics>,
 }
-
-/// Told of every write: what was written, and why.
-type OnWrite = Box<dyn Fn(&Target, &'static str) + Send + Sync>;
 
 enum Command {
     /// Something in the project references data.
@@ -98,6 +100,7 @@ pub struct Gateway {
     interpreters: Interpreters,
     garbage: Garbage,
     workers: usize,
+    turned: Mutex<Instant>,
     commands: Mutex<Option<mpsc::UnboundedReceiver<Command>>>,
 }
 
@@ -109,7 +112,7 @@ impl std::fmt::Debug for Gateway {
 
 impl Gateway {
     /// Puts a gateway together; nothing is read or written before [`Gateway::run`].
-    pub fn new(setup: Setup, wrote: impl Fn(&Target, &'static str) + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(setup: Setup) -> Arc<Self> {
         let Setup {
             hub,
             kinds,
@@ -132,7 +135,7 @@ impl Gateway {
             planes: Mutex::default(),
             lease,
             commands,
-            wrote: Box::new(wrote),
+            metrics: metrics.clone(),
         });
         let executor = Executor::new(links.clone(), identity);
         let gateway = Arc::new(Self {
@@ -150,6 +153,7 @@ impl Gateway {
             interpreters: Interpreters::default(),
             garbage: Garbage::default(),
             workers,
+            turned: Mutex::new(Instant::now()),
             commands: Mutex::new(Some(receiver)),
         });
         let roles = gateway.ctx.world.lock().hub_roles();
@@ -174,6 +178,7 @@ impl Gateway {
         let mut leading = self.links.lease.changes();
         let mut sweep = tokio::time::interval(self.ctx.settings.sweep_interval);
         sweep.tick().await;
+        let mut turns = tokio::time::interval(TURN_EVERY);
         let mut projects = std::pin::pin!(projects.fuse());
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -188,6 +193,7 @@ impl Gateway {
                         self.wake_everything(Urgency::Backlog);
                     }
                 }
+                _ = turns.tick() => *self.turned.lock() = Instant::now(),
                 _ = sweep.tick() => {
                     self.federator.prune(&self.ctx);
                     self.wake_everything(Urgency::Backlog);
@@ -196,6 +202,15 @@ impl Gateway {
         }
         self.ctx.queue.close();
         while workers.join_next().await.is_some() {}
+    }
+
+    /// Whether the main loop turns.
+    pub fn live(&self) -> Result<(), String> {
+        let stood = self.turned.lock().elapsed();
+        if stood > STANDSTILL {
+            return Err(format!("the main loop has stood still for {} s", stood.as_secs()));
+        }
+        Ok(())
     }
 
     /// Whether the hub's first lists are complete and no project that answers is still being listed.
@@ -316,7 +331,10 @@ impl Gateway {
                 self.federator.reconcile(ctx, key, project).await
             }
             (Plane::Project(project), Role::Workloads) => workload::reconcile(ctx, key, project).await,
-            (Plane::Hub, Role::Namespaces) if tied => namespaces::reconcile(ctx, &key.name).await,
+            (Plane::Hub, Role::Namespaces) if tied => {
+                self.garbage.lives(key);
+                namespaces::reconcile(ctx, key).await
+            }
             (Plane::Hub, Role::Namespaces) => self.garbage.namespace(ctx, key).await,
             (Plane::Hub, Role::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
             (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
@@ -520,6 +538,13 @@ fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
     }
 }
 
+fn plane_kind(plane: &Plane) -> PlaneKind {
+    match plane {
+        Plane::Hub => PlaneKind::Hub,
+        Plane::Project(_) => PlaneKind::Project,
+    }
+}
+
 impl Surroundings for Links {
     fn client(&self, plane: &Plane) -> Option<kube::Client> {
         self.planes
@@ -552,6 +577,11 @@ impl Surroundings for Links {
     }
 
     fn wrote(&self, target: &Target, reason: &'static str) {
-        (self.wrote)(target, reason);
+        self.metrics
+            .wrote(plane_kind(&target.plane), &target.resource.kind, reason);
+    }
+
+    fn fought(&self, target: &Target, field_group: &'static str) {
+        self.metrics.write_fight(&target.resource.kind, field_group);
     }
 }

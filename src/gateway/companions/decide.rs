@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub hub: Arc<str>,
     /// Its name on every plane.
     pub name: Arc<str>,
-    /// Whether the hub Namespace takes objects.
+    /// Whether Namespace and policies of a city that needs it are in place.
     pub open: bool,
     /// `<project namespace>/<deployment>` of everyone who expects it.
     pub wanted_by: BTreeSet<String>,

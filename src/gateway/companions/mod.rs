@@ -41,7 +41,7 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         namespace,
         hub: hub.into(),
         name: name.into(),
-        open: world.hub.namespaces.get("", hub).is_some_and(|n| !n.deleting),
+        open: delivered(world, kind, hub, name),
         wanted_by,
         payload,
         row: row.clone(),
@@ -83,6 +83,20 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         wanted_by,
         payload,
     ))
+}
+
+/// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
+fn delivered(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
+    (0..world.kinds.len()).any(|i| {
+        world.tied_sources(i, hub).any(|(_, source)| {
+            let named = source
+                .digest
+                .references
+                .iter()
+                .any(|r| r.kind == kind && *r.name == *name);
+            named && World::announced(source).is_some_and(|city| world.city_ready(i, hub, city))
+        })
+    })
 }
 
 /// Whether a deployment expects this companion; `None` while that is unknown: then nothing changes.

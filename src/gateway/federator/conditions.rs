@@ -177,6 +177,7 @@ fn delivery(
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     let label = &s.profile().placement.label;
     let binding = s.binding.as_ref().map(|b| &b.digest);
+    let reports = reported && !silent(copy);
     let verdict = match binding {
         Some(b) if b.no_cluster => Some(federated(
             false,
@@ -193,14 +194,13 @@ fn delivery(
                 observed,
             ))
         }
-        Some(b) if (b.scheduled && b.applied) || (reported && b.scheduled && !silent(copy)) => {
-            Some(federated(
-                true,
-                "Delivered",
-                &format!("delivered to {}", names(&b.clusters)),
-                observed,
-            ))
-        }
+        Some(b) if b.scheduled && (b.applied || reports) => Some(federated(
+            true,
+            "Delivered",
+            &format!("delivered to {}", names(&b.clusters)),
+            observed,
+        )),
+        None if reports => Some(federated(true, "Delivered", "a cell reports", observed)),
         _ => None,
     };
     if verdict.is_some() {

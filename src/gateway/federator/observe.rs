@@ -1,7 +1,7 @@
 //! What is known about a deployment, taken from the index in one go.
 
 use crate::{
-    api::names::{HubNamespace, ProjectKey},
+    api::names::{CityCode, HubNamespace, ProjectKey},
     engine::key::Key,
     gateway::{
         companions::resolve::{self, Resolution, SourceState},
@@ -65,7 +65,7 @@ pub struct Snapshot {
     pub companion_taken: Option<String>,
     /// Whether a companion still names this deployment.
     pub companions_hold: bool,
-    /// Whether the hub namespace still has a policy for this city that nobody needs.
+    /// Whether it is being deleted and the hub namespace still has a policy for its city that nobody needs.
     pub policy_leaving: bool,
 }
 
@@ -119,13 +119,9 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         claim_good: claim_good(world, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),
-        policy_leaving: city.is_some_and(|city| {
-            let needed = crate::gateway::policies::needed(world, hub_name, kind, city);
-            !needed
-                && world
-                    .city_policy(kind, hub_name, city)
-                    .is_some_and(|(_, p)| !p.deleting)
-        }),
+        // Only a deletion asks, and the answer takes a look at all its neighbours.
+        policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
+            && city.is_some_and(|city| policy_leaving(world, kind, hub_name, city)),
         references,
         copy,
         hub,
@@ -142,6 +138,11 @@ fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceStat
         }
         Some(_) => HubNamespaceState::Ours,
     }
+}
+
+fn policy_leaving(world: &World, kind: usize, hub: &str, city: &CityCode) -> bool {
+    let policy = world.city_policy(kind, hub, city);
+    policy.is_some_and(|(_, p)| !p.deleting) && !crate::gateway::policies::needed(world, hub, kind, city)
 }
 
 fn claim_good(world: &World, kind: usize, hub: &str, copy: Option<&Row<Copy>>) -> bool {

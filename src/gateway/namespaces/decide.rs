@@ -67,6 +67,8 @@ pub struct Decision {
     pub narrowed: BTreeSet<CityCode>,
     /// Whether someone had edited what the Namespace says of its owner.
     pub identity_restored: bool,
+    /// Whether the Namespace is a peer's and says that it is someone else's: then it is left alone.
+    pub foreign: bool,
 }
 
 impl Decision {
@@ -76,6 +78,7 @@ impl Decision {
             left,
             narrowed: BTreeSet::new(),
             identity_restored: false,
+            foreign: false,
         }
     }
 }
@@ -104,6 +107,12 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     if s.row.as_ref().is_some_and(|r| r.deleting) || s.earlier_life {
         return Decision::wait(left, Next::OnEvent);
     }
+    if s.row.as_ref().is_some_and(|r| foreign(s, &r.digest)) {
+        return Decision {
+            foreign: true,
+            ..Decision::wait(left, Next::OnEvent)
+        };
+    }
     let Some(set) = city_set(&wanted).or_else(|| s.row.as_ref()?.digest.cities.as_deref().map(str::to_owned))
     else {
         return Decision::wait(left, Next::OnEvent);
@@ -127,6 +136,7 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
         left,
         narrowed,
         identity_restored,
+        foreign: false,
     }
 }
 
@@ -175,6 +185,13 @@ fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
         keys::PROJECT_UID => d.project_uid.as_deref().map(str::to_owned),
         _ => d.skip.then(|| "true".to_owned()),
     }
+}
+
+/// Whether a Namespace that bears no mark of ours names another owner.
+fn foreign(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
+    let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
+    let marked = d.project_uid.is_some() || d.cities.is_some();
+    !marked && (differs(&d.cluster, &s.cluster) || differs(&d.namespace, &s.namespace))
 }
 
 /// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.
@@ -406,6 +423,32 @@ mod tests {
         assert_eq!(
             patch["metadata"]["labels"],
             json!({"meta.datumapis.com/upstream-cluster-name": "cluster-shop"})
+        );
+    }
+
+    #[tokio::test]
+    async fn a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_otherwise() {
+        let mut s = snapshot(&[], &["DFW"]);
+        let peer = |cluster: &str| {
+            row(HubNamespaceDigest {
+                cluster: Some(cluster.into()),
+                namespace: Some("default".into()),
+                skip: false,
+                project_uid: None,
+                cities: None,
+            })
+        };
+        s.row = Some(peer("cluster-shop"));
+        let d = decide(&s, LINGER, now());
+        assert_eq!(reasons(&d), ["create_city_set", "move_namespace"]);
+        assert!(!d.foreign && !d.identity_restored);
+        s.row = Some(peer("cluster-other"));
+        assert_eq!(
+            decide(&s, LINGER, now()),
+            Decision {
+                foreign: true,
+                ..Decision::wait(BTreeMap::new(), Next::OnEvent)
+            }
         );
     }
 

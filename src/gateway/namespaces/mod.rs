@@ -9,10 +9,13 @@ use super::{
 };
 use crate::{
     api::names::{CityCode, ProjectKey, city_set_policy},
-    engine::{error::Failure, plan::Next, queue::Urgency},
+    engine::{error::Failure, key::Key, plan::Next, queue::Urgency},
 };
 use decide::Snapshot;
 use std::{collections::BTreeSet, sync::Arc};
+
+/// Verdict on a Namespace that names another owner.
+const FOREIGN: &str = "identity_mismatch";
 
 /// Whether a hub namespace holds objects of an earlier project of the same name: another project's UID is on it and
 /// nothing in it belongs to a live deployment. If something does, the label was merely edited.
@@ -95,7 +98,8 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
 }
 
 /// One turn of a hub Namespace that belongs to a live project namespace.
-pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    let hub = &*key.name;
     for _ in 0..PASSES {
         let now = ctx.now();
         let (decision, condemned) = {
@@ -119,6 +123,19 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             world.condemned.extend(condemned.iter().cloned());
             (decision, condemned)
         };
+        if decision.foreign {
+            if ctx.quarantine.put(key, FOREIGN) {
+                ctx.metrics.identity_rejected(FOREIGN);
+                tracing::warn!(
+                    plane = "hub",
+                    controller = "namespaces",
+                    namespace = hub,
+                    "its identity labels name another owner: nothing is written here until they agree or it is gone"
+                );
+            }
+            return Ok(Next::OnEvent);
+        }
+        ctx.quarantine.release(key);
         if decision.plan.is_idle() {
             return Ok(decision.plan.next);
         }
@@ -160,7 +177,7 @@ fn release(ctx: &Turn<'_>, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
     for entry in condemned {
         world.condemned.remove(entry);
     }
-    let keys = world.source_keys(hub);
+    let keys = world.waiting_keys(hub);
     drop(world);
     ctx.queue.extend(keys, Urgency::Fresh);
 }

@@ -1,14 +1,21 @@
 //! Decisions on city policies: the exact effects, and that nothing else came.
 
-use super::{Snapshot, decide};
-use crate::{
-    api::names::CityCode,
-    engine::plan::{Effect, Write},
-    gateway::world::{Resources, digest::CityPolicy},
-    kinds::FederatedKind,
-    plane::table::Row,
+use super::{
+    decide::{Snapshot, condemned, decide},
+    observe,
 };
-use serde_json::json;
+use crate::{
+    api::{
+        keys,
+        names::{CityCode, ProjectKey},
+    },
+    engine::plan::{Effect, Write},
+    gateway::world::{Resources, Role, World, digest::CityPolicy, networking::WorkloadChecks, shape},
+    kinds::FederatedKind,
+    plane::{table::Row, watch::Event},
+};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
 fn city(code: &str) -> CityCode {
@@ -40,7 +47,7 @@ fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapsh
     Snapshot {
         kinds: Arc::new(FederatedKind::builtin().unwrap()),
         resource: Resources::default().city_policies,
-        namespace: "ns-a".into(),
+        namespace: "ns-a1".into(),
         open: true,
         used: vec![cities(used)],
         needed: vec![cities(used)],
@@ -67,10 +74,10 @@ fn a_city_in_use_gets_exactly_its_policy() {
     assert_eq!(
         body,
         &json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-            "metadata": {"name": "city-dfw", "namespace": "ns-a"},
+            "metadata": {"name": "city-dfw", "namespace": "ns-a1"},
             "spec": {"propagateDeps": true,
                 "resourceSelectors": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
-                    "namespace": "ns-a", "labelSelector": {"matchLabels": labels}}],
+                    "namespace": "ns-a1", "labelSelector": {"matchLabels": labels}}],
                 "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}}}})
     );
 }
@@ -136,4 +143,92 @@ fn a_policy_that_terminates_is_awaited() {
     leaving.1.deleting = true;
     assert_eq!(done(&snapshot(&["DFW"], vec![leaving.clone()])), []);
     assert_eq!(done(&snapshot(&[], vec![leaving])), []);
+}
+
+#[test]
+fn nothing_is_made_without_a_namespace_that_takes_it() {
+    let mut closed = snapshot(&["DFW"], vec![]);
+    closed.open = false;
+    assert_eq!(done(&closed), []);
+}
+
+#[test]
+fn nobody_may_rely_on_a_policy_that_is_taken_away() {
+    let s = snapshot(
+        &["DFW"],
+        vec![
+            policy("city-dfw", Some("DFW"), false),
+            policy("city-lhr", Some("LHR"), true),
+        ],
+    );
+    let plan = decide(&s);
+    let reasons: Vec<_> = plan.effects.iter().map(|e| e.reason).collect();
+    assert_eq!(reasons, ["restore_city_policy", "delete_city_policy"]);
+    assert_eq!(condemned(&s, &plan), [("ns-a1".into(), city("LHR"))]);
+}
+
+fn list(feed: &mut dyn FnMut(Event), objects: &[Value]) {
+    feed(Event::Began);
+    for o in objects {
+        let object: DynamicObject = serde_json::from_value(o.clone()).unwrap();
+        feed(Event::Listed(Box::new(object)));
+    }
+    feed(Event::Complete);
+}
+
+#[test]
+fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
+    let kinds = Arc::new(FederatedKind::builtin().unwrap());
+    let mut world = World::new(kinds.clone(), WorkloadChecks::default());
+    let namespace = |name: &str, uid: &str, labels: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
+    };
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "city-dfw", "namespace": "ns-a1", "uid": "u", "resourceVersion": "7"},
+        "spec": shape::city_policy_spec(&kinds[0], "ns-a1", &city("DFW"))});
+    for role in world.hub_roles() {
+        assert!(observe(&world, "ns-a1").is_none(), "a list of the hub is missing");
+        let objects = match role {
+            Role::Namespaces => vec![namespace("ns-a1", "u-hub", json!({keys::PROJECT_UID: "p1"}))],
+            Role::CityPolicies => vec![policy.clone()],
+            _ => vec![],
+        };
+        list(&mut |event| drop(world.hub_event(role, event)), &objects);
+    }
+    let shop = ProjectKey::parse("shop").unwrap();
+    let unseen = observe(&world, "ns-a1").unwrap();
+    assert_eq!(done(&unseen), [], "the project is not engaged");
+    world.engage(shop.clone());
+    let live = [
+        namespace("kube-system", "p1", json!({})),
+        namespace("default", "a1", json!({})),
+    ];
+    list(
+        &mut |event| drop(world.project_event(&shop, Role::Namespaces, event)),
+        &live,
+    );
+    assert!(
+        observe(&world, "ns-a1").is_none(),
+        "a list of the project is missing"
+    );
+    for role in world.project_roles() {
+        let objects = if role == Role::Namespaces { &live[..] } else { &[] };
+        list(
+            &mut |event| drop(world.project_event(&shop, role, event)),
+            objects,
+        );
+    }
+    let seen = observe(&world, "ns-a1").unwrap();
+    assert_eq!(done(&seen), [("city-dfw".into(), "delete_city_policy")]);
+    list(
+        &mut |event| drop(world.project_event(&shop, Role::Namespaces, event)),
+        &live[..1],
+    );
+    let gone = observe(&world, "ns-a1").unwrap();
+    assert_eq!(
+        done(&gone),
+        [("city-dfw".into(), "delete_city_policy")],
+        "its namespace is gone"
+    );
 }

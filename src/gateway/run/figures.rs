@@ -22,6 +22,7 @@ impl Gateway {
                 .quarantined
                 .insert((kind.unwrap_or_default(), verdict), count);
         }
+        figures.orphans = self.garbage.orphans(&world);
         tables(&world, &mut figures);
         for (plane, engaged) in self.links.planes.lock().iter() {
             let ready = match plane {

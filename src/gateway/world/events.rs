@@ -130,6 +130,7 @@ impl World {
                 for d in feed_table!(self.hub.city_policies, |o| CityPolicy::read(o, &kinds)) {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
                     self.wake_sources(&d.name.0, &mut woken.keys);
+                    self.referenced_keys(&d.name.0, &mut woken.keys);
                 }
             }
             Role::Bindings => {
@@ -278,11 +279,10 @@ impl World {
 
     /// Every key on the hub that does not belong to a project.
     pub fn hub_keys(&self) -> Vec<Key> {
-        let ours = self.kinds.iter().map(|k| k.interpreter.name.as_str());
-        let others = self.hub.interpreters.iter().map(|((_, name), _)| &**name);
-        let mut keys: Vec<Key> = ours
-            .chain(others)
-            .map(|name| self.hub_key(Role::Interpreters, "", name))
+        let mut keys: Vec<Key> = self
+            .kinds
+            .iter()
+            .map(|k| self.hub_key(Role::Interpreters, "", &k.interpreter.name))
             .collect();
         keys.extend(
             self.hub
@@ -411,6 +411,13 @@ impl World {
             .collect()
     }
 
+    /// The keys of all that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
+    pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
+        let mut keys = self.source_keys(hub);
+        self.referenced_keys(hub, &mut keys);
+        keys
+    }
+
     fn wake_sources(&self, hub: &str, keys: &mut Vec<Key>) {
         keys.extend(self.source_keys(hub));
     }
@@ -418,6 +425,10 @@ impl World {
     fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {
         let hub = &delta.name.0;
         let new = self.hub.bindings.get(hub, &delta.name.1);
+        if new.is_none() && !self.ties.contains_key(hub) {
+            // It may have been the last thing in a Namespace without origin.
+            keys.push(self.hub_key(Role::Namespaces, "", hub));
+        }
         let Some(binding) = new.or(delta.old.as_ref()).map(|row| &row.digest) else {
             return;
         };
@@ -587,6 +598,10 @@ impl World {
         if announced(new.as_ref()) != announced(delta.old.as_ref()) || new.is_none() {
             keys.push(self.hub_key(Role::Namespaces, "", &hub));
             keys.push(self.hub_key(Role::CityPolicies, &hub, ""));
+            keys.push(self.hub_key(Role::Federated(i), &hub, name));
+            self.wake_companions_of(i, &hub, name, keys);
+        }
+        if new.as_ref().map(World::holds) != delta.old.as_ref().map(World::holds) {
             keys.push(self.hub_key(Role::Federated(i), &hub, name));
         }
         let life = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.scale));

@@ -423,19 +423,16 @@ impl World {
             .flat_map(move |(project, tie)| project.sources[kind].in_namespace(&tie.namespace))
     }
 
-    /// Whether a source counts as announced: its finalizer stands and it is not leaving.
+    /// Whether our finalizer holds a source.
+    pub fn holds(source: &Row<Source>) -> bool {
+        let mut finalizers = source.digest.finalizers.iter();
+        finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
+    }
+
+    /// The city of a source that counts as announced: its finalizer stands and it is not leaving.
     pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
-        let ours = source
-            .digest
-            .finalizers
-            .iter()
-            .any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER);
-        source
-            .digest
-            .city
-            .as_ref()
-            .ok()
-            .filter(|_| ours && !source.deleting)
+        let city = source.digest.city.as_ref().ok();
+        city.filter(|_| Self::holds(source) && !source.deleting)
     }
 
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.

@@ -1,0 +1,173 @@
+//! Hub garbage: copies, Namespaces and city sets that have lost their origin (contract: federation.md §3.11).
+//!
+//! Woken by the events that can orphan something, by the sweep, and by the patience of what is remembered here.
+
+pub mod decide;
+mod observe;
+
+#[cfg(test)]
+mod tests;
+
+pub use observe::proven_gone;
+
+use super::{
+    context::{Settings, Turn},
+    world::World,
+};
+use crate::engine::{
+    clock::Now,
+    error::Failure,
+    key::Key,
+    plan::{Next, Plan, Prepared},
+    queue::Urgency,
+};
+use decide::Decision;
+use observe::Memory;
+use parking_lot::Mutex;
+
+/// See the module.
+///
+/// Its memory is only changed while the index is locked, so that no older view of a key outlives a newer one.
+#[derive(Debug, Default)]
+pub struct Garbage {
+    memory: Mutex<Memory>,
+}
+
+impl From<&Settings> for decide::Settings {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            orphan_after: settings.orphan_after,
+            hub_namespace_retention: settings.hub_namespace_retention,
+            unused_city_set_after: settings.unused_city_set_after,
+            sweep_interval: settings.sweep_interval,
+        }
+    }
+}
+
+impl Garbage {
+    /// Whether the brake holds: too many copies look like orphans at once.
+    pub fn brake(&self) -> bool {
+        self.memory.lock().braked
+    }
+
+    /// How many copies are held to be orphans now, whether their patience is over or not.
+    pub fn waiting(&self) -> usize {
+        self.memory.lock().copies.len()
+    }
+
+    /// How many objects on the hub are held to have no origin: copies, and bindings that have outlived theirs.
+    pub fn orphans(&self, world: &World) -> usize {
+        self.waiting() + observe::orphaned_bindings(world)
+    }
+
+    /// Told of a hub Namespace that its project namespace lives; should it go, its retention begins anew.
+    pub fn lives(&self, key: &Key) {
+        self.memory.lock().rest.forget(key);
+    }
+
+    /// One turn of a copy's key on the hub.
+    pub async fn copy(&self, ctx: &Turn<'_>, key: &Key, kind: usize) -> Result<Next, Failure> {
+        let plan = self.judge_copy(&ctx.world.lock(), key, kind, (&ctx.settings).into(), ctx.now());
+        self.carry_out(ctx, key, plan, "orphaned copy deleted").await
+    }
+
+    /// One turn of a hub Namespace that is tied to no live project namespace.
+    pub async fn namespace(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+        let (plan, wake) = self.judge_namespace(&ctx.world.lock(), key, (&ctx.settings).into(), ctx.now());
+        ctx.queue.extend(wake, Urgency::Fresh);
+        self.carry_out(ctx, key, plan, "hub Namespace collected").await
+    }
+
+    /// One turn of a city set's policy.
+    pub async fn city_set(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+        let plan = self.judge_city_set(&ctx.world.lock(), key, (&ctx.settings).into(), ctx.now());
+        self.carry_out(ctx, key, plan, "unused city set deleted").await
+    }
+
+    fn judge_copy(
+        &self,
+        world: &World,
+        key: &Key,
+        kind: usize,
+        settings: decide::Settings,
+        now: Now,
+    ) -> Plan<Prepared> {
+        let mut memory = self.memory.lock();
+        let snapshot = observe::copy(world, &memory, key, kind);
+        let decide::CopyDecision {
+            decision: Decision { plan, since },
+            braked,
+        } = decide::copy(&snapshot, settings, now);
+        memory.copies.set(key, snapshot.copy.map(|c| c.uid).zip(since));
+        let orphans = memory.copies.len();
+        match (std::mem::replace(&mut memory.braked, braked), braked) {
+            (false, true) => tracing::error!(
+                orphans,
+                total = snapshot.total,
+                "too many copies look like orphans; nothing is deleted until their number falls or an operator deletes them"
+            ),
+            (true, false) => tracing::info!(
+                orphans,
+                total = snapshot.total,
+                "few enough copies look like orphans; they are deleted again"
+            ),
+            _ => {}
+        }
+        plan
+    }
+
+    fn judge_namespace(
+        &self,
+        world: &World,
+        key: &Key,
+        settings: decide::Settings,
+        now: Now,
+    ) -> (Plan<Prepared>, Vec<Key>) {
+        let mut memory = self.memory.lock();
+        let snapshot = observe::namespace(world, &memory, key);
+        let Decision { plan, since } = decide::namespace(&snapshot, settings, now);
+        let wake = if snapshot.orphaned() {
+            observe::leftovers(world, &key.name)
+        } else {
+            Vec::new()
+        };
+        memory.rest.set(key, snapshot.row.map(|row| row.uid).zip(since));
+        (plan, wake)
+    }
+
+    fn judge_city_set(
+        &self,
+        world: &World,
+        key: &Key,
+        settings: decide::Settings,
+        now: Now,
+    ) -> Plan<Prepared> {
+        let mut memory = self.memory.lock();
+        let snapshot = observe::city_set(world, &memory, key);
+        let Decision { plan, since } = decide::city_set(&snapshot, settings, now);
+        memory.rest.set(key, snapshot.row.map(|row| row.uid).zip(since));
+        plan
+    }
+
+    async fn carry_out(
+        &self,
+        ctx: &Turn<'_>,
+        key: &Key,
+        plan: Plan<Prepared>,
+        done: &'static str,
+    ) -> Result<Next, Failure> {
+        if plan.is_idle() {
+            return Ok(plan.next);
+        }
+        ctx.perform(plan).await?;
+        self.forget(key);
+        tracing::info!(plane = "hub", controller = "garbage", %key, "{done}");
+        Ok(Next::OnEvent)
+    }
+
+    fn forget(&self, key: &Key) {
+        let mut memory = self.memory.lock();
+        memory.copies.forget(key);
+        memory.rest.forget(key);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the index and the memory of earlier turns show of hub objects that may have lost their origin.
+
+use super::decide::{CitySetSnapshot, CopySnapshot, NamespaceSnapshot, Origin, Standing, too_many};
+use crate::{
+    api::{keys, names::HubNamespace},
+    engine::{
+        key::{Key, Plane},
+        plan::Target,
+    },
+    gateway::world::{Project, Role, World, digest},
+    plane::table::{Row, Table},
+};
+use std::{collections::HashMap, sync::Arc};
+use tokio::time::Instant;
+
+/// Since when objects have had no origin or no use. Another object under the name of one that is remembered is news.
+#[derive(Debug, Default)]
+pub(super) struct Since(HashMap<Key, (Arc<str>, Instant)>);
+
+impl Since {
+    pub(super) fn get(&self, key: &Key, uid: &str) -> Option<Instant> {
+        self.0
+            .get(key)
+            .filter(|(had, _)| **had == *uid)
+            .map(|(_, at)| *at)
+    }
+
+    /// Remembers it of this object; forgets the key without one.
+    pub(super) fn set(&mut self, key: &Key, lost: Option<(Arc<str>, Instant)>) {
+        match lost {
+            Some(lost) => drop(self.0.insert(key.clone(), lost)),
+            None => self.forget(key),
+        }
+    }
+
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn others(&self, key: &Key) -> usize {
+        self.len() - usize::from(self.0.contains_key(key))
+    }
+}
+
+/// What earlier turns found.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Orphaned copies.
+    pub(super) copies: Since,
+    /// Hub Namespaces without origin, and unused city sets.
+    pub(super) rest: Since,
+    /// Whether the brake holds.
+    pub(super) braked: bool,
+}
+
+/// Whether the project namespace behind a hub namespace is proven gone: the project that the Namespace is labelled
+/// with is engaged, its lists are complete, and no namespace of it has the UID.
+pub fn proven_gone(world: &World, hub: &str) -> bool {
+    if world.ties.contains_key(hub) || HubNamespace::parse(hub).is_none() {
+        return false;
+    }
+    let Some(uid) = world
+        .hub
+        .namespaces
+        .get("", hub)
+        .and_then(|n| n.digest.project_uid.clone())
+    else {
+        return false;
+    };
+    let project = world.projects.iter().find(|(_, p)| p.uid.as_ref() == Some(&uid));
+    project.is_some_and(|(key, _)| world.project_ready(key))
+}
+
+/// Where the origins of the copies in a hub namespace are looked for.
+enum Home<'a> {
+    /// Nowhere: nothing is proven.
+    Unproven,
+    /// They went with their namespace.
+    Gone,
+    /// In this namespace of this project.
+    Lives(&'a Project, &'a str),
+}
+
+impl<'a> Home<'a> {
+    fn of(world: &'a World, hub: &str) -> Self {
+        let Some(tie) = world.ties.get(hub) else {
+            return if proven_gone(world, hub) {
+                Self::Gone
+            } else {
+                Self::Unproven
+            };
+        };
+        match world.projects.get(&tie.project) {
+            Some(project) if world.project_ready(&tie.project) => Self::Lives(project, &tie.namespace),
+            _ => Self::Unproven,
+        }
+    }
+
+    fn origin(&self, kind: usize, name: &str) -> Origin {
+        let (project, namespace) = match self {
+            Self::Unproven => return Origin::Unproven,
+            Self::Gone => return Origin::NamespaceGone,
+            Self::Lives(project, namespace) => (project, namespace),
+        };
+        let Some(source) = project.sources[kind].get(namespace, name) else {
+            return Origin::Absent;
+        };
+        let mut finalizers = source.digest.finalizers.iter();
+        if source.deleting && !finalizers.any(|f| **f == *keys::FEDERATOR_FINALIZER) {
+            Origin::LetGo
+        } else {
+            Origin::There
+        }
+    }
+
+    fn standing(&self, kind: usize, name: &str, row: &Row<digest::Copy>) -> Standing {
+        Standing {
+            uid: row.uid.clone(),
+            deleting: row.deleting,
+            marked: row.digest.source_uid.is_some(),
+            origin: self.origin(kind, name),
+        }
+    }
+}
+
+fn total(world: &World) -> usize {
+    world.hub.copies.iter().map(Table::len).sum()
+}
+
+/// How many copies are orphans; counted until they are too many.
+fn orphans(world: &World) -> usize {
+    if !world.hub_ready() {
+        return 0;
+    }
+    let total = total(world);
+    let mut count = 0;
+    for (kind, table) in world.hub.copies.iter().enumerate() {
+        // Rows come namespace by namespace.
+        let mut home: Option<(&str, Home<'_>)> = None;
+        for ((hub, name), row) in table.iter() {
+            let known = home.take().filter(|(of, _)| *of == &**hub);
+            let (_, home) = home.insert(known.unwrap_or_else(|| (hub, Home::of(world, hub))));
+            count += usize::from(home.standing(kind, name, row).orphaned());
+            if too_many(count, total) {
+                return count;
+            }
+        }
+    }
+    count
+}
+
+/// How many copies are orphans, the one of this key aside.
+fn others(world: &World, memory: &Memory, key: &Key) -> usize {
+    let remembered = memory.copies.others(key);
+    if too_many(remembered + 1, total(world)) {
+        return remembered;
+    }
+    // While the queue is long many may not have had their turn yet.
+    remembered.max(orphans(world).saturating_sub(1))
+}
+
+/// Takes the snapshot of a copy's key.
+pub(super) fn copy(world: &World, memory: &Memory, key: &Key, kind: usize) -> CopySnapshot {
+    let (hub, name) = (&*key.namespace, &*key.name);
+    let hub_complete = world.hub_ready();
+    let copy = world.hub.copies[kind]
+        .get(hub, name)
+        .map(|row| Home::of(world, hub).standing(kind, name, row));
+    let orphaned = hub_complete && copy.as_ref().is_some_and(Standing::orphaned);
+    CopySnapshot {
+        target: Target::namespaced(Plane::Hub, &world.kinds[kind].resource, hub, name),
+        hub_complete,
+        since: copy.as_ref().and_then(|c| memory.copies.get(key, &c.uid)),
+        others: if orphaned {
+            others(world, memory, key)
+        } else {
+            memory.copies.others(key)
+        },
+        total: total(world),
+        braked: memory.braked,
+        copy,
+    }
+}
+
+/// Takes the snapshot of a hub Namespace that is tied to no live project namespace.
+pub(super) fn namespace(world: &World, memory: &Memory, key: &Key) -> NamespaceSnapshot {
+    let hub = &*key.name;
+    let row = world.hub.namespaces.get("", hub).cloned();
+    NamespaceSnapshot {
+        target: Target::cluster(Plane::Hub, &world.resources.namespaces, hub),
+        hub_complete: world.hub_ready(),
+        origin_gone: proven_gone(world, hub),
+        empty: empty(world, hub),
+        since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
+        row,
+    }
+}
+
+/// Takes the snapshot of a cluster policy that may be a city set's.
+pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnapshot {
+    let row = world.hub.city_sets.get("", &key.name).cloned();
+    let set = key.name.strip_prefix("cities-");
+    CitySetSnapshot {
+        target: Target::cluster(Plane::Hub, &world.resources.city_sets, &key.name),
+        hub_complete: world.hub_ready(),
+        used: world
+            .hub
+            .namespaces
+            .iter()
+            .any(|(_, n)| set.is_some() && n.digest.cities.as_deref() == set),
+        since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
+        row,
+    }
+}
+
+/// How many bindings have outlived the copy they bind. They are Karmada's: reported, never deleted.
+pub(super) fn orphaned_bindings(world: &World) -> usize {
+    if !world.hub_ready() {
+        return 0;
+    }
+    let outlived = |hub: &str, binding: &digest::Binding| {
+        let kind = world.kinds.iter().position(|k| *k.resource.kind == *binding.kind);
+        kind.is_some_and(|kind| world.hub.copies[kind].get(hub, &binding.name).is_none())
+    };
+    world
+        .hub
+        .bindings
+        .iter()
+        .filter(|((hub, _), row)| outlived(hub, &row.digest))
+        .count()
+}
+
+fn empty(world: &World, hub: &str) -> bool {
+    let hub_tables = &world.hub;
+    hub_tables
+        .copies
+        .iter()
+        .all(|t| t.in_namespace(hub).next().is_none())
+        && hub_tables
+            .write_backs
+            .iter()
+            .all(|t| t.in_namespace(hub).next().is_none())
+        && hub_tables.bindings.in_namespace(hub).next().is_none()
+        && hub_tables.config_maps.in_namespace(hub).next().is_none()
+        && hub_tables.secrets.in_namespace(hub).next().is_none()
+}
+
+/// The keys of what is still in a Namespace whose origin is gone.
+pub(super) fn leftovers(world: &World, hub: &str) -> Vec<Key> {
+    let mut keys = vec![world.hub_key(Role::CityPolicies, hub, "")];
+    for (i, table) in world.hub.copies.iter().enumerate() {
+        keys.extend(
+            table
+                .in_namespace(hub)
+                .map(|(n, _)| world.hub_key(Role::Federated(i), hub, n)),
+        );
+    }
+    keys.extend(
+        world
+            .hub
+            .config_maps
+            .in_namespace(hub)
+            .map(|(n, _)| world.hub_key(Role::ConfigMaps, hub, n)),
+    );
+    keys.extend(
+        world
+            .hub
+            .secrets
+            .in_namespace(hub)
+            .map(|(n, _)| world.hub_key(Role::Secrets, hub, n)),
+    );
+    keys
+}

@@ -1,0 +1,144 @@
+//! Which city policies a hub namespace has, and what that takes. Pure.
+
+use crate::{
+    api::names::{self, CityCode},
+    engine::{
+        key::Plane,
+        plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
+    },
+    gateway::world::{digest::CityPolicy, shape},
+    kinds::FederatedKind,
+    plane::table::Row,
+};
+use kube::core::ApiResource;
+use serde_json::json;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// What is known of a hub namespace's policies and of the cities that need one.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The federated kinds.
+    pub kinds: Arc<Vec<FederatedKind>>,
+    /// The resource of the policies.
+    pub resource: ApiResource,
+    /// The hub namespace.
+    pub namespace: Arc<str>,
+    /// Whether the Namespace is there to take objects.
+    pub open: bool,
+    /// Cities in use, a set a kind: only these get a policy.
+    pub used: Vec<BTreeSet<CityCode>>,
+    /// Cities that need their policy to stay: those in use, those whose policy still claims a binding, and all while
+    /// nobody can see what the project announces.
+    pub needed: Vec<BTreeSet<CityCode>>,
+    /// The policies there are.
+    pub policies: Vec<(Arc<str>, Row<CityPolicy>)>,
+}
+
+/// Decides: create what is needed and absent, restore what differs, delete what nobody needs.
+pub fn decide(s: &Snapshot) -> Plan<Prepared> {
+    let mut plan = Plan::default();
+    for (index, kind) in s.kinds.iter().enumerate() {
+        for city in &s.used[index] {
+            plan.effects.extend(ensure(s, index, kind, city));
+        }
+    }
+    for (name, row) in &s.policies {
+        let Some((index, city)) = &row.digest.selects else {
+            continue;
+        };
+        let restored = plan.effects.iter().any(|e| e.target.name == **name);
+        let ours = name.starts_with(&s.kinds[*index].placement.policy_prefix);
+        if ours && !row.deleting && !restored && !s.needed[*index].contains(city) {
+            let write = Write::Delete {
+                uid: row.uid.to_string(),
+                resource_version: Some(row.resource_version()),
+            };
+            plan.effects.push(effect(s, name, write, "delete_city_policy"));
+        }
+    }
+    plan
+}
+
+fn effect(s: &Snapshot, name: &str, write: Write, reason: &'static str) -> Effect {
+    let target = Target::namespaced(Plane::Hub, &s.resource, &s.namespace, name);
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    }
+}
+
+fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> Option<Effect> {
+    let selecting = s.policies.iter().find(|(_, row)| {
+        row.digest
+            .selects
+            .as_ref()
+            .is_some_and(|(k, c)| *k == index && c == city)
+    });
+    if let Some((name, row)) = selecting {
+        // One that is being deleted is made anew by the event of its end.
+        return (!row.deleting && !row.digest.exact)
+            .then(|| apply(s, kind, city, name, "restore_city_policy"));
+    }
+    let name = name_for(s, index, kind, city);
+    match s.policies.iter().find(|(n, _)| **n == *name) {
+        Some((_, row)) if row.deleting => None,
+        Some(_) => Some(apply(s, kind, city, &name, "restore_city_policy")),
+        None if s.open => Some(apply(s, kind, city, &name, "create_city_policy")),
+        None => None,
+    }
+}
+
+/// The plain name unless it is none, or another code that writes itself the same way has it.
+fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> String {
+    let prefix = &kind.placement.policy_prefix;
+    let hashed = names::policy_name_hashed(prefix, city);
+    let Some(plain) = names::policy_name(prefix, city) else {
+        return hashed;
+    };
+    let twins =
+        |other: &CityCode| other != city && names::policy_name(prefix, other).as_ref() == Some(&plain);
+    let held = s
+        .policies
+        .iter()
+        .find(|(name, _)| **name == *plain)
+        .and_then(|(_, row)| row.digest.selects.as_ref())
+        .is_some_and(|(k, other)| *k == index && twins(other));
+    // Of two new codes with one plain name the first in order takes it.
+    let first = s.used[index].iter().find(|c| *c == city || twins(c));
+    if held || first != Some(city) {
+        hashed
+    } else {
+        plain
+    }
+}
+
+fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason: &'static str) -> Effect {
+    let body = json!({
+        "apiVersion": s.resource.api_version,
+        "kind": s.resource.kind,
+        "metadata": {"name": name, "namespace": &*s.namespace},
+        "spec": shape::city_policy_spec(kind, &s.namespace, city),
+    });
+    effect(
+        s,
+        name,
+        Write::Apply {
+            body,
+            exact: shape::exact_spec(),
+        },
+        reason,
+    )
+}
+
+/// The cities whose policy the plan takes away, each with the hub namespace.
+pub fn condemned(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, CityCode)> {
+    plan.effects
+        .iter()
+        .filter(|e| matches!(e.write, Write::Delete { .. }))
+        .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
+        .filter_map(|(_, row)| row.digest.selects.clone())
+        .map(|(_, city)| (s.namespace.clone(), city))
+        .collect()
+}
