@@ -242,17 +242,17 @@ fn decisions_are_made_of_values_only() {
     let mut wrong = Vec::new();
     let mut decisions = 0;
     for source in &sources {
-        let value = VALUES.iter().any(|root| source.module == *root);
-        let decision = source.module.last().is_some_and(|name| name == "decide");
-        if !value && !decision {
+        let value = VALUES.iter().any(|root| is_under(&source.module, root));
+        let decision = source.module.iter().position(|name| name == "decide");
+        if !value && decision.is_none() {
             continue;
         }
-        decisions += usize::from(decision);
-        let controller = &source.module[..source.module.len() - 1];
+        decisions += usize::from(decision.is_some());
+        let controller = decision.map(|at| &source.module[..at]);
         for path in &source.uses {
             let ours = path.first().is_some_and(|first| modules.contains(first));
             let allowed = DECISION.iter().chain(VALUES).any(|root| is_under(path, root));
-            if ours && !allowed && !(decision && path.starts_with(controller)) {
+            if ours && !allowed && !controller.is_some_and(|controller| path.starts_with(controller)) {
                 wrong.push(format!("{} uses {}", source.file.display(), path.join("::")));
             }
         }

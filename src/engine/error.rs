@@ -155,7 +155,8 @@ fn of_status(status: &kube::core::Status) -> Category {
         // The authorizer's refusals name a user; those of admission name a policy or a webhook.
         403 if status.message.contains("cannot") && status.message.contains("User ") => Category::Forbidden,
         400 | 403 | 413 | 422 => Category::Refused,
-        404 => Category::NotFound,
+        // Otherwise the kind itself is not served, e.g. while its definition is set up: that says nothing of the object.
+        404 if names_object(status) => Category::NotFound,
         409 if status.reason == "AlreadyExists" => Category::AlreadyExists,
         409 => Category::Conflict,
         410 => Category::Gone,
@@ -163,6 +164,10 @@ fn of_status(status: &kube::core::Status) -> Category {
         504 => Category::Timeout,
         _ => Category::Server,
     }
+}
+
+fn names_object(status: &kube::core::Status) -> bool {
+    status.details.as_ref().is_some_and(|d| !d.name.is_empty())
 }
 
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {

@@ -1,21 +1,19 @@
-//! One watch: a kube-runtime `watcher` with bounded back-off, whose events go to a sink that never waits.
+//! One watch: a kube-runtime `watcher` with bounded back-off of its own (the watcher tells of a list that it is only about
+//! to ask for, which kube-runtime's would take for a success), whose events go to a sink that never waits.
 
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use kube::{
     Api, Client,
     core::{ApiResource, DynamicObject},
-    runtime::{
-        WatchStreamExt,
-        utils::Backoff,
-        watcher::{self, watcher},
-    },
+    runtime::watcher::{self, watcher},
 };
 use parking_lot::Mutex;
 use std::{
     hash::{BuildHasher, RandomState},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::{sync::Notify, time::Instant};
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -89,6 +87,26 @@ impl Health {
         ]
     }
 
+    fn well(&self) {
+        *self.error.lock() = None;
+        *self.last_event.lock() = Instant::now();
+    }
+
+    fn fails(&self, kind: &str, error: &watcher::Error) {
+        let counter = if is_status(error, 410) {
+            &self.expiries
+        } else {
+            &self.errors
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let text = error.to_string();
+        let mut last = self.error.lock();
+        if last.as_ref() != Some(&text) {
+            tracing::warn!(kind, error = text, "watch failed; it is tried again");
+        }
+        *last = Some(text);
+    }
+
     /// How long ago the last event came; since the watch was begun if none has.
     pub fn silence(&self) -> Duration {
         self.last_event.lock().elapsed()
@@ -100,15 +118,26 @@ impl Health {
     }
 }
 
+/// A refusal for want of rights must have lasted this long: an API server that has only just started refuses everyone
+/// until it has read its roles.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Objects in one page of a list: small pages keep the peak of a re-list low.
 const PAGE_SIZE: u32 = 100;
 
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// After this time without an error the next one counts as the first.
+const CALM: Duration = Duration::from_mins(1);
+
 /// Watches until the future is dropped. `sink` must not wait: a watch that nobody reads stalls its neighbours.
-/// A change of rights (from or to "forbidden") is told through `on_rights`.
+/// Of the watches of one plane that fail, all try again as soon as one of them is answered: they share `revival`.
+/// A change of rights (from or to "forbidden") is told through `on_rights` once it has proved to last.
 pub async fn run(
     client: Client,
     selection: &Selection,
     health: &Health,
+    revival: &Notify,
     sink: impl Fn(Event),
     on_rights: impl Fn(bool),
 ) {
@@ -119,17 +148,22 @@ pub async fn run(
     if let Some(labels) = &selection.labels {
         config = config.labels(labels);
     }
-    let mut stream = std::pin::pin!(watcher(api, config).backoff(Delays::default()).into_stream());
+    let mut stream = std::pin::pin!(watcher(api, config));
+    let mut trouble: Option<Trouble> = None;
     while let Some(event) = stream.next().await {
         match event {
+            // A list is only being asked for; whether the server answers is not known yet.
+            Ok(watcher::Event::Init) => sink(Event::Began),
             Ok(event) => {
+                health.well();
                 if health.forbidden.swap(false, Ordering::Relaxed) {
                     on_rights(false);
                 }
-                *health.error.lock() = None;
-                *health.last_event.lock() = Instant::now();
+                if trouble.as_mut().is_some_and(Trouble::ends) {
+                    revival.notify_waiters();
+                }
                 match event {
-                    watcher::Event::Init => sink(Event::Began),
+                    watcher::Event::Init => {}
                     watcher::Event::InitApply(object) => sink(Event::Listed(Box::new(object))),
                     watcher::Event::InitDone => {
                         health.synced.store(true, Ordering::Relaxed);
@@ -140,28 +174,62 @@ pub async fn run(
                 }
             }
             Err(error) => {
-                let text = error.to_string();
-                let mut last = health.error.lock();
-                if last.as_ref() != Some(&text) {
-                    tracing::warn!(
-                        kind = selection.resource.kind,
-                        error = text,
-                        "watch failed; it is tried again"
-                    );
-                }
-                *last = Some(text);
-                drop(last);
-                let counter = if is_status(&error, 410) {
-                    &health.expiries
-                } else {
-                    &health.errors
-                };
-                counter.fetch_add(1, Ordering::Relaxed);
-                if is_status(&error, 403) && !health.forbidden.swap(true, Ordering::Relaxed) {
+                health.fails(&selection.resource.kind, &error);
+                let trouble = trouble.get_or_insert_default();
+                if trouble.refused_for(&error) >= Some(REFUSAL_PATIENCE)
+                    && !health.forbidden.swap(true, Ordering::Relaxed)
+                {
                     on_rights(true);
+                }
+                let delay = trouble.delay();
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => {}
+                    () = revival.notified() => {}
                 }
             }
         }
+    }
+}
+
+/// What goes wrong with a watch, for as long as it does.
+#[derive(Debug, Default)]
+struct Trouble {
+    failures: u32,
+    lasts: bool,
+    last: Option<Instant>,
+    refused_since: Option<Instant>,
+}
+
+impl Trouble {
+    /// Since when the server has refused the watch for want of rights and nothing else.
+    fn refused_for(&mut self, error: &watcher::Error) -> Option<Duration> {
+        if !is_status(error, 403) {
+            self.refused_since = None;
+            return None;
+        }
+        Some(self.refused_since.get_or_insert_with(Instant::now).elapsed())
+    }
+
+    /// How long to wait: 200 ms doubling to 10 s, each with up to half of it as jitter; anew after a minute without an
+    /// error.
+    fn delay(&mut self) -> Duration {
+        if self.last.is_some_and(|last| last.elapsed() > CALM) {
+            self.failures = 0;
+        }
+        let base = FIRST_DELAY
+            .saturating_mul(1 << self.failures.min(6))
+            .min(LONGEST_DELAY);
+        self.failures += 1;
+        self.lasts = true;
+        self.last = Some(Instant::now());
+        let jitter = u32::try_from(RandomState::new().hash_one(self.failures) % 128).unwrap_or(0);
+        base / 2 + base.mul_f64(f64::from(jitter) / 256.0)
+    }
+
+    /// The server has answered; whether it had failed before.
+    fn ends(&mut self) -> bool {
+        self.refused_since = None;
+        std::mem::take(&mut self.lasts)
     }
 }
 
@@ -182,27 +250,37 @@ fn watch_timeout() -> u32 {
     240 + u32::try_from(RandomState::new().hash_one(()) % 50).unwrap_or(0)
 }
 
-/// 200 ms doubling to 10 s, each with up to half of it as jitter; begins anew after a minute without an error.
-#[derive(Debug, Default)]
-struct Delays {
-    failures: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Iterator for Delays {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let base = Duration::from_millis(200)
-            .saturating_mul(1 << self.failures.min(6))
-            .min(Duration::from_secs(10));
-        self.failures += 1;
-        let jitter = u32::try_from(RandomState::new().hash_one(self.failures) % 128).unwrap_or(0);
-        Some(base / 2 + base.mul_f64(f64::from(jitter) / 256.0))
+    fn refused() -> watcher::Error {
+        let status = kube::core::Status::failure("no", "Forbidden").with_code(403);
+        watcher::Error::WatchError(Box::new(status))
     }
-}
 
-impl Backoff for Delays {
-    fn reset(&mut self) {
-        self.failures = 0;
+    #[tokio::test(start_paused = true)]
+    async fn delays_grow_while_it_fails_and_begin_anew_after_a_calm_minute() {
+        let mut trouble = Trouble::default();
+        let delays: Vec<Duration> = (0..12).map(|_| trouble.delay()).collect();
+        assert!(
+            delays[0] <= FIRST_DELAY && delays[11] <= LONGEST_DELAY,
+            "{delays:?}"
+        );
+        assert!(delays[11] >= LONGEST_DELAY / 2, "{delays:?}");
+        assert!(trouble.ends() && !trouble.ends(), "it ends once");
+        assert!(trouble.delay() >= LONGEST_DELAY / 2, "an answer alone is no calm");
+        tokio::time::advance(CALM + Duration::from_secs(1)).await;
+        assert!(trouble.delay() <= FIRST_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_counts_from_the_first_one_in_a_row() {
+        let mut trouble = Trouble::default();
+        assert_eq!(trouble.refused_for(&refused()), Some(Duration::ZERO));
+        tokio::time::advance(REFUSAL_PATIENCE).await;
+        assert_eq!(trouble.refused_for(&refused()), Some(REFUSAL_PATIENCE));
+        assert_eq!(trouble.refused_for(&watcher::Error::NoResourceVersion), None);
+        assert_eq!(trouble.refused_for(&refused()), Some(Duration::ZERO));
     }
 }

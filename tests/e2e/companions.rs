@@ -3,7 +3,7 @@
 use crate::support::{
     Case, Cell, annotation, condition, deployment_with_data,
     gateway::{ORPHAN, SWEEP},
-    kinds::{BINDING, CONFIG_MAP, DEPLOYMENT, Kind, SECRET},
+    kinds::{BINDING, CONFIG_MAP, DEPLOYMENT, Kind, LEASE, SECRET},
     label, lone_trials, seconds, trials, uid, wait_for,
 };
 use fedgate::api::keys;
@@ -334,6 +334,8 @@ const CRASHES: [u64; 6] = [0, 15, 40, 80, 150, 300];
 async fn crash_after(case: &Case, pause: u64) {
     tokio::time::sleep(Duration::from_millis(pause)).await;
     case.suite.gateway.kill().await;
+    // What a dead holder leaves would be waited for; 83 is about that.
+    case.hub.delete(&LEASE, "fedgate-system", "fedgate-gateway").await;
     case.suite.gateway.start().await;
 }
 

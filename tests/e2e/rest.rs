@@ -235,7 +235,6 @@ async fn a80_failing_lists_and_the_brake(case: Case) {
             .delete(&DEPLOYMENT, &case.hub_ns, &format!("orphan-{number}"))
             .await;
     }
-    gateway.restart().await;
     wait_for("the brake is off", seconds(30), || async {
         (gateway.metric("fedgate_garbage_brake", &[]).await < 0.5).then_some(())
     })

@@ -1,7 +1,7 @@
 //! What the gateway can count of itself, for the metrics.
 
 use super::{Gateway, Role, World};
-use crate::{engine::key::Plane, metrics::Figures};
+use crate::{engine::key::Plane, metrics::Figures, plane::watch::Health};
 
 impl Gateway {
     /// Counts; takes the index's lock for a moment.
@@ -29,8 +29,7 @@ impl Gateway {
                 Plane::Hub => world.hub_ready(),
                 Plane::Project(key) => world.project_ready(key),
             };
-            let any =
-                |test: fn(&super::Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
+            let any = |test: fn(&Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
             // ConfigMaps and Secrets may be hidden from the gateway without harm to the rest.
             let unauthorized = engaged.watches.iter().any(|(role, health)| {
                 health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets)

@@ -7,6 +7,7 @@ pub mod events;
 pub mod networking;
 pub mod shape;
 pub mod status;
+mod waking;
 
 use crate::{
     api::names::{CityCode, HubNamespace, ProjectKey},

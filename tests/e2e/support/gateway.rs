@@ -18,11 +18,11 @@ use tokio::{
 /// How long a city that was left stays in its namespace's city set.
 pub(crate) const LINGER: u64 = 5;
 /// How long an empty hub namespace outlives its project namespace.
-pub(crate) const RETENTION: u64 = 15;
+pub(crate) const RETENTION: u64 = 8;
 /// How long a city set's policy outlives its last namespace.
-pub(crate) const UNUSED_SET: u64 = 20;
+pub(crate) const UNUSED_SET: u64 = 12;
 /// Pause between two sweeps.
-pub(crate) const SWEEP: u64 = 10;
+pub(crate) const SWEEP: u64 = 6;
 /// How long a hub object must lack its origin before it is garbage.
 pub(crate) const ORPHAN: u64 = 5;
 

@@ -86,6 +86,7 @@ pub(crate) const BINDING: Kind = kind(
     true,
 );
 pub(crate) const CLUSTER: Kind = kind("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false);
+pub(crate) const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases", true);
 pub(crate) const INTERPRETER: Kind = kind(
     "config.karmada.io",
     "v1alpha1",

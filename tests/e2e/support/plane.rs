@@ -73,7 +73,8 @@ impl Plane {
     }
 
     pub(crate) async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
-        match self.api(kind, namespace).get_opt(name).await {
+        let api = self.api(kind, namespace);
+        match warm(async || api.get_opt(name).await).await {
             Ok(object) => object.as_ref().map(value),
             Err(error) => panic!("get {}: {error}", self.at(kind, namespace, name)),
         }
@@ -81,11 +82,8 @@ impl Plane {
 
     /// Everything of the kind in the namespace (all namespaces if empty) that has these labels.
     pub(crate) async fn list(&self, kind: &Kind, namespace: &str, labels: &str) -> Vec<Value> {
-        match self
-            .api(kind, namespace)
-            .list(&ListParams::default().labels(labels))
-            .await
-        {
+        let (api, params) = (self.api(kind, namespace), ListParams::default().labels(labels));
+        match warm(async || api.list(&params).await).await {
             Ok(list) => list.items.iter().map(value).collect(),
             Err(error) => panic!("list {}: {error}", self.at(kind, namespace, "*")),
         }
@@ -296,4 +294,17 @@ where
 /// `seconds(5)` reads better in a test than the constructor.
 pub(crate) const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
+}
+
+/// Asks again while an API server that has just started is filling its caches.
+async fn warm<T>(ask: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
+    let deadline = Instant::now() + seconds(20);
+    loop {
+        match ask().await {
+            Err(kube::Error::Api(status)) if status.code == 429 && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            answer => return answer,
+        }
+    }
 }

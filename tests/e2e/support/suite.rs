@@ -15,7 +15,7 @@ use fedgate::{
     sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
 };
 use futures::FutureExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
@@ -233,7 +233,7 @@ impl Suite {
         }
     }
 
-    /// Waits until the hub has no namespace of ours but those of live project namespaces.
+    /// Waits until the hub has no namespace of ours but those of project namespaces that live on.
     pub(crate) async fn only_live_namespaces(&self) {
         wait_for(
             "every hub namespace without a project namespace is gone",
@@ -241,7 +241,9 @@ impl Suite {
             || async {
                 let mut live: Vec<String> = Vec::new();
                 for plane in [&self.alpha, &self.beta] {
-                    live.extend(plane.list(&NAMESPACE, "", "").await.iter().map(hub_namespace));
+                    let all = plane.list(&NAMESPACE, "", "").await;
+                    let stays = |ns: &&Value| ns["metadata"]["deletionTimestamp"].is_null();
+                    live.extend(all.iter().filter(stays).map(hub_namespace));
                 }
                 let hub = self.hub.list(&NAMESPACE, "", keys::PROJECT_UID).await;
                 hub.iter()

@@ -1,0 +1,166 @@
+//! The copy on the hub: made, updated, moved to another city, its claim repaired.
+
+use super::{Memory, Step, act, copy_target};
+use crate::{
+    api::keys,
+    engine::{
+        clock::Now,
+        diff::merge_patch,
+        plan::{Effect, Endpoint, Exact, Next, Plan, Write},
+    },
+    gateway::{
+        federator::{conditions, observe::Snapshot, render},
+        world::digest::{Copy, Source},
+    },
+    plane::table::Row,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a claim must have named a wrong policy before it is repaired.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a claim is repaired at most.
+const CLAIM_REPAIR_EVERY: Duration = Duration::from_secs(30);
+
+/// Creates, updates, moves or repairs the copy.
+pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) -> Step {
+    let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else {
+        return Step::Wait(Next::OnEvent);
+    };
+    let Some(copy) = &s.copy else {
+        if !s.companions_there || s.references.as_ref().is_some_and(|r| r.resolving) {
+            return Step::Wait(Next::OnEvent);
+        }
+        let Some(body) = &source.body else {
+            return Step::Read(true, false);
+        };
+        let body = render::copy(s.profile(), body, hub.as_str(), city);
+        memory.undelivered = Some(now.instant);
+        return apply(s, body, "create_copy");
+    };
+    if copy.deleting || conditions::taken(s, copy) {
+        return Step::Wait(Next::OnEvent);
+    }
+    if copy
+        .digest
+        .source_uid
+        .as_ref()
+        .is_some_and(|uid| *uid != source.uid)
+    {
+        return act(delete_copy(s, copy, "replace_copy"));
+    }
+    if copy
+        .digest
+        .source_generation
+        .is_some_and(|g| g > source.digest.generation)
+    {
+        return Step::Wait(Next::OnEvent);
+    }
+    if copy.digest.city.as_ref() != Some(city) && copy.digest.city.is_some() {
+        let (Some(from), Some(to)) = (&copy.body, &source.body) else {
+            return Step::Read(source.body.is_none(), copy.body.is_none());
+        };
+        let body = render::copy(s.profile(), to, hub.as_str(), city);
+        memory.undelivered = Some(now.instant);
+        let mut plan = Plan::one(move_copy(s, copy, &from.data, &body));
+        plan.notes.push(conditions::moved(s, source, copy, city));
+        return Step::Act(Box::new(plan));
+    }
+    let same_content = copy.digest.content == source.digest.content
+        || memory.settled == Some((source.digest.content, copy.digest.content));
+    if !same_content || copy.digest.source_generation != Some(source.digest.generation) {
+        let Some(body) = &source.body else {
+            return Step::Read(true, false);
+        };
+        let mut body = render::copy(s.profile(), body, hub.as_str(), city);
+        body["metadata"]["uid"] = json!(&*copy.uid);
+        return apply(s, body, "update_copy");
+    }
+    repair_claim(s, copy, memory, now)
+}
+
+pub(super) fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) -> Effect {
+    let write = Write::Delete {
+        uid: copy.uid.to_string(),
+        resource_version: None,
+    };
+    Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    }
+}
+
+fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Step {
+    let exact = Exact::roots(render::exact_roots(&body));
+    let write = Write::Apply { body, exact };
+    act(Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    })
+}
+
+fn unclaim() -> (Value, Value) {
+    (
+        json!({keys::CLAIM_ID: null}),
+        json!({keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null}),
+    )
+}
+
+/// One merge patch: label, payload, generation, and the claim taken off, so that Karmada decides anew.
+fn move_copy(s: &Snapshot, copy: &Row<Copy>, from: &Value, body: &Value) -> Effect {
+    let (mut labels, mut annotations) = unclaim();
+    for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
+        if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
+            into.extend(wanted.clone());
+        }
+    }
+    for key in &s.profile().carried_annotations {
+        if annotations.get(key).is_none() {
+            annotations[key] = Value::Null;
+        }
+    }
+    let mut patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
+        "labels": labels, "annotations": annotations}});
+    for root in render::exact_roots(body) {
+        if let Some(inner) = merge_patch(&from[&root], &body[&root]) {
+            patch[&root] = inner;
+        }
+    }
+    let write = Write::Merge { patch };
+    Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "move_copy",
+    }
+}
+
+fn repair_claim(s: &Snapshot, copy: &Row<Copy>, memory: &mut Memory, now: Now) -> Step {
+    if s.claim_good {
+        memory.claim_wrong = None;
+        return Step::Wait(Next::OnEvent);
+    }
+    let since = *memory.claim_wrong.get_or_insert(now.instant);
+    let due = memory.claim_repaired.map_or(since + CLAIM_PATIENCE, |at| {
+        (at + CLAIM_REPAIR_EVERY).max(since + CLAIM_PATIENCE)
+    });
+    if now.instant < due {
+        return Step::Wait(Next::After(due - now.instant));
+    }
+    memory.claim_repaired = Some(now.instant);
+    let (labels, annotations) = unclaim();
+    let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
+        "labels": labels, "annotations": annotations}});
+    let write = Write::Merge { patch };
+    act(Effect {
+        target: copy_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "repair_claim",
+    })
+}

@@ -1,0 +1,95 @@
+//! The end of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
+
+use super::{
+    Decision, Memory, PATIENCE, Settings, copy::delete_copy, idle, source_target, status::status_only,
+};
+use crate::{
+    api::keys,
+    engine::{
+        clock::Now,
+        plan::{Effect, Endpoint, Next, Plan, Write},
+    },
+    gateway::{
+        federator::{conditions, observe::Snapshot},
+        world::digest::{Copy, Source},
+    },
+    plane::table::Row,
+};
+use serde_json::json;
+
+/// Deletion: copy, its binding gone, companions, city policy, finalizers (contract: federation.md §3.4).
+pub(super) fn leave(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Decision {
+    let released = match (memory.leaving, settings.release_after) {
+        (Some((since, _)), Some(limit)) => now.since(since) >= limit,
+        _ => false,
+    };
+    let mine = |c: &&Row<Copy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);
+    if let Some(copy) = s.copy.as_ref().filter(mine)
+        && !released
+    {
+        if copy.deleting || conditions::taken(s, copy) {
+            return if conditions::taken(s, copy) {
+                let_go(s, source)
+            } else {
+                wait_for_cells(s, source, memory, settings, now)
+            };
+        }
+        return Decision::Do(Plan::one(delete_copy(s, copy, "delete_copy")));
+    }
+    if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
+        return wait_for_cells(s, source, memory, settings, now);
+    }
+    if s.companions_hold || s.policy_leaving {
+        return idle();
+    }
+    let_go(s, source)
+}
+
+fn let_go(s: &Snapshot, source: &Row<Source>) -> Decision {
+    let rest: Vec<&str> = source
+        .digest
+        .finalizers
+        .iter()
+        .map(|f| &**f)
+        .filter(|f| *f != keys::FEDERATOR_FINALIZER && *f != keys::REFERENCED_DATA_FINALIZER)
+        .collect();
+    let patch = json!({"metadata": {"uid": &*source.uid, "resourceVersion": source.resource_version(), "finalizers": rest}});
+    let write = Write::Merge { patch };
+    Decision::Do(Plan::one(Effect {
+        target: source_target(s),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "let_go",
+    }))
+}
+
+/// Waits for the cells by event, and says so once it takes long.
+fn wait_for_cells(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Decision {
+    let (since, wall) = *memory.leaving.get_or_insert((now.instant, now.wall));
+    let waited = now.since(since);
+    let release = settings
+        .release_after
+        .map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
+    if waited < PATIENCE {
+        return Decision::Do(Plan::wait(
+            release.sooner(Next::After(PATIENCE.saturating_sub(waited))),
+        ));
+    }
+    let condition = conditions::waiting_for_cells(s, source, wall);
+    match status_only(s, source, &[condition], memory, settings, now) {
+        Decision::Do(plan) => Decision::Do(plan.by(release)),
+        read @ Decision::Read { .. } => read,
+    }
+}

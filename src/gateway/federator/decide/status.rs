@@ -1,0 +1,202 @@
+//! The way back: the copy's status and the gateway's own conditions become the project's status.
+
+use super::{Decision, Memory, PATIENCE, Settings, Step, idle, source_target};
+use crate::{
+    engine::{
+        clock::Now,
+        diff::Digest,
+        plan::{Effect, Endpoint, Exact, Next, Plan, Write},
+    },
+    gateway::{
+        federator::{conditions, observe::Snapshot},
+        world::{
+            digest::{Copy, Source},
+            status::{OwnCondition, returned},
+        },
+    },
+    plane::table::Row,
+};
+use serde_json::json;
+use std::time::Duration;
+
+/// Returns the copy's status and the gateway's own conditions, if that changes anything and is due.
+pub(super) fn status_step(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Step {
+    if s.references.as_ref().is_some_and(|r| r.resolving) {
+        // Lists that are still being read are not worth a write.
+        let waited = now.since(*memory.unresolved.get_or_insert(now.instant));
+        if waited < PATIENCE {
+            return Step::Wait(Next::After(PATIENCE.saturating_sub(waited)));
+        }
+    } else {
+        memory.unresolved = None;
+    }
+    let own_types = &s.profile().status.own_conditions;
+    let report = s.copy.as_ref().filter(|c| {
+        c.digest.status.reported
+            && c.digest.source_uid.as_deref() == Some(&*source.uid)
+            && c.digest.status.size <= 64 * 1024
+    });
+    let (own, mut next) = conditions::own(s, source, report.is_some(), memory, now);
+    let mut due = false;
+    if let Some(copy) = report
+        && !source
+            .digest
+            .status
+            .has_returned(&copy.digest.status, own_types, source.digest.generation)
+        && memory.status_settled != Some(settlement(copy, source))
+    {
+        match conditions::early_silence(copy, source, memory, now) {
+            Some(wait) => next = next.sooner(Next::After(wait)),
+            None => due = true,
+        }
+    } else {
+        memory.unreported = None;
+    }
+    let changed = |c: &&OwnCondition| {
+        !source
+            .digest
+            .status
+            .condition(c.kind)
+            .is_some_and(|had| c.equals(had))
+    };
+    let vanished = source.digest.status.conditions.iter().any(|had| {
+        own_types.iter().any(|t| **t == *had.kind)
+            && *had.kind != *conditions::FEDERATED
+            && !own.iter().any(|c| *c.kind == *had.kind)
+            && source.digest.references.is_empty()
+    });
+    due |= vanished;
+    for condition in own.iter().filter(changed) {
+        if condition.kind == conditions::FEDERATED && condition.status {
+            let since = *memory.good_news.get_or_insert(now.instant);
+            let waited = now.since(since);
+            due |= waited >= PATIENCE;
+            next = next.sooner(Next::After(PATIENCE.saturating_sub(waited)));
+        } else {
+            due = true;
+        }
+    }
+    if !due {
+        return Step::Wait(if own.iter().any(|c| changed(&c)) {
+            next
+        } else {
+            next_without_news(memory, next)
+        });
+    }
+    if let Some(wait) = throttle(memory, settings, now) {
+        return Step::Wait(next.sooner(Next::After(wait)));
+    }
+    match write_status(s, source, report, &own, memory, now) {
+        Step::Act(plan) => Step::Act(Box::new(plan.by(next))),
+        step => step,
+    }
+}
+
+/// What the hub has and what the project has, for [`Memory::status_settled`].
+pub fn settlement(copy: &Row<Copy>, source: &Row<Source>) -> (Digest, Digest) {
+    (
+        Digest::of_hash(&copy.digest.status),
+        Digest::of_hash(&source.digest.status),
+    )
+}
+
+fn next_without_news(memory: &mut Memory, next: Next) -> Next {
+    memory.good_news = None;
+    next
+}
+
+fn throttle(memory: &Memory, settings: &Settings, now: Now) -> Option<Duration> {
+    let last = memory.status_written?;
+    let wait = settings.status_interval.saturating_sub(now.since(last));
+    (!wait.is_zero()).then_some(wait)
+}
+
+fn write_status(
+    s: &Snapshot,
+    source: &Row<Source>,
+    report: Option<&Row<Copy>>,
+    own: &[OwnCondition],
+    memory: &mut Memory,
+    now: Now,
+) -> Step {
+    // Without a report the project keeps what it has, own conditions replaced.
+    let (body, own_types): (_, Vec<String>) = match report {
+        Some(copy) => (&copy.body, s.profile().status.own_conditions.clone()),
+        None => (&source.body, own.iter().map(|c| c.kind.to_owned()).collect()),
+    };
+    let Some(body) = body else {
+        return Step::Read(report.is_none(), report.is_some());
+    };
+    let base = body.data.get("status").cloned().unwrap_or_else(|| json!({}));
+    let generation = source.digest.generation;
+    let counters = &s.profile().status.counters;
+    let status = returned(
+        &base,
+        counters,
+        &own_types,
+        own,
+        &source.digest.status,
+        generation,
+        now.wall,
+    );
+    memory.good_news = None;
+    let resource = &s.profile().resource;
+    let body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": &*s.name, "namespace": &*s.namespace, "uid": &*source.uid},
+        "status": status,
+    });
+    let write = Write::Apply {
+        body,
+        exact: Exact::roots(["status"]),
+    };
+    let effect = Effect {
+        target: source_target(s),
+        endpoint: Endpoint::Status,
+        write,
+        reason: "return_status",
+    };
+    let mut plan = Plan::one(effect);
+    plan.notes
+        .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
+    Step::Act(Box::new(plan))
+}
+
+/// Writes the gateway's own verdict and nothing to the hub.
+pub fn status_only(
+    s: &Snapshot,
+    source: &Row<Source>,
+    own: &[OwnCondition],
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Decision {
+    let said = |c: &OwnCondition| {
+        source
+            .digest
+            .status
+            .condition(c.kind)
+            .is_some_and(|had| c.equals(had))
+    };
+    if own.iter().all(said) {
+        return idle();
+    }
+    if let Some(wait) = throttle(memory, settings, now) {
+        return Decision::Do(Plan::after(wait));
+    }
+    match write_status(s, source, None, own, memory, now) {
+        Step::Read(source, copy) => Decision::Read { source, copy },
+        Step::Act(plan) => {
+            memory.status_written = Some(now.instant);
+            Decision::Do(*plan)
+        }
+        Step::Wait(next) => Decision::Do(Plan::wait(next)),
+    }
+}

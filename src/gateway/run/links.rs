@@ -1,0 +1,250 @@
+//! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
+
+use crate::{
+    api::names::ProjectKey,
+    engine::{
+        executor::Surroundings,
+        key::{Key, Plane},
+        plan::{Answer, Target},
+        queue::{Queue, Urgency},
+    },
+    gateway::{
+        companions,
+        world::{Role, World},
+    },
+    metrics::{Metrics, PlaneKind},
+    plane::{
+        client::Connection,
+        lease::LeaseHandle,
+        watch::{self, Event, Health, Selection},
+    },
+};
+use kube::core::{DynamicObject, ObjectMeta};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::Instant,
+};
+
+pub(super) struct Engaged {
+    pub(super) connection: Connection,
+    pub(super) since: Instant,
+    pub(super) watches: Vec<(Role, Arc<Health>)>,
+    pub(super) tasks: JoinSet<()>,
+    pub(super) references: bool,
+    /// Wakes the plane's failing watches once one of them is answered.
+    pub(super) revival: Arc<Notify>,
+}
+
+/// What executor and watches share.
+pub(super) struct Links {
+    pub(super) world: Arc<Mutex<World>>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) planes: Mutex<HashMap<Plane, Engaged>>,
+    pub(super) lease: LeaseHandle,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+pub(super) enum Command {
+    /// Something in the project references data.
+    WatchReferences(ProjectKey),
+    /// The plane has a new credential.
+    Renewed(Plane),
+}
+
+impl Links {
+    pub(super) fn engage(self: &Arc<Self>, plane: &Plane, connection: Connection, roles: &[Role]) {
+        let engaged = Engaged {
+            connection,
+            since: Instant::now(),
+            watches: Vec::new(),
+            tasks: JoinSet::new(),
+            references: false,
+            revival: Arc::default(),
+        };
+        self.planes.lock().insert(plane.clone(), engaged);
+        self.watch_more(plane, roles);
+    }
+
+    pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
+        let mut planes = self.planes.lock();
+        let Some(engaged) = planes.get_mut(plane) else {
+            return;
+        };
+        for role in roles {
+            let health = Arc::new(Health::default());
+            engaged.watches.push((*role, health.clone()));
+            let (connection, revival) = (engaged.connection.clone(), engaged.revival.clone());
+            let task = self
+                .clone()
+                .watch(plane.clone(), connection, *role, health, revival);
+            engaged.tasks.spawn(task);
+        }
+    }
+
+    /// Watches until aborted, and begins anew with each new credential.
+    async fn watch(
+        self: Arc<Self>,
+        plane: Plane,
+        connection: Connection,
+        role: Role,
+        health: Arc<Health>,
+        revival: Arc<Notify>,
+    ) {
+        let selection = Selection {
+            resource: self.world.lock().resource(role),
+            labels: matches!((&plane, role), (Plane::Hub, Role::ConfigMaps | Role::Secrets))
+                .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
+        };
+        let mut generation = connection.generation();
+        loop {
+            generation.borrow_and_update();
+            let client = connection.current().watches.clone();
+            tokio::select! {
+                () = watch::run(client, &selection, &health, &revival, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f)) => {}
+                changed = generation.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    // One of the plane's watches speaks for all. It fails only while the process ends.
+                    if role == Role::Namespaces {
+                        let _ = self.commands.send(Command::Renewed(plane.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// One event of a watch. Never waits.
+    fn event(&self, plane: &Plane, role: Role, event: Event) {
+        let urgency = match &event {
+            Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
+            Event::Began | Event::Listed(_) | Event::Complete => Urgency::Backlog,
+        };
+        let mut world = self.world.lock();
+        let woken = match plane {
+            Plane::Hub => world.hub_event(role, event),
+            Plane::Project(key) => world.project_event(key, role, event),
+        };
+        let mut keys = woken.keys;
+        if woken.synced {
+            keys.extend(first_sync(&world, plane));
+        }
+        let ready = world.hub_ready()
+            && match plane {
+                Plane::Hub => true,
+                Plane::Project(key) => world.project_ready(key),
+            };
+        let references =
+            matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
+        drop(world);
+        if ready {
+            self.queue.extend(keys, urgency);
+        }
+        if references
+            && let Plane::Project(key) = plane
+            && let Some(engaged) = self.planes.lock().get_mut(plane)
+            && !std::mem::replace(&mut engaged.references, true)
+        {
+            // Fails only while the process ends.
+            let _ = self.commands.send(Command::WatchReferences(key.clone()));
+        }
+    }
+
+    /// A project shows or hides its `ConfigMaps` or Secrets.
+    fn rights(&self, plane: &Plane, role: Role, forbidden: bool) {
+        let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(role)) else {
+            return;
+        };
+        let mut world = self.world.lock();
+        let Some(project) = world.projects.get_mut(key) else {
+            return;
+        };
+        let changed = if forbidden {
+            project.forbidden.insert(kind)
+        } else {
+            project.forbidden.remove(&kind)
+        };
+        let keys = if changed {
+            world.project_keys(key)
+        } else {
+            Vec::new()
+        };
+        drop(world);
+        self.queue.extend(keys, Urgency::Fresh);
+    }
+}
+
+/// What may be decided now that a plane's list is complete.
+fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
+    match plane {
+        Plane::Hub if world.hub_ready() => world
+            .hub_keys()
+            .into_iter()
+            .chain(
+                world
+                    .projects
+                    .keys()
+                    .filter(|p| world.project_ready(p))
+                    .flat_map(|p| world.project_keys(p)),
+            )
+            .collect(),
+        Plane::Project(key) if world.project_ready(key) => world
+            .hub_keys()
+            .into_iter()
+            .chain(world.project_keys(key))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn plane_kind(plane: &Plane) -> PlaneKind {
+    match plane {
+        Plane::Hub => PlaneKind::Hub,
+        Plane::Project(_) => PlaneKind::Project,
+    }
+}
+
+impl Surroundings for Links {
+    fn client(&self, plane: &Plane) -> Option<kube::Client> {
+        self.planes
+            .lock()
+            .get(plane)
+            .map(|engaged| engaged.connection.current().calls.clone())
+    }
+
+    fn may_write(&self) -> bool {
+        self.lease.may_write()
+    }
+
+    fn answered(&self, target: &Target, answer: Answer) {
+        let Some(role) = self.world.lock().role_of(&target.kind()) else {
+            return;
+        };
+        let event = match answer {
+            Answer::Is(object) => Event::Applied(object),
+            Answer::Gone => Event::Deleted(Box::new(DynamicObject {
+                types: None,
+                metadata: ObjectMeta {
+                    name: Some(target.name.clone()),
+                    namespace: target.namespace.clone(),
+                    ..ObjectMeta::default()
+                },
+                data: serde_json::Value::Null,
+            })),
+        };
+        self.event(&target.plane, role, event);
+    }
+
+    fn wrote(&self, target: &Target, reason: &'static str) {
+        self.metrics
+            .wrote(plane_kind(&target.plane), &target.resource.kind, reason);
+    }
+
+    fn fought(&self, target: &Target, field_group: &'static str) {
+        self.metrics.write_fight(&target.resource.kind, field_group);
+    }
+}

@@ -1,0 +1,229 @@
+//! Digests of the objects that are federated: a project's deployment and its copy on the hub.
+
+use super::{Words, annotation, content, controller, label, owned};
+use crate::{
+    api::{keys, names::CityCode},
+    engine::diff::Digest,
+    gateway::world::status::StatusDigest,
+    kinds::{CompanionKind, FederatedKind},
+};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A project's deployment (any federated kind).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// All its finalizers.
+    pub finalizers: Box<[Arc<str>]>,
+    /// The city, or the text that is none.
+    pub city: Result<CityCode, Arc<str>>,
+    /// Annotation `federation-namespace`.
+    pub federation_namespace: Option<Arc<str>>,
+    /// What the copy carries of it, generation aside.
+    pub content: Digest,
+    /// Annotation with what is expected, as text.
+    pub expected: Option<Arc<str>>,
+    /// Annotation with a terminal source error, as text.
+    pub error: Option<Arc<str>>,
+    /// `ConfigMap`s and Secrets that it names, in order.
+    pub references: Box<[Reference]>,
+    /// Its status.
+    pub status: StatusDigest,
+    /// Largest scale setting in it.
+    pub scale: u32,
+    /// UID of its controller, or of the Workload that it names.
+    pub controller: Option<Arc<str>>,
+    /// What the workload controller reads, for the kind that it writes.
+    pub rollup: Option<Rollup>,
+}
+
+/// A deployment as the workload controller reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollup {
+    /// JSON of the object without its template and without what that controller does not read.
+    pub text: Box<str>,
+    /// Digest of the template.
+    pub template: Digest,
+}
+
+impl Rollup {
+    fn read(object: &DynamicObject) -> Self {
+        let meta = &object.metadata;
+        let mut spec = object.data.get("spec").cloned().unwrap_or_default();
+        let template = spec
+            .as_object_mut()
+            .and_then(|m| m.remove("template"))
+            .unwrap_or_default();
+        let text = json!({
+            "apiVersion": object.types.as_ref().map(|t| &t.api_version), "kind": object.types.as_ref().map(|t| &t.kind),
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "labels": meta.labels,
+                "ownerReferences": meta.owner_references, "deletionTimestamp": meta.deletion_timestamp,
+                "creationTimestamp": meta.creation_timestamp, "generation": meta.generation},
+            "spec": spec,
+            "status": object.data.get("status"),
+        });
+        Self {
+            text: text.to_string().into(),
+            template: template_digest(&template),
+        }
+    }
+}
+
+/// One reference of a [`Source`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// `ConfigMap` or Secret.
+    pub kind: CompanionKind,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it may be missing.
+    pub optional: bool,
+}
+
+/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
+pub fn template_digest(template: &Value) -> Digest {
+    match serde_json::from_value::<crate::api::InstanceTemplate>(template.clone()) {
+        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
+        Err(_) => Digest::of(template),
+    }
+}
+
+/// The hub's copy of a deployment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Copy {
+    /// Annotation `source-uid`.
+    pub source_uid: Option<Arc<str>>,
+    /// Annotation `source-generation`.
+    pub source_generation: Option<i64>,
+    /// Label with the project namespace.
+    pub upstream_namespace: Option<Arc<str>>,
+    /// Label with the city.
+    pub city: Option<CityCode>,
+    /// What it carries, computed as [`Source::content`].
+    pub content: Digest,
+    /// Name of the policy that claims it.
+    pub claimed_by: Option<Arc<str>>,
+    /// Its status as Karmada aggregated it.
+    pub status: StatusDigest,
+}
+
+impl Source {
+    /// Reads a project's object of a federated kind.
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
+        let meta = &object.metadata;
+        let whole = with_metadata(object);
+        let city = kind
+            .placement
+            .path
+            .first(&whole)
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        let city =
+            CityCode::parse(city.as_deref().unwrap_or_default()).map_err(|_| city.unwrap_or_default().into());
+        let companions = kind.companions.as_ref();
+        let of = |key: Option<&String>| key.and_then(|k| owned(annotation(object, k)));
+        let status = object.data.get("status");
+        let named = || {
+            object
+                .data
+                .pointer("/spec/workloadRef/uid")
+                .and_then(Value::as_str)
+        };
+        let controller = controller(object)
+            .map(|o| o.uid.as_str())
+            .or_else(named)
+            .map(Arc::from);
+        let rollup = (kind.resource.group == crate::api::GROUP && kind.resource.kind == "WorkloadDeployment")
+            .then(|| Rollup::read(object));
+        Self {
+            generation: meta.generation.unwrap_or(0),
+            finalizers: meta.finalizers.iter().flatten().map(|f| words.share(f)).collect(),
+            content: content(
+                kind,
+                object,
+                city.as_ref().ok().map(CityCode::as_str),
+                meta.namespace.as_deref(),
+                meta.uid.as_deref(),
+            ),
+            city,
+            federation_namespace: owned(annotation(object, keys::FEDERATION_NAMESPACE)),
+            expected: of(companions.and_then(|c| c.expected_annotation.as_ref())),
+            error: of(companions.and_then(|c| c.error_annotation.as_ref())),
+            references: references(kind, &whole),
+            status: StatusDigest::of(status, &kind.status.counters, &mut |w| words.share(w)),
+            scale: kind
+                .write_back
+                .iter()
+                .flat_map(|w| &w.scale_paths)
+                .flat_map(|path| path.all(&whole))
+                .filter_map(Value::as_u64)
+                .filter_map(|n| u32::try_from(n).ok())
+                .max()
+                .unwrap_or(0),
+            controller,
+            rollup,
+        }
+    }
+}
+
+/// The object as JSON with what a profile's paths may ask of its metadata.
+fn with_metadata(object: &DynamicObject) -> Value {
+    let mut whole = object.data.clone();
+    if let Some(map) = whole.as_object_mut() {
+        map.insert(
+            "metadata".into(),
+            json!({"name": object.metadata.name, "namespace": object.metadata.namespace,
+                "labels": object.metadata.labels, "annotations": object.metadata.annotations}),
+        );
+    }
+    whole
+}
+
+fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
+    let mut found: Vec<Reference> = Vec::new();
+    for rule in kind.companions.iter().flat_map(|c| &c.references) {
+        for value in rule.path.all(object) {
+            let Some(name) = value
+                .get(&rule.name_field)
+                .and_then(Value::as_str)
+                .filter(|n| !n.is_empty())
+            else {
+                continue;
+            };
+            let optional =
+                rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
+            match found.iter_mut().find(|r| r.kind == rule.kind && *r.name == *name) {
+                // Named twice, once as required: required.
+                Some(had) => had.optional &= optional,
+                None => found.push(Reference {
+                    kind: rule.kind,
+                    name: name.into(),
+                    optional,
+                }),
+            }
+        }
+    }
+    found.into()
+}
+
+impl Copy {
+    /// Reads the hub's object of a federated kind.
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
+        let city = label(object, &kind.placement.label);
+        let upstream = label(object, keys::UPSTREAM_NAMESPACE);
+        let source_uid = annotation(object, keys::SOURCE_UID);
+        Self {
+            source_uid: owned(source_uid),
+            source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
+            upstream_namespace: owned(upstream),
+            city: city.and_then(|c| CityCode::parse(c).ok()),
+            content: content(kind, object, city, upstream, source_uid),
+            claimed_by: owned(annotation(object, keys::CLAIM_NAME)),
+            status: StatusDigest::of(object.data.get("status"), &kind.status.counters, &mut |w| {
+                words.share(w)
+            }),
+        }
+    }
+}

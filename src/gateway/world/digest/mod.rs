@@ -1,0 +1,99 @@
+//! Digests: what the gateway reads of each kind of object. Each is made by one reader from the object as served.
+
+mod companion;
+mod deployment;
+mod hub;
+mod instance;
+
+pub use companion::{Companion, Payload};
+pub use deployment::{Copy, Reference, Rollup, Source, template_digest};
+pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
+pub use instance::{Projection, WriteBackDigest, without_generations};
+
+use crate::{engine::diff::Digest, kinds::FederatedKind};
+use kube::core::DynamicObject;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+/// Shares the words that many objects repeat: condition types and reasons, finalizers, cluster names.
+#[derive(Debug, Default)]
+pub struct Words(HashSet<Arc<str>>);
+
+/// Words beyond this many are not shared, so that nobody can fill the memory with inventions.
+const WORDS: usize = 4_096;
+
+impl Words {
+    /// The shared form of a word.
+    pub fn share(&mut self, word: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(word) {
+            return known.clone();
+        }
+        let new: Arc<str> = word.into();
+        if self.0.len() < WORDS && word.len() <= 128 {
+            self.0.insert(new.clone());
+        }
+        new
+    }
+}
+
+/// The value of a label.
+pub fn label<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
+    object.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The value of an annotation.
+pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
+    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn owned(text: Option<&str>) -> Option<Arc<str>> {
+    text.map(Into::into)
+}
+
+/// Everything of the object but metadata and status: what travels to the hub.
+pub fn payload_roots(object: &DynamicObject) -> Map<String, Value> {
+    object
+        .data
+        .as_object()
+        .map(|map| {
+            map.iter()
+                .filter(|(k, _)| *k != "status")
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect()
+        })
+        .unwrap_or_default()
+}
+
+/// The annotations that travel, with suspension as `true` or absent.
+pub fn carried(kind: &FederatedKind, object: &DynamicObject) -> BTreeMap<String, String> {
+    kind.carried_annotations
+        .iter()
+        .filter_map(|key| annotation(object, key).map(|value| (key.clone(), value.to_owned())))
+        .filter(|(key, value)| kind.suspend_annotation.as_ref() != Some(key) || value == "true")
+        .collect()
+}
+
+fn content(
+    kind: &FederatedKind,
+    object: &DynamicObject,
+    city: Option<&str>,
+    upstream: Option<&str>,
+    uid: Option<&str>,
+) -> Digest {
+    let whole = json!([city, upstream, uid, carried(kind, object), payload_roots(object)]);
+    Digest::of(&whole)
+}
+
+fn controller(
+    object: &DynamicObject,
+) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
+    object
+        .metadata
+        .owner_references
+        .as_ref()?
+        .iter()
+        .find(|o| o.controller == Some(true))
+}

@@ -1,0 +1,443 @@
+//! Whom a change wakes: the keys of everything whose decision may depend on what has changed.
+
+use super::{
+    Role, Tie, World,
+    digest::{Binding, Copy, Source, WriteBackDigest},
+    events::Delta,
+};
+use crate::{
+    api::names::{HubNamespace, ProjectKey},
+    engine::key::{Key, Kind, Plane},
+    kinds::CompanionKind,
+    plane::table::{Name, Row},
+};
+use std::sync::Arc;
+
+impl World {
+    /// Every key of a project that may be decided once its lists and the hub's are complete.
+    pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let Some(project) = self.projects.get(key) else {
+            return keys;
+        };
+        for ((namespace, name), _) in project.workloads.iter() {
+            keys.push(self.workload_key(key, namespace, name));
+        }
+        for (i, table) in project.sources.iter().enumerate() {
+            keys.extend(
+                table
+                    .iter()
+                    .map(|((ns, name), _)| self.source_key(i, key, ns, name)),
+            );
+        }
+        for ((_, name), row) in project.namespaces.iter() {
+            let hub = HubNamespace::of(&row.uid);
+            self.namespace_keys(hub.as_str(), &mut keys);
+            self.referenced_keys(hub.as_str(), &mut keys);
+            for (i, table) in project.projections.iter().enumerate() {
+                keys.extend(
+                    table
+                        .in_namespace(name)
+                        .map(|(instance, _)| self.hub_key(Role::WrittenBack(i), hub.as_str(), instance)),
+                );
+            }
+        }
+        keys
+    }
+
+    /// Every key on the hub that does not belong to a project.
+    pub fn hub_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self
+            .kinds
+            .iter()
+            .map(|k| self.hub_key(Role::Interpreters, "", &k.interpreter.name))
+            .collect();
+        keys.extend(
+            self.hub
+                .city_sets
+                .iter()
+                .map(|((_, name), _)| self.hub_key(Role::CitySets, "", name)),
+        );
+        for ((_, name), _) in self.hub.namespaces.iter() {
+            if HubNamespace::parse(name).is_some() {
+                self.namespace_keys(name, &mut keys);
+            }
+        }
+        keys
+    }
+
+    pub(super) fn namespace_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        keys.push(self.hub_key(Role::Namespaces, "", hub));
+        keys.push(self.hub_key(Role::CityPolicies, hub, ""));
+        for (i, table) in self.hub.copies.iter().enumerate() {
+            keys.extend(
+                table
+                    .in_namespace(hub)
+                    .map(|(name, _)| self.hub_key(Role::Federated(i), hub, name)),
+            );
+        }
+        for (i, table) in self.hub.write_backs.iter().enumerate() {
+            keys.extend(
+                table
+                    .in_namespace(hub)
+                    .map(|(name, _)| self.hub_key(Role::WrittenBack(i), hub, name)),
+            );
+        }
+        keys.extend(
+            self.hub
+                .config_maps
+                .in_namespace(hub)
+                .map(|(n, _)| self.hub_key(Role::ConfigMaps, hub, n)),
+        );
+        keys.extend(
+            self.hub
+                .secrets
+                .in_namespace(hub)
+                .map(|(n, _)| self.hub_key(Role::Secrets, hub, n)),
+        );
+    }
+
+    /// The key of a Workload.
+    pub fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+        Key::new(
+            Plane::Project(project.clone()),
+            Kind::of(&self.resources.workloads),
+            namespace,
+            name,
+        )
+    }
+
+    pub(super) fn tie(&mut self, project: &ProjectKey, delta: &Delta<()>, keys: &mut Vec<Key>) {
+        let name = &delta.name.1;
+        if let Some(old) = &delta.old {
+            let hub = HubNamespace::of(&old.uid);
+            self.ties.remove(hub.as_str());
+            keys.push(self.hub_key(Role::Namespaces, "", hub.as_str()));
+        }
+        let live = self
+            .projects
+            .get(project)
+            .and_then(|p| p.namespaces.get("", name))
+            .map(|row| row.uid.clone());
+        if let Some(uid) = live {
+            let hub: Arc<str> = HubNamespace::of(&uid).as_str().into();
+            self.ties.insert(
+                hub.clone(),
+                Tie {
+                    project: project.clone(),
+                    namespace: name.clone(),
+                },
+            );
+            self.namespace_keys(&hub, keys);
+        }
+        if let Some(p) = self.projects.get(project) {
+            for (i, table) in p.sources.iter().enumerate() {
+                keys.extend(
+                    table
+                        .in_namespace(name)
+                        .map(|(n, _)| self.source_key(i, project, name, n)),
+                );
+            }
+        }
+    }
+
+    /// The Namespace's own controllers, and everything that may have waited for it.
+    pub(super) fn wake_hub_namespace(&self, name: &str, keys: &mut Vec<Key>) {
+        if HubNamespace::parse(name).is_none() {
+            return;
+        }
+        self.namespace_keys(name, keys);
+        self.wake_sources(name, keys);
+        self.referenced_keys(name, keys);
+    }
+
+    /// The companions that the deployments of a hub namespace reference, whether they exist or not.
+    pub(super) fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for i in 0..self.kinds.len() {
+            for (_, source) in self.tied_sources(i, hub) {
+                keys.extend(
+                    source
+                        .digest
+                        .references
+                        .iter()
+                        .map(|r| self.hub_key(companion_role(r.kind), hub, &r.name)),
+                );
+            }
+        }
+    }
+
+    /// The keys of all deployments in the project namespace that a hub namespace is tied to.
+    pub fn source_keys(&self, hub: &str) -> Vec<Key> {
+        let Some(tie) = self.ties.get(hub) else {
+            return Vec::new();
+        };
+        (0..self.kinds.len())
+            .flat_map(|i| {
+                self.tied_sources(i, hub)
+                    .map(move |(n, _)| self.source_key(i, &tie.project, &tie.namespace, n))
+            })
+            .collect()
+    }
+
+    /// The keys of all that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
+    pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
+        let mut keys = self.source_keys(hub);
+        self.referenced_keys(hub, &mut keys);
+        keys
+    }
+
+    pub(super) fn wake_sources(&self, hub: &str, keys: &mut Vec<Key>) {
+        keys.extend(self.source_keys(hub));
+    }
+
+    pub(super) fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {
+        let hub = &delta.name.0;
+        let new = self.hub.bindings.get(hub, &delta.name.1);
+        if new.is_none() && !self.ties.contains_key(hub) {
+            // It may have been the last thing in a Namespace without origin.
+            keys.push(self.hub_key(Role::Namespaces, "", hub));
+        }
+        let Some(binding) = new.or(delta.old.as_ref()).map(|row| &row.digest) else {
+            return;
+        };
+        let Some(i) = self.kinds.iter().position(|k| *k.resource.kind == *binding.kind) else {
+            return;
+        };
+        if let Some(tie) = self.ties.get(hub) {
+            keys.push(self.source_key(i, &tie.project, &tie.namespace, &binding.name));
+        }
+        let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
+        if new.is_none() || policy(new) != policy(delta.old.as_ref()) {
+            keys.push(self.hub_key(Role::CityPolicies, hub, ""));
+            keys.push(self.hub_key(Role::Namespaces, "", hub));
+            self.wake_companions_of(i, hub, &binding.name, keys);
+        }
+    }
+
+    pub(super) fn wake_for_companion(&self, kind: CompanionKind, name: &Name, keys: &mut Vec<Key>) {
+        let role = companion_role(kind);
+        keys.push(self.hub_key(role, &name.0, &name.1));
+        let Some(tie) = self.ties.get(&name.0) else { return };
+        for i in 0..self.kinds.len() {
+            for (source, row) in self.tied_sources(i, &name.0) {
+                if row.deleting
+                    || row
+                        .digest
+                        .references
+                        .iter()
+                        .any(|r| r.kind == kind && r.name == name.1)
+                {
+                    keys.push(self.source_key(i, &tie.project, &tie.namespace, source));
+                }
+            }
+        }
+        keys.push(self.hub_key(Role::Namespaces, "", &name.0));
+    }
+
+    /// The companions that a deployment names now, or that name it.
+    pub(super) fn wake_companions_of(&self, kind: usize, hub: &str, name: &str, keys: &mut Vec<Key>) {
+        let Some(tie) = self.ties.get(hub) else { return };
+        let source = self
+            .projects
+            .get(&tie.project)
+            .and_then(|p| p.sources[kind].get(&tie.namespace, name));
+        for r in source.iter().flat_map(|row| row.digest.references.iter()) {
+            keys.push(self.hub_key(companion_role(r.kind), hub, &r.name));
+        }
+        let entry = format!("\"{}/{name}\"", tie.namespace);
+        for (role, table) in [
+            (Role::ConfigMaps, &self.hub.config_maps),
+            (Role::Secrets, &self.hub.secrets),
+        ] {
+            for (companion, row) in table.in_namespace(hub) {
+                if row
+                    .digest
+                    .referenced_by
+                    .as_deref()
+                    .is_some_and(|t| t.contains(&entry))
+                {
+                    keys.push(self.hub_key(role, hub, companion));
+                }
+            }
+        }
+    }
+
+    pub(super) fn wake_for_copy(&self, i: usize, delta: &Delta<Copy>, keys: &mut Vec<Key>) {
+        let (hub, name) = (&delta.name.0, &delta.name.1);
+        let new = self.hub.copies[i].get(hub, name);
+        match self.ties.get(hub) {
+            Some(tie) => keys.push(self.source_key(i, &tie.project, &tie.namespace, name)),
+            None => keys.push(self.hub_key(Role::Namespaces, "", hub)),
+        }
+        let place = |row: Option<&Row<Copy>>| row.map(|r| (r.uid.clone(), r.digest.city.clone()));
+        if place(new) != place(delta.old.as_ref()) {
+            keys.push(self.hub_key(Role::Federated(i), hub, name));
+            keys.push(self.hub_key(Role::CityPolicies, hub, ""));
+            keys.push(self.hub_key(Role::Namespaces, "", hub));
+            self.wake_write_backs(i, hub, name, keys);
+            self.wake_companions_of(i, hub, name, keys);
+        }
+    }
+
+    pub(super) fn wake_write_backs(
+        &self,
+        i: usize,
+        hub: &Arc<str>,
+        deployment: &Arc<str>,
+        keys: &mut Vec<Key>,
+    ) {
+        let names = self.hub.by_deployment.get(&(i, hub.clone(), deployment.clone()));
+        keys.extend(
+            names
+                .into_iter()
+                .flatten()
+                .map(|n| self.hub_key(Role::WrittenBack(i), hub, n)),
+        );
+    }
+
+    pub(super) fn wake_for_write_back(
+        &mut self,
+        i: usize,
+        delta: &Delta<WriteBackDigest>,
+        keys: &mut Vec<Key>,
+    ) {
+        let (hub, name) = (&delta.name.0, &delta.name.1);
+        let new = self.hub.write_backs[i]
+            .get(hub, name)
+            .map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
+        let old = delta
+            .old
+            .as_ref()
+            .map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
+        if let Some(deployment) = old.as_ref().and_then(|o| o.0.clone()) {
+            let key = (i, hub.clone(), deployment);
+            if let Some(names) = self.hub.by_deployment.get_mut(&key) {
+                names.remove(name);
+                if names.is_empty() {
+                    self.hub.by_deployment.remove(&key);
+                }
+            }
+        }
+        if let Some(deployment) = new.as_ref().and_then(|n| n.0.clone()) {
+            self.hub
+                .by_deployment
+                .entry((i, hub.clone(), deployment))
+                .or_default()
+                .insert(name.clone());
+        }
+        keys.push(self.hub_key(Role::WrittenBack(i), hub, name));
+        if old != new {
+            keys.push(self.hub_key(Role::Namespaces, "", hub));
+        }
+    }
+
+    pub(super) fn wake_for_payload(
+        &self,
+        project: &ProjectKey,
+        kind: CompanionKind,
+        name: &Name,
+        keys: &mut Vec<Key>,
+    ) {
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        for (i, table) in p.sources.iter().enumerate() {
+            for (source, row) in table.in_namespace(&name.0) {
+                if row
+                    .digest
+                    .references
+                    .iter()
+                    .any(|r| r.kind == kind && r.name == name.1)
+                {
+                    keys.push(self.source_key(i, project, &name.0, source));
+                }
+            }
+        }
+        if let Some(hub) = self.hub_namespace(project, &name.0) {
+            keys.push(self.hub_key(companion_role(kind), hub.as_str(), &name.1));
+        }
+    }
+
+    pub(super) fn wake_for_source(
+        &mut self,
+        project: &ProjectKey,
+        i: usize,
+        delta: &Delta<Source>,
+        keys: &mut Vec<Key>,
+    ) {
+        let (namespace, name) = (&delta.name.0, &delta.name.1);
+        keys.push(self.source_key(i, project, namespace, name));
+        let Some(p) = self.projects.get_mut(project) else {
+            return;
+        };
+        let new = p.sources[i].get(namespace, name).cloned();
+        p.references |= new.as_ref().is_some_and(|row| !row.digest.references.is_empty());
+        if Some(i) == self.workload_kind() {
+            self.wake_workload(project, new.as_ref(), delta, keys);
+        }
+        let Some(hub) = self.hub_namespace(project, namespace) else {
+            return;
+        };
+        let hub: Arc<str> = hub.as_str().into();
+        let announced = |row: Option<&Row<Source>>| row.and_then(World::announced).cloned();
+        if announced(new.as_ref()) != announced(delta.old.as_ref()) || new.is_none() {
+            keys.push(self.hub_key(Role::Namespaces, "", &hub));
+            keys.push(self.hub_key(Role::CityPolicies, &hub, ""));
+            keys.push(self.hub_key(Role::Federated(i), &hub, name));
+            self.wake_companions_of(i, &hub, name, keys);
+        }
+        if new.as_ref().map(World::holds) != delta.old.as_ref().map(World::holds) {
+            keys.push(self.hub_key(Role::Federated(i), &hub, name));
+        }
+        let life = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.scale));
+        if life(new.as_ref()) != life(delta.old.as_ref()) {
+            self.wake_write_backs(i, &hub, name, keys);
+            self.wake_companions_of(i, &hub, name, keys);
+        }
+        let wanted =
+            |row: Option<&Row<Source>>| row.map(|r| (r.digest.expected.clone(), r.digest.references.clone()));
+        if wanted(new.as_ref()) != wanted(delta.old.as_ref()) {
+            let old = delta.old.iter().flat_map(|row| row.digest.references.iter());
+            for r in old {
+                keys.push(self.hub_key(companion_role(r.kind), &hub, &r.name));
+            }
+            self.wake_companions_of(i, &hub, name, keys);
+        }
+    }
+
+    pub(super) fn wake_workload(
+        &self,
+        project: &ProjectKey,
+        new: Option<&Row<Source>>,
+        delta: &Delta<Source>,
+        keys: &mut Vec<Key>,
+    ) {
+        let rollup =
+            |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup.clone()));
+        if rollup(new) == rollup(delta.old.as_ref()) {
+            return;
+        }
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        for uid in [new, delta.old.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|r| r.digest.controller.as_ref())
+        {
+            let owner = p
+                .workloads
+                .in_namespace(&delta.name.0)
+                .find(|(_, row)| row.uid == *uid);
+            keys.extend(owner.map(|(name, _)| self.workload_key(project, &delta.name.0, name)));
+        }
+    }
+}
+
+/// The role of a companion kind.
+fn companion_role(kind: CompanionKind) -> Role {
+    match kind {
+        CompanionKind::ConfigMap => Role::ConfigMaps,
+        CompanionKind::Secret => Role::Secrets,
+    }
+}
