@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
+/// An API server may take this long to fill its caches.
+const WARM_UP: Duration = Duration::from_secs(20);
+
 /// One plane under one user.
 #[derive(Clone)]
 pub(crate) struct Plane {
@@ -74,7 +77,12 @@ impl Plane {
 
     pub(crate) async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
         let api = self.api(kind, namespace);
-        match warm(async || api.get_opt(name).await).await {
+        let deadline = Instant::now() + WARM_UP;
+        let mut answer = api.get_opt(name).await;
+        while warms_up(&answer, deadline).await {
+            answer = api.get_opt(name).await;
+        }
+        match answer {
             Ok(object) => object.as_ref().map(value),
             Err(error) => panic!("get {}: {error}", self.at(kind, namespace, name)),
         }
@@ -83,7 +91,12 @@ impl Plane {
     /// Everything of the kind in the namespace (all namespaces if empty) that has these labels.
     pub(crate) async fn list(&self, kind: &Kind, namespace: &str, labels: &str) -> Vec<Value> {
         let (api, params) = (self.api(kind, namespace), ListParams::default().labels(labels));
-        match warm(async || api.list(&params).await).await {
+        let deadline = Instant::now() + WARM_UP;
+        let mut answer = api.list(&params).await;
+        while warms_up(&answer, deadline).await {
+            answer = api.list(&params).await;
+        }
+        match answer {
             Ok(list) => list.items.iter().map(value).collect(),
             Err(error) => panic!("list {}: {error}", self.at(kind, namespace, "*")),
         }
@@ -296,15 +309,12 @@ pub(crate) const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Asks again while an API server that has just started is filling its caches.
-async fn warm<T>(ask: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
-    let deadline = Instant::now() + seconds(20);
-    loop {
-        match ask().await {
-            Err(kube::Error::Api(status)) if status.code == 429 && Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            answer => return answer,
-        }
+/// Whether an API server that has just started is still filling its caches; then this has waited a little.
+async fn warms_up<T>(answer: &kube::Result<T>, deadline: Instant) -> bool {
+    let busy = matches!(answer, Err(kube::Error::Api(status)) if status.code == 429);
+    if busy && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        return true;
     }
+    false
 }
