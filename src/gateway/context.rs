@@ -5,13 +5,14 @@ use super::{
     world::World,
 };
 use crate::{
+    api::names::CityCode,
     engine::{
         clock::{Clock, Now},
         error::{Failure, Retry},
         executor::Executor,
         key::Key,
         plan::{Applied, Next, Plan, Prepared, Target},
-        queue::{Outcome, Queue},
+        queue::{Outcome, Queue, Urgency},
     },
     metrics::{Metrics, Stage},
 };
@@ -140,6 +141,20 @@ impl<'a> Turn<'a> {
     /// Whether the turn has asked for any write.
     pub fn wrote(&self) -> bool {
         self.wrote.load(Ordering::Relaxed)
+    }
+
+    /// Lifts the ban on cities of a hub namespace that were being taken away, and lets those look again that met it.
+    pub fn lift_ban(&self, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
+        if condemned.is_empty() {
+            return;
+        }
+        let mut world = self.world.lock();
+        for entry in condemned {
+            world.condemned.remove(entry);
+        }
+        let keys = world.waiting_keys(hub);
+        drop(world);
+        self.queue.extend(keys, Urgency::Fresh);
     }
 
     /// Something has crossed from one plane to the other, of which it was first known at `since`.

@@ -2,14 +2,18 @@
 
 use crate::support::{
     Case, credentials, deployment,
-    gateway::RETENTION,
+    gateway::{Projects, RETENTION},
     hub_namespace,
-    kinds::{DEPLOYMENT, NAMESPACE},
+    kinds::{DEPLOYMENT, NAMESPACE, SECRET},
     lone_trials, seconds, suite, trials, uid, wait_for,
 };
+use fedgate::api::keys;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Namespace of the gateway's own things on the hub.
+const SYSTEM: &str = "fedgate-system";
 
 trials![a72_namespace_recreated, a73_kubeconfig_with_exec_is_refused];
 
@@ -18,6 +22,7 @@ lone_trials![
     a69_project_that_never_answers,
     a74_removed_file_leaves_the_hub,
     a75_rotation_under_load,
+    projects_from_secrets,
 ];
 
 /// The kubeconfig file of project `beta` in the gateway's folder.
@@ -275,6 +280,74 @@ async fn a75_rotation_under_load(case: Case) {
     .await;
     case.copy_sees("web-0", "has the new scale", |o| {
         o["spec"]["scaleSettings"]["minReplicas"] == 2
+    })
+    .await;
+}
+
+/// The kubeconfig as a Secret of the hub, whose name is the project's key.
+async fn publish(case: &Case, name: &str, kubeconfig: &str) {
+    let secret = json!({
+        "metadata": {"name": name, "labels": {keys::PROJECT_SECRET: "true"}},
+        "stringData": {"kubeconfig": kubeconfig},
+    });
+    case.hub.create(&SECRET, SYSTEM, secret).await;
+}
+
+async fn projects_from_secrets(case: Case) {
+    let suite = &case.suite;
+    let file = suite
+        .gateway
+        .projects()
+        .join(format!("{}.yaml", suite::ALPHA_KEY));
+    let text = std::fs::read_to_string(file).expect("alpha's kubeconfig is in the folder");
+    suite.gateway.stop().await;
+    let second = suite.other_gateway(
+        suite.gateway.hub_kubeconfig().to_owned(),
+        Projects::Secrets(SYSTEM),
+    );
+    publish(&case, suite::ALPHA_KEY, &text).await;
+    second.start().await;
+    let copy = case.deploy("web", "DFW").await;
+    // One that is published while it runs, and may not be used.
+    let mut config: serde_json::Value = serde_saphyr::from_str(&text).expect("a kubeconfig is YAML");
+    config["users"][0]["user"] = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never",
+    }});
+    let plugin = serde_saphyr::to_string(&config).expect("a kubeconfig prints");
+    publish(&case, "plugin", &plugin).await;
+    wait_for("the refusal names the field", seconds(20), || async {
+        let planes: serde_json::Value = serde_json::from_str(&second.planes().await).ok()?;
+        let refused = planes["refusedProjects"]["plugin"].as_str()?;
+        refused.contains("exec").then_some(())
+    })
+    .await;
+    // Taken away, the project is left alone.
+    case.hub.delete(&SECRET, SYSTEM, suite::ALPHA_KEY).await;
+    wait_for("the project is left", seconds(20), || async {
+        let planes = second.planes().await;
+        (!planes.contains(&format!("project {}", suite::ALPHA_KEY))).then_some(())
+    })
+    .await;
+    let scaled = json!({"spec": {"scaleSettings": {"minReplicas": 4}}});
+    case.merge(&DEPLOYMENT, "web", scaled).await;
+    let same = |state: Option<&serde_json::Value>| {
+        state.is_some_and(|o| uid(o) == uid(&copy) && o["spec"] == copy["spec"])
+    };
+    case.hub
+        .holds(
+            &DEPLOYMENT,
+            &case.hub_ns,
+            "web",
+            "is left as it is",
+            seconds(3),
+            same,
+        )
+        .await;
+    case.hub.delete(&SECRET, SYSTEM, "plugin").await;
+    second.stop().await;
+    suite.gateway.start().await;
+    case.copy_sees("web", "follows once the project is back", |o| {
+        o["spec"]["scaleSettings"]["minReplicas"] == 4
     })
     .await;
 }

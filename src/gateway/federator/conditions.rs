@@ -2,7 +2,7 @@
 //! (contract: federation.md §3.1, api.md §8). Pure.
 
 use super::{
-    decide::{Memory, PATIENCE},
+    memory::{Memory, PATIENCE},
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{

@@ -5,6 +5,7 @@
 
 pub mod conditions;
 pub mod decide;
+pub mod memory;
 pub mod observe;
 mod render;
 
@@ -22,7 +23,8 @@ use crate::{
     gateway::world::status::OwnCondition,
     metrics::Stage,
 };
-use decide::{Decision, Memory, Settings};
+use decide::{Decision, Settings};
+use memory::Memory;
 use observe::Snapshot;
 use parking_lot::Mutex;
 use std::collections::HashMap;

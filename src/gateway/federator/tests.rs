@@ -1,7 +1,8 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
 use super::{
-    decide::{Decision, Memory, PATIENCE, Settings, decide},
+    decide::{Decision, Settings, decide},
+    memory::{Memory, PATIENCE},
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{

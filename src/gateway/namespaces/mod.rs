@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     api::names::{CityCode, ProjectKey, city_set_policy},
-    engine::{error::Failure, key::Key, plan::Next, queue::Urgency},
+    engine::{error::Failure, key::Key, plan::Next},
 };
 use decide::Snapshot;
 use std::{collections::BTreeSet, sync::Arc};
@@ -155,7 +155,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
         let result = ctx.perform(decision.plan).await;
-        release(ctx, hub, &condemned);
+        ctx.lift_ban(hub, &condemned);
         result?;
         tracing::info!(
             plane = "hub",
@@ -166,18 +166,4 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         );
     }
     Ok(Next::OnEvent)
-}
-
-/// Lifts the ban on the cities that were being taken away, and lets those look again that met it.
-fn release(ctx: &Turn<'_>, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
-    if condemned.is_empty() {
-        return;
-    }
-    let mut world = ctx.world.lock();
-    for entry in condemned {
-        world.condemned.remove(entry);
-    }
-    let keys = world.waiting_keys(hub);
-    drop(world);
-    ctx.queue.extend(keys, Urgency::Fresh);
 }

@@ -12,12 +12,8 @@ mod tests;
 pub use observe::{needed, observe};
 
 use super::context::{PASSES, Turn};
-use crate::{
-    api::names::CityCode,
-    engine::{error::Failure, plan::Next, queue::Urgency},
-};
+use crate::engine::{error::Failure, plan::Next};
 use decide::{condemned, decide};
-use std::sync::Arc;
 
 /// One turn of a hub namespace's policies.
 pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
@@ -42,7 +38,7 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
         let result = ctx.perform(plan).await;
-        release(ctx, hub, &condemned);
+        ctx.lift_ban(hub, &condemned);
         result?;
         tracing::info!(
             plane = "hub",
@@ -53,18 +49,4 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
         );
     }
     Ok(Next::OnEvent)
-}
-
-/// Lifts the ban, and lets those look again that met it.
-fn release(ctx: &Turn<'_>, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
-    if condemned.is_empty() {
-        return;
-    }
-    let mut world = ctx.world.lock();
-    for entry in condemned {
-        world.condemned.remove(entry);
-    }
-    let keys = world.waiting_keys(hub);
-    drop(world);
-    ctx.queue.extend(keys, Urgency::Fresh);
 }

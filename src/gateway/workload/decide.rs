@@ -5,7 +5,7 @@ use super::{
     matching::{self, Match, Pair},
     name,
     rollup::{self, Outcome},
-    snapshot::{Locations, WorkloadSnapshot, controller},
+    snapshot::{Locations, WorkloadSnapshot, controller, is_leaving},
 };
 use crate::api::{
     API_VERSION, GROUP, Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadRef, WorkloadStatus,
@@ -277,11 +277,6 @@ impl Names {
         }
         Name::Held(second)
     }
-}
-
-/// Whether the deployment is terminating.
-pub(super) fn is_leaving(deployment: &WorkloadDeployment) -> bool {
-    deployment.metadata.deletion_timestamp.is_some()
 }
 
 /// A field that the API server always fills in.

@@ -1,7 +1,7 @@
 //! Which existing deployment is which (placement, city) of the Workload (contract: cell.md §1, step 5). By what they
 //! say, never by name.
 
-use super::decide::is_leaving;
+use super::snapshot::is_leaving;
 use crate::api::{Placement, WorkloadDeployment};
 
 /// A placement in one of its cities.

@@ -112,3 +112,8 @@ pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
         .flatten()
         .find(|owner| owner.controller == Some(true))
 }
+
+/// Whether the deployment is terminating.
+pub(super) fn is_leaving(deployment: &WorkloadDeployment) -> bool {
+    deployment.metadata.deletion_timestamp.is_some()
+}

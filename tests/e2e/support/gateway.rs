@@ -5,6 +5,7 @@ use super::{
     plane::{seconds, wait_for},
 };
 use std::{
+    ffi::OsString,
     fs::OpenOptions,
     hash::{BuildHasher, RandomState},
     path::{Path, PathBuf},
@@ -26,16 +27,41 @@ pub(crate) const SWEEP: u64 = 6;
 /// How long a hub object must lack its origin before it is garbage.
 pub(crate) const ORPHAN: u64 = 5;
 
+/// Where a gateway finds the kubeconfigs of projects.
+pub(crate) enum Projects {
+    /// Files of this folder.
+    Folder(PathBuf),
+    /// Labelled Secrets of this namespace of the hub.
+    Secrets(&'static str),
+}
+
 /// Where a gateway finds its planes.
 pub(crate) struct Setup {
     /// Kubeconfig of the hub.
     pub(crate) hub: PathBuf,
-    /// Folder of the projects' kubeconfigs.
-    pub(crate) projects: PathBuf,
+    /// Where the projects' kubeconfigs are.
+    pub(crate) projects: Projects,
     /// Folder of federated kinds beside the built-in ones.
     pub(crate) kinds: PathBuf,
     /// File to which the process writes.
     pub(crate) log: PathBuf,
+}
+
+impl Projects {
+    fn arguments(&self) -> Vec<OsString> {
+        match self {
+            Self::Folder(folder) => vec![
+                "--project-mode=directory".into(),
+                "--project-directory".into(),
+                folder.into(),
+            ],
+            Self::Secrets(namespace) => vec![
+                "--project-mode=secrets".into(),
+                "--project-secrets-namespace".into(),
+                (*namespace).into(),
+            ],
+        }
+    }
 }
 
 /// One gateway process, which tests may stop and start again.
@@ -105,8 +131,7 @@ impl Gateway {
             .args(["--", fedgate, "gateway"])
             .arg("--hub-kubeconfig")
             .arg(&self.setup.hub)
-            .args(["--project-mode", "directory", "--project-directory"])
-            .arg(&self.setup.projects)
+            .args(self.setup.projects.arguments())
             .arg("--interpreters")
             .arg(&self.setup.kinds)
             .args(["--admin-address", &self.address])
@@ -237,7 +262,10 @@ impl Gateway {
 
     /// The folder of the projects' kubeconfigs.
     pub(crate) fn projects(&self) -> &Path {
-        &self.setup.projects
+        match &self.setup.projects {
+            Projects::Folder(folder) => folder,
+            Projects::Secrets(_) => panic!("this gateway reads Secrets"),
+        }
     }
 
     /// The kubeconfig of its hub.

@@ -3,7 +3,7 @@
 use super::{
     audit::AuditLog,
     case::hub_namespace,
-    gateway::{Gateway, Setup},
+    gateway::{Gateway, Projects, Setup},
     kinds::{CLUSTER, NAMESPACE},
     plane::{Plane, seconds, wait_for},
 };
@@ -123,7 +123,7 @@ impl Suite {
         }
         let gateway = Gateway::new(Setup {
             hub: sandbox.kubeconfig("hub", User::Gateway),
-            projects,
+            projects: Projects::Folder(projects),
             kinds: kinds_folder(),
             log: dir.join("gateway.log"),
         });
@@ -164,9 +164,14 @@ impl Suite {
 
     /// A second gateway on the same planes, with its own hub credential and log; not started.
     pub(crate) fn second_gateway(&self, hub: PathBuf) -> Gateway {
+        self.other_gateway(hub, Projects::Folder(self.gateway.projects().to_owned()))
+    }
+
+    /// A gateway of the same user that finds its projects elsewhere.
+    pub(crate) fn other_gateway(&self, hub: PathBuf, projects: Projects) -> Gateway {
         Gateway::new(Setup {
             hub,
-            projects: self.gateway.projects().to_owned(),
+            projects,
             kinds: kinds_folder(),
             log: self.dir.join("gateway-2.log"),
         })

@@ -1,6 +1,6 @@
 //! The copy on the hub: made, updated, moved to another city, its claim repaired.
 
-use super::{Memory, Step, act, copy_target};
+use super::{Step, act, copy_target};
 use crate::{
     api::keys,
     engine::{
@@ -9,7 +9,7 @@ use crate::{
         plan::{Effect, Endpoint, Exact, Next, Plan, Write},
     },
     gateway::{
-        federator::{conditions, observe::Snapshot, render},
+        federator::{conditions, memory::Memory, observe::Snapshot, render},
         world::digest::{Copy, Source},
     },
     plane::table::Row,

@@ -1,8 +1,6 @@
 //! The end of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
 
-use super::{
-    Decision, Memory, PATIENCE, Settings, copy::delete_copy, idle, source_target, status::status_only,
-};
+use super::{Decision, Settings, copy::delete_copy, idle, source_target, status::status_only};
 use crate::{
     api::keys,
     engine::{
@@ -10,7 +8,11 @@ use crate::{
         plan::{Effect, Endpoint, Next, Plan, Write},
     },
     gateway::{
-        federator::{conditions, observe::Snapshot},
+        federator::{
+            conditions,
+            memory::{Memory, PATIENCE},
+            observe::Snapshot,
+        },
         world::digest::{Copy, Source},
     },
     plane::table::Row,

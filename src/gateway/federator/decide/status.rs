@@ -1,6 +1,6 @@
 //! The way back: the copy's status and the gateway's own conditions become the project's status.
 
-use super::{Decision, Memory, PATIENCE, Settings, Step, idle, source_target};
+use super::{Decision, Settings, Step, idle, source_target};
 use crate::{
     engine::{
         clock::Now,
@@ -8,7 +8,11 @@ use crate::{
         plan::{Effect, Endpoint, Exact, Next, Plan, Write},
     },
     gateway::{
-        federator::{conditions, observe::Snapshot},
+        federator::{
+            conditions,
+            memory::{Memory, PATIENCE},
+            observe::Snapshot,
+        },
         world::{
             digest::{Copy, Source},
             status::{OwnCondition, returned},
