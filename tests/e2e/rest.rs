@@ -269,7 +269,12 @@ async fn a81_interpreter_disturbed(case: Case) {
         "target": ours["spec"]["target"],
         "customizations": {"healthInterpretation": {"luaScript": "function InterpretHealth(observed) return true end"}},
     }});
-    let rival = case.hub.create(&INTERPRETER, "", rival).await;
+    let rival = wait_for(
+        "Karmada's webhook has seen that ours is away",
+        seconds(20),
+        || async { case.hub.try_create(&INTERPRETER, "", rival.clone()).await.ok() },
+    )
+    .await;
     let rival_name = rival["metadata"]["name"]
         .as_str()
         .expect("a stored object has a name")
