@@ -21,18 +21,15 @@ const KEPT_LINES: usize = 12;
 
 /// A Go module of ours: nothing but pinned dependencies.
 struct Module {
-    name: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
 }
 
 const ETCD: Module = Module {
-    name: "etcd",
     go_mod: include_str!("modules/etcd/go.mod"),
     go_sum: include_str!("modules/etcd/go.sum"),
 };
 const KUBERNETES: Module = Module {
-    name: "kubernetes",
     go_mod: include_str!("modules/kubernetes/go.mod"),
     go_sum: include_str!("modules/kubernetes/go.sum"),
 };
@@ -86,16 +83,17 @@ async fn get(
         ));
     }
     let dir = cache_dir(program)?.join(short_hash(module.go_mod, 16));
-    let built = dir.join(program);
+    let bin = dir.join("bin");
+    let built = bin.join(program);
     if built.is_file() {
         return Ok(built);
     }
-    // Not the bare name: an executable beside it may have that.
-    let source = dir.join(format!("{}-module", module.name));
+    std::fs::create_dir_all(&bin).map_err(SandboxError::io("create", &bin))?;
+    let source = dir.join("module");
     write(&source.join("go.mod"), module.go_mod)?;
     write(&source.join("go.sum"), module.go_sum)?;
     // Two processes that need the same build: one builds, the other waits and finds it.
-    let lock = lock(&dir.join(format!("{program}.lock")), program, progress).await?;
+    let lock = lock(&bin.join(format!("{program}.lock")), program, progress).await?;
     if !built.is_file() {
         build(program, package, &source, &built, holder, progress).await?;
     }

@@ -46,6 +46,7 @@ async fn a84_no_request_was_forbidden(case: Case) {
 }
 
 async fn nothing_is_left_on_the_hub(case: Case) {
+    case.suite.keep_no_longer().await;
     case.suite.only_live_namespaces().await;
     wait_for("every city set's policy has a namespace", seconds(60), || async {
         let namespaces = case.hub.list(&NAMESPACE, "", keys::CITIES).await;

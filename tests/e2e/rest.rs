@@ -25,6 +25,7 @@ lone_trials![
 
 /// One of everything, settled.
 async fn furnished(case: &Case) {
+    case.suite.keep(&case.ns).await;
     case.config_map("settings", &json!({"a": "1"})).await;
     case.create(
         &DEPLOYMENT,

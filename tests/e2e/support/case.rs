@@ -80,6 +80,9 @@ impl Case {
 
     /// Deletes the project namespace. Nobody waits here: that all of it goes is what the closing tests look at.
     pub(crate) async fn clean_up(&self) {
+        if self.suite.keeps(&self.ns).await {
+            return;
+        }
         // A write-back that the test made without an owner has no cell that would take it away.
         for made in self.hub.list(&INSTANCE, &self.hub_ns, "").await {
             if made["metadata"]["ownerReferences"].is_null()

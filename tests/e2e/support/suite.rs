@@ -48,6 +48,8 @@ pub(crate) struct Suite {
     pub(crate) alpha_log: AuditLog,
     pub(crate) beta_log: AuditLog,
     outages: Mutex<Vec<Outage>>,
+    /// Project namespaces that stay until the end of the run.
+    kept: Mutex<Vec<String>>,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
 }
@@ -158,6 +160,7 @@ impl Suite {
             beta_log: AuditLog::new(&sandbox.audit_log("beta")),
             sandbox: Mutex::new(Some(sandbox)),
             outages: Mutex::default(),
+            kept: Mutex::default(),
             dir,
         })
     }
@@ -235,6 +238,23 @@ impl Suite {
         }
         if !self.gateway.is_running().await {
             self.gateway.start().await;
+        }
+    }
+
+    /// Leaves a test's namespace in `alpha` until the end of the run: the next test that needs rest everywhere need not
+    /// wait for its end.
+    pub(crate) async fn keep(&self, namespace: &str) {
+        self.kept.lock().await.push(namespace.to_owned());
+    }
+
+    pub(crate) async fn keeps(&self, namespace: &str) -> bool {
+        self.kept.lock().await.iter().any(|kept| kept == namespace)
+    }
+
+    /// Lets go of what was kept.
+    pub(crate) async fn keep_no_longer(&self) {
+        for namespace in self.kept.lock().await.drain(..) {
+            self.alpha.delete(&NAMESPACE, "", &namespace).await;
         }
     }
 
