@@ -40,7 +40,7 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
         reason: "QuarantinedUndecodable".to_owned(),
         action: "QuarantiningWorkload".to_owned(),
         message: format!(
-            "the Workload cannot be read: {error}; correct the field and it is taken up at once"
+            "the Workload cannot be read: {error}; nothing of it is changed until the field is corrected"
         ),
     });
     plan

@@ -3,7 +3,7 @@
 
 use super::{
     decide::{WorkloadEffect, WorkloadPlan},
-    snapshot::{Checks, Locations, Networks, WorkloadSnapshot, belongs},
+    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
 };
 use crate::{
     api::{Workload, WorkloadDeployment, keys, names::ProjectKey},
@@ -35,7 +35,7 @@ pub(super) struct Observed {
 pub(super) enum Absence {
     /// It is gone, or the lists are not complete.
     Nothing,
-    /// The Workload cannot be read as one.
+    /// The Workload, or a deployment of its own, cannot be read as what it is.
     Undecodable {
         /// Its UID.
         uid: String,
@@ -67,16 +67,22 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     let mut deployments = Vec::new();
     let mut held = BTreeMap::new();
     for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
-        let own = source
+        let Some(rollup) = source
             .digest
             .rollup
             .as_ref()
-            .and_then(|rollup| rebuild(rollup, &workload, template))
-            .filter(|d| belongs(&d.metadata, &d.spec.workload_ref.uid, &row.uid));
-        match own {
-            Some(deployment) => deployments.push(deployment),
-            None => drop(held.insert(name.to_string(), source.deleting)),
-        }
+            .filter(|_| source.digest.controller.as_deref() == Some(&*row.uid))
+        else {
+            held.insert(name.to_string(), source.deleting);
+            continue;
+        };
+        // Taken for another's, it would get a second deployment beside it for its placement and city.
+        deployments.push(
+            rebuild(rollup, &workload, template).map_err(|e| Absence::Undecodable {
+                uid: row.uid.to_string(),
+                error: format!("its WorkloadDeployment {name:?}: {e}"),
+            })?,
+        );
     }
     let checks = checks(world.checks, p, &workload);
     Ok(Observed {
@@ -132,15 +138,19 @@ fn wanted_template(workload: &Workload) -> Digest {
 }
 
 /// A deployment with its template; one whose template is not the Workload's gets an empty one, which differs as well.
-fn rebuild(rollup: &Rollup, workload: &Workload, template: Digest) -> Option<WorkloadDeployment> {
-    let mut value: Value = serde_json::from_str(&rollup.text).ok()?;
+fn rebuild(
+    rollup: &Rollup,
+    workload: &Workload,
+    template: Digest,
+) -> Result<WorkloadDeployment, serde_json::Error> {
+    let mut value: Value = serde_json::from_str(&rollup.text)?;
     value["spec"]["template"] =
         json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
-    let mut deployment: WorkloadDeployment = serde_json::from_value(value).ok()?;
+    let mut deployment: WorkloadDeployment = serde_json::from_value(value)?;
     if rollup.template == template {
         deployment.spec.template = workload.spec.template.clone();
     }
-    Some(deployment)
+    Ok(deployment)
 }
 
 /// The plan's effects as the executor takes them.

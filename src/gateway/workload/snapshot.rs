@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct WorkloadSnapshot {
     /// The Workload.
     pub workload: Workload,
-    /// Its deployments, those for which [`belongs`] says so, leaving ones included.
+    /// Its deployments, leaving ones included: those that it controls, and those that name it and have no controller.
     pub deployments: Vec<WorkloadDeployment>,
     /// Names of the other deployments in its namespace, and whether each is terminating.
     pub held: BTreeMap<String, bool>,
@@ -92,15 +92,6 @@ impl Default for Catalog {
             instance_types: types.map(str::to_owned).into(),
             images: [("datumcloud/ubuntu-2204-lts".to_owned(), Quantity::from("25Gi"))].into(),
         }
-    }
-}
-
-/// Whether a deployment belongs to the Workload with this UID: it is its controller, or the deployment names it and
-/// has no other controller.
-pub fn belongs(metadata: &ObjectMeta, workload_ref_uid: &str, workload_uid: &str) -> bool {
-    match controller(metadata) {
-        Some(owner) => owner.uid == workload_uid,
-        None => workload_ref_uid == workload_uid,
     }
 }
 

@@ -107,16 +107,3 @@ fn a_name_whose_holder_is_terminating_is_waited_for() {
     assert_eq!(words(&step(&mut s, 0)), ["status"]);
     assert_eq!(step(&mut s, 1), []);
 }
-
-#[test]
-fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
-    let d = settled(&[("us", &["DFW"])]).deployments.remove(0);
-    assert!(belongs(&d.metadata, "other", UID));
-    assert!(
-        !belongs(&d.metadata, "other", "other"),
-        "a name in the spec does not beat a controller"
-    );
-    let loose = ObjectMeta::default();
-    assert!(belongs(&loose, UID, UID));
-    assert!(!belongs(&loose, "other", UID));
-}

@@ -304,3 +304,60 @@ fn a_workload_waits_for_its_network_and_is_woken_by_it() {
     index.delete(Role::Networks, network("default"));
     assert_eq!(index.existing(), NOTHING);
 }
+
+/// The deployment of `shop` in DFW as the API server would show it.
+fn deployment_in_dfw() -> Value {
+    let deployment = settled(&[("us", &["DFW", "IAD"])]).deployments.remove(0);
+    serde_json::to_value(deployment).unwrap()
+}
+
+fn deployments(index: &Index) -> Role {
+    Role::Federated(index.world.workload_kind().unwrap())
+}
+
+#[test]
+fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
+    let mut index = Index::new(OFF);
+    let mut deployment = deployment_in_dfw();
+    let role = deployments(&index);
+    index.apply(role, deployment.clone());
+    assert_eq!(index.snapshot().deployments.len(), 1);
+
+    let owners = deployment["metadata"]["ownerReferences"].take();
+    index.apply(role, deployment.clone());
+    assert_eq!(index.snapshot().deployments.len(), 1, "it names the Workload");
+
+    deployment["metadata"]["ownerReferences"] = owners;
+    deployment["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+    index.apply(role, deployment);
+    let snapshot = index.snapshot();
+    assert_eq!(
+        snapshot.deployments,
+        [],
+        "a name in the spec does not beat a controller"
+    );
+    assert_eq!(snapshot.held, [("shop-us-dfw".to_owned(), false)].into());
+}
+
+#[test]
+fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
+    let mut index = Index::new(OFF);
+    let mut deployment = deployment_in_dfw();
+    deployment["spec"]["scaleSettings"] = json!("as many as fit");
+    let role = deployments(&index);
+    index.apply(role, deployment);
+    let key: Key = index.world.workload_key(&index.project, "default", "shop");
+    let Err(observe::Absence::Undecodable { error, .. }) =
+        observe::observe(&index.world, &key, &index.project)
+    else {
+        panic!("it was taken for something else");
+    };
+    assert!(
+        error.starts_with("its WorkloadDeployment \"shop-us-dfw\": "),
+        "{error}"
+    );
+    assert!(error.contains("as many as fit"), "{error}");
+
+    index.apply(role, deployment_in_dfw());
+    assert_eq!(index.snapshot().deployments.len(), 1, "a correction heals it");
+}
