@@ -47,6 +47,8 @@ pub enum Category {
     NotLeader,
     /// The plane is not engaged.
     NotEngaged,
+    /// The plane left the calls before this one unanswered, so it was not sent.
+    HeldBack,
 }
 
 impl Category {
@@ -68,6 +70,7 @@ impl Category {
             Self::Refused => "refused",
             Self::NotLeader => "not_leader",
             Self::NotEngaged => "not_engaged",
+            Self::HeldBack => "held_back",
         }
     }
 }
@@ -86,7 +89,7 @@ pub struct Failure {
     pub category: Category,
     /// The server's words, or the transport's.
     pub message: String,
-    /// What the server asked for, zero if nothing.
+    /// What the server, or the gate before a plane that is away, asked for; zero if nothing.
     pub retry_after: Duration,
 }
 
@@ -106,7 +109,7 @@ impl Failure {
             | Category::Gone
             | Category::Unauthorized
             | Category::Forbidden => Retry::Backoff(Duration::ZERO),
-            Category::Throttled => Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP)),
+            Category::Throttled | Category::HeldBack => Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP)),
             Category::NamespaceTerminating
             | Category::ProjectSuspended
             | Category::NotLeader

@@ -4,6 +4,7 @@ use crate::engine::{
     diff,
     error::{Category, Failure, classify},
     fights::{Fights, field_group},
+    gate::Gates,
     key::Plane,
     plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
 };
@@ -41,6 +42,7 @@ pub struct Executor {
     recorders: Mutex<HashMap<Plane, Recorder>>,
     reporter: Reporter,
     fights: Fights,
+    gates: Gates,
 }
 
 impl std::fmt::Debug for Executor {
@@ -59,6 +61,7 @@ impl Executor {
             surroundings,
             recorders: Mutex::default(),
             fights: Fights::default(),
+            gates: Gates::default(),
             reporter: Reporter {
                 controller: FIELD_MANAGER.into(),
                 instance: Some(identity),
@@ -80,9 +83,13 @@ impl Executor {
     /// Reads one object; `None` if it does not exist.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
         let api = self.api(target, "get")?;
-        api.get_opt(&target.name)
+        let answer = api
+            .get_opt(&target.name)
             .await
-            .map_err(|e| failure(target, "get", &e))
+            .map_err(|e| failure(target, "get", &e));
+        self.gates
+            .ended(&target.plane, answer.as_ref().err().map(|f| f.category));
+        answer
     }
 
     fn api(&self, target: &Target, verb: &'static str) -> Result<Api<DynamicObject>, Failure> {
@@ -90,6 +97,15 @@ impl Executor {
             .surroundings
             .client(&target.plane)
             .ok_or_else(|| failed(target, verb, Category::NotEngaged, "the plane is not engaged"))?;
+        self.gates.pass(&target.plane).map_err(|wait| Failure {
+            retry_after: wait,
+            ..failed(
+                target,
+                verb,
+                Category::HeldBack,
+                "the plane does not answer; it is asked again now and then",
+            )
+        })?;
         Ok(match &target.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &target.resource),
             None => Api::all_with(client, &target.resource),
@@ -118,46 +134,77 @@ impl Executor {
             ));
         }
         let api = self.api(target, verb)?;
-        let answer = match write {
+        let sent = self.send(&api, target, *endpoint, write).await;
+        let sent = sent.map_err(|error| failure(target, verb, &error));
+        self.gates
+            .ended(&target.plane, sent.as_ref().err().map(|f| f.category));
+        match sent {
+            Ok(answer) => {
+                self.surroundings.wrote(target, reason);
+                self.watch_for_fights(target, *endpoint, write);
+                self.surroundings.answered(target, answer);
+                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
+                Ok(())
+            }
+            Err(failure) if failure.category == Category::NotFound => {
+                if let Some(uid) = write.uid() {
+                    let uid = uid.to_owned();
+                    self.surroundings.answered(target, Answer::Gone { uid });
+                }
+                if matches!(write, Write::Delete { .. }) {
+                    return Ok(());
+                }
+                Err(failure)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn watch_for_fights(&self, target: &Target, endpoint: Endpoint, write: &Write) {
+        match write {
+            Write::Apply { body, .. } | Write::Merge { patch: body } => {
+                if self.fights.repeats(target, body) {
+                    self.surroundings.fought(target, field_group(endpoint, body));
+                }
+            }
+            Write::Delete { .. } => self.fights.forget(target),
+            Write::Create { .. } => {}
+        }
+    }
+
+    async fn send(
+        &self,
+        api: &Api<DynamicObject>,
+        target: &Target,
+        endpoint: Endpoint,
+        write: &Write,
+    ) -> Result<Answer, kube::Error> {
+        match write {
             Write::Create { body } => {
-                let object: DynamicObject = serde_json::from_value(body.clone())
-                    .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
+                let object: DynamicObject =
+                    serde_json::from_value(body.clone()).map_err(kube::Error::SerdeError)?;
                 let params = PostParams {
                     dry_run: false,
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                 };
-                api.create(&params, &object).await
+                api.create(&params, &object).await.map(answer_of)
             }
-            Write::Apply { body, exact } => self.apply(&api, target, *endpoint, body, exact).await,
-            Write::Merge { patch } => merge(&api, target, *endpoint, patch).await,
+            Write::Apply { body, exact } => self
+                .apply(api, target, endpoint, body, exact)
+                .await
+                .map(answer_of),
+            Write::Merge { patch } => merge(api, target, endpoint, patch).await.map(answer_of),
             Write::Delete {
                 uid,
                 resource_version,
             } => {
-                return self
-                    .delete(&api, target, uid, resource_version.as_ref(), reason)
-                    .await;
-            }
-        };
-        match answer {
-            Ok(object) => {
-                self.surroundings.wrote(target, reason);
-                if let Write::Apply { body, .. } | Write::Merge { patch: body } = write
-                    && self.fights.repeats(target, body)
-                {
-                    let group = field_group(*endpoint, body);
-                    self.surroundings.fought(target, group);
-                }
-                self.surroundings.answered(target, answer_of(object));
-                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
-                Ok(())
-            }
-            Err(error) => {
-                let failure = failure(target, verb, &error);
-                if failure.category == Category::NotFound {
-                    self.surroundings.answered(target, Answer::Gone);
-                }
-                Err(failure)
+                let params = DeleteParams::background().preconditions(Preconditions {
+                    uid: Some(uid.clone()),
+                    resource_version: resource_version.clone(),
+                });
+                let done = api.delete(&target.name, &params).await?;
+                let gone = || Answer::Gone { uid: uid.clone() };
+                Ok(done.left().map_or_else(gone, answer_of))
             }
         }
     }
@@ -181,38 +228,6 @@ impl Executor {
         };
         patch["metadata"] = json!({"uid": object.metadata.uid});
         merge(api, target, endpoint, &patch).await
-    }
-
-    async fn delete(
-        &self,
-        api: &Api<DynamicObject>,
-        target: &Target,
-        uid: &str,
-        resource_version: Option<&String>,
-        reason: &'static str,
-    ) -> Result<(), Failure> {
-        let preconditions = Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: resource_version.cloned(),
-        };
-        let params = DeleteParams::background().preconditions(preconditions);
-        match api.delete(&target.name, &params).await {
-            Ok(done) => {
-                self.surroundings.wrote(target, reason);
-                self.fights.forget(target);
-                self.surroundings
-                    .answered(target, done.left().map_or(Answer::Gone, answer_of));
-                Ok(())
-            }
-            Err(error) => {
-                let failure = failure(target, "delete", &error);
-                if failure.category == Category::NotFound {
-                    self.surroundings.answered(target, Answer::Gone);
-                    return Ok(());
-                }
-                Err(failure)
-            }
-        }
     }
 
     /// Publishes an event; one that is lost costs nothing but itself.
@@ -265,6 +280,12 @@ impl Executor {
     /// Forgets what it holds for a plane that has left or has a new credential.
     pub fn forget(&self, plane: &Plane) {
         self.recorders.lock().remove(plane);
+        self.gates.open(plane);
+    }
+
+    /// A plane that did not answer was heard of: calls to it are sent again.
+    pub fn revived(&self, plane: &Plane) {
+        self.gates.open(plane);
     }
 }
 
@@ -272,7 +293,8 @@ impl Executor {
 fn answer_of(object: DynamicObject) -> Answer {
     let meta = &object.metadata;
     if meta.deletion_timestamp.is_some() && meta.finalizers.as_ref().is_none_or(Vec::is_empty) {
-        Answer::Gone
+        let uid = object.metadata.uid.unwrap_or_default();
+        Answer::Gone { uid }
     } else {
         Answer::Is(Box::new(object))
     }

@@ -8,6 +8,7 @@ pub mod diff;
 pub mod error;
 pub mod executor;
 pub mod fights;
+pub mod gate;
 pub mod key;
 pub mod plan;
 pub mod queue;

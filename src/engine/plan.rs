@@ -92,6 +92,17 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// The UID of the only object that the write may change, if it names one.
+    pub(super) fn uid(&self) -> Option<&str> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Apply { body, .. } | Self::Merge { patch: body } => body["metadata"]["uid"].as_str(),
+            Self::Delete { uid, .. } => Some(uid),
+        }
+    }
+}
+
 /// Where the result of an apply has to be exactly what was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exact {
@@ -263,6 +274,9 @@ impl Plan<Prepared> {
 pub enum Answer {
     /// The object after the write.
     Is(Box<DynamicObject>),
-    /// The object does not exist (any more).
-    Gone,
+    /// The object with this UID does not exist any more. Another may bear its name by now.
+    Gone {
+        /// The UID that the write was about.
+        uid: String,
+    },
 }

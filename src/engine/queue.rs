@@ -4,8 +4,7 @@
 use crate::engine::key::{Key, Lane};
 use parking_lot::Mutex;
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
@@ -38,6 +37,9 @@ pub const FIRST_DELAY: Duration = Duration::from_millis(50);
 /// Longest delay after failures.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
+/// Each so many turns one goes to the backlog first: tenants who never rest do not hold up what was there before.
+const BACKLOG_EVERY: u64 = 8;
+
 /// A key in a worker's hands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
@@ -53,9 +55,12 @@ struct Entry {
     since: Option<Instant>,
     running: bool,
     again: Option<Urgency>,
-    due: Option<Instant>,
+    due: Option<Due>,
     failures: u32,
 }
+
+/// A time, made unique by a number.
+type Due = (Instant, u64);
 
 #[derive(Debug, Default)]
 struct Lanes {
@@ -73,8 +78,8 @@ impl Lanes {
         queue.push_back(key);
     }
 
-    /// Takes the next key whose lane has room, and passes the turn to the next lane.
-    fn pop(&mut self, has_room: impl Fn(&Lane) -> bool) -> Option<Key> {
+    /// Takes the next key that still `waits` here and whose lane has room, and passes the turn to the next lane.
+    fn pop(&mut self, has_room: impl Fn(&Lane) -> bool, waits: impl Fn(&Key) -> bool) -> Option<Key> {
         for _ in 0..self.ring.len() {
             let lane = self.ring.pop_front()?;
             if !has_room(&lane) {
@@ -84,28 +89,23 @@ impl Lanes {
             let Some(queue) = self.waiting.get_mut(&lane) else {
                 continue;
             };
-            let key = queue.pop_front();
+            let mut found = None;
+            while let Some(key) = queue.pop_front() {
+                if waits(&key) {
+                    found = Some(key);
+                    break;
+                }
+            }
             if queue.is_empty() {
                 self.waiting.remove(&lane);
             } else {
                 self.ring.push_back(lane);
             }
-            if key.is_some() {
-                return key;
+            if found.is_some() {
+                return found;
             }
         }
         None
-    }
-
-    fn remove(&mut self, key: &Key) {
-        let lane = key.lane();
-        if let Some(queue) = self.waiting.get_mut(&lane) {
-            queue.retain(|k| k != key);
-            if queue.is_empty() {
-                self.waiting.remove(&lane);
-                self.ring.retain(|l| l != &lane);
-            }
-        }
     }
 }
 
@@ -114,11 +114,11 @@ struct State {
     entries: HashMap<Key, Entry>,
     fresh: Lanes,
     backlog: Lanes,
-    delayed: BinaryHeap<Reverse<(Instant, u64)>>,
-    delayed_keys: HashMap<u64, Key>,
+    delayed: BTreeMap<Due, Key>,
     running_in: HashMap<Lane, usize>,
     sequence: u64,
     added: u64,
+    taken: u64,
     closed: bool,
 }
 
@@ -198,7 +198,7 @@ impl Queue {
                     self.wake.notify_one();
                     return Some(taken);
                 }
-                state.delayed.peek().map(|Reverse((due, _))| *due)
+                state.delayed.keys().next().map(|(due, _)| *due)
             };
             match due {
                 Some(due) => {
@@ -272,16 +272,18 @@ impl State {
         }
         match entry.queued {
             Some(had) if had >= urgency => {}
+            // What waits in the backlog is passed over when its turn comes there.
             Some(_) => {
                 entry.queued = Some(urgency);
-                self.backlog.remove(&key);
                 self.fresh.push(key);
             }
             None => {
                 self.added += 1;
                 entry.queued = Some(urgency);
                 entry.since = Some(Instant::now());
-                entry.due = None;
+                if let Some(due) = entry.due.take() {
+                    self.delayed.remove(&due);
+                }
                 match urgency {
                     Urgency::Fresh => self.fresh.push(key),
                     Urgency::Backlog => self.backlog.push(key),
@@ -292,36 +294,34 @@ impl State {
 
     fn delay(&mut self, key: Key, due: Instant) {
         let entry = self.entries.entry(key.clone()).or_default();
-        if entry.queued.is_some() || entry.due.is_some_and(|had| had <= due) {
+        if entry.queued.is_some() || entry.due.is_some_and(|(had, _)| had <= due) {
             return;
         }
-        entry.due = Some(due);
         self.sequence += 1;
-        self.delayed.push(Reverse((due, self.sequence)));
-        self.delayed_keys.insert(self.sequence, key);
+        if let Some(later) = entry.due.replace((due, self.sequence)) {
+            self.delayed.remove(&later);
+        }
+        self.delayed.insert((due, self.sequence), key);
     }
 
     fn take(&mut self, lane_limit: usize) -> Option<Taken> {
         let now = Instant::now();
-        while let Some(Reverse((due, sequence))) = self.delayed.peek().copied() {
-            if due > now {
-                break;
+        while let Some(first) = self.delayed.first_entry().filter(|e| e.key().0 <= now) {
+            let key = first.remove();
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.due = None;
             }
-            self.delayed.pop();
-            let Some(key) = self.delayed_keys.remove(&sequence) else {
-                continue;
-            };
-            // A newer delay or an event may have replaced this one.
-            if self.entries.get(&key).is_some_and(|e| e.due == Some(due)) {
-                if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.due = None;
-                }
-                self.add(key, Urgency::Fresh);
-            }
+            self.add(key, Urgency::Fresh);
         }
-        let running_in = &self.running_in;
-        let has_room = |lane: &Lane| running_in.get(lane).copied().unwrap_or(0) < lane_limit;
-        let key = self.fresh.pop(has_room).or_else(|| self.backlog.pop(has_room))?;
+        self.taken += 1;
+        let turn = if self.taken.is_multiple_of(BACKLOG_EVERY) {
+            [Urgency::Backlog, Urgency::Fresh]
+        } else {
+            [Urgency::Fresh, Urgency::Backlog]
+        };
+        let key = turn
+            .into_iter()
+            .find_map(|urgency| self.pop(urgency, lane_limit))?;
         *self.running_in.entry(key.lane()).or_default() += 1;
         let mut since = now;
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -330,6 +330,16 @@ impl State {
             since = entry.since.take().unwrap_or(now);
         }
         Some(Taken { key, since })
+    }
+
+    fn pop(&mut self, urgency: Urgency, lane_limit: usize) -> Option<Key> {
+        let (running_in, entries) = (&self.running_in, &self.entries);
+        let has_room = |lane: &Lane| running_in.get(lane).copied().unwrap_or(0) < lane_limit;
+        let waits = |key: &Key| entries.get(key).is_some_and(|e| e.queued == Some(urgency));
+        match urgency {
+            Urgency::Fresh => self.fresh.pop(has_room, waits),
+            Urgency::Backlog => self.backlog.pop(has_room, waits),
+        }
     }
 
     fn done(&mut self, key: &Key, outcome: Outcome) {

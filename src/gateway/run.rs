@@ -31,7 +31,11 @@ use futures::{FutureExt, Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinSet,
+    time::Instant,
+};
 
 /// What a gateway is made of.
 #[derive(Debug)]
@@ -51,6 +55,9 @@ pub struct Setup {
     /// The figures of the process.
     pub metrics: Arc<Metrics>,
 }
+
+/// A turn that lasts longer no longer counts among those that the workers do at a time.
+const PLACE_FOR: Duration = Duration::from_millis(500);
 
 /// Share of the workers that one lane may take.
 const LANE_SHARE: usize = 2;
@@ -139,11 +146,7 @@ impl Gateway {
         projects: impl Stream<Item = ProjectEvent>,
         shutdown: impl Future<Output = ()>,
     ) {
-        let mut workers = JoinSet::new();
-        for _ in 0..self.workers {
-            let gateway = self.clone();
-            workers.spawn(async move { gateway.work().await });
-        }
+        let work = tokio::spawn(self.clone().work());
         let Some(mut commands) = self.commands.lock().take() else {
             return;
         };
@@ -173,7 +176,8 @@ impl Gateway {
             }
         }
         self.ctx.queue.close();
-        while workers.join_next().await.is_some() {}
+        // It ends when the last turn has; a turn's own panic has been caught.
+        let _ = work.await;
     }
 
     /// Whether the main loop turns.
@@ -246,29 +250,50 @@ impl Gateway {
         })
     }
 
-    async fn work(&self) {
-        while let Some(Taken { key, since }) = self.ctx.queue.next().await {
-            let measured = self
-                .ctx
-                .metrics
-                .turn(self.controller(&key), self.ctx.now().since(since));
-            let turn = Turn::new(&self.ctx, since);
-            let end = AssertUnwindSafe(self.dispatch(&turn, &key)).catch_unwind().await;
-            let outcome = end.map_or_else(
-                |_| {
-                    tracing::error!(%key, "a controller failed by a defect of its own; the key is tried again");
-                    Outcome::Failed { at_least: Duration::from_secs(5) }
-                },
-                |result| outcome(&key, result, &self.ctx.quarantine),
-            );
-            let result = match outcome {
-                Outcome::Settled => TurnResult::Success,
-                Outcome::Again(_) => TurnResult::RequeueAfter,
-                Outcome::Failed { .. } => TurnResult::Error,
-            };
-            measured.end(result, turn.wrote());
-            self.ctx.queue.done(&key, outcome);
+    /// Starts the turns of the keys that are due. A turn that waits long for a plane gives its place to another, so
+    /// that planes which do not answer hold up nobody else; the queue bounds how many keys of a tenant are out.
+    async fn work(self: Arc<Self>) {
+        let places = Arc::new(Semaphore::new(self.workers));
+        let mut turns = JoinSet::new();
+        while let Ok(place) = places.clone().acquire_owned().await
+            && let Some(taken) = self.ctx.queue.next().await
+        {
+            while turns.try_join_next().is_some() {}
+            turns.spawn(self.clone().turn(taken, place));
         }
+        while turns.join_next().await.is_some() {}
+    }
+
+    async fn turn(self: Arc<Self>, Taken { key, since }: Taken, place: OwnedSemaphorePermit) {
+        let measured = self
+            .ctx
+            .metrics
+            .turn(self.controller(&key), self.ctx.now().since(since));
+        let turn = Turn::new(&self.ctx, since);
+        let mut work = std::pin::pin!(AssertUnwindSafe(self.dispatch(&turn, &key)).catch_unwind());
+        let end = match tokio::time::timeout(PLACE_FOR, &mut work).await {
+            Ok(end) => end,
+            Err(_) => {
+                drop(place);
+                work.await
+            }
+        };
+        let outcome = end.map_or_else(
+            |_| {
+                tracing::error!(%key, "a controller failed by a defect of its own; the key is tried again");
+                Outcome::Failed {
+                    at_least: Duration::from_secs(5),
+                }
+            },
+            |result| outcome(&key, result, &self.ctx.quarantine),
+        );
+        let result = match outcome {
+            Outcome::Settled => TurnResult::Success,
+            Outcome::Again(_) => TurnResult::RequeueAfter,
+            Outcome::Failed { .. } => TurnResult::Error,
+        };
+        measured.end(result, turn.wrote());
+        self.ctx.queue.done(&key, outcome);
     }
 
     /// The name of the controller that a key belongs to, for metrics and logs.

@@ -65,6 +65,8 @@ pub enum CallError {
         resource: String,
         /// The limit.
         limit: Duration,
+        /// The timer's own word.
+        source: tokio::time::error::Elapsed,
     },
     /// No connection, or it broke. A write may have been applied if it broke later.
     #[error("no connection to the {}: {cause}", .plane.as_str())]

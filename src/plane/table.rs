@@ -5,7 +5,7 @@
 
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     ops::Bound,
     sync::Arc,
 };
@@ -63,8 +63,44 @@ pub struct Table<D> {
     namespaces: HashSet<Arc<str>>,
     synced: bool,
     listing: Option<BTreeSet<Name>>,
-    tombstones: VecDeque<Arc<str>>,
+    tombstones: Tombstones,
     bodies: bool,
+}
+
+/// Objects that are gone, by UID, each with the last version that may be late: an object may come back under its UID,
+/// e.g. into a selection that it had left.
+#[derive(Debug, Default)]
+struct Tombstones {
+    order: VecDeque<Arc<str>>,
+    versions: HashMap<Arc<str>, u64>,
+}
+
+impl Tombstones {
+    fn bury(&mut self, uid: Arc<str>, version: u64) {
+        if uid.is_empty() {
+            return;
+        }
+        if let Some(had) = self.versions.insert(uid.clone(), version) {
+            self.versions.insert(uid, had.max(version));
+            return;
+        }
+        if self.order.len() == TOMBSTONES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.versions.remove(&oldest);
+        }
+        self.order.push_back(uid);
+    }
+
+    /// Whether this version of an object is older than its end.
+    fn cover(&self, uid: &str, version: u64) -> bool {
+        self.versions.get(uid).is_some_and(|buried| *buried >= version)
+    }
+}
+
+/// The resourceVersion as a number; API servers promise that it is one.
+fn version_of(object: &DynamicObject) -> Option<u64> {
+    object.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 impl<D> Default for Table<D> {
@@ -75,7 +111,7 @@ impl<D> Default for Table<D> {
             namespaces: HashSet::new(),
             synced: false,
             listing: None,
-            tombstones: VecDeque::new(),
+            tombstones: Tombstones::default(),
         }
     }
 }
@@ -134,19 +170,24 @@ impl<D: PartialEq> Table<D> {
             listing.insert(name.clone());
         }
         let uid: Arc<str> = object.metadata.uid.as_deref().unwrap_or_default().into();
-        let version = object
-            .metadata
-            .resource_version
-            .as_deref()
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(0);
-        if self.tombstones.contains(&uid) {
+        let version = version_of(&object).unwrap_or(0);
+        if self.tombstones.cover(&uid, version) {
             return (name, Change::None);
         }
         let deleting = object.metadata.deletion_timestamp.is_some();
         let mut object = object;
         object.metadata.managed_fields = None;
         let body = (self.bodies && origin == Origin::Event).then(|| Arc::new(object));
+        if let Some(row) = self.rows.get(&name)
+            && row.uid != uid
+        {
+            // The answer to a write may come after the watch has shown the next object of the name.
+            if row.version > version {
+                return (name, Change::None);
+            }
+            let replaced = row.uid.clone();
+            self.tombstones.bury(replaced, u64::MAX);
+        }
         if let Some(row) = self.rows.get_mut(&name)
             && row.uid == uid
         {
@@ -173,19 +214,19 @@ impl<D: PartialEq> Table<D> {
         (name, Change::Changed(old))
     }
 
-    /// Takes out an object; with its row if it was known. An object of another UID under the name stays.
-    pub fn remove(&mut self, namespace: &str, name: &str, uid: Option<&str>) -> Option<Row<D>> {
-        let key: Name = (namespace.into(), name.into());
-        if let Some(uid) = uid {
-            self.bury(uid.into());
-        }
-        if uid.is_some_and(|uid| self.rows.get(&key).is_some_and(|row| &*row.uid != uid)) {
+    /// Takes out an object as it was last seen; with its row if it was known. An object of another UID under the name
+    /// stays.
+    pub fn remove(&mut self, last: &DynamicObject) -> Option<Row<D>> {
+        let meta = &last.metadata;
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        self.tombstones
+            .bury(uid.into(), version_of(last).unwrap_or(u64::MAX));
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let key: Name = (namespace.into(), meta.name.as_deref().unwrap_or_default().into());
+        if self.rows.get(&key).is_some_and(|row| &*row.uid != uid) {
             return None;
         }
         let row = self.rows.remove(&key)?;
-        if uid.is_none() {
-            self.bury(row.uid.clone());
-        }
         self.forget_if_empty(namespace);
         Some(row)
     }
@@ -195,13 +236,6 @@ impl<D: PartialEq> Table<D> {
         if self.in_namespace(namespace).next().is_none() {
             self.namespaces.remove(namespace);
         }
-    }
-
-    fn bury(&mut self, uid: Arc<str>) {
-        if self.tombstones.len() == TOMBSTONES {
-            self.tombstones.pop_front();
-        }
-        self.tombstones.push_back(uid);
     }
 
     /// A list begins: what it does not name by its end is gone.
@@ -226,7 +260,8 @@ impl<D: PartialEq> Table<D> {
             .into_iter()
             .filter_map(|name| self.rows.remove(&name).map(|row| (name, row)))
             .collect();
-        for ((namespace, _), _) in &rows {
+        for ((namespace, _), row) in &rows {
+            self.tombstones.bury(row.uid.clone(), row.version);
             self.forget_if_empty(namespace);
         }
         (rows, first)
@@ -299,14 +334,38 @@ mod tests {
     fn an_answer_after_the_deletion_does_not_raise_the_dead() {
         let mut table = Table::default();
         table.upsert(object("a", "u1", 5), 1, Origin::Event);
-        assert!(table.remove("ns", "a", Some("u1")).is_some());
+        assert!(table.remove(&object("a", "u1", 9)).is_some());
         assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
         assert!(table.get("ns", "a").is_none());
         assert!(changed(&table.upsert(object("a", "u2", 7), 1, Origin::Event)));
         assert!(
-            table.remove("ns", "a", Some("u1")).is_none(),
+            table.remove(&object("a", "u1", 9)).is_none(),
             "the successor stays"
         );
+    }
+
+    #[test]
+    fn what_is_said_late_of_an_earlier_object_does_not_touch_its_successor() {
+        let mut table = Table::default();
+        table.upsert(object("a", "u1", 5), 1, Origin::Event);
+        table.upsert(object("a", "u2", 8), 1, Origin::Event);
+        assert!(!changed(&table.upsert(object("a", "u1", 9), 2, Origin::Event)));
+        assert!(!changed(&table.upsert(object("a", "u0", 7), 2, Origin::Event)));
+        assert!(table.remove(&object("a", "u1", 9)).is_none());
+        assert_eq!(&*table.get("ns", "a").unwrap().uid, "u2");
+        assert!(changed(&table.upsert(object("a", "u2", 10), 2, Origin::Event)));
+        table.begin_list();
+        table.end_list();
+        assert!(!changed(&table.upsert(object("a", "u2", 10), 3, Origin::Event)));
+    }
+
+    #[test]
+    fn what_left_a_selection_may_come_back_into_it() {
+        let mut table = Table::default();
+        table.upsert(object("a", "u1", 5), 1, Origin::Event);
+        table.remove(&object("a", "u1", 6));
+        assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
+        assert!(changed(&table.upsert(object("a", "u1", 7), 1, Origin::Event)));
     }
 
     #[test]

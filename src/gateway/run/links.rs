@@ -192,11 +192,11 @@ fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
                     .flat_map(|p| world.project_keys(p)),
             )
             .collect(),
-        Plane::Project(key) if world.project_ready(key) => world
-            .hub_keys()
-            .into_iter()
-            .chain(world.project_keys(key))
-            .collect(),
+        Plane::Project(key) if world.project_ready(key) => {
+            let mut keys = world.hub_keys_of(key);
+            keys.extend(world.project_keys(key));
+            keys
+        }
         _ => Vec::new(),
     }
 }
@@ -226,11 +226,12 @@ impl Surroundings for Links {
         };
         let event = match answer {
             Answer::Is(object) => Event::Applied(object),
-            Answer::Gone => Event::Deleted(Box::new(DynamicObject {
+            Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
                 types: None,
                 metadata: ObjectMeta {
                     name: Some(target.name.clone()),
                     namespace: target.namespace.clone(),
+                    uid: Some(uid),
                     ..ObjectMeta::default()
                 },
                 data: serde_json::Value::Null,

@@ -49,19 +49,14 @@ pub(super) fn feed<D: PartialEq>(
         Event::Listed(object) => (upsert(table, *object, Origin::List), false),
         Event::Applied(object) => (upsert(table, *object, Origin::Event), false),
         Event::Deleted(object) => {
+            let old = table.remove(&object);
             let meta = &object.metadata;
-            let namespace = meta.namespace.as_deref().unwrap_or_default();
-            let name = meta.name.as_deref().unwrap_or_default();
-            let old = table.remove(namespace, name, meta.uid.as_deref());
-            (
-                old.map(|old| Delta {
-                    name: (namespace.into(), name.into()),
-                    old: Some(old),
-                })
-                .into_iter()
-                .collect(),
-                false,
-            )
+            let name = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+            let delta = old.map(|old| Delta {
+                name: (name(&meta.namespace), name(&meta.name)),
+                old: Some(old),
+            });
+            (delta.into_iter().collect(), false)
         }
         Event::Complete => {
             let (gone, first) = table.end_list();

@@ -66,6 +66,19 @@ impl World {
         keys
     }
 
+    /// Every key of the hub namespaces that are a project's, by its live namespaces or by their labels.
+    pub fn hub_keys_of(&self, project: &ProjectKey) -> Vec<Key> {
+        let uid = self.projects.get(project).and_then(|p| p.uid.as_ref());
+        let mut keys = Vec::new();
+        for ((_, name), row) in self.hub.namespaces.iter() {
+            let labelled = uid.is_some() && row.digest.project_uid.as_ref() == uid;
+            if labelled || self.ties.get(name).is_some_and(|tie| tie.project == *project) {
+                self.namespace_keys(name, &mut keys);
+            }
+        }
+        keys
+    }
+
     pub(super) fn namespace_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         keys.push(self.hub_key(Role::Namespaces, "", hub));
         keys.push(self.hub_key(Role::CityPolicies, hub, ""));

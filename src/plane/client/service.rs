@@ -108,12 +108,13 @@ impl Shared {
             }
         })
         .await
-        .unwrap_or_else(|_| {
+        .unwrap_or_else(|source| {
             let timeout = CallError::Timeout {
                 plane: self.plane,
                 verb: call.verb,
                 resource: call.resource.clone(),
                 limit,
+                source,
             };
             Err(timeout.into())
         });

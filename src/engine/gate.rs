@@ -1,0 +1,87 @@
+//! A gate before each plane: while a plane does not answer, calls to it are held back but for a probe now and then,
+//! so that they neither occupy workers nor storm a plane that comes back.
+
+use crate::engine::{error::Category, key::Plane};
+use parking_lot::Mutex;
+use std::{collections::HashMap, time::Duration};
+use tokio::time::Instant;
+
+/// A plane that left so many calls in a row unanswered is held to be away.
+const UNANSWERED: u32 = 3;
+/// While a plane is away, one call in this time asks whether it is back.
+pub const PROBE_EVERY: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Gates(Mutex<HashMap<Plane, Gate>>);
+
+#[derive(Debug)]
+struct Gate {
+    unanswered: u32,
+    next_probe: Instant,
+}
+
+impl Gates {
+    /// Lets a call through, or says how long to wait.
+    pub fn pass(&self, plane: &Plane) -> Result<(), Duration> {
+        let mut gates = self.0.lock();
+        let Some(gate) = gates.get_mut(plane).filter(|g| g.unanswered >= UNANSWERED) else {
+            return Ok(());
+        };
+        let now = Instant::now();
+        if gate.next_probe > now {
+            return Err(gate.next_probe - now);
+        }
+        gate.next_probe = now + PROBE_EVERY;
+        Ok(())
+    }
+
+    /// A call has ended: `None` if it was answered as asked.
+    pub fn ended(&self, plane: &Plane, failure: Option<Category>) {
+        match failure {
+            Some(Category::Network | Category::Timeout) => {
+                let mut gates = self.0.lock();
+                let gate = gates.entry(plane.clone()).or_insert_with(|| Gate {
+                    unanswered: 0,
+                    next_probe: Instant::now(),
+                });
+                gate.unanswered += 1;
+                gate.next_probe = Instant::now() + PROBE_EVERY;
+            }
+            _ => self.open(plane),
+        }
+    }
+
+    /// The plane was heard of.
+    pub fn open(&self, plane: &Plane) {
+        self.0.lock().remove(plane);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plane_that_does_not_answer_is_probed_and_opens_with_an_answer() {
+        let gates = Gates::default();
+        let plane = Plane::Hub;
+        for _ in 0..UNANSWERED {
+            assert_eq!(gates.pass(&plane), Ok(()));
+            gates.ended(&plane, Some(Category::Timeout));
+        }
+        assert_eq!(gates.pass(&plane), Err(PROBE_EVERY));
+        tokio::time::advance(PROBE_EVERY).await;
+        assert_eq!(gates.pass(&plane), Ok(()), "the probe");
+        assert_eq!(gates.pass(&plane), Err(PROBE_EVERY), "one at a time");
+        gates.ended(&plane, Some(Category::Network));
+        assert_eq!(gates.pass(&plane), Err(PROBE_EVERY));
+        gates.open(&plane);
+        assert_eq!(gates.pass(&plane), Ok(()), "its watch was answered");
+        gates.ended(&plane, Some(Category::Timeout));
+        gates.ended(&plane, Some(Category::Conflict));
+        gates.ended(&plane, Some(Category::Timeout));
+        gates.ended(&plane, Some(Category::Timeout));
+        assert_eq!(gates.pass(&plane), Ok(()), "a refusal is an answer");
+    }
+}
