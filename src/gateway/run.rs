@@ -351,7 +351,9 @@ impl Gateway {
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
                 self.ctx.quarantine.forget(&plane);
-                self.ctx.world.lock().disengage(&key);
+                let woken = self.ctx.world.lock().disengage(&key);
+                self.links.refused(&woken.refused);
+                self.ctx.queue.extend(woken.keys, Urgency::Fresh);
             }
             ProjectEvent::Refused { name, error } => {
                 tracing::warn!(project = name, %error, "project refused; the others go on");

@@ -87,11 +87,17 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let p = world.projects.get(project)?;
     let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
     let live = world.hub_namespace(project, &key.namespace);
+    // Nothing is decided while it is open whose the hub namespace is.
+    if live.as_ref().is_some_and(|hub| world.is_undecided(hub.as_str())) {
+        return None;
+    }
+    let live = live.filter(|hub| world.is_tied(hub.as_str(), project));
     let recorded = source
         .as_ref()
         .filter(|s| s.deleting)
         .and_then(|s| s.digest.federation_namespace.clone());
-    let hub = recorded.as_deref().and_then(HubNamespace::parse).or(live);
+    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
+    let hub = recorded.filter(|hub| may_act(world, project, hub.as_str())).or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
@@ -126,6 +132,21 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         copy,
         hub,
         source,
+    })
+}
+
+/// Whether a project may act on a hub namespace that a deployment of its names: it is tied to it, or was and has lost
+/// its namespace since.
+fn may_act(world: &World, project: &ProjectKey, hub: &str) -> bool {
+    if world.is_claimed(hub) {
+        return world.is_tied(hub, project);
+    }
+    let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
+    let row = world.hub.namespaces.get("", hub);
+    row.is_some_and(|row| {
+        let n = &row.digest;
+        n.project_uid.as_ref().is_none_or(|had| Some(had) == uid)
+            && n.cluster.as_deref() == Some(&*project.label())
     })
 }
 

@@ -351,7 +351,7 @@ fn hub_namespace(name: &str, project_uid: &str) -> Value {
     namespace_object(
         name,
         "u-hub",
-        &json!({keys::PROJECT_UID: project_uid, keys::CITIES: "dfw"}),
+        &json!({keys::PROJECT_UID: project_uid, keys::UPSTREAM_CLUSTER: "cluster-shop", keys::CITIES: "dfw"}),
     )
 }
 

@@ -6,9 +6,10 @@ use super::{
         Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
         Projection, Source, WriteBackDigest,
     },
+    ties::Refusal,
 };
 use crate::{
-    api::names::ProjectKey,
+    api::names::{ProjectKey, is_label_value},
     engine::key::Key,
     kinds::CompanionKind,
     plane::{
@@ -82,6 +83,8 @@ pub struct Woken {
     pub keys: Vec<Key>,
     /// A list of the plane was completed for the first time: everything of it may now be decided.
     pub synced: bool,
+    /// Claims on hub namespaces that it made and that were refused.
+    pub refused: Vec<Refusal>,
 }
 
 impl World {
@@ -100,6 +103,7 @@ impl World {
         match role {
             Role::Namespaces => {
                 for d in feed_table!(self.hub.namespaces, HubNamespaceDigest::read) {
+                    self.elect(&d.name.1, &mut woken);
                     self.wake_hub_namespace(&d.name.1, &mut woken.keys);
                     if let Some(set) = d.old.and_then(|row| row.digest.cities) {
                         let policy = crate::api::names::city_set_policy(&set);
@@ -196,10 +200,13 @@ impl World {
             Role::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_| ());
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
-                    project.uid = Some(mark.uid.clone());
+                    project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
                 for d in deltas {
-                    self.tie(key, &d, &mut woken.keys);
+                    self.tie(key, &d, &mut woken);
+                }
+                if woken.synced {
+                    self.elect_all(&mut woken);
                 }
             }
             Role::Workloads => {

@@ -7,6 +7,7 @@ pub mod events;
 pub mod networking;
 pub mod shape;
 pub mod status;
+pub mod ties;
 mod waking;
 
 use crate::{
@@ -25,6 +26,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
+use ties::Rival;
 use tokio::time::Instant;
 
 /// A resource of a core or Karmada group.
@@ -222,6 +224,8 @@ pub struct World {
     pub projects: BTreeMap<ProjectKey, Project>,
     /// Hub namespaces of live project namespaces.
     pub ties: HashMap<Arc<str>, Tie>,
+    /// Claims on hub namespaces that are not granted.
+    pub rivals: HashMap<Arc<str>, Vec<Rival>>,
     /// When the last object of a city left a hub namespace (or was found gone), for the linger.
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
@@ -254,6 +258,7 @@ impl World {
             hub,
             projects: BTreeMap::new(),
             ties: HashMap::new(),
+            rivals: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
@@ -277,12 +282,6 @@ impl World {
             forbidden: HashSet::new(),
         };
         self.projects.insert(key, project);
-    }
-
-    /// Forgets a project; the hub stays as it is.
-    pub fn disengage(&mut self, key: &ProjectKey) {
-        self.projects.remove(key);
-        self.ties.retain(|_, tie| tie.project != *key);
     }
 
     /// What is watched on the hub.
