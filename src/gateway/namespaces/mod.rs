@@ -8,7 +8,7 @@ use super::{
     world::World,
 };
 use crate::{
-    api::names::{CityCode, ProjectKey, city_set_policy},
+    api::names::{CityCode, ProjectKey, cities_of_set, city_set, city_set_policy},
     engine::{error::Failure, key::Key, plan::Next},
 };
 use decide::Snapshot;
@@ -16,6 +16,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Verdict on a Namespace that names another owner.
 const FOREIGN: &str = "identity_mismatch";
+/// Verdict on a Namespace whose set of cities has the name of another set.
+const COLLISION: &str = "city_set_collision";
 
 /// Whether a hub namespace holds objects of an earlier project of the same name: another project's UID is on it and
 /// nothing in it belongs to a live deployment. If something does, the label was merely edited.
@@ -65,10 +67,14 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     }
     let set = row.as_ref().and_then(|r| r.digest.cities.clone());
     let policy = |set: &str| world.hub.city_sets.get("", &city_set_policy(set)).cloned();
+    // What someone has written into the policy is no city of the set.
+    let listed = |set: &str| {
+        let cities = policy(set)?.digest.cities?;
+        (city_set(&cities).as_deref() == Some(set)).then_some(cities)
+    };
     let current = set
         .as_deref()
-        .and_then(policy)
-        .and_then(|p| p.digest.cities)
+        .and_then(|set| listed(set).or_else(|| cities_of_set(set)))
         .unwrap_or_default();
     Some(Snapshot {
         name: hub.into(),
@@ -131,6 +137,17 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
                     controller = "namespaces",
                     namespace = hub,
                     "its identity labels name another owner: nothing is written here until they agree or it is gone"
+                );
+            }
+            return Ok(Next::OnEvent);
+        }
+        if decision.collision {
+            if ctx.quarantine.put(key, COLLISION) {
+                tracing::error!(
+                    plane = "hub",
+                    controller = "namespaces",
+                    namespace = hub,
+                    "the policy of its city set is that of other cities under the same hash: its cities stay as they are; one of the two tenants must use another set"
                 );
             }
             return Ok(Next::OnEvent);
