@@ -362,6 +362,41 @@ async fn suspension_travels_as_true_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn a_carried_annotation_that_is_gone_goes_from_the_copy_whoever_put_it_there() {
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][keys::SUSPENDED] = json!("true");
+    let mut d = deployment();
+    d["metadata"]["annotations"][keys::REFERENCED_DATA_ERROR] = json!("{}");
+    let mut s = snapshot(&d, Some(&c));
+    s.references = None;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let Write::Apply { exact, .. } = &effect.write else {
+        panic!("{effect:?}")
+    };
+    assert!(exact.payload);
+    assert_eq!(
+        exact.absent_annotations,
+        [keys::EXPECTED_REFERENCED_DATA, keys::SUSPENDED]
+    );
+}
+
+#[tokio::test]
+async fn a_city_move_takes_along_that_a_root_field_is_gone() {
+    let mut d = deployment();
+    d["spec"]["cityCode"] = json!("LHR");
+    let mut c = hub_copy();
+    c["extra"] = json!({"a": 1});
+    let effect = one(decide(
+        &snapshot(&d, Some(&c)),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
+    assert_eq!(patch(&effect)["extra"], Value::Null);
+    assert!(patch(&effect).get("extra").is_some());
+}
+
+#[tokio::test]
 async fn status_returns_with_the_projects_generation_and_throttled() {
     let mut c = hub_copy();
     c["status"] = json!({"replicas": 1, "desiredReplicas": 1, "observedGeneration": 3, "conditions": [
