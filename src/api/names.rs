@@ -197,7 +197,10 @@ pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String>
 /// The codes of a set that is written without a hash; `None` of any other text.
 pub fn cities_of_set(set: &str) -> Option<std::collections::BTreeSet<CityCode>> {
     let codes = set.to_uppercase();
-    let cities = codes.split('-').map(|c| CityCode::parse(c).ok()).collect::<Option<_>>()?;
+    let cities = codes
+        .split('-')
+        .map(|c| CityCode::parse(c).ok())
+        .collect::<Option<_>>()?;
     (city_set(&cities).as_deref() == Some(set)).then_some(cities)
 }
 
@@ -244,7 +247,10 @@ mod tests {
     #[test]
     fn a_plain_set_reads_back_and_a_hashed_one_does_not() {
         let codes = cities_of_set("dfw-lhr").unwrap();
-        assert_eq!(codes.iter().map(CityCode::as_str).collect::<Vec<_>>(), ["DFW", "LHR"]);
+        assert_eq!(
+            codes.iter().map(CityCode::as_str).collect::<Vec<_>>(),
+            ["DFW", "LHR"]
+        );
         for other in [set(&["dfw"]).unwrap().as_str(), "", "lhr-dfw", "DFW", "a_b"] {
             assert_eq!(cities_of_set(other), None, "{other}");
         }

@@ -173,7 +173,10 @@ mod tests {
 
     #[test]
     fn only_the_named_roots_are_made_exact() {
-        let live = object(json!({"labels": {"a": "b"}}), json!({"spec": {"x": 1, "left": 2}}));
+        let live = object(
+            json!({"labels": {"a": "b"}}),
+            json!({"spec": {"x": 1, "left": 2}}),
+        );
         let wanted = json!({"metadata": {}, "spec": {"x": 1}});
         assert_eq!(
             exact_patch(&live, &wanted, &Exact::roots(["spec"])),

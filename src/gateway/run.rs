@@ -9,9 +9,10 @@ use super::{
     federator::Federator,
     garbage::Garbage,
     interpreters::Interpreters,
-    namespaces, policies, projector,
+    namespaces, policies,
+    projector::Projector,
     quarantine::Quarantine,
-    workload,
+    workload::Workloads,
     world::{Role, World, networking::WorkloadChecks},
 };
 use crate::{
@@ -69,6 +70,8 @@ pub struct Gateway {
     links: Arc<Links>,
     ctx: Context,
     federator: Federator,
+    projector: Projector,
+    workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
     workers: usize,
@@ -122,6 +125,8 @@ impl Gateway {
                 metrics,
             },
             federator: Federator::default(),
+            projector: Projector::default(),
+            workloads: Workloads::default(),
             interpreters: Interpreters::default(),
             garbage: Garbage::default(),
             workers,
@@ -302,7 +307,7 @@ impl Gateway {
             (Plane::Project(project), Role::Federated(_)) => {
                 self.federator.reconcile(ctx, key, project).await
             }
-            (Plane::Project(project), Role::Workloads) => workload::reconcile(ctx, key, project).await,
+            (Plane::Project(project), Role::Workloads) => self.workloads.reconcile(ctx, key, project).await,
             (Plane::Hub, Role::Namespaces) if tied => {
                 self.garbage.lives(key);
                 namespaces::reconcile(ctx, key).await
@@ -312,7 +317,7 @@ impl Gateway {
             (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
             (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
             (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
-            (Plane::Hub, Role::WrittenBack(_)) => projector::reconcile(ctx, key).await,
+            (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
             (Plane::Hub, role) => match companions::kind_of(role) {
                 Some(kind) => companions::reconcile(ctx, key, kind).await,
                 None => Ok(Next::OnEvent),

@@ -97,7 +97,9 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         .filter(|s| s.deleting)
         .and_then(|s| s.digest.federation_namespace.clone());
     let recorded = recorded.as_deref().and_then(HubNamespace::parse);
-    let hub = recorded.filter(|hub| may_act(world, project, hub.as_str())).or(live);
+    let hub = recorded
+        .filter(|hub| may_act(world, project, hub.as_str()))
+        .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());

@@ -9,7 +9,10 @@ use crate::{
         key::Plane,
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
-    gateway::world::digest::{Copy, Projection, Source, WriteBackDigest, label, without_generations},
+    gateway::{
+        projector::memory::Memory,
+        world::digest::{Copy, Projection, Source, WriteBackDigest, label, without_generations},
+    },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
 };
@@ -117,8 +120,9 @@ fn refuse(reason: &'static str, message: String) -> Decision {
 }
 
 /// Decides.
-pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
+pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings) -> Decision {
     let Some(write_back) = &s.write_back else {
+        *memory = Memory::default();
         return gone(s);
     };
     let w = &write_back.digest;
@@ -184,7 +188,7 @@ pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
             ),
         );
     }
-    write(s, write_back, source, deployment)
+    write(s, memory, write_back, source, deployment)
 }
 
 /// The write-back is gone: so is its projection.
@@ -216,6 +220,7 @@ fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) 
 
 fn write(
     s: &Snapshot,
+    memory: &Memory,
     write_back: &Row<WriteBackDigest>,
     source: &Row<Source>,
     deployment: &str,
@@ -248,8 +253,8 @@ fn write(
         return Decision::Wait;
     }
     let rightly = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
-    let main_differs = !rightly || p.labels != w.labels || p.spec != w.spec;
-    let status_differs = w.reported && p.status != w.status;
+    let main_differs = !rightly || !memory.main_settled(w, p);
+    let status_differs = w.reported && !memory.status_settled(w, p);
     if !main_differs && !status_differs {
         return Decision::Do(Plan::default());
     }

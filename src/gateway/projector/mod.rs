@@ -3,6 +3,7 @@
 //! Woken by write-backs, project deployments, copies, projections and ties. Contract: federation.md §3.8.
 
 pub mod decide;
+pub mod memory;
 
 #[cfg(test)]
 mod tests;
@@ -17,22 +18,43 @@ use crate::{
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{About, Next, Note, Plan, Target},
+        plan::{About, Endpoint, Next, Note, Plan, Target},
     },
     metrics::Stage,
 };
 use decide::{Decision, Snapshot, Verdict};
+use memory::Memory;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 
-/// One turn of a write-back's key.
-pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Projector {
+    memory: Mutex<HashMap<Key, Memory>>,
+}
+
+impl Projector {
+    /// One turn of a write-back's key.
+    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+        let mut memory = self.memory.lock().remove(key).unwrap_or_default();
+        let result = turn(ctx, key, &mut memory).await;
+        if memory != Memory::default() {
+            self.memory.lock().insert(key.clone(), memory);
+        }
+        result
+    }
+}
+
+async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
     for _ in 0..PASSES {
         let Some(snapshot) = observe(&ctx.world.lock(), key) else {
+            *memory = Memory::default();
             return Ok(Next::OnEvent);
         };
         let settings = decide::Settings {
             require_owner: ctx.settings.require_owner,
         };
-        match decide::decide(&snapshot, settings) {
+        match decide::decide(&snapshot, memory, settings) {
             Decision::Wait => {
                 ctx.quarantine.release(key);
                 return Ok(Next::OnEvent);
@@ -60,6 +82,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             }
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
+                let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
                 match ctx.perform(plan).await {
                     Err(failure) if failure.retry() == Retry::Quarantine => {
                         let verdict = Verdict {
@@ -70,6 +93,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
                     }
                     result => drop(result?),
                 }
+                settle(ctx, key, &snapshot, &endpoints, memory);
                 ctx.quarantine.release(key);
                 ctx.crossed(Stage::WritebackToProjection, ctx.woken);
                 tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
@@ -77,6 +101,17 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Remembers it if the project's API answered with something other than what was asked.
+fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, written: &[Endpoint], memory: &mut Memory) {
+    let after = observe(&ctx.world.lock(), key).and_then(|s| s.projection);
+    let (Some(asked), Some(got)) = (&before.write_back, after) else {
+        return;
+    };
+    for endpoint in written {
+        memory.settle(*endpoint == Endpoint::Status, &asked.digest, &got.digest);
+    }
 }
 
 /// Says it once: a log line and, where a project is meant beyond doubt, an Event.

@@ -1,6 +1,9 @@
 //! Decisions of the projector: the exact effects, and that nothing else came.
 
-use super::decide::{Decision, Settings, Snapshot, decide};
+use super::{
+    decide::{self, Decision, Settings, Snapshot},
+    memory::Memory,
+};
 use crate::{
     api::{
         keys,
@@ -96,6 +99,11 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind))),
         rank: 0,
     }
+}
+
+/// What is decided with nothing remembered.
+fn decide(s: &Snapshot, settings: Settings) -> Decision {
+    decide::decide(s, &mut Memory::default(), settings)
 }
 
 fn effects(d: Decision) -> Vec<Effect> {
@@ -271,4 +279,39 @@ fn what_is_missing_is_awaited() {
         Decision::Wait,
         "a move is under way"
     );
+}
+
+#[test]
+fn what_the_projects_api_does_not_keep_is_written_once() {
+    // The project's schema is older and drops a field of spec and status.
+    let mut w = write_back();
+    w["spec"]["new"] = json!(1);
+    w["status"]["new"] = json!(1);
+    let s = snapshot(Some(&w), Some(&projection("u-source")));
+    let mut memory = Memory::default();
+    let made = effects(decide::decide(&s, &mut memory, LENIENT));
+    assert_eq!(made.len(), 2);
+    let (asked, got) = (s.write_back.as_ref().unwrap(), s.projection.as_ref().unwrap());
+    memory.settle(false, &asked.digest, &got.digest);
+    let made = effects(decide::decide(&s, &mut memory, LENIENT));
+    assert_eq!(
+        made.iter().map(|e| e.endpoint).collect::<Vec<_>>(),
+        [Endpoint::Status],
+        "the one says nothing of the other"
+    );
+    memory.settle(true, &asked.digest, &got.digest);
+    assert_eq!(effects(decide::decide(&s, &mut memory, LENIENT)), []);
+    // Either side's change, and a wrong owner, count as before.
+    w["spec"]["new"] = json!(2);
+    let changed = snapshot(Some(&w), Some(&projection("u-source")));
+    assert_eq!(effects(decide::decide(&changed, &mut memory, LENIENT)).len(), 1);
+    let mut edited = projection("u-source");
+    edited["spec"]["runtime"] = json!({});
+    w["spec"]["new"] = json!(1);
+    let edited = snapshot(Some(&w), Some(&edited));
+    assert_eq!(effects(decide::decide(&edited, &mut memory, LENIENT)).len(), 1);
+    let dead = snapshot(Some(&w), Some(&projection("u-dead")));
+    assert_eq!(effects(decide::decide(&dead, &mut memory, LENIENT)).len(), 1);
+    decide::decide(&snapshot(None, None), &mut memory, LENIENT);
+    assert_eq!(memory, Memory::default());
 }

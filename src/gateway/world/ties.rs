@@ -338,7 +338,9 @@ mod tests {
         let mut world = hub(None);
         world.engage(project("prod"));
         let bad = namespace("default", "a/../b", &json!({}));
-        list(&[bad], |e| world.project_event(&project("prod"), Role::Namespaces, e));
+        list(&[bad], |e| {
+            world.project_event(&project("prod"), Role::Namespaces, e)
+        });
         assert!(world.ties.is_empty() && world.rivals.is_empty());
     }
 }
