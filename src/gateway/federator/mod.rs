@@ -95,7 +95,10 @@ async fn turn(
     memory: &mut Memory,
 ) -> Result<Next, Failure> {
     for _ in 0..PASSES {
-        let Some(snapshot) = observe::observe(&ctx.world.lock(), key, project) else {
+        // The guard must end before the index is locked again.
+        let snapshot = observe::observe(&ctx.world.lock(), key, project);
+        let Some(snapshot) = snapshot else {
+            ctx.world.lock().drop_source(key, project);
             return Ok(Next::OnEvent);
         };
         let now = ctx.now();

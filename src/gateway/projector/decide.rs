@@ -11,7 +11,9 @@ use crate::{
     },
     gateway::{
         projector::memory::Memory,
-        world::digest::{Copy, Projection, Source, WriteBackDigest, label, without_generations},
+        world::digest::{
+            Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
+        },
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
@@ -20,8 +22,6 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Largest spec and status that is projected, in bytes.
-const SIZE_LIMIT: usize = 64 * 1024;
 /// Most conditions that are projected.
 const CONDITION_LIMIT: usize = 32;
 /// Instances that every deployment may have, whatever its scale.
@@ -167,7 +167,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings) -> Decision
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
-    if w.size > SIZE_LIMIT || w.conditions > CONDITION_LIMIT {
+    if w.is_too_large() || w.conditions > CONDITION_LIMIT {
         return refuse(
             "too_large",
             format!(

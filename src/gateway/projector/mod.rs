@@ -47,8 +47,11 @@ impl Projector {
 
 async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
     for _ in 0..PASSES {
-        let Some(snapshot) = observe(&ctx.world.lock(), key) else {
+        // The guard must end before the index is locked again.
+        let snapshot = observe(&ctx.world.lock(), key);
+        let Some(snapshot) = snapshot else {
             *memory = Memory::default();
+            ctx.world.lock().drop_write_back(key);
             return Ok(Next::OnEvent);
         };
         let settings = decide::Settings {
@@ -56,6 +59,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
         };
         match decide::decide(&snapshot, memory, settings) {
             Decision::Wait => {
+                drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
                 return Ok(Next::OnEvent);
             }

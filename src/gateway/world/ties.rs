@@ -74,7 +74,14 @@ impl World {
     pub fn disengage(&mut self, key: &ProjectKey) -> Woken {
         let mut woken = Woken::default();
         self.projects.remove(key);
-        self.ties.retain(|_, tie| tie.project != *key);
+        let left: Vec<Arc<str>> = self
+            .ties
+            .extract_if(|_, tie| tie.project == *key)
+            .map(|(hub, _)| hub)
+            .collect();
+        for hub in &left {
+            self.drop_bodies(hub);
+        }
         for rivals in self.rivals.values_mut() {
             rivals.retain(|r| r.tie.project != *key);
         }
@@ -115,6 +122,10 @@ impl World {
         }
         if !claims.is_empty() {
             self.rivals.insert(hub.clone(), claims);
+        }
+        if !self.ties.contains_key(hub) {
+            // Nobody can be woken to whom its objects matter.
+            self.drop_bodies(hub);
         }
         if self.ties.get(hub) != holder.as_ref() {
             self.namespace_keys(hub, &mut woken.keys);
@@ -331,6 +342,35 @@ mod tests {
             let seen = federator::observe::observe(&world, &key, &project(name)).unwrap();
             assert_eq!(seen.hub, expected, "{name}");
         }
+    }
+
+    fn instance(version: u64, size: usize) -> Event {
+        let object = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
+            "metadata": {"name": "web-0", "namespace": HUB, "uid": "u-i", "resourceVersion": version.to_string(),
+                "labels": {keys::WORKLOAD_DEPLOYMENT_NAME: "web"}},
+            "spec": {"text": "x".repeat(size)}});
+        Event::Applied(Box::new(serde_json::from_value(object).unwrap()))
+    }
+
+    #[test]
+    fn a_body_is_kept_only_where_a_turn_follows_that_may_write_it() {
+        let mut world = hub(Some("cluster-prod"));
+        let role = Role::WrittenBack(0);
+        let held = |world: &World| {
+            let row = world.hub.write_backs[0].get(HUB, "web-0").unwrap();
+            row.body.is_some()
+        };
+        world.hub_event(role, instance(10, 1));
+        assert!(!held(&world), "its project is not engaged");
+        engage(&mut world, "prod");
+        world.hub_event(role, instance(11, 2));
+        assert!(held(&world));
+        world.hub_event(role, instance(12, 64 * 1024));
+        assert!(!held(&world), "it is too large to go anywhere");
+        world.hub_event(role, instance(13, 3));
+        assert!(held(&world));
+        world.disengage(&project("prod"));
+        assert!(!held(&world), "its project has left");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Largest spec and status that is projected, in bytes.
+pub const SIZE_LIMIT: usize = 64 * 1024;
+
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {
@@ -79,6 +82,11 @@ fn label_digest(object: &DynamicObject, keys: &[String]) -> Digest {
 }
 
 impl WriteBackDigest {
+    /// Whether it is too large to be projected.
+    pub fn is_too_large(&self) -> bool {
+        self.size > SIZE_LIMIT
+    }
+
     /// Reads a cell's object on the hub.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let rules = kind.write_back.as_ref();
