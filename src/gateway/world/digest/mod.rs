@@ -6,7 +6,7 @@ mod hub;
 mod instance;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{Copy, Reference, Rollup, Source, template_digest};
+pub use deployment::{Copy, REFERENCE_LIMIT, Reference, Rollup, Source, template_digest};
 pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 
