@@ -342,6 +342,22 @@ async fn a_copy_of_an_earlier_deployment_is_deleted_first() {
 }
 
 #[tokio::test]
+async fn a_copy_of_an_earlier_life_goes_and_none_is_made_before_the_rest_is_gone() {
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-dead");
+    let mut s = snapshot(&deployment(), Some(&c));
+    s.hub_state = HubNamespaceState::EarlierLife;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(effect.reason, "drain_earlier_life");
+    s.copy = None;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(
+        patch(&effect)["status"]["conditions"][0]["reason"],
+        "EarlierLifeDraining"
+    );
+}
+
+#[tokio::test]
 async fn suspension_travels_as_true_or_not_at_all() {
     for (value, carried) in [("true", Some("true")), ("yes", None)] {
         let mut d = deployment();

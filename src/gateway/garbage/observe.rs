@@ -7,7 +7,10 @@ use crate::{
         key::{Key, Plane},
         plan::Target,
     },
-    gateway::world::{Project, Role, World, digest},
+    gateway::{
+        namespaces::earlier_life,
+        world::{Project, Role, World, digest},
+    },
     plane::table::{Row, Table},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -82,7 +85,7 @@ pub fn proven_gone(world: &World, hub: &str) -> bool {
 enum Home<'a> {
     /// Nowhere: nothing is proven.
     Unproven,
-    /// They went with their namespace.
+    /// They went with their namespace, or with an earlier project of the name.
     Gone,
     /// In this namespace of this project.
     Lives(&'a Project, &'a str),
@@ -98,8 +101,10 @@ impl<'a> Home<'a> {
             };
         };
         match world.projects.get(&tie.project) {
-            Some(project) if world.project_ready(&tie.project) => Self::Lives(project, &tie.namespace),
-            _ => Self::Unproven,
+            Some(_) if !world.project_ready(&tie.project) => Self::Unproven,
+            Some(_) if earlier_life(world, &tie.project, hub) => Self::Gone,
+            Some(project) => Self::Lives(project, &tie.namespace),
+            None => Self::Unproven,
         }
     }
 

@@ -133,6 +133,8 @@ impl World {
             Role::CityPolicies => {
                 for d in feed_table!(self.hub.city_policies, |o| CityPolicy::read(o, &kinds)) {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
+                    // It may have been the last of an earlier life.
+                    woken.keys.push(self.hub_key(Role::Namespaces, "", &d.name.0));
                     self.wake_sources(&d.name.0, &mut woken.keys);
                     self.referenced_keys(&d.name.0, &mut woken.keys);
                 }

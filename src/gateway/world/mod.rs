@@ -441,10 +441,18 @@ impl World {
             .tied_sources(kind, hub_namespace)
             .filter_map(|(_, row)| Self::announced(row))
             .cloned();
-        let copies = self.hub.copies[kind]
+        announced.chain(self.cities_of_copies(kind, hub_namespace)).collect()
+    }
+
+    /// The cities of the copies of a kind in a hub namespace.
+    pub fn cities_of_copies<'a>(
+        &'a self,
+        kind: usize,
+        hub_namespace: &'a str,
+    ) -> impl Iterator<Item = CityCode> + 'a {
+        self.hub.copies[kind]
             .in_namespace(hub_namespace)
-            .filter_map(|(_, row)| row.digest.city.clone());
-        announced.chain(copies).collect()
+            .filter_map(|(_, row)| row.digest.city.clone())
     }
 
     /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.

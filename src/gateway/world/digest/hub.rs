@@ -93,6 +93,12 @@ pub struct CityPolicy {
 }
 
 impl CityPolicy {
+    /// Whether a policy of this name and shape is one that the gateway makes and takes away.
+    pub fn is_ours(&self, name: &str, kinds: &[FederatedKind]) -> bool {
+        let kind = self.selects.as_ref().and_then(|(index, _)| kinds.get(*index));
+        kind.is_some_and(|kind| name.starts_with(&kind.placement.policy_prefix))
+    }
+
     /// Reads a `PropagationPolicy`.
     pub fn read(object: &DynamicObject, kinds: &[FederatedKind]) -> Self {
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
