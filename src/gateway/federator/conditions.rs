@@ -13,6 +13,7 @@ use crate::{
         plan::{About, Next, Note},
     },
     gateway::world::{
+        cities::CITY_LIMIT,
         digest::{Copy, Source},
         status::OwnCondition,
     },
@@ -40,7 +41,7 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
     }
 }
 
-/// A city code or name that can go nowhere.
+/// A city code or name that can go nowhere, or a city too many.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
     if s.name.len() > NAME_LIMIT {
@@ -49,6 +50,12 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
             s.name.len()
         );
         return Some(federated(false, "InvalidName", &message, generation));
+    }
+    if s.crowded_out {
+        let message = format!(
+            "this namespace uses {CITY_LIMIT} cities already, and no more are carried; delete deployments of another city or use another namespace"
+        );
+        return Some(federated(false, "InvalidCityCode", &message, generation));
     }
     let bad = source.digest.city.as_ref().err()?;
     let message = format!(

@@ -55,6 +55,8 @@ pub struct Snapshot {
     pub binding: Option<Row<Binding>>,
     /// Whether Namespace and policies for the city are in place.
     pub city_ready: bool,
+    /// Whether its city finds no place in its namespace, which uses too many.
+    pub crowded_out: bool,
     /// Whether the claim on the copy names a policy that is there and selects the copy's city.
     pub claim_good: bool,
     /// What the references resolve to; `None` for a kind without companions.
@@ -103,6 +105,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
+    let city_ready = city.is_some_and(|city| world.city_ready(kind, hub_name, city));
     let references = references(world, project, kind, &key.namespace, source.as_ref());
     let expected = references
         .as_ref()
@@ -123,7 +126,8 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         name: key.name.clone(),
         hub_state: hub_state(world, project, hub_name),
         binding: world.binding(kind, hub_name, &key.name).cloned(),
-        city_ready: city.is_some_and(|city| world.city_ready(kind, hub_name, city)),
+        crowded_out: !city_ready && !hub_name.is_empty() && crowded_out(world, hub_name, source.as_ref()),
+        city_ready,
         claim_good: claim_good(world, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),
@@ -161,6 +165,14 @@ fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceStat
         }
         Some(_) => HubNamespaceState::Ours,
     }
+}
+
+/// A deployment asks for its city before it announces it.
+fn crowded_out(world: &World, hub: &str, source: Option<&Row<Source>>) -> bool {
+    let Some((source, city)) = source.and_then(|s| Some((s, s.digest.city.as_ref().ok()?))) else {
+        return false;
+    };
+    world.crowded_out(hub, Some(source)).contains(city)
 }
 
 fn policy_leaving(world: &World, kind: usize, hub: &str, city: &CityCode) -> bool {

@@ -137,6 +137,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         copy: hub_copy.map(copy),
         binding: None,
         city_ready: true,
+        crowded_out: false,
         claim_good: true,
         references: Some(Resolution {
             expected: Some(Vec::new()),
@@ -465,6 +466,18 @@ async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
             (&json!("InvalidCityCode"), &json!("False"))
         );
     }
+}
+
+#[tokio::test]
+async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
+    let mut d = deployment();
+    d["metadata"]["finalizers"] = json!([]);
+    let mut s = snapshot(&d, None);
+    s.crowded_out = true;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let condition = &patch(&effect)["status"]["conditions"][0];
+    assert_eq!(condition["reason"], "InvalidCityCode");
+    assert!(condition["message"].as_str().unwrap().contains("64 cities"));
 }
 
 #[tokio::test]

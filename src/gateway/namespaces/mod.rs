@@ -72,12 +72,13 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     let row = world.hub.namespaces.get("", hub).cloned();
     let project_uid = world.projects.get(&tie.project).and_then(|p| p.uid.clone())?;
     let mut in_use = BTreeSet::new();
+    let mut written_back = BTreeSet::new();
     let mut unlabelled = false;
     for i in 0..world.kinds.len() {
         in_use.extend(world.cities_of_kind(i, hub));
         for (_, write_back) in world.hub.write_backs[i].in_namespace(hub) {
             match &write_back.digest.city {
-                Some(city) => drop(in_use.insert(city.clone())),
+                Some(city) => drop(written_back.insert(city.clone())),
                 None => unlabelled = true,
             }
         }
@@ -93,6 +94,9 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         .as_deref()
         .and_then(|set| listed(set).or_else(|| cities_of_set(set)))
         .unwrap_or_default();
+    // A cell writes that city: it may hold one of the set, never bring one in.
+    let holds = |city: &CityCode| current.is_empty() || current.contains(city);
+    in_use.extend(written_back.into_iter().filter(holds));
     Some(Snapshot {
         name: hub.into(),
         label: world.cluster_label().to_owned(),
@@ -300,6 +304,26 @@ mod tests {
             assert_eq!(earlier_life(&world, &shop, HUB), holds, "{one}");
             list(&mut world, None, role, &[]);
         }
+    }
+
+    #[test]
+    fn a_write_backs_city_is_held_and_never_brought_in() {
+        let (mut world, _) = world();
+        let in_use = |world: &World| {
+            let seen = super::observe(world, HUB).unwrap();
+            seen.in_use.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let written = ["IAD", "LHR"].map(|city| {
+            let labels = json!({"labels": {keys::INSTANCE_CITY_CODE: city}});
+            object("Instance", Some(HUB), city, &labels, &json!({}))
+        });
+        list(&mut world, None, Role::WrittenBack(0), &written);
+        assert_eq!(in_use(&world), ["DFW", "IAD", "LHR"], "nothing is known of the set");
+        let labels = json!({"resourceVersion": "6", "labels": {keys::PROJECT_UID: "p2",
+            keys::UPSTREAM_CLUSTER: "cluster-shop", keys::CITIES: "dfw-lhr"}});
+        let hub = object("Namespace", None, HUB, &labels, &json!({}));
+        list(&mut world, None, Role::Namespaces, &[hub]);
+        assert_eq!(in_use(&world), ["DFW", "LHR"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
 
+pub mod cities;
 pub mod digest;
 pub mod events;
 pub mod networking;
@@ -427,32 +428,6 @@ impl World {
     pub fn holds(source: &Row<Source>) -> bool {
         let mut finalizers = source.digest.finalizers.iter();
         finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
-    }
-
-    /// The city of a source that counts as announced: its finalizer stands and it is not leaving.
-    pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
-        let city = source.digest.city.as_ref().ok();
-        city.filter(|_| Self::holds(source) && !source.deleting)
-    }
-
-    /// The cities in use in a hub namespace by announced deployments and copies of a kind.
-    pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
-        let announced = self
-            .tied_sources(kind, hub_namespace)
-            .filter_map(|(_, row)| Self::announced(row))
-            .cloned();
-        announced.chain(self.cities_of_copies(kind, hub_namespace)).collect()
-    }
-
-    /// The cities of the copies of a kind in a hub namespace.
-    pub fn cities_of_copies<'a>(
-        &'a self,
-        kind: usize,
-        hub_namespace: &'a str,
-    ) -> impl Iterator<Item = CityCode> + 'a {
-        self.hub.copies[kind]
-            .in_namespace(hub_namespace)
-            .filter_map(|(_, row)| row.digest.city.clone())
     }
 
     /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.

@@ -1,6 +1,6 @@
 //! Digests of the objects that are federated: a project's deployment and its copy on the hub.
 
-use super::{Words, annotation, content, controller, label, owned};
+use super::{Words, annotation, content, controller, created, label, owned};
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -19,6 +19,8 @@ use std::{
 pub struct Source {
     /// `metadata.generation`.
     pub generation: i64,
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
     /// The city, or the text that is none.
@@ -142,6 +144,7 @@ impl Source {
             .then(|| Rollup::read(object));
         Self {
             generation: meta.generation.unwrap_or(0),
+            created: created(object),
             finalizers: meta.finalizers.iter().flatten().map(|f| words.share(f)).collect(),
             content: content(
                 kind,

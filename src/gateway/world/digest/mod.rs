@@ -49,6 +49,12 @@ pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+/// When the object was created, in seconds since the epoch.
+fn created(object: &DynamicObject) -> i64 {
+    let time = object.metadata.creation_timestamp.as_ref();
+    time.map_or(0, |time| time.0.as_second())
+}
+
 fn owned(text: Option<&str>) -> Option<Arc<str>> {
     text.map(Into::into)
 }
