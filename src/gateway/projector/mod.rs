@@ -185,9 +185,11 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
     let project = world.projects.get(&tie.project)?;
     let hub = HubNamespace::parse(&key.namespace)?;
     // The tie holds only if the Namespace on the hub is this project's as well.
-    let namespace = world.hub.namespaces.get("", hub.as_str());
-    let bound =
-        namespace.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
+    let bound = world
+        .hub
+        .namespaces
+        .get("", hub.as_str())
+        .is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
     let write_back = world.hub.write_backs[kind]
         .get(&key.namespace, &key.name)
         .cloned();
@@ -207,7 +209,7 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         namespace: tie.namespace.clone(),
         hub,
         name: key.name.clone(),
-        bound: bound || namespace.is_none(),
+        bound,
         copy: owner
             .and_then(|d| world.hub.copies[kind].get(&key.namespace, d))
             .cloned(),

@@ -10,9 +10,13 @@ use crate::{
         names::{HubNamespace, ProjectKey},
     },
     engine::plan::{Effect, Endpoint, Plan, Write},
-    gateway::world::digest::{Copy, Projection, Source, Words, WriteBackDigest},
+    gateway::world::{
+        Role, World,
+        digest::{Copy, Projection, Source, Words, WriteBackDigest},
+        networking::WorkloadChecks,
+    },
     kinds::FederatedKind,
-    plane::table::Row,
+    plane::{table::Row, watch::Event},
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -314,4 +318,46 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     assert_eq!(effects(decide::decide(&dead, &mut memory, LENIENT)).len(), 1);
     decide::decide(&snapshot(None, None), &mut memory, LENIENT);
     assert_eq!(memory, Memory::default());
+}
+
+/// An index with the project `prod`, its namespace `shop`, and this on the hub.
+fn world(hub_namespace: bool, written: &[Value]) -> World {
+    let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
+    let prod = ProjectKey::parse("prod").unwrap();
+    let event = |value: &Value| Event::Applied(serde_json::from_value(value.clone()).map(Box::new).unwrap());
+    let namespace = |name: &str, uid: &str, labels: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
+    };
+    world.engage(prod.clone());
+    for own in [
+        namespace("kube-system", "p1", json!({})),
+        namespace("shop", "6d1f0c52", json!({})),
+    ] {
+        world.project_event(&prod, Role::Namespaces, event(&own));
+    }
+    if hub_namespace {
+        let labels = json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-prod"});
+        world.hub_event(Role::Namespaces, event(&namespace(HUB, "u-hub", labels)));
+    }
+    for one in written {
+        world.hub_event(Role::WrittenBack(0), event(one));
+    }
+    for role in world.project_roles() {
+        world.project_event(&prod, role, Event::Complete);
+    }
+    for role in world.hub_roles() {
+        world.hub_event(role, Event::Complete);
+    }
+    world
+}
+
+fn observed(world: &World, name: &str) -> Snapshot {
+    super::observe(world, &world.hub_key(Role::WrittenBack(0), HUB, name)).unwrap()
+}
+
+#[test]
+fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
+    assert!(observed(&world(true, &[write_back()]), "web-0").bound);
+    assert!(!observed(&world(false, &[write_back()]), "web-0").bound);
 }
