@@ -15,7 +15,7 @@ use crate::{
     gateway::world::{
         cities::CITY_LIMIT,
         digest::{Copy, Source},
-        status::OwnCondition,
+        status::{OwnCondition, SIZE_LIMIT},
     },
     plane::table::Row,
 };
@@ -291,6 +291,24 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         reason: condition.reason.to_owned(),
         action: "Federating".to_owned(),
         message: condition.message.clone(),
+    })
+}
+
+/// The Event of a status that exceeds the cap: the project keeps what it has.
+pub fn too_large(s: &Snapshot) -> Option<Note> {
+    let source = s.source.as_ref().filter(|source| !source.deleting)?;
+    let copy = s.copy.as_ref()?;
+    let size = copy.digest.status.size;
+    let ours = copy.digest.source_uid.as_ref() == Some(&source.uid);
+    (ours && size > SIZE_LIMIT).then(|| Note {
+        plane: Plane::Project(s.project.clone()),
+        about: about(s, source),
+        warning: true,
+        reason: "QuarantinedTooLarge".to_owned(),
+        action: "QuarantiningDeployment".to_owned(),
+        message: format!(
+            "the status that its cells report has {size} bytes, at most {SIZE_LIMIT} are returned; the last one stays"
+        ),
     })
 }
 

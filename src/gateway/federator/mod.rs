@@ -18,7 +18,7 @@ use crate::{
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{Next, Target},
+        plan::{Next, Plan, Target},
     },
     gateway::world::status::OwnCondition,
     metrics::Stage,
@@ -101,6 +101,7 @@ async fn turn(
             ctx.world.lock().drop_source(key, project);
             return Ok(Next::OnEvent);
         };
+        quarantine(ctx, key, &snapshot).await;
         let now = ctx.now();
         match decide::decide(&snapshot, memory, settings, now) {
             Decision::Read { source, copy } => {
@@ -127,6 +128,26 @@ async fn turn(
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Verdict on a deployment whose status cannot be returned.
+const TOO_LARGE: &str = "too_large";
+
+/// Says it once of a status that is too large to be returned.
+async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot) {
+    let Some(note) = conditions::too_large(s) else {
+        ctx.quarantine.lift(key, TOO_LARGE);
+        return;
+    };
+    if !ctx.quarantine.put(key, TOO_LARGE) {
+        return;
+    }
+    tracing::warn!(plane = "hub", controller = "federator", %key, reason = TOO_LARGE, message = note.message, "status quarantined");
+    let mut plan = Plan::default();
+    plan.notes.push(note);
+    if let Err(error) = ctx.perform(plan).await {
+        tracing::debug!(%error, "event not published");
+    }
 }
 
 /// Measures the way between the planes: to the hub from the first wake on, over all turns that it took.

@@ -1,6 +1,7 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
 use super::{
+    conditions,
     decide::{Decision, Settings, decide},
     memory::{Memory, PATIENCE},
     observe::{HubNamespaceState, Snapshot},
@@ -446,6 +447,22 @@ async fn status_returns_with_the_projects_generation_and_throttled() {
         later(start, Duration::from_millis(100)),
     ));
     assert_eq!((effects, next), (vec![], Next::After(Duration::from_millis(150))));
+}
+
+#[tokio::test]
+async fn a_status_over_the_cap_stays_on_the_hub_and_is_said() {
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1, "text": "x".repeat(64 * 1024)});
+    let mut s = snapshot(&deployment(), Some(&c));
+    idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let note = conditions::too_large(&s).unwrap();
+    assert_eq!(
+        (note.reason.as_str(), note.action.as_str(), note.warning),
+        ("QuarantinedTooLarge", "QuarantiningDeployment", true)
+    );
+    c["status"]["text"] = json!("x");
+    s.copy = Some(copy(&c));
+    assert_eq!(conditions::too_large(&s), None);
 }
 
 #[tokio::test]
