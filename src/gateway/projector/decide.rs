@@ -197,7 +197,7 @@ fn gone(s: &Snapshot) -> Decision {
         return Decision::Do(Plan::default());
     };
     let ours = projection.digest.cluster.as_deref() == Some(&*s.project.label())
-        && projection.digest.owner.is_some();
+        && (projection.digest.owner.is_some() || projection.digest.orphaned);
     if !ours || projection.deleting {
         return Decision::Do(Plan::default());
     }

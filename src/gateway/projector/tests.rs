@@ -215,6 +215,31 @@ fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
 }
 
 #[test]
+fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_stays() {
+    let mut left = projection("u-source");
+    left["metadata"]["ownerReferences"] = json!([]);
+    for key in &KINDS[0].write_back.as_ref().unwrap().linking_labels {
+        left["metadata"]["labels"][key] = json!("x");
+    }
+    let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
+    assert_eq!(gone[0].reason, "delete_projection");
+    for (path, value) in [
+        ("/metadata/labels", json!({keys::UPSTREAM_CLUSTER: "cluster-prod"})),
+        (
+            "/metadata/ownerReferences",
+            json!([{"apiVersion": "x/v1", "kind": "X", "name": "mine", "uid": "u"}]),
+        ),
+    ] {
+        let mut theirs = left.clone();
+        *theirs.pointer_mut(path).unwrap() = value;
+        assert_eq!(
+            decide(&snapshot(None, Some(&theirs)), LENIENT),
+            Decision::Do(Plan::default())
+        );
+    }
+}
+
+#[test]
 fn what_is_forged_oversized_or_taken_is_quarantined() {
     for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE] {
         let mut w = write_back();
