@@ -194,6 +194,16 @@ pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String>
     ))
 }
 
+/// The codes of a set that is written without a hash; `None` of any other text.
+pub fn cities_of_set(set: &str) -> Option<std::collections::BTreeSet<CityCode>> {
+    let codes = set.to_uppercase();
+    let cities = codes
+        .split('-')
+        .map(|c| CityCode::parse(c).ok())
+        .collect::<Option<_>>()?;
+    (city_set(&cities).as_deref() == Some(set)).then_some(cities)
+}
+
 /// Name of a city set's cluster policy.
 pub fn city_set_policy(set: &str) -> String {
     format!("cities-{set}")
@@ -232,6 +242,18 @@ mod tests {
         assert_ne!(set(&["dfw"]), set(&["DFW"]));
         assert!(set(&["dfw"]).unwrap().starts_with("dfw."));
         assert!(is_object_name(&city_set_policy(&set(&["a_b", "C.d"]).unwrap())));
+    }
+
+    #[test]
+    fn a_plain_set_reads_back_and_a_hashed_one_does_not() {
+        let codes = cities_of_set("dfw-lhr").unwrap();
+        assert_eq!(
+            codes.iter().map(CityCode::as_str).collect::<Vec<_>>(),
+            ["DFW", "LHR"]
+        );
+        for other in [set(&["dfw"]).unwrap().as_str(), "", "lhr-dfw", "DFW", "a_b"] {
+            assert_eq!(cities_of_set(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Comparing without keeping: digests of JSON values, and the merge patch that turns one value into another.
 
 use super::plan::Exact;
-use serde_json::{Map, Value};
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::LazyLock;
+use kube::core::DynamicObject;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::BTreeSet,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    sync::LazyLock,
+};
 
 /// Keyed anew in each process, so that no tenant can prepare two values with one digest.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -77,11 +81,42 @@ pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     }
 }
 
-/// The merge patch that makes what is `exact` in `live` that of `wanted`; `None` if it is.
-pub fn exact_patch(live: &Value, wanted: &Value, exact: &Exact) -> Option<Value> {
-    let Exact { roots, tolerated } = exact;
+/// Whether a root field is neither identity nor status.
+pub fn is_payload(root: &str) -> bool {
+    !matches!(root, "apiVersion" | "kind" | "metadata" | "status")
+}
+
+/// The merge patch that makes an object as `exact` says; `None` if it is.
+pub fn exact_patch(live: &DynamicObject, wanted: &Value, exact: &Exact) -> Option<Value> {
+    let had = live.metadata.annotations.as_ref();
+    let stale: Map<String, Value> = exact
+        .absent_annotations
+        .iter()
+        .filter(|key| had.is_some_and(|had| had.contains_key(*key)))
+        .map(|key| (key.clone(), Value::Null))
+        .collect();
+    let mut patch = roots_patch(&live.data, wanted, exact);
+    if patch.is_empty() && stale.is_empty() {
+        return None;
+    }
+    let mut metadata = Map::new();
+    metadata.insert("uid".into(), json!(live.metadata.uid));
+    if !stale.is_empty() {
+        metadata.insert("annotations".into(), Value::Object(stale));
+    }
+    patch.insert("metadata".into(), Value::Object(metadata));
+    Some(Value::Object(patch))
+}
+
+fn roots_patch(live: &Value, wanted: &Value, exact: &Exact) -> Map<String, Value> {
+    let Exact { roots, tolerated, .. } = exact;
+    let payload = [live, wanted]
+        .into_iter()
+        .filter(|_| exact.payload)
+        .flat_map(|v| v.as_object().into_iter().flat_map(Map::keys))
+        .filter(|root| is_payload(root));
     let mut patch = Map::new();
-    for root in roots {
+    for root in roots.iter().chain(payload).collect::<BTreeSet<_>>() {
         let (live, wanted) = (live.get(root), wanted.get(root));
         match (live, wanted) {
             (Some(live), Some(wanted)) => {
@@ -102,7 +137,7 @@ pub fn exact_patch(live: &Value, wanted: &Value, exact: &Exact) -> Option<Value>
             (None, None) => {}
         }
     }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    patch
 }
 
 #[cfg(test)]
@@ -138,17 +173,48 @@ mod tests {
 
     #[test]
     fn only_the_named_roots_are_made_exact() {
-        let live = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1, "left": 2}});
+        let live = object(
+            json!({"labels": {"a": "b"}}),
+            json!({"spec": {"x": 1, "left": 2}}),
+        );
         let wanted = json!({"metadata": {}, "spec": {"x": 1}});
         assert_eq!(
             exact_patch(&live, &wanted, &Exact::roots(["spec"])),
-            Some(json!({"spec": {"left": null}}))
+            Some(json!({"metadata": {"uid": "u"}, "spec": {"left": null}}))
         );
         assert_eq!(exact_patch(&live, &wanted, &Exact::default()), None);
         let tolerant = Exact {
             roots: vec!["spec".into()],
             tolerated: &["left"],
+            ..Exact::default()
         };
         assert_eq!(exact_patch(&live, &wanted, &tolerant), None);
+    }
+
+    #[test]
+    fn what_must_be_absent_goes_whoever_owns_it_and_costs_nothing_where_it_is_not() {
+        let wanted = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {}, "spec": {"x": 1}});
+        let exact = Exact::payload(vec!["suspended".into(), "error".into()]);
+        let live = object(
+            json!({"annotations": {"suspended": "true", "theirs": "y"}}),
+            json!({"spec": {"x": 1}, "extra": {"y": 2}, "status": {"z": 3}}),
+        );
+        assert_eq!(
+            exact_patch(&live, &wanted, &exact),
+            Some(json!({"metadata": {"uid": "u", "annotations": {"suspended": null}}, "extra": null}))
+        );
+        let live = object(
+            json!({"annotations": {"theirs": "y"}}),
+            json!({"spec": {"x": 1}, "status": {"z": 3}}),
+        );
+        assert_eq!(exact_patch(&live, &wanted, &exact), None);
+    }
+
+    fn object(mut metadata: Value, mut data: Value) -> DynamicObject {
+        metadata["uid"] = json!("u");
+        data["metadata"] = metadata;
+        data["apiVersion"] = json!("x/v1");
+        data["kind"] = json!("X");
+        serde_json::from_value(data).unwrap()
     }
 }

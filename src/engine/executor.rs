@@ -16,7 +16,7 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// The field manager of every write (contract: federation.md §2.1).
@@ -223,10 +223,9 @@ impl Executor {
             Endpoint::Main => api.patch(&target.name, &params, &patch).await?,
             Endpoint::Status => api.patch_status(&target.name, &params, &patch).await?,
         };
-        let Some(mut patch) = diff::exact_patch(&object.data, body, exact) else {
+        let Some(patch) = diff::exact_patch(&object, body, exact) else {
             return Ok(object);
         };
-        patch["metadata"] = json!({"uid": object.metadata.uid});
         merge(api, target, endpoint, &patch).await
     }
 

@@ -110,6 +110,10 @@ pub struct Exact {
     pub roots: Vec<String>,
     /// Fields right below a root that the server fills in by itself: their presence is no difference.
     pub tolerated: &'static [&'static str],
+    /// Every root field but metadata and status, whoever put it there.
+    pub payload: bool,
+    /// Annotations that must not be there, whoever put them there.
+    pub absent_annotations: Vec<String>,
 }
 
 impl Exact {
@@ -117,7 +121,16 @@ impl Exact {
     pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             roots: roots.into_iter().map(Into::into).collect(),
-            tolerated: &[],
+            ..Self::default()
+        }
+    }
+
+    /// The whole payload, and none of these annotations.
+    pub fn payload(absent_annotations: Vec<String>) -> Self {
+        Self {
+            payload: true,
+            absent_annotations,
+            ..Self::default()
         }
     }
 }

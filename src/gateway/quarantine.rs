@@ -31,8 +31,13 @@ impl Quarantine {
 
     /// No server refuses the object any more; a verdict of another kind stays.
     pub fn accepted(&self, key: &Key) {
+        self.lift(key, Category::Refused.as_str());
+    }
+
+    /// A verdict no longer holds; one of another kind stays.
+    pub fn lift(&self, key: &Key, verdict: &'static str) {
         let mut held = self.0.lock();
-        if held.get(key) == Some(&Category::Refused.as_str()) {
+        if held.get(key) == Some(&verdict) {
             held.remove(key);
         }
     }

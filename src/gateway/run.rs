@@ -9,9 +9,10 @@ use super::{
     federator::Federator,
     garbage::Garbage,
     interpreters::Interpreters,
-    namespaces, policies, projector,
+    namespaces, policies,
+    projector::Projector,
     quarantine::Quarantine,
-    workload,
+    workload::Workloads,
     world::{Role, World, networking::WorkloadChecks},
 };
 use crate::{
@@ -76,6 +77,8 @@ pub struct Gateway {
     links: Arc<Links>,
     ctx: Context,
     federator: Federator,
+    projector: Projector,
+    workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
     workers: usize,
@@ -129,6 +132,8 @@ impl Gateway {
                 metrics,
             },
             federator: Federator::default(),
+            projector: Projector::default(),
+            workloads: Workloads::default(),
             interpreters: Interpreters::default(),
             garbage: Garbage::default(),
             workers,
@@ -327,7 +332,7 @@ impl Gateway {
             (Plane::Project(project), Role::Federated(_)) => {
                 self.federator.reconcile(ctx, key, project).await
             }
-            (Plane::Project(project), Role::Workloads) => workload::reconcile(ctx, key, project).await,
+            (Plane::Project(project), Role::Workloads) => self.workloads.reconcile(ctx, key, project).await,
             (Plane::Hub, Role::Namespaces) if tied => {
                 self.garbage.lives(key);
                 namespaces::reconcile(ctx, key).await
@@ -337,7 +342,7 @@ impl Gateway {
             (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
             (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
             (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
-            (Plane::Hub, Role::WrittenBack(_)) => projector::reconcile(ctx, key).await,
+            (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
             (Plane::Hub, role) => match companions::kind_of(role) {
                 Some(kind) => companions::reconcile(ctx, key, kind).await,
                 None => Ok(Next::OnEvent),
@@ -376,7 +381,9 @@ impl Gateway {
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
                 self.ctx.quarantine.forget(&plane);
-                self.ctx.world.lock().disengage(&key);
+                let woken = self.ctx.world.lock().disengage(&key);
+                self.links.refused(&woken.refused);
+                self.ctx.queue.extend(woken.keys, Urgency::Fresh);
             }
             ProjectEvent::Refused { name, error } => {
                 tracing::warn!(project = name, %error, "project refused; the others go on");

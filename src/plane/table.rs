@@ -274,6 +274,15 @@ impl<D: PartialEq> Table<D> {
         }
     }
 
+    /// Drops the bodies of all rows of a namespace.
+    pub fn drop_bodies(&mut self, namespace: &str) {
+        let start: Name = (namespace.into(), "".into());
+        let rows = self.rows.range_mut((Bound::Included(start), Bound::Unbounded));
+        for (_, row) in rows.take_while(|((ns, _), _)| &**ns == namespace) {
+            row.body = None;
+        }
+    }
+
     /// Puts a body that was read again to its row.
     pub fn keep_body(&mut self, object: DynamicObject) {
         let name = self.name_of(&object);

@@ -8,6 +8,7 @@ use super::{
     context::{PASSES, Turn},
     federator::observe::source_state,
     garbage,
+    namespaces::earlier_life,
     quarantine::RETRY_AFTER,
     world::{Role, World, digest::Source},
 };
@@ -54,6 +55,13 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
     }
     let project = world.projects.get(&tie.project)?;
     let mut wanted_by = BTreeSet::new();
+    if earlier_life(world, &tie.project, hub) {
+        // It goes when the last of those that it was made for has gone.
+        let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
+        wanted_by.extend(listed.into_iter().flat_map(|text| held_by(world, hub, text)));
+        let project = Some(tie.project.clone());
+        return Some(snapshot(project, tie.namespace.clone(), wanted_by, None));
+    }
     for i in 0..world.kinds.len() {
         for (source, s) in world.tied_sources(i, hub) {
             let entry = format!("{}/{source}", tie.namespace);
@@ -83,6 +91,17 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         wanted_by,
         payload,
     ))
+}
+
+/// The entries of a `referenced-by` whose copy or binding is still there.
+fn held_by(world: &World, hub: &str, listed: &str) -> Vec<String> {
+    let mut entries: Vec<String> = serde_json::from_str(listed).unwrap_or_default();
+    entries.retain(|entry| {
+        let name = entry.rsplit('/').next().unwrap_or_default();
+        (0..world.kinds.len())
+            .any(|i| world.hub.copies[i].get(hub, name).is_some() || world.binding(i, hub, name).is_some())
+    });
+    entries
 }
 
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.

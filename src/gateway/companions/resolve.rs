@@ -1,7 +1,10 @@
 //! Which `ConfigMaps` and Secrets a deployment expects at its cell, decided from its references and what the project
 //! holds (contract: federation.md §3.9 step 1). Pure.
 
-use crate::{gateway::world::digest::Reference, kinds::CompanionKind};
+use crate::{
+    gateway::world::digest::{REFERENCE_LIMIT, Reference},
+    kinds::CompanionKind,
+};
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -74,6 +77,12 @@ pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> 
         error: Some((reason, message)),
         resolving: false,
     };
+    if references.len() > REFERENCE_LIMIT {
+        let message = format!(
+            "more than {REFERENCE_LIMIT} ConfigMaps and Secrets are referenced, at most {REFERENCE_LIMIT} can be carried"
+        );
+        return fail("SourceTooLarge", message);
+    }
     for Reference { kind, name, optional } in references {
         let what = token(*kind, name).replacen('/', " ", 1);
         if name.len() > NAME_LIMIT {
@@ -210,6 +219,20 @@ mod tests {
                 resolving: true
             }
         );
+    }
+
+    #[test]
+    fn too_many_references_are_said_and_nothing_of_them_is_carried() {
+        let refs: Vec<_> = (0..=REFERENCE_LIMIT)
+            .map(|i| reference(SECRET, &i.to_string(), true))
+            .collect();
+        let found = resolve(&refs, |_, _| SourceState::Missing);
+        assert_eq!(
+            (found.error.map(|e| e.0), found.expected),
+            (Some("SourceTooLarge"), None)
+        );
+        let found = resolve(&refs[1..], |_, _| SourceState::Missing);
+        assert_eq!(found.error, None);
     }
 
     #[test]

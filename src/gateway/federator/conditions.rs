@@ -13,8 +13,9 @@ use crate::{
         plan::{About, Next, Note},
     },
     gateway::world::{
+        cities::CITY_LIMIT,
         digest::{Copy, Source},
-        status::OwnCondition,
+        status::{OwnCondition, SIZE_LIMIT},
     },
     plane::table::Row,
 };
@@ -40,7 +41,7 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
     }
 }
 
-/// A city code or name that can go nowhere.
+/// A city code or name that can go nowhere, or a city too many.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
     if s.name.len() > NAME_LIMIT {
@@ -49,6 +50,12 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
             s.name.len()
         );
         return Some(federated(false, "InvalidName", &message, generation));
+    }
+    if s.crowded_out {
+        let message = format!(
+            "this namespace uses {CITY_LIMIT} cities already, and no more are carried; delete deployments of another city or use another namespace"
+        );
+        return Some(federated(false, "InvalidCityCode", &message, generation));
     }
     let bad = source.digest.city.as_ref().err()?;
     let message = format!(
@@ -284,6 +291,24 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         reason: condition.reason.to_owned(),
         action: "Federating".to_owned(),
         message: condition.message.clone(),
+    })
+}
+
+/// The Event of a status that exceeds the cap: the project keeps what it has.
+pub fn too_large(s: &Snapshot) -> Option<Note> {
+    let source = s.source.as_ref().filter(|source| !source.deleting)?;
+    let copy = s.copy.as_ref()?;
+    let size = copy.digest.status.size;
+    let ours = copy.digest.source_uid.as_ref() == Some(&source.uid);
+    (ours && size > SIZE_LIMIT).then(|| Note {
+        plane: Plane::Project(s.project.clone()),
+        about: about(s, source),
+        warning: true,
+        reason: "QuarantinedTooLarge".to_owned(),
+        action: "QuarantiningDeployment".to_owned(),
+        message: format!(
+            "the status that its cells report has {size} bytes, at most {SIZE_LIMIT} are returned; the last one stays"
+        ),
     })
 }
 

@@ -19,10 +19,13 @@ use crate::{
         key::Plane,
         plan::{Effect, Endpoint, Next, Plan, Prepared, Target, Write},
     },
-    gateway::{companions::resolve, world::digest::Source},
+    gateway::{
+        companions::resolve,
+        world::digest::{Copy, Source},
+    },
     plane::table::Row,
 };
-use copy::copy_step;
+use copy::{copy_step, delete_copy};
 use deletion::leave;
 use serde_json::{Value, json};
 use status::status_step;
@@ -79,6 +82,11 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
         // The city counts as announced from the answer on; the copy follows in the next pass.
         return Decision::Do(Plan::one(effect));
     }
+    if s.hub_state == HubNamespaceState::EarlierLife
+        && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
+    {
+        return Decision::Do(Plan::one(delete_copy(s, copy, "drain_earlier_life")));
+    }
     let mut next = Next::OnEvent;
     if s.hub_state == HubNamespaceState::Ours && s.city_ready {
         match copy_step(s, source, memory, now) {
@@ -104,6 +112,12 @@ enum Step {
     Act(Box<Plan<Prepared>>),
     /// Nothing now.
     Wait(Next),
+}
+
+/// Whether a copy that stays was made from another object.
+fn is_anothers(copy: &Row<Copy>, source: &Row<Source>) -> bool {
+    let from = copy.digest.source_uid.as_ref();
+    !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
 }
 
 fn act(effect: Effect) -> Step {

@@ -18,7 +18,7 @@ use crate::{
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{Next, Target},
+        plan::{Next, Plan, Target},
     },
     gateway::world::status::OwnCondition,
     metrics::Stage,
@@ -95,9 +95,13 @@ async fn turn(
     memory: &mut Memory,
 ) -> Result<Next, Failure> {
     for _ in 0..PASSES {
-        let Some(snapshot) = observe::observe(&ctx.world.lock(), key, project) else {
+        // The guard must end before the index is locked again.
+        let snapshot = observe::observe(&ctx.world.lock(), key, project);
+        let Some(snapshot) = snapshot else {
+            ctx.world.lock().drop_source(key, project);
             return Ok(Next::OnEvent);
         };
+        quarantine(ctx, key, &snapshot).await;
         let now = ctx.now();
         match decide::decide(&snapshot, memory, settings, now) {
             Decision::Read { source, copy } => {
@@ -124,6 +128,26 @@ async fn turn(
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Verdict on a deployment whose status cannot be returned.
+const TOO_LARGE: &str = "too_large";
+
+/// Says it once of a status that is too large to be returned.
+async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot) {
+    let Some(note) = conditions::too_large(s) else {
+        ctx.quarantine.lift(key, TOO_LARGE);
+        return;
+    };
+    if !ctx.quarantine.put(key, TOO_LARGE) {
+        return;
+    }
+    tracing::warn!(plane = "hub", controller = "federator", %key, reason = TOO_LARGE, message = note.message, "status quarantined");
+    let mut plan = Plan::default();
+    plan.notes.push(note);
+    if let Err(error) = ctx.perform(plan).await {
+        tracing::debug!(%error, "event not published");
+    }
 }
 
 /// Measures the way between the planes: to the hub from the first wake on, over all turns that it took.

@@ -55,6 +55,8 @@ pub struct Snapshot {
     pub binding: Option<Row<Binding>>,
     /// Whether Namespace and policies for the city are in place.
     pub city_ready: bool,
+    /// Whether its city finds no place in its namespace, which uses too many.
+    pub crowded_out: bool,
     /// Whether the claim on the copy names a policy that is there and selects the copy's city.
     pub claim_good: bool,
     /// What the references resolve to; `None` for a kind without companions.
@@ -87,14 +89,23 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let p = world.projects.get(project)?;
     let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
     let live = world.hub_namespace(project, &key.namespace);
+    // Nothing is decided while it is open whose the hub namespace is.
+    if live.as_ref().is_some_and(|hub| world.is_undecided(hub.as_str())) {
+        return None;
+    }
+    let live = live.filter(|hub| world.is_tied(hub.as_str(), project));
     let recorded = source
         .as_ref()
         .filter(|s| s.deleting)
         .and_then(|s| s.digest.federation_namespace.clone());
-    let hub = recorded.as_deref().and_then(HubNamespace::parse).or(live);
+    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
+    let hub = recorded
+        .filter(|hub| may_act(world, project, hub.as_str()))
+        .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
+    let city_ready = city.is_some_and(|city| world.city_ready(kind, hub_name, city));
     let references = references(world, project, kind, &key.namespace, source.as_ref());
     let expected = references
         .as_ref()
@@ -115,7 +126,8 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         name: key.name.clone(),
         hub_state: hub_state(world, project, hub_name),
         binding: world.binding(kind, hub_name, &key.name).cloned(),
-        city_ready: city.is_some_and(|city| world.city_ready(kind, hub_name, city)),
+        crowded_out: !city_ready && !hub_name.is_empty() && crowded_out(world, hub_name, source.as_ref()),
+        city_ready,
         claim_good: claim_good(world, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),
@@ -129,6 +141,21 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     })
 }
 
+/// Whether a project may act on a hub namespace that a deployment of its names: it is tied to it, or was and has lost
+/// its namespace since.
+fn may_act(world: &World, project: &ProjectKey, hub: &str) -> bool {
+    if world.is_claimed(hub) {
+        return world.is_tied(hub, project);
+    }
+    let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
+    let row = world.hub.namespaces.get("", hub);
+    row.is_some_and(|row| {
+        let n = &row.digest;
+        n.project_uid.as_ref().is_none_or(|had| Some(had) == uid)
+            && n.cluster.as_deref() == Some(&*project.label())
+    })
+}
+
 fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceState {
     match world.hub.namespaces.get("", hub) {
         None => HubNamespaceState::Absent,
@@ -138,6 +165,14 @@ fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceStat
         }
         Some(_) => HubNamespaceState::Ours,
     }
+}
+
+/// A deployment asks for its city before it announces it.
+fn crowded_out(world: &World, hub: &str, source: Option<&Row<Source>>) -> bool {
+    let Some((source, city)) = source.and_then(|s| Some((s, s.digest.city.as_ref().ok()?))) else {
+        return false;
+    };
+    world.crowded_out(hub, Some(source)).contains(city)
 }
 
 fn policy_leaving(world: &World, kind: usize, hub: &str, city: &CityCode) -> bool {

@@ -40,13 +40,3 @@ fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, c
         "annotations": annotations,
     })
 }
-
-/// The root fields of a copy whose result has to be exact: all of the source's payload.
-pub(super) fn exact_roots(copy: &Value) -> Vec<String> {
-    copy.as_object()
-        .into_iter()
-        .flat_map(|map| map.keys())
-        .filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"))
-        .cloned()
-        .collect()
-}

@@ -1,6 +1,7 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
 use super::{
+    conditions,
     decide::{Decision, Settings, decide},
     memory::{Memory, PATIENCE},
     observe::{HubNamespaceState, Snapshot},
@@ -137,6 +138,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         copy: hub_copy.map(copy),
         binding: None,
         city_ready: true,
+        crowded_out: false,
         claim_good: true,
         references: Some(Resolution {
             expected: Some(Vec::new()),
@@ -342,6 +344,22 @@ async fn a_copy_of_an_earlier_deployment_is_deleted_first() {
 }
 
 #[tokio::test]
+async fn a_copy_of_an_earlier_life_goes_and_none_is_made_before_the_rest_is_gone() {
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-dead");
+    let mut s = snapshot(&deployment(), Some(&c));
+    s.hub_state = HubNamespaceState::EarlierLife;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(effect.reason, "drain_earlier_life");
+    s.copy = None;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(
+        patch(&effect)["status"]["conditions"][0]["reason"],
+        "EarlierLifeDraining"
+    );
+}
+
+#[tokio::test]
 async fn suspension_travels_as_true_or_not_at_all() {
     for (value, carried) in [("true", Some("true")), ("yes", None)] {
         let mut d = deployment();
@@ -359,6 +377,41 @@ async fn suspension_travels_as_true_or_not_at_all() {
             carried
         );
     }
+}
+
+#[tokio::test]
+async fn a_carried_annotation_that_is_gone_goes_from_the_copy_whoever_put_it_there() {
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][keys::SUSPENDED] = json!("true");
+    let mut d = deployment();
+    d["metadata"]["annotations"][keys::REFERENCED_DATA_ERROR] = json!("{}");
+    let mut s = snapshot(&d, Some(&c));
+    s.references = None;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let Write::Apply { exact, .. } = &effect.write else {
+        panic!("{effect:?}")
+    };
+    assert!(exact.payload);
+    assert_eq!(
+        exact.absent_annotations,
+        [keys::EXPECTED_REFERENCED_DATA, keys::SUSPENDED]
+    );
+}
+
+#[tokio::test]
+async fn a_city_move_takes_along_that_a_root_field_is_gone() {
+    let mut d = deployment();
+    d["spec"]["cityCode"] = json!("LHR");
+    let mut c = hub_copy();
+    c["extra"] = json!({"a": 1});
+    let effect = one(decide(
+        &snapshot(&d, Some(&c)),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
+    assert_eq!(patch(&effect)["extra"], Value::Null);
+    assert!(patch(&effect).get("extra").is_some());
 }
 
 #[tokio::test]
@@ -397,6 +450,22 @@ async fn status_returns_with_the_projects_generation_and_throttled() {
 }
 
 #[tokio::test]
+async fn a_status_over_the_cap_stays_on_the_hub_and_is_said() {
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1, "text": "x".repeat(64 * 1024)});
+    let mut s = snapshot(&deployment(), Some(&c));
+    idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let note = conditions::too_large(&s).unwrap();
+    assert_eq!(
+        (note.reason.as_str(), note.action.as_str(), note.warning),
+        ("QuarantinedTooLarge", "QuarantiningDeployment", true)
+    );
+    c["status"]["text"] = json!("x");
+    s.copy = Some(copy(&c));
+    assert_eq!(conditions::too_large(&s), None);
+}
+
+#[tokio::test]
 async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
     for bad in ["a b", &"x".repeat(64)] {
         let mut d = deployment();
@@ -414,6 +483,18 @@ async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
             (&json!("InvalidCityCode"), &json!("False"))
         );
     }
+}
+
+#[tokio::test]
+async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
+    let mut d = deployment();
+    d["metadata"]["finalizers"] = json!([]);
+    let mut s = snapshot(&d, None);
+    s.crowded_out = true;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let condition = &patch(&effect)["status"]["conditions"][0];
+    assert_eq!(condition["reason"], "InvalidCityCode");
+    assert!(condition["message"].as_str().unwrap().contains("64 cities"));
 }
 
 #[tokio::test]

@@ -7,7 +7,10 @@ use crate::{
         key::{Key, Plane},
         plan::Target,
     },
-    gateway::world::{Project, Role, World, digest},
+    gateway::{
+        namespaces::earlier_life,
+        world::{Project, Role, World, digest},
+    },
     plane::table::{Row, Table},
 };
 use std::{collections::HashMap, sync::Arc};
@@ -57,29 +60,32 @@ pub(super) struct Memory {
     pub(super) braked: bool,
 }
 
-/// Whether the project namespace behind a hub namespace is proven gone: the project that the Namespace is labelled
-/// with is engaged, its lists are complete, and no namespace of it has the UID.
+/// Whether the project namespace behind a hub namespace is proven gone: the one project that has the UID that the
+/// Namespace is labelled with is the one it names, its lists are complete, and no namespace of it has the UID.
+///
+/// A plane made from another's backup has its UID as well, and lacks what is younger than the backup.
 pub fn proven_gone(world: &World, hub: &str) -> bool {
-    if world.ties.contains_key(hub) || HubNamespace::parse(hub).is_none() {
+    if world.is_claimed(hub) || HubNamespace::parse(hub).is_none() {
         return false;
     }
-    let Some(uid) = world
-        .hub
-        .namespaces
-        .get("", hub)
-        .and_then(|n| n.digest.project_uid.clone())
-    else {
+    let Some(namespace) = world.hub.namespaces.get("", hub).map(|n| &n.digest) else {
         return false;
     };
-    let project = world.projects.iter().find(|(_, p)| p.uid.as_ref() == Some(&uid));
-    project.is_some_and(|(key, _)| world.project_ready(key))
+    let Some(uid) = &namespace.project_uid else {
+        return false;
+    };
+    let mut same = world.projects.iter().filter(|(_, p)| p.uid.as_ref() == Some(uid));
+    let (Some((key, _)), None) = (same.next(), same.next()) else {
+        return false;
+    };
+    namespace.cluster.as_deref() == Some(&*key.label()) && world.project_ready(key)
 }
 
 /// Where the origins of the copies in a hub namespace are looked for.
 enum Home<'a> {
     /// Nowhere: nothing is proven.
     Unproven,
-    /// They went with their namespace.
+    /// They went with their namespace, or with an earlier project of the name.
     Gone,
     /// In this namespace of this project.
     Lives(&'a Project, &'a str),
@@ -95,8 +101,10 @@ impl<'a> Home<'a> {
             };
         };
         match world.projects.get(&tie.project) {
-            Some(project) if world.project_ready(&tie.project) => Self::Lives(project, &tie.namespace),
-            _ => Self::Unproven,
+            Some(_) if !world.project_ready(&tie.project) => Self::Unproven,
+            Some(_) if earlier_life(world, &tie.project, hub) => Self::Gone,
+            Some(project) => Self::Lives(project, &tie.namespace),
+            None => Self::Unproven,
         }
     }
 

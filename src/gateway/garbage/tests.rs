@@ -347,11 +347,17 @@ fn namespace_object(name: &str, uid: &str, labels: &Value) -> Value {
         "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
 }
 
+fn hub_namespace_at(name: &str, project_uid: &str, version: &str) -> Value {
+    let mut namespace = hub_namespace(name, project_uid);
+    namespace["metadata"]["resourceVersion"] = json!(version);
+    namespace
+}
+
 fn hub_namespace(name: &str, project_uid: &str) -> Value {
     namespace_object(
         name,
         "u-hub",
-        &json!({keys::PROJECT_UID: project_uid, keys::CITIES: "dfw"}),
+        &json!({keys::PROJECT_UID: project_uid, keys::UPSTREAM_CLUSTER: "cluster-shop", keys::CITIES: "dfw"}),
     )
 }
 
@@ -471,6 +477,22 @@ async fn an_origin_of_any_life_keeps_a_copy_until_it_lets_go() {
         let next = turn(&garbage, &world, 0, "c-0", now).1;
         assert_eq!(next != Next::OnEvent, orphaned, "{source}");
     }
+}
+
+#[tokio::test]
+async fn the_copies_of_an_earlier_life_are_orphans_though_their_names_live() {
+    let (garbage, now) = (Garbage::default(), now());
+    let mut world = hub(&copies(1));
+    let new = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "c-0", "namespace": "default",
+        "uid": "u-later", "resourceVersion": "5"}});
+    engage(&mut world, true, &[new]);
+    assert_eq!(turn(&garbage, &world, 0, "c-0", now).1, Next::OnEvent);
+    list_hub(&mut world, Role::Namespaces, &[hub_namespace_at(HUB, "p-before", "6")]);
+    assert_eq!(
+        turn(&garbage, &world, 0, "c-0", now).1,
+        Next::After(PATIENCE),
+        "the namespace is another project's"
+    );
 }
 
 #[tokio::test]

@@ -69,6 +69,8 @@ pub struct Decision {
     pub identity_restored: bool,
     /// Whether the Namespace is a peer's and says that it is someone else's: then it is left alone.
     pub foreign: bool,
+    /// Whether the set has the name of another set, whose policy is there: then nothing is moved to it.
+    pub collision: bool,
 }
 
 impl Decision {
@@ -79,6 +81,7 @@ impl Decision {
             narrowed: BTreeSet::new(),
             identity_restored: false,
             foreign: false,
+            collision: false,
         }
     }
 }
@@ -122,7 +125,13 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
         let policy = city_set_policy(&set);
         match s.city_sets.get(&*policy) {
             Some(row) if row.deleting => return Decision::wait(left, next),
-            Some(row) if row.digest.exact => {}
+            Some(row) if row.digest.cities.as_ref() == Some(&wanted) && row.digest.exact => {}
+            Some(row) if collides(&row.digest, &set, &wanted) => {
+                return Decision {
+                    collision: true,
+                    ..Decision::wait(left, next)
+                };
+            }
             had => plan
                 .effects
                 .push(ensure_city_set(s, &policy, &set, &wanted, had.is_some())),
@@ -137,7 +146,14 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
         narrowed,
         identity_restored,
         foreign: false,
+        collision: false,
     }
+}
+
+/// Whether a policy is rightly that of other cities: two sets have one name.
+fn collides(policy: &CitySet, set: &str, wanted: &BTreeSet<CityCode>) -> bool {
+    let other = policy.cities.as_ref().filter(|cities| *cities != wanted);
+    other.is_some_and(|cities| city_set(cities).as_deref() == Some(set))
 }
 
 fn ensure_city_set(
@@ -450,6 +466,35 @@ mod tests {
                 ..Decision::wait(BTreeMap::new(), Next::OnEvent)
             }
         );
+    }
+
+    #[tokio::test]
+    async fn a_policy_with_other_cities_than_its_set_is_restored() {
+        let mut s = snapshot(&["DFW", "LHR"], &["DFW", "LHR"]);
+        let policy = s.city_sets.values_mut().next().unwrap();
+        policy.digest.cities = Some(cities(&["DFW"]));
+        let d = decide(&s, LINGER, now());
+        assert_eq!(reasons(&d), ["restore_city_set"]);
+        let Write::Apply { body, .. } = &d.plan.effects[0].write else {
+            panic!("{d:?}")
+        };
+        assert_eq!(
+            body["spec"]["placement"]["clusterAffinity"]["labelSelector"]["matchExpressions"][0]["values"],
+            json!(["DFW", "LHR"])
+        );
+    }
+
+    #[test]
+    fn two_sets_of_one_name_are_told_from_an_edited_policy() {
+        let policy = |codes: &[&str]| CitySet {
+            cities: Some(cities(codes)),
+            exact: true,
+        };
+        // Sets whose hashes agree take years to find; these agree because the hash is not asked for.
+        let (mine, name) = (cities(&["DFW"]), "dfw-lhr");
+        assert!(collides(&policy(&["DFW", "LHR"]), name, &mine));
+        assert!(!collides(&policy(&["DFW", "IAD"]), name, &mine));
+        assert!(!collides(&policy(&["DFW"]), "dfw", &mine));
     }
 
     #[tokio::test]

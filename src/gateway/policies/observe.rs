@@ -3,8 +3,9 @@
 use super::decide::Snapshot;
 use crate::{
     api::names::CityCode,
-    gateway::{garbage, world::World},
+    gateway::{garbage, namespaces, world::World},
 };
+use std::collections::BTreeSet;
 
 /// Whether a city's policy must stay: the city is in use, or a binding is claimed by the policy.
 pub fn needed(world: &World, hub: &str, kind: usize, city: &CityCode) -> bool {
@@ -27,8 +28,13 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     if !world.hub_ready() || tie.is_some_and(|tie| !world.project_ready(&tie.project)) {
         return None;
     }
+    // An earlier life's policies go after its copies, and nothing of the new one comes before.
+    let earlier = tie.is_some_and(|tie| namespaces::earlier_life(world, &tie.project, hub));
     let used: Vec<_> = (0..world.kinds.len())
-        .map(|i| world.cities_of_kind(i, hub))
+        .map(|i| match earlier {
+            true => BTreeSet::new(),
+            false => world.cities_of_kind(i, hub),
+        })
         .collect();
     let policies: Vec<_> = world
         .hub
@@ -47,7 +53,8 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
                 .filter_map(|(_, row)| row.digest.selects.as_ref())
                 .filter(|(k, city)| *k == i && (hidden || claims(world, hub, i, city)))
                 .map(|(_, city)| city.clone());
-            cities.iter().cloned().chain(held).collect()
+            let copied = earlier.then(|| world.cities_of_copies(i, hub));
+            cities.iter().cloned().chain(held).chain(copied.into_iter().flatten()).collect()
         })
         .collect();
     Some(Snapshot {

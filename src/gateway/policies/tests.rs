@@ -190,7 +190,11 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
     for role in world.hub_roles() {
         assert!(observe(&world, "ns-a1").is_none(), "a list of the hub is missing");
         let objects = match role {
-            Role::Namespaces => vec![namespace("ns-a1", "u-hub", json!({keys::PROJECT_UID: "p1"}))],
+            Role::Namespaces => vec![namespace(
+                "ns-a1",
+                "u-hub",
+                json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-shop"}),
+            )],
             Role::CityPolicies => vec![policy.clone()],
             _ => vec![],
         };

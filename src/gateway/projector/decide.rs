@@ -9,7 +9,12 @@ use crate::{
         key::Plane,
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
-    gateway::world::digest::{Copy, Projection, Source, WriteBackDigest, label, without_generations},
+    gateway::{
+        projector::memory::Memory,
+        world::digest::{
+            Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
+        },
+    },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
 };
@@ -17,8 +22,6 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Largest spec and status that is projected, in bytes.
-const SIZE_LIMIT: usize = 64 * 1024;
 /// Most conditions that are projected.
 const CONDITION_LIMIT: usize = 32;
 /// Instances that every deployment may have, whatever its scale.
@@ -117,8 +120,9 @@ fn refuse(reason: &'static str, message: String) -> Decision {
 }
 
 /// Decides.
-pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
+pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings) -> Decision {
     let Some(write_back) = &s.write_back else {
+        *memory = Memory::default();
         return gone(s);
     };
     let w = &write_back.digest;
@@ -163,7 +167,7 @@ pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
-    if w.size > SIZE_LIMIT || w.conditions > CONDITION_LIMIT {
+    if w.is_too_large() || w.conditions > CONDITION_LIMIT {
         return refuse(
             "too_large",
             format!(
@@ -184,7 +188,7 @@ pub fn decide(s: &Snapshot, settings: Settings) -> Decision {
             ),
         );
     }
-    write(s, write_back, source, deployment)
+    write(s, memory, write_back, source, deployment)
 }
 
 /// The write-back is gone: so is its projection.
@@ -193,7 +197,7 @@ fn gone(s: &Snapshot) -> Decision {
         return Decision::Do(Plan::default());
     };
     let ours = projection.digest.cluster.as_deref() == Some(&*s.project.label())
-        && projection.digest.owner.is_some();
+        && (projection.digest.owner.is_some() || projection.digest.orphaned);
     if !ours || projection.deleting {
         return Decision::Do(Plan::default());
     }
@@ -216,6 +220,7 @@ fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) 
 
 fn write(
     s: &Snapshot,
+    memory: &Memory,
     write_back: &Row<WriteBackDigest>,
     source: &Row<Source>,
     deployment: &str,
@@ -248,8 +253,8 @@ fn write(
         return Decision::Wait;
     }
     let rightly = p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid);
-    let main_differs = !rightly || p.labels != w.labels || p.spec != w.spec;
-    let status_differs = w.reported && p.status != w.status;
+    let main_differs = !rightly || !memory.main_settled(w, p);
+    let status_differs = w.reported && !memory.status_settled(w, p);
     if !main_differs && !status_differs {
         return Decision::Do(Plan::default());
     }

@@ -3,6 +3,7 @@
 //! Woken by write-backs, project deployments, copies, projections and ties. Contract: federation.md §3.8.
 
 pub mod decide;
+pub mod memory;
 
 #[cfg(test)]
 mod tests;
@@ -17,23 +18,48 @@ use crate::{
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{About, Next, Note, Plan, Target},
+        plan::{About, Endpoint, Next, Note, Plan, Target},
     },
     metrics::Stage,
 };
 use decide::{Decision, Snapshot, Verdict};
+use memory::Memory;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 
-/// One turn of a write-back's key.
-pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Projector {
+    memory: Mutex<HashMap<Key, Memory>>,
+}
+
+impl Projector {
+    /// One turn of a write-back's key.
+    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+        let mut memory = self.memory.lock().remove(key).unwrap_or_default();
+        let result = turn(ctx, key, &mut memory).await;
+        if memory != Memory::default() {
+            self.memory.lock().insert(key.clone(), memory);
+        }
+        result
+    }
+}
+
+async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
     for _ in 0..PASSES {
-        let Some(snapshot) = observe(&ctx.world.lock(), key) else {
+        // The guard must end before the index is locked again.
+        let snapshot = observe(&ctx.world.lock(), key);
+        let Some(snapshot) = snapshot else {
+            *memory = Memory::default();
+            ctx.world.lock().drop_write_back(key);
             return Ok(Next::OnEvent);
         };
         let settings = decide::Settings {
             require_owner: ctx.settings.require_owner,
         };
-        match decide::decide(&snapshot, settings) {
+        match decide::decide(&snapshot, memory, settings) {
             Decision::Wait => {
+                drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
                 return Ok(Next::OnEvent);
             }
@@ -60,6 +86,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             }
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
+                let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
                 match ctx.perform(plan).await {
                     Err(failure) if failure.retry() == Retry::Quarantine => {
                         let verdict = Verdict {
@@ -70,6 +97,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
                     }
                     result => drop(result?),
                 }
+                settle(ctx, key, &snapshot, &endpoints, memory);
                 ctx.quarantine.release(key);
                 ctx.crossed(Stage::WritebackToProjection, ctx.woken);
                 tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
@@ -77,6 +105,17 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Remembers it if the project's API answered with something other than what was asked.
+fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, written: &[Endpoint], memory: &mut Memory) {
+    let after = observe(&ctx.world.lock(), key).and_then(|s| s.projection);
+    let (Some(asked), Some(got)) = (&before.write_back, after) else {
+        return;
+    };
+    for endpoint in written {
+        memory.settle(*endpoint == Endpoint::Status, &asked.digest, &got.digest);
+    }
 }
 
 /// Says it once: a log line and, where a project is meant beyond doubt, an Event.
@@ -146,9 +185,11 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
     let project = world.projects.get(&tie.project)?;
     let hub = HubNamespace::parse(&key.namespace)?;
     // The tie holds only if the Namespace on the hub is this project's as well.
-    let namespace = world.hub.namespaces.get("", hub.as_str());
-    let bound =
-        namespace.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
+    let bound = world
+        .hub
+        .namespaces
+        .get("", hub.as_str())
+        .is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
     let write_back = world.hub.write_backs[kind]
         .get(&key.namespace, &key.name)
         .cloned();
@@ -168,7 +209,7 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         namespace: tie.namespace.clone(),
         hub,
         name: key.name.clone(),
-        bound: bound || namespace.is_none(),
+        bound,
         copy: owner
             .and_then(|d| world.hub.copies[kind].get(&key.namespace, d))
             .cloned(),

@@ -1,15 +1,22 @@
 //! Decisions of the projector: the exact effects, and that nothing else came.
 
-use super::decide::{Decision, Settings, Snapshot, decide};
+use super::{
+    decide::{self, Decision, Settings, Snapshot},
+    memory::Memory,
+};
 use crate::{
     api::{
         keys,
         names::{HubNamespace, ProjectKey},
     },
     engine::plan::{Effect, Endpoint, Plan, Write},
-    gateway::world::digest::{Copy, Projection, Source, Words, WriteBackDigest},
+    gateway::world::{
+        Role, World,
+        digest::{Copy, Projection, Source, Words, WriteBackDigest},
+        networking::WorkloadChecks,
+    },
     kinds::FederatedKind,
-    plane::table::Row,
+    plane::{table::Row, watch::Event},
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -96,6 +103,11 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind))),
         rank: 0,
     }
+}
+
+/// What is decided with nothing remembered.
+fn decide(s: &Snapshot, settings: Settings) -> Decision {
+    decide::decide(s, &mut Memory::default(), settings)
 }
 
 fn effects(d: Decision) -> Vec<Effect> {
@@ -203,6 +215,31 @@ fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
 }
 
 #[test]
+fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_stays() {
+    let mut left = projection("u-source");
+    left["metadata"]["ownerReferences"] = json!([]);
+    for key in &KINDS[0].write_back.as_ref().unwrap().linking_labels {
+        left["metadata"]["labels"][key] = json!("x");
+    }
+    let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
+    assert_eq!(gone[0].reason, "delete_projection");
+    for (path, value) in [
+        ("/metadata/labels", json!({keys::UPSTREAM_CLUSTER: "cluster-prod"})),
+        (
+            "/metadata/ownerReferences",
+            json!([{"apiVersion": "x/v1", "kind": "X", "name": "mine", "uid": "u"}]),
+        ),
+    ] {
+        let mut theirs = left.clone();
+        *theirs.pointer_mut(path).unwrap() = value;
+        assert_eq!(
+            decide(&snapshot(None, Some(&theirs)), LENIENT),
+            Decision::Do(Plan::default())
+        );
+    }
+}
+
+#[test]
 fn what_is_forged_oversized_or_taken_is_quarantined() {
     for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE] {
         let mut w = write_back();
@@ -271,4 +308,81 @@ fn what_is_missing_is_awaited() {
         Decision::Wait,
         "a move is under way"
     );
+}
+
+#[test]
+fn what_the_projects_api_does_not_keep_is_written_once() {
+    // The project's schema is older and drops a field of spec and status.
+    let mut w = write_back();
+    w["spec"]["new"] = json!(1);
+    w["status"]["new"] = json!(1);
+    let s = snapshot(Some(&w), Some(&projection("u-source")));
+    let mut memory = Memory::default();
+    let made = effects(decide::decide(&s, &mut memory, LENIENT));
+    assert_eq!(made.len(), 2);
+    let (asked, got) = (s.write_back.as_ref().unwrap(), s.projection.as_ref().unwrap());
+    memory.settle(false, &asked.digest, &got.digest);
+    let made = effects(decide::decide(&s, &mut memory, LENIENT));
+    assert_eq!(
+        made.iter().map(|e| e.endpoint).collect::<Vec<_>>(),
+        [Endpoint::Status],
+        "the one says nothing of the other"
+    );
+    memory.settle(true, &asked.digest, &got.digest);
+    assert_eq!(effects(decide::decide(&s, &mut memory, LENIENT)), []);
+    // Either side's change, and a wrong owner, count as before.
+    w["spec"]["new"] = json!(2);
+    let changed = snapshot(Some(&w), Some(&projection("u-source")));
+    assert_eq!(effects(decide::decide(&changed, &mut memory, LENIENT)).len(), 1);
+    let mut edited = projection("u-source");
+    edited["spec"]["runtime"] = json!({});
+    w["spec"]["new"] = json!(1);
+    let edited = snapshot(Some(&w), Some(&edited));
+    assert_eq!(effects(decide::decide(&edited, &mut memory, LENIENT)).len(), 1);
+    let dead = snapshot(Some(&w), Some(&projection("u-dead")));
+    assert_eq!(effects(decide::decide(&dead, &mut memory, LENIENT)).len(), 1);
+    decide::decide(&snapshot(None, None), &mut memory, LENIENT);
+    assert_eq!(memory, Memory::default());
+}
+
+/// An index with the project `prod`, its namespace `shop`, and this on the hub.
+fn world(hub_namespace: bool, written: &[Value]) -> World {
+    let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
+    let prod = ProjectKey::parse("prod").unwrap();
+    let event = |value: &Value| Event::Applied(serde_json::from_value(value.clone()).map(Box::new).unwrap());
+    let namespace = |name: &str, uid: &str, labels: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
+    };
+    world.engage(prod.clone());
+    for own in [
+        namespace("kube-system", "p1", json!({})),
+        namespace("shop", "6d1f0c52", json!({})),
+    ] {
+        world.project_event(&prod, Role::Namespaces, event(&own));
+    }
+    if hub_namespace {
+        let labels = json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-prod"});
+        world.hub_event(Role::Namespaces, event(&namespace(HUB, "u-hub", labels)));
+    }
+    for one in written {
+        world.hub_event(Role::WrittenBack(0), event(one));
+    }
+    for role in world.project_roles() {
+        world.project_event(&prod, role, Event::Complete);
+    }
+    for role in world.hub_roles() {
+        world.hub_event(role, Event::Complete);
+    }
+    world
+}
+
+fn observed(world: &World, name: &str) -> Snapshot {
+    super::observe(world, &world.hub_key(Role::WrittenBack(0), HUB, name)).unwrap()
+}
+
+#[test]
+fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
+    assert!(observed(&world(true, &[write_back()]), "web-0").bound);
+    assert!(!observed(&world(false, &[write_back()]), "web-0").bound);
 }

@@ -10,7 +10,7 @@ use crate::{
     },
     gateway::{
         companions,
-        world::{Role, World},
+        world::{Role, World, ties::Refusal},
     },
     metrics::{Metrics, PlaneKind},
     plane::{
@@ -141,6 +141,7 @@ impl Links {
         let references =
             matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
         drop(world);
+        self.refused(&woken.refused);
         if ready {
             self.queue.extend(keys, urgency);
         }
@@ -151,6 +152,25 @@ impl Links {
         {
             // Fails only while the process ends.
             let _ = self.commands.send(Command::WatchReferences(key.clone()));
+        }
+    }
+
+    /// Says which claims on hub namespaces were refused.
+    pub(super) fn refused(&self, refused: &[Refusal]) {
+        for Refusal {
+            claimant,
+            hub,
+            holder,
+        } in refused
+        {
+            self.metrics.identity_rejected("uid_taken");
+            tracing::warn!(
+                project = %claimant.project,
+                namespace = &*claimant.namespace,
+                hub_namespace = &**hub,
+                holder = %holder.project,
+                "another project has a namespace of the same UID, and had it first: nothing of this one goes to the hub; one plane is a copy of the other, disengage it"
+            );
         }
     }
 

@@ -6,6 +6,7 @@ mod matching;
 mod name;
 mod observe;
 mod rollup;
+mod settled;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -17,12 +18,15 @@ use super::{
 use crate::{
     api::names::ProjectKey,
     engine::{
+        diff::Digest,
         error::Failure,
         key::Key,
-        plan::{About, Next, Note, Plan, Prepared},
+        plan::{About, Next, Note, Plan, Prepared, Write},
     },
 };
 use observe::Absence;
+use serde_json::json;
+use settled::Settled;
 
 /// Says on the Workload itself that it cannot be read.
 fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
@@ -46,14 +50,40 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
     plan
 }
 
-/// One turn of a Workload's key.
-pub async fn reconcile(ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Workloads {
+    settled: Settled,
+}
+
+impl Workloads {
+    /// One turn of a Workload's key.
+    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
+        turn(ctx, key, project, &self.settled).await
+    }
+}
+
+/// A digest of what a plan asks for.
+fn asked_for(plan: &Plan<Prepared>) -> Digest {
+    let effects = plan.effects.iter().map(|effect| {
+        let body = match &effect.write {
+            Write::Create { body } | Write::Apply { body, .. } | Write::Merge { patch: body } => body.clone(),
+            Write::Delete { uid, .. } => json!(uid),
+        };
+        json!([effect.reason, effect.target.name, body])
+    });
+    Digest::of(&effects.collect())
+}
+
+async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled) -> Result<Next, Failure> {
+    let mut asked = None;
     for _ in 0..PASSES {
         // The guard must end before anything is awaited.
         let observed = observe::observe(&ctx.world.lock(), key, project);
         let observed = match observed {
             Ok(observed) => observed,
             Err(Absence::Nothing) => {
+                settled.forget(key);
                 ctx.quarantine.release(key);
                 return Ok(Next::OnEvent);
             }
@@ -72,8 +102,14 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Resul
             decide::decide(&observed.snapshot, ctx.now().wall),
         );
         if plan.is_idle() {
+            settled.forget(key);
             return Ok(plan.next);
         }
+        let wanted = asked_for(&plan);
+        if !settled.goes_on(key, asked, wanted, observed.basis) {
+            return Ok(plan.next);
+        }
+        asked = Some(wanted);
         let reasons: Vec<&str> = plan.effects.iter().map(|e| e.reason).collect();
         ctx.perform(plan).await?;
         tracing::info!(plane = %key.plane, controller = "workload", %key, changes = reasons.join(", "), "Workload carried out");

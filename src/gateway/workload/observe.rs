@@ -26,6 +26,8 @@ use std::collections::BTreeMap;
 /// A snapshot, and what is needed to write it back.
 pub(super) struct Observed {
     pub(super) snapshot: WorkloadSnapshot,
+    /// A digest of the Workload and its deployments.
+    pub(super) basis: Digest,
     version: String,
     workloads: ApiResource,
     deployments: ApiResource,
@@ -65,6 +67,7 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     })?;
     let template = wanted_template(&workload);
     let mut deployments = Vec::new();
+    let mut basis = vec![(&*row.digest, template)];
     let mut held = BTreeMap::new();
     for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
         let Some(rollup) = source
@@ -76,6 +79,7 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
             held.insert(name.to_string(), source.deleting);
             continue;
         };
+        basis.push((&*rollup.text, rollup.template));
         // Taken for another's, it would get a second deployment beside it for its placement and city.
         deployments.push(
             rebuild(rollup, &workload, template).map_err(|e| Absence::Undecodable {
@@ -86,6 +90,7 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     }
     let checks = checks(world.checks, p, &workload);
     Ok(Observed {
+        basis: Digest::of_hash(&basis),
         snapshot: WorkloadSnapshot {
             workload,
             deployments,

@@ -6,9 +6,10 @@ use super::{
         Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
         Projection, Source, WriteBackDigest,
     },
+    ties::Refusal,
 };
 use crate::{
-    api::names::ProjectKey,
+    api::names::{ProjectKey, is_label_value},
     engine::key::Key,
     kinds::CompanionKind,
     plane::{
@@ -77,6 +78,8 @@ pub struct Woken {
     pub keys: Vec<Key>,
     /// A list of the plane was completed for the first time: everything of it may now be decided.
     pub synced: bool,
+    /// Claims on hub namespaces that it made and that were refused.
+    pub refused: Vec<Refusal>,
 }
 
 impl World {
@@ -95,6 +98,7 @@ impl World {
         match role {
             Role::Namespaces => {
                 for d in feed_table!(self.hub.namespaces, HubNamespaceDigest::read) {
+                    self.elect(&d.name.1, &mut woken);
                     self.wake_hub_namespace(&d.name.1, &mut woken.keys);
                     if let Some(set) = d.old.and_then(|row| row.digest.cities) {
                         let policy = crate::api::names::city_set_policy(&set);
@@ -124,6 +128,8 @@ impl World {
             Role::CityPolicies => {
                 for d in feed_table!(self.hub.city_policies, |o| CityPolicy::read(o, &kinds)) {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
+                    // It may have been the last of an earlier life.
+                    woken.keys.push(self.hub_key(Role::Namespaces, "", &d.name.0));
                     self.wake_sources(&d.name.0, &mut woken.keys);
                     self.referenced_keys(&d.name.0, &mut woken.keys);
                 }
@@ -157,6 +163,9 @@ impl World {
             }
             Role::Federated(i) => {
                 for d in feed_table!(self.hub.copies[i], |o| Copy::read(o, &kinds[i], words)) {
+                    if !self.heard(&d.name.0) {
+                        self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
+                    }
                     self.wake_for_copy(i, &d, &mut woken.keys);
                 }
             }
@@ -164,12 +173,47 @@ impl World {
                 for d in feed_table!(self.hub.write_backs[i], |o| WriteBackDigest::read(
                     o, &kinds[i], words
                 )) {
+                    let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
+                    if !self.heard(&d.name.0) || row.is_some_and(|row| row.digest.is_too_large()) {
+                        self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
+                    }
                     self.wake_for_write_back(i, &d, &mut woken.keys);
                 }
             }
             Role::Workloads | Role::Locations | Role::Networks => {}
         }
         woken
+    }
+
+    /// Whether a turn follows an event in a hub namespace that may need the body, and drops it afterwards.
+    fn heard(&self, hub: &str) -> bool {
+        let tie = self.ties.get(hub);
+        self.hub_ready() && tie.is_some_and(|tie| self.project_ready(&tie.project))
+    }
+
+    /// Drops what is held of a hub namespace's bodies; who needs one reads it again.
+    pub(super) fn drop_bodies(&mut self, hub: &str) {
+        for table in &mut self.hub.copies {
+            table.drop_bodies(hub);
+        }
+        for table in &mut self.hub.write_backs {
+            table.drop_bodies(hub);
+        }
+    }
+
+    /// Drops the body of a deployment that nobody can decide on.
+    pub fn drop_source(&mut self, key: &Key, project: &ProjectKey) {
+        let role = self.role_of(&key.kind);
+        if let (Some(Role::Federated(i)), Some(p)) = (role, self.projects.get_mut(project)) {
+            p.sources[i].drop_body(&key.namespace, &key.name);
+        }
+    }
+
+    /// Drops the body of a write-back that nobody can decide on.
+    pub fn drop_write_back(&mut self, key: &Key) {
+        if let Some(Role::WrittenBack(i)) = self.role_of(&key.kind) {
+            self.hub.write_backs[i].drop_body(&key.namespace, &key.name);
+        }
     }
 
     /// Takes in an event of a project.
@@ -191,10 +235,13 @@ impl World {
             Role::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_| ());
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
-                    project.uid = Some(mark.uid.clone());
+                    project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
                 for d in deltas {
-                    self.tie(key, &d, &mut woken.keys);
+                    self.tie(key, &d, &mut woken);
+                }
+                if woken.synced {
+                    self.elect_all(&mut woken);
                 }
             }
             Role::Workloads => {
@@ -223,7 +270,11 @@ impl World {
             }
             Role::Federated(i) => {
                 let deltas = feed_table!(project.sources[i], |o| Source::read(o, &kinds[i], words));
+                let ready = self.hub_ready() && self.project_ready(key);
                 for d in deltas {
+                    if !ready && let Some(project) = self.projects.get_mut(key) {
+                        project.sources[i].drop_body(&d.name.0, &d.name.1);
+                    }
                     self.wake_for_source(key, i, &d, &mut woken.keys);
                 }
             }

@@ -2,11 +2,13 @@
 //!
 //! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
 
+pub mod cities;
 pub mod digest;
 pub mod events;
 pub mod networking;
 pub mod shape;
 pub mod status;
+pub mod ties;
 mod waking;
 
 use crate::{
@@ -25,6 +27,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
+use ties::Rival;
 use tokio::time::Instant;
 
 /// A resource of a core or Karmada group.
@@ -222,6 +225,8 @@ pub struct World {
     pub projects: BTreeMap<ProjectKey, Project>,
     /// Hub namespaces of live project namespaces.
     pub ties: HashMap<Arc<str>, Tie>,
+    /// Claims on hub namespaces that are not granted.
+    pub rivals: HashMap<Arc<str>, Vec<Rival>>,
     /// When the last object of a city left a hub namespace (or was found gone), for the linger.
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
@@ -254,6 +259,7 @@ impl World {
             hub,
             projects: BTreeMap::new(),
             ties: HashMap::new(),
+            rivals: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
@@ -277,12 +283,6 @@ impl World {
             forbidden: HashSet::new(),
         };
         self.projects.insert(key, project);
-    }
-
-    /// Forgets a project; the hub stays as it is.
-    pub fn disengage(&mut self, key: &ProjectKey) {
-        self.projects.remove(key);
-        self.ties.retain(|_, tie| tie.project != *key);
     }
 
     /// What is watched on the hub.
@@ -428,24 +428,6 @@ impl World {
     pub fn holds(source: &Row<Source>) -> bool {
         let mut finalizers = source.digest.finalizers.iter();
         finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
-    }
-
-    /// The city of a source that counts as announced: its finalizer stands and it is not leaving.
-    pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
-        let city = source.digest.city.as_ref().ok();
-        city.filter(|_| Self::holds(source) && !source.deleting)
-    }
-
-    /// The cities in use in a hub namespace by announced deployments and copies of a kind.
-    pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
-        let announced = self
-            .tied_sources(kind, hub_namespace)
-            .filter_map(|(_, row)| Self::announced(row))
-            .cloned();
-        let copies = self.hub.copies[kind]
-            .in_namespace(hub_namespace)
-            .filter_map(|(_, row)| row.digest.city.clone());
-        announced.chain(copies).collect()
     }
 
     /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.

@@ -143,7 +143,10 @@ impl World {
             .filter(|(_, row)| concerned(&row.digest))
             .map(|((namespace, name), _)| self.workload_key(key, namespace, name))
             .collect();
-        Woken { keys, synced: false }
+        Woken {
+            keys,
+            ..Woken::default()
+        }
     }
 }
 

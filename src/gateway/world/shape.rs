@@ -50,6 +50,7 @@ pub fn exact_spec() -> Exact {
             "conflictResolution",
             "propagateDeps",
         ],
+        ..Exact::default()
     }
 }
 

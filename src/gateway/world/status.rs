@@ -5,6 +5,12 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// Largest status that is returned, in bytes.
+pub const SIZE_LIMIT: usize = 64 * 1024;
+
+/// Most conditions that are remembered: of what is returned, and one more.
+const CONDITIONS_KEPT: usize = 33;
+
 /// A digest of a status, conditions apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct StatusDigest {
@@ -14,7 +20,7 @@ pub struct StatusDigest {
     pub rest: Digest,
     /// `observedGeneration`.
     pub observed: Option<i64>,
-    /// The conditions, in order.
+    /// The conditions, in order, as many as matter.
     pub conditions: Box<[ConditionDigest]>,
     /// Size of the status as JSON, in bytes.
     pub size: usize,
@@ -82,7 +88,10 @@ impl StatusDigest {
         let conditions: Box<[ConditionDigest]> = conditions
             .as_ref()
             .and_then(Value::as_array)
-            .map(|list| list.iter().map(|c| condition_digest(c, word)).collect())
+            .map(|list| {
+                let kept = list.iter().take(CONDITIONS_KEPT);
+                kept.map(|c| condition_digest(c, word)).collect()
+            })
             .unwrap_or_default();
         let size = serde_json::to_vec(map).map_or(0, |v| v.len());
         Self {
@@ -288,6 +297,14 @@ mod tests {
             assert_eq!(written["observedGeneration"], 2);
             assert_eq!(written["conditions"][0]["observedGeneration"], 2);
         }
+    }
+
+    #[test]
+    fn no_more_conditions_are_remembered_than_can_be_returned_and_one() {
+        let many: Vec<Value> = (0..1_000)
+            .map(|n| condition(&format!("C{n}"), "True", None, OLD))
+            .collect();
+        assert_eq!(digest(&json!({"conditions": many})).conditions.len(), 33);
     }
 
     #[test]

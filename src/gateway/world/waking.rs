@@ -3,7 +3,7 @@
 use super::{
     Role, Tie, World,
     digest::{Binding, Copy, Source, WriteBackDigest},
-    events::Delta,
+    events::{Delta, Woken},
 };
 use crate::{
     api::names::{HubNamespace, ProjectKey},
@@ -120,38 +120,29 @@ impl World {
         )
     }
 
-    pub(super) fn tie(&mut self, project: &ProjectKey, delta: &Delta<()>, keys: &mut Vec<Key>) {
+    pub(super) fn tie(&mut self, project: &ProjectKey, delta: &Delta<()>, woken: &mut Woken) {
         let name = &delta.name.1;
-        if let Some(old) = &delta.old {
-            let hub = HubNamespace::of(&old.uid);
-            self.ties.remove(hub.as_str());
-            keys.push(self.hub_key(Role::Namespaces, "", hub.as_str()));
-        }
+        let tie = Tie {
+            project: project.clone(),
+            namespace: name.clone(),
+        };
         let live = self
             .projects
             .get(project)
             .and_then(|p| p.namespaces.get("", name))
             .map(|row| row.uid.clone());
+        let had = delta.old.as_ref().map(|old| &old.uid);
+        if let Some(uid) = had.filter(|uid| live.as_ref() != Some(uid)) {
+            let hub = World::hub_of(uid);
+            self.withdraw(&hub, &tie, woken);
+            woken.keys.push(self.hub_key(Role::Namespaces, "", &hub));
+        }
         if let Some(uid) = live {
-            let hub: Arc<str> = HubNamespace::of(&uid).as_str().into();
-            self.ties.insert(
-                hub.clone(),
-                Tie {
-                    project: project.clone(),
-                    namespace: name.clone(),
-                },
-            );
-            self.namespace_keys(&hub, keys);
+            let hub = World::hub_of(&uid);
+            self.claim(&hub, tie, woken);
+            self.namespace_keys(&hub, &mut woken.keys);
         }
-        if let Some(p) = self.projects.get(project) {
-            for (i, table) in p.sources.iter().enumerate() {
-                keys.extend(
-                    table
-                        .in_namespace(name)
-                        .map(|(n, _)| self.source_key(i, project, name, n)),
-                );
-            }
-        }
+        self.sources_in(project, name, &mut woken.keys);
     }
 
     /// The Namespace's own controllers, and everything that may have waited for it.

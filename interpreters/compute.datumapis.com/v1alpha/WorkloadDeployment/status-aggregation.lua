@@ -7,6 +7,18 @@ function AggregateStatus(desired, items)
   local badness = {True = 1, Unknown = 2, False = 3}
   local silence = "No cell reports this deployment."
 
+  -- A condition's message may have 32,768 characters. Bytes are counted, and no character is cut in two.
+  local function shortened(text)
+    local last = 32768
+    if #text <= last then
+      return text
+    end
+    while last > 0 and string.byte(text, last + 1) >= 128 and string.byte(text, last + 1) < 192 do
+      last = last - 1
+    end
+    return string.sub(text, 1, last)
+  end
+
   local function reports(item)
     return type(item.status) == "table" and next(item.status) ~= nil
   end
@@ -103,7 +115,7 @@ function AggregateStatus(desired, items)
         local worst = merged[at]
         if worst == nil or (badness[condition.status] or 2) > (badness[worst.status] or 2) then
           local taken = copy(condition)
-          taken.message = item.clusterName .. ": " .. (condition.message or "")
+          taken.message = shortened(item.clusterName .. ": " .. (condition.message or ""))
           merged[at] = taken
         end
       end

@@ -5,7 +5,7 @@ use crate::{
     api::keys,
     engine::{
         clock::Now,
-        diff::merge_patch,
+        diff::{is_payload, merge_patch},
         plan::{Effect, Endpoint, Exact, Next, Plan, Write},
     },
     gateway::{
@@ -14,7 +14,7 @@ use crate::{
     },
     plane::table::Row,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// How long a claim must have named a wrong policy before it is repaired.
@@ -94,7 +94,11 @@ pub(super) fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) 
 }
 
 fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Step {
-    let exact = Exact::roots(render::exact_roots(&body));
+    // What an apply of ours leaves out stays if anyone else has put it there: a city move does so with a merge patch.
+    let carried = &body["metadata"]["annotations"];
+    let absent = s.profile().carried_annotations.iter();
+    let absent = absent.filter(|key| carried.get(*key).is_none()).cloned();
+    let exact = Exact::payload(absent.collect());
     let write = Write::Apply { body, exact };
     act(Effect {
         target: copy_target(s),
@@ -126,9 +130,10 @@ fn move_copy(s: &Snapshot, copy: &Row<Copy>, from: &Value, body: &Value) -> Effe
     }
     let mut patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
         "labels": labels, "annotations": annotations}});
-    for root in render::exact_roots(body) {
-        if let Some(inner) = merge_patch(&from[&root], &body[&root]) {
-            patch[&root] = inner;
+    let roots = [from, body].into_iter().filter_map(Value::as_object);
+    for root in roots.flat_map(Map::keys).filter(|root| is_payload(root)) {
+        if let Some(inner) = merge_patch(&from[root], &body[root]) {
+            patch[root] = inner;
         }
     }
     let write = Write::Merge { patch };

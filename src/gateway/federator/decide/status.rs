@@ -15,7 +15,7 @@ use crate::{
         },
         world::{
             digest::{Copy, Source},
-            status::{OwnCondition, returned},
+            status::{OwnCondition, SIZE_LIMIT, returned},
         },
     },
     plane::table::Row,
@@ -44,7 +44,7 @@ pub(super) fn status_step(
     let report = s.copy.as_ref().filter(|c| {
         c.digest.status.reported
             && c.digest.source_uid.as_deref() == Some(&*source.uid)
-            && c.digest.status.size <= 64 * 1024
+            && c.digest.status.size <= SIZE_LIMIT
     });
     let (own, mut next) = conditions::own(s, source, report.is_some(), memory, now);
     let mut due = false;

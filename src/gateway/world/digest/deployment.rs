@@ -1,6 +1,6 @@
 //! Digests of the objects that are federated: a project's deployment and its copy on the hub.
 
-use super::{Words, annotation, content, controller, label, owned};
+use super::{Words, annotation, content, controller, created, label, owned};
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -9,13 +9,18 @@ use crate::{
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 /// A project's deployment (any federated kind).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source {
     /// `metadata.generation`.
     pub generation: i64,
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
     /// The city, or the text that is none.
@@ -139,6 +144,7 @@ impl Source {
             .then(|| Rollup::read(object));
         Self {
             generation: meta.generation.unwrap_or(0),
+            created: created(object),
             finalizers: meta.finalizers.iter().flatten().map(|f| words.share(f)).collect(),
             content: content(
                 kind,
@@ -181,8 +187,12 @@ fn with_metadata(object: &DynamicObject) -> Value {
     whole
 }
 
+/// Most references that are carried. One more is kept, so that it can be seen that they are too many.
+pub const REFERENCE_LIMIT: usize = 1_024;
+
 fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
     let mut found: Vec<Reference> = Vec::new();
+    let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::new();
     for rule in kind.companions.iter().flat_map(|c| &c.references) {
         for value in rule.path.all(object) {
             let Some(name) = value
@@ -194,14 +204,18 @@ fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
             };
             let optional =
                 rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
-            match found.iter_mut().find(|r| r.kind == rule.kind && *r.name == *name) {
+            match places.entry((rule.kind, name)) {
                 // Named twice, once as required: required.
-                Some(had) => had.optional &= optional,
-                None => found.push(Reference {
-                    kind: rule.kind,
-                    name: name.into(),
-                    optional,
-                }),
+                Entry::Occupied(had) => found[*had.get()].optional &= optional,
+                Entry::Vacant(_) if found.len() > REFERENCE_LIMIT => {}
+                Entry::Vacant(new) => {
+                    new.insert(found.len());
+                    found.push(Reference {
+                        kind: rule.kind,
+                        name: name.into(),
+                        optional,
+                    });
+                }
             }
         }
     }
@@ -225,5 +239,30 @@ impl Copy {
                 words.share(w)
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_keep_their_order_are_named_once_and_end_at_the_limit() {
+        let kind = &FederatedKind::builtin().unwrap()[0];
+        let read = |secrets: Vec<String>| {
+            let secrets: Vec<Value> = secrets.iter().map(|name| json!({"name": name})).collect();
+            let object = json!({"spec": {"template": {"spec": {
+                "volumes": [{"name": "v", "configMap": {"name": "a", "optional": true}},
+                    {"name": "w", "configMap": {"name": "a"}}],
+                "runtime": {"sandbox": {"imagePullSecrets": secrets}}}}}});
+            references(kind, &object)
+        };
+        let found = read(vec!["z".into(), "a".into(), "z".into()]);
+        let names: Vec<(CompanionKind, &str)> = found.iter().map(|r| (r.kind, &*r.name)).collect();
+        let (map, secret) = (CompanionKind::ConfigMap, CompanionKind::Secret);
+        assert_eq!(names, [(map, "a"), (secret, "z"), (secret, "a")]);
+        assert!(!found[0].optional, "required once is required");
+        let many = read((0..100_000).map(|n| format!("s-{n}")).collect());
+        assert_eq!(many.len(), REFERENCE_LIMIT + 1);
     }
 }

@@ -4,7 +4,7 @@ use super::{Words, annotation, label, owned};
 use crate::{
     api::{
         keys,
-        names::{CityCode, is_label_value},
+        names::{CityCode, city_set, is_label_value},
     },
     engine::diff::Digest,
     gateway::world::shape,
@@ -47,7 +47,7 @@ impl HubNamespaceDigest {
 pub struct CitySet {
     /// The codes it names; `None` if it is not of our shape.
     pub cities: Option<BTreeSet<CityCode>>,
-    /// Whether every owned field is as we write it.
+    /// Whether every owned field is as we write it, and the codes are those of the set that its name says.
     pub exact: bool,
 }
 
@@ -74,7 +74,8 @@ impl CitySet {
             .and_then(|n| n.strip_prefix("cities-"))
             .unwrap_or_default();
         let wanted = shape::city_set_spec(set, &cities, label);
-        let exact = shape::covers(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
+        let exact = city_set(&cities).as_deref() == Some(set)
+            && shape::covers(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
         Self {
             cities: (!cities.is_empty()).then_some(cities),
             exact,
@@ -92,6 +93,12 @@ pub struct CityPolicy {
 }
 
 impl CityPolicy {
+    /// Whether a policy of this name and shape is one that the gateway makes and takes away.
+    pub fn is_ours(&self, name: &str, kinds: &[FederatedKind]) -> bool {
+        let kind = self.selects.as_ref().and_then(|(index, _)| kinds.get(*index));
+        kind.is_some_and(|kind| name.starts_with(&kind.placement.policy_prefix))
+    }
+
     /// Reads a `PropagationPolicy`.
     pub fn read(object: &DynamicObject, kinds: &[FederatedKind]) -> Self {
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
@@ -244,5 +251,25 @@ impl InterpreterDigest {
                 .map(|k| words.share(k))
                 .collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_city_sets_policy_is_exact_only_with_the_codes_of_its_name() {
+        let read = |codes: &[&str]| {
+            let cities = codes.iter().map(|c| CityCode::parse(c).unwrap()).collect();
+            let spec = shape::city_set_spec("dfw-lhr", &cities, keys::CITY_CODE);
+            let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+                "metadata": {"name": "cities-dfw-lhr"}, "spec": spec});
+            CitySet::read(&serde_json::from_value(object).unwrap(), keys::CITY_CODE)
+        };
+        assert!(read(&["DFW", "LHR"]).exact);
+        assert!(!read(&["DFW"]).exact);
+        assert!(!read(&["DFW", "LHR", "SYD"]).exact);
     }
 }

@@ -10,6 +10,9 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Largest spec and status that is projected, in bytes.
+pub const SIZE_LIMIT: usize = 64 * 1024;
+
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {
@@ -46,6 +49,8 @@ pub struct Projection {
     pub owner: Option<(Arc<str>, Arc<str>)>,
     /// Whether that is its only owner, without `controller` and `blockOwnerDeletion`.
     pub plain_owner: bool,
+    /// Whether it has no owner at all and every label that the gateway gives: its deployment was deleted and left it.
+    pub orphaned: bool,
     /// Label `upstream-namespace` and the linking labels.
     pub labels: Digest,
     /// Its spec.
@@ -79,6 +84,11 @@ fn label_digest(object: &DynamicObject, keys: &[String]) -> Digest {
 }
 
 impl WriteBackDigest {
+    /// Whether it is too large to be projected.
+    pub fn is_too_large(&self) -> bool {
+        self.size > SIZE_LIMIT
+    }
+
     /// Reads a cell's object on the hub.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let rules = kind.write_back.as_ref();
@@ -112,19 +122,23 @@ impl WriteBackDigest {
     }
 }
 
-fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
+/// The labels of a projection: two of identity, and the linking ones.
+fn projected_keys(kind: &FederatedKind) -> Vec<String> {
     let linking = kind
         .write_back
         .iter()
         .flat_map(|w| w.linking_labels.iter().cloned());
-    let all: Vec<String> = [
+    [
         keys::UPSTREAM_CLUSTER.to_owned(),
         keys::UPSTREAM_NAMESPACE.to_owned(),
     ]
     .into_iter()
     .chain(linking)
-    .collect();
-    label_digest(object, &all)
+    .collect()
+}
+
+fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
+    label_digest(object, &projected_keys(kind))
 }
 
 impl Projection {
@@ -141,6 +155,9 @@ impl Projection {
             owner: owner.map(|o| (o.name.as_str().into(), o.uid.as_str().into())),
             plain_owner: owners.len() == 1
                 && owner.is_some_and(|o| o.controller != Some(true) && o.block_owner_deletion != Some(true)),
+            orphaned: owners.is_empty()
+                && label(object, keys::UPSTREAM_NAMESPACE) == object.metadata.namespace.as_deref()
+                && projected_keys(kind).iter().all(|key| label(object, key).is_some()),
             labels: projected_labels(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             status: Digest::of(status),

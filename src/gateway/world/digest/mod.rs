@@ -6,9 +6,9 @@ mod hub;
 mod instance;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{Copy, Reference, Rollup, Source, template_digest};
+pub use deployment::{Copy, REFERENCE_LIMIT, Reference, Rollup, Source, template_digest};
 pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
-pub use instance::{Projection, WriteBackDigest, without_generations};
+pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 
 use crate::{engine::diff::Digest, kinds::FederatedKind};
 use kube::core::DynamicObject;
@@ -47,6 +47,12 @@ pub fn label<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
 /// The value of an annotation.
 pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// When the object was created, in seconds since the epoch.
+fn created(object: &DynamicObject) -> i64 {
+    let time = object.metadata.creation_timestamp.as_ref();
+    time.map_or(0, |time| time.0.as_second())
 }
 
 fn owned(text: Option<&str>) -> Option<Arc<str>> {

@@ -1,0 +1,55 @@
+//! Workloads whose API does not keep what is written as it is, so that it is not written for ever. Values only.
+
+use crate::engine::{diff::Digest, key::Key};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// Of each such Workload: what was asked for, and what was found when it had been done.
+#[derive(Debug, Default)]
+pub(super) struct Settled(Mutex<HashMap<Key, (Digest, Digest)>>);
+
+impl Settled {
+    /// Whether to ask for this, `asked` being what this turn asked for last and `found` what is there now.
+    pub(super) fn goes_on(&self, key: &Key, asked: Option<Digest>, wanted: Digest, found: Digest) -> bool {
+        let mut memory = self.0.lock();
+        if memory.get(key) == Some(&(wanted, found)) {
+            return false;
+        }
+        if asked == Some(wanted) {
+            memory.insert(key.clone(), (wanted, found));
+            return false;
+        }
+        true
+    }
+
+    /// All is as it should be, or gone.
+    pub(super) fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::key::{Kind, Plane};
+
+    #[test]
+    fn what_was_done_and_is_not_so_is_asked_again_only_when_something_has_changed() {
+        let settled = Settled::default();
+        let key = Key::new(Plane::Hub, Kind::new("workloads", "x.y"), "ns", "a");
+        let [wanted, other, before, after] = [1, 2, 3, 4].map(|n: u8| Digest::of_hash(&n));
+        assert!(settled.goes_on(&key, None, wanted, before));
+        assert!(!settled.goes_on(&key, Some(wanted), wanted, after), "it was done");
+        assert!(!settled.goes_on(&key, None, wanted, after), "in later turns too");
+        assert!(
+            settled.goes_on(&key, None, wanted, before),
+            "something else is there"
+        );
+        assert!(
+            settled.goes_on(&key, None, other, after),
+            "something else is wanted"
+        );
+        settled.forget(&key);
+        assert!(settled.goes_on(&key, None, wanted, after));
+    }
+}

@@ -1,0 +1,152 @@
+//! Which cities a hub namespace goes to: those of its copies and of what is announced, up to a limit.
+
+use super::{World, digest::Source};
+use crate::{api::names::CityCode, plane::table::Row};
+use std::collections::BTreeSet;
+
+/// Most cities that one project namespace may use. Each set of cities is a policy for the whole hub, and many of them
+/// make every namespace slow: a tenant must not be able to invent cities without end.
+pub const CITY_LIMIT: usize = 64;
+
+impl World {
+    /// The city of a source that counts as announced: its finalizer stands and it is not leaving.
+    pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
+        let city = source.digest.city.as_ref().ok();
+        city.filter(|_| Self::holds(source) && !source.deleting)
+    }
+
+    /// The cities in use in a hub namespace by announced deployments and copies of a kind.
+    pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let crowded_out = self.crowded_out(hub_namespace, None);
+        let announced = self
+            .tied_sources(kind, hub_namespace)
+            .filter_map(|(_, row)| Self::announced(row))
+            .filter(|city| !crowded_out.contains(city))
+            .cloned();
+        announced
+            .chain(self.cities_of_copies(kind, hub_namespace))
+            .collect()
+    }
+
+    /// The cities of the copies of a kind in a hub namespace.
+    pub fn cities_of_copies<'a>(
+        &'a self,
+        kind: usize,
+        hub_namespace: &'a str,
+    ) -> impl Iterator<Item = CityCode> + 'a {
+        self.hub.copies[kind]
+            .in_namespace(hub_namespace)
+            .filter_map(|(_, row)| row.digest.city.clone())
+    }
+
+    /// The cities that find no place in a hub namespace, among those announced and `asked` for.
+    ///
+    /// Cities of copies, and those that linger, have theirs; of the others the oldest deployments' come first.
+    pub fn crowded_out<'a>(
+        &'a self,
+        hub_namespace: &'a str,
+        asked: Option<&'a Row<Source>>,
+    ) -> BTreeSet<&'a CityCode> {
+        let kinds = 0..self.kinds.len();
+        let mut placed: BTreeSet<&CityCode> = kinds
+            .clone()
+            .flat_map(|i| self.hub.copies[i].in_namespace(hub_namespace))
+            .filter_map(|(_, row)| row.digest.city.as_ref())
+            .collect();
+        let lingering = self.left.keys().filter(|(hub, _)| **hub == *hub_namespace);
+        placed.extend(lingering.map(|(_, city)| city));
+        let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
+            .flat_map(|i| self.tied_sources(i, hub_namespace))
+            .filter_map(|(_, row)| Some((row, Self::announced(row)?)))
+            .chain(asked.and_then(|row| Some((row, row.digest.city.as_ref().ok()?))))
+            .filter(|(_, city)| !placed.contains(city))
+            .map(|(row, city)| (row.digest.created, &*row.uid, city))
+            .collect();
+        let new: BTreeSet<&CityCode> = waiting.iter().map(|(.., city)| *city).collect();
+        if placed.len() + new.len() <= CITY_LIMIT {
+            return BTreeSet::new();
+        }
+        waiting.sort_unstable();
+        let mut out = BTreeSet::new();
+        for (.., city) in waiting {
+            if placed.len() < CITY_LIMIT || placed.contains(city) {
+                placed.insert(city);
+            } else {
+                out.insert(city);
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::{keys, names::ProjectKey},
+        gateway::{
+            federator,
+            world::{Role, networking::WorkloadChecks},
+        },
+        kinds::FederatedKind,
+        plane::watch::Event,
+    };
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    const HUB: &str = "ns-a1";
+
+    fn applied(object: &Value) -> Event {
+        Event::Applied(serde_json::from_value(object.clone()).map(Box::new).unwrap())
+    }
+
+    fn deployment(n: usize, city: &str) -> Value {
+        let created = jiff::Timestamp::from_second(1_000_000 + i64::try_from(n).unwrap()).unwrap();
+        json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+            "metadata": {"name": format!("d-{n}"), "namespace": "default", "uid": format!("u-{n}"),
+                "resourceVersion": "5", "creationTimestamp": created.to_string(),
+                "finalizers": [keys::FEDERATOR_FINALIZER]},
+            "spec": {"cityCode": city}})
+    }
+
+    fn namespace(name: &str, uid: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": uid, "resourceVersion": "5"}})
+    }
+
+    #[test]
+    fn the_newest_cities_beyond_the_limit_wait_and_say_so() {
+        let kinds = Arc::new(FederatedKind::builtin().unwrap());
+        let mut world = World::new(kinds, WorkloadChecks::default());
+        let shop = ProjectKey::parse("shop").unwrap();
+        world.engage(shop.clone());
+        for role in world.hub_roles() {
+            world.hub_event(role, Event::Began);
+            world.hub_event(role, Event::Complete);
+        }
+        for own in [namespace("kube-system", "p1"), namespace("default", "a1")] {
+            world.project_event(&shop, Role::Namespaces, applied(&own));
+        }
+        // The newest come first by name of their city.
+        for n in 0..CITY_LIMIT + 2 {
+            let one = deployment(n, &format!("C{:03}", 900 - n));
+            world.project_event(&shop, Role::Federated(0), applied(&one));
+        }
+        for role in world.project_roles() {
+            world.project_event(&shop, role, Event::Complete);
+        }
+        let refused = |world: &World, n: usize| {
+            let key = world.source_key(0, &shop, "default", &format!("d-{n}"));
+            federator::observe::observe(world, &key, &shop).unwrap().crowded_out
+        };
+        let used = world.cities_of_kind(0, HUB);
+        assert_eq!(used.len(), CITY_LIMIT);
+        assert!(!used.contains(&CityCode::parse("C835").unwrap()));
+        assert!(!refused(&world, CITY_LIMIT - 1) && refused(&world, CITY_LIMIT));
+        // A city that a copy is at keeps its place, whoever came first.
+        let mut copy = deployment(CITY_LIMIT + 1, "C835");
+        copy["metadata"]["namespace"] = json!(HUB);
+        copy["metadata"]["labels"] = json!({keys::CITY_CODE: "C835"});
+        world.hub_event(Role::Federated(0), applied(&copy));
+        assert!(!refused(&world, CITY_LIMIT + 1) && refused(&world, CITY_LIMIT - 1));
+    }
+}
