@@ -4,12 +4,18 @@
 pub mod decide;
 pub mod resolve;
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     context::{PASSES, Turn},
     federator::observe::source_state,
     garbage,
     quarantine::RETRY_AFTER,
-    world::{Role, World, digest::Source},
+    world::{
+        Role, World,
+        digest::{Companion, Source},
+    },
 };
 use crate::{
     engine::{
@@ -47,21 +53,32 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         row: row.clone(),
     };
     let Some(tie) = world.ties.get(hub) else {
-        return garbage::proven_gone(world, hub).then(|| snapshot(None, "".into(), BTreeSet::new(), None));
+        return garbage::proven_gone(world, hub).then(|| {
+            let held = entries(row.as_ref())
+                .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true)))
+                .collect();
+            snapshot(None, "".into(), held, None)
+        });
     };
     if !world.project_ready(&tie.project) {
         return None;
     }
     let project = world.projects.get(&tie.project)?;
-    let mut wanted_by = BTreeSet::new();
+    // A deployment that went without a word is known by its copy and binding alone, until garbage has seen to them.
+    let mut wanted_by: BTreeSet<String> = entries(row.as_ref())
+        .filter(|entry| {
+            named(entry).is_some_and(|(namespace, name)| {
+                let absent = |i: usize| project.sources[i].get(namespace, name).is_none();
+                *namespace == *tie.namespace && outlives(world, hub, name, absent)
+            })
+        })
+        .collect();
     for i in 0..world.kinds.len() {
         for (source, s) in world.tied_sources(i, hub) {
             let entry = format!("{}/{source}", tie.namespace);
             let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
             let had = listed.is_some_and(|text| text.contains(&format!("\"{entry}\"")));
-            let stays = !s.deleting
-                || world.hub.copies[i].get(hub, source).is_some()
-                || world.binding(i, hub, source).is_some();
+            let stays = !s.deleting || outlives(world, hub, source, |kind| kind == i);
             let wants = expects(world, tie, i, s, kind, name).unwrap_or(had);
             if stays && wants {
                 wanted_by.insert(entry);
@@ -83,6 +100,33 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         wanted_by,
         payload,
     ))
+}
+
+/// Who a companion says references it; nobody if its list cannot be read.
+fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
+    let text = row
+        .and_then(|r| r.digest.referenced_by.as_deref())
+        .unwrap_or("[]");
+    serde_json::from_str::<Vec<String>>(text)
+        .unwrap_or_default()
+        .into_iter()
+}
+
+/// Namespace and name of a deployment in an entry.
+fn named(entry: &str) -> Option<(&str, &str)> {
+    entry.split_once('/')
+}
+
+/// Whether a copy or binding of a deployment is there in one of these kinds.
+fn outlives(world: &World, hub: &str, name: &str, of_kind: impl Fn(usize) -> bool) -> bool {
+    (0..world.kinds.len()).filter(|i| of_kind(*i)).any(|i| {
+        match world.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
+            // Nobody's, and of no concern to us.
+            Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
+            Some(_) => true,
+            None => world.binding(i, hub, name).is_some(),
+        }
+    })
 }
 
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.

@@ -4,6 +4,8 @@
 
 pub mod digest;
 pub mod events;
+#[cfg(test)]
+pub mod fixture;
 pub mod networking;
 pub mod shape;
 pub mod status;
