@@ -91,7 +91,10 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         .as_ref()
         .filter(|s| s.deleting)
         .and_then(|s| s.digest.federation_namespace.clone());
-    let hub = recorded.as_deref().and_then(HubNamespace::parse).or(live);
+    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
+    let hub = recorded
+        .filter(|hub| may_act(world, project, &key.namespace, hub.as_str()))
+        .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
@@ -126,6 +129,20 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         copy,
         hub,
         source,
+    })
+}
+
+/// Whether a deployment of this project namespace may act on the hub namespace that it names. The tenant can write that
+/// name, so the hub Namespace itself has to say that it is theirs; where there is none nothing can be touched.
+fn may_act(world: &World, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
+    let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
+    world.hub.namespaces.get("", hub).is_none_or(|row| {
+        let of = &row.digest;
+        let project = match &of.project_uid {
+            Some(had) => Some(had) == uid,
+            None => of.cluster.as_deref() == Some(&*project.label()),
+        };
+        project && of.namespace.as_deref() == Some(namespace)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
 mod deletion;
+mod index;
 mod status;
 
 use super::{
