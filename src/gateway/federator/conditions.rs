@@ -176,7 +176,12 @@ fn delivery(
         .min(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     let label = &s.profile().placement.label;
-    let binding = s.binding.as_ref().map(|b| &b.digest);
+    // One of an earlier copy of the name tells nothing of this one.
+    let binding = s
+        .binding
+        .as_ref()
+        .filter(|b| !b.deleting && b.digest.owner.as_ref() == Some(&copy.uid))
+        .map(|b| &b.digest);
     let reports = reported && !silent(copy);
     let verdict = match binding {
         Some(b) if b.no_cluster => Some(federated(

@@ -102,3 +102,20 @@ async fn a_condition_on_references_that_are_gone_goes_with_one_write_though_noth
     let written = snapshot(&d, Some(&hub_copy()));
     idle(decide(&written, &mut Memory::default(), &SETTINGS, now()));
 }
+
+#[tokio::test]
+async fn a_binding_of_an_earlier_copy_or_one_that_goes_delivers_nothing() {
+    let told = |change: fn(&mut Row<Binding>)| {
+        let mut s = snapshot(&deployment(), Some(&hub_copy()));
+        let mut binding = binding();
+        change(&mut binding);
+        s.binding = Some(binding);
+        let (mut memory, start) = (Memory::default(), now());
+        drop(decide(&s, &mut memory, &SETTINGS, start));
+        let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+        patch(&effect)["status"]["conditions"][0]["reason"].clone()
+    };
+    assert_eq!(told(|_| {}), "Delivered");
+    assert_eq!(told(|b| b.digest.owner = Some("u-dead".into())), "Propagating");
+    assert_eq!(told(|b| b.deleting = true), "Propagating");
+}
