@@ -58,6 +58,11 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     Some(federated(false, "InvalidCityCode", &message, generation))
 }
 
+/// What the hub said when it refused what was made of the deployment.
+pub fn hub_refused(source: &Row<Source>, message: &str) -> OwnCondition {
+    federated(false, "HubRefused", message, source.digest.generation)
+}
+
 /// Whether the copy's name is held by an object that is not ours.
 pub fn taken(s: &Snapshot, copy: &Row<Copy>) -> bool {
     copy.digest.source_uid.is_none() && copy.digest.upstream_namespace.as_deref() != Some(&*s.namespace)
@@ -155,6 +160,9 @@ fn delivery(
             "HubNameTaken",
             format!("the hub has another object in {hub} in the place of {held}"),
         );
+    }
+    if let Some((message, left)) = memory.refusal(source, now) {
+        return (Some(hub_refused(source, message)), Next::After(left));
     }
     let Some(copy) = &s.copy else {
         return (None, Next::OnEvent);

@@ -5,7 +5,7 @@ mod copy;
 mod deletion;
 mod status;
 
-pub use status::{settlement, status_only};
+pub use status::settlement;
 
 use super::{
     conditions,
@@ -25,7 +25,7 @@ use crate::{
 use copy::copy_step;
 use deletion::leave;
 use serde_json::{Value, json};
-use status::status_step;
+use status::{status_only, status_step};
 use std::time::Duration;
 
 /// Settings.

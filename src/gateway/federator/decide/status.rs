@@ -185,7 +185,7 @@ fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Str
 }
 
 /// Writes the gateway's own verdict and nothing to the hub.
-pub fn status_only(
+pub(super) fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
     own: &[OwnCondition],

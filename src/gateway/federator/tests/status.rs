@@ -1,6 +1,7 @@
 //! What the project is told: the status that returns, and the conditions of our own.
 
 use super::*;
+use crate::gateway::quarantine::RETRY_AFTER;
 
 #[tokio::test]
 async fn status_returns_with_the_projects_generation_and_throttled() {
@@ -118,4 +119,44 @@ async fn a_binding_of_an_earlier_copy_or_one_that_goes_delivers_nothing() {
     assert_eq!(told(|_| {}), "Delivered");
     assert_eq!(told(|b| b.digest.owner = Some("u-dead".into())), "Propagating");
     assert_eq!(told(|b| b.deleting = true), "Propagating");
+}
+
+#[tokio::test]
+async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_same() {
+    let mut d = deployment();
+    d["metadata"]["generation"] = json!(4);
+    d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1});
+    let s = snapshot(&d, Some(&c));
+    let (mut memory, start) = (Memory::default(), now());
+    assert_eq!(
+        one(decide(&s, &mut memory, &SETTINGS, start)).reason,
+        "update_copy"
+    );
+    memory.refuse(&source(&d), "spec.x: too large", start);
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!(effect.reason, "return_status");
+    let status = &patch(&effect)["status"];
+    assert_eq!(status["replicas"], 1);
+    let condition = &status["conditions"][0];
+    assert_eq!(
+        (&condition["reason"], &condition["message"]),
+        (&json!("HubRefused"), &json!("spec.x: too large"))
+    );
+    let mut told = d.clone();
+    told["status"] = status.clone();
+    let (effects, next) = plan(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
+    assert_eq!((effects, next), (vec![], Next::After(RETRY_AFTER)));
+    let due = later(start, RETRY_AFTER);
+    let again = one(decide(
+        &snapshot(&told, Some(&c)),
+        &mut memory.clone(),
+        &SETTINGS,
+        due,
+    ));
+    assert_eq!(again.reason, "update_copy");
+    told["spec"]["scaleSettings"]["minReplicas"] = json!(3);
+    let changed = one(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
+    assert_eq!(changed.reason, "update_copy", "a change heals it at once");
 }
