@@ -157,9 +157,12 @@ fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceStat
     }
 }
 
+/// Only a policy that is ours by name goes; another of its shape serves as one and stays.
 fn policy_leaving(world: &World, kind: usize, hub: &str, city: &CityCode) -> bool {
+    let prefix = &world.kinds[kind].placement.policy_prefix;
     let policy = world.city_policy(kind, hub, city);
-    policy.is_some_and(|(_, p)| !p.deleting) && !crate::gateway::policies::needed(world, hub, kind, city)
+    policy.is_some_and(|(name, p)| !p.deleting && name.starts_with(prefix))
+        && !crate::gateway::policies::needed(world, hub, kind, city)
 }
 
 fn claim_good(world: &World, kind: usize, hub: &str, copy: Option<&Row<Copy>>) -> bool {

@@ -1,8 +1,11 @@
 //! An index for tests, filled by the events that a watch would bring.
 
-use super::{Role, World, events::Woken, networking::WorkloadChecks};
+use super::{Role, World, events::Woken, networking::WorkloadChecks, shape};
 use crate::{
-    api::{keys, names::ProjectKey},
+    api::{
+        keys,
+        names::{CityCode, ProjectKey},
+    },
     engine::key::Key,
     kinds::FederatedKind,
     plane::watch::Event,
@@ -71,6 +74,14 @@ pub(crate) fn binding(name: &str) -> Value {
     let mut binding = object(HUB, &format!("{name}-workloaddeployment"), &format!("b-{name}"));
     binding["spec"] = json!({"resource": {"kind": "WorkloadDeployment", "name": name}});
     binding
+}
+
+/// A policy of our shape for a city.
+pub(crate) fn city_policy(name: &str, city: &str) -> Value {
+    let kind = &FederatedKind::builtin().unwrap()[0];
+    let mut policy = object(HUB, name, &format!("p-{name}"));
+    policy["spec"] = shape::city_policy_spec(kind, HUB, &CityCode::parse(city).unwrap());
+    policy
 }
 
 /// A companion that these entries name.

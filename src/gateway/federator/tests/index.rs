@@ -49,3 +49,14 @@ fn a_deployment_that_leaves_acts_on_no_hub_namespace_but_its_own() {
     let elsewhere = relabel(&mut world, "9", keys::UPSTREAM_NAMESPACE, Some("other"));
     assert_eq!(elsewhere, HUB, "another namespace's");
 }
+
+#[test]
+fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &fixture::leaving("web", "DFW"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
+    assert!(!seen(&world).policy_leaving, "nobody deletes it");
+    world.hub_lost(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    assert!(seen(&world).policy_leaving);
+}
