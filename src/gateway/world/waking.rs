@@ -179,6 +179,26 @@ impl World {
             .collect()
     }
 
+    /// The keys of deployments that leave and have nothing more on the hub but the policy of their city.
+    pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
+        let Some(tie) = self.ties.get(hub) else {
+            return Vec::new();
+        };
+        (0..self.kinds.len())
+            .flat_map(|i| {
+                self.tied_sources(i, hub)
+                    .map(move |(name, source)| (i, name, source))
+            })
+            .filter(|(i, name, source)| {
+                source.deleting
+                    && Self::holds(source)
+                    && self.hub.copies[*i].get(hub, name).is_none()
+                    && self.binding(*i, hub, name).is_none()
+            })
+            .map(|(i, name, _)| self.source_key(i, &tie.project, &tie.namespace, name))
+            .collect()
+    }
+
     /// The keys of all that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
     pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
         let mut keys = self.source_keys(hub);
