@@ -54,7 +54,8 @@ pub(super) fn leave(
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(s, source, memory, settings, now);
     }
-    if s.companions_hold || s.policy_leaving {
+    // Released, it leaves what the cells hold to garbage: companions and policy stay as long as its binding does.
+    if !released && (s.companions_hold || s.policy_leaving) {
         return idle();
     }
     let_go(s, source)

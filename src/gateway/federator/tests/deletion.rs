@@ -68,3 +68,25 @@ async fn a_copy_that_the_hub_does_not_let_go_is_asked_for_once_in_five_minutes()
     let due = later(start, crate::gateway::quarantine::RETRY_AFTER);
     assert_eq!(one(decide(&s, &mut memory, &SETTINGS, due)).reason, "delete_copy");
 }
+
+#[tokio::test]
+async fn released_it_waits_for_nothing_that_a_dead_cell_holds() {
+    let settings = Settings {
+        release_after: Some(Duration::from_secs(60)),
+        ..SETTINGS
+    };
+    let mut c = hub_copy();
+    c["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+    let mut s = snapshot(&leaving(), Some(&c));
+    s.binding = Some(binding());
+    (s.companions_hold, s.policy_leaving) = (true, true);
+    let (mut memory, start) = (Memory::default(), now());
+    idle(decide(&s, &mut memory, &settings, start));
+    let effect = one(decide(
+        &s,
+        &mut memory,
+        &settings,
+        later(start, Duration::from_secs(60)),
+    ));
+    assert_eq!(effect.reason, "let_go");
+}
