@@ -124,6 +124,12 @@ impl World {
                     for name in users {
                         self.wake_hub_namespace(&name, &mut woken.keys);
                     }
+                    if self.hub.city_sets.get("", &d.name.1).is_none() {
+                        // Any Namespace may have waited for its end, to carry the set from then on.
+                        let tied = self.ties.keys();
+                        let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
+                        woken.keys.extend(keys);
+                    }
                 }
             }
             Role::CityPolicies => {

@@ -9,6 +9,8 @@ pub mod fixture;
 pub mod networking;
 pub mod shape;
 pub mod status;
+#[cfg(test)]
+mod tests;
 mod waking;
 
 use crate::{

@@ -1,0 +1,26 @@
+//! What events change in the index, and whom they wake.
+
+use super::{
+    fixture::{HUB, hub_namespace, namespace, object, shop},
+    *,
+};
+use crate::plane::watch::Event;
+use serde_json::{Value, json};
+
+/// The policy of a city set.
+fn city_set(name: &str, cities: &[&str]) -> Value {
+    let cities = cities.iter().map(|c| CityCode::parse(c).unwrap()).collect();
+    let mut policy = object("", name, &format!("s-{name}"));
+    let set = name.strip_prefix("cities-").unwrap();
+    policy["spec"] = shape::city_set_spec(set, &cities, crate::api::keys::CITY_CODE);
+    policy
+}
+
+#[test]
+fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
+    let mut world = World::fixture();
+    let policy = city_set("cities-lhr", &["LHR"]);
+    let key = world.hub_key(Role::Namespaces, "", HUB);
+    assert!(!world.hub_has(Role::CitySets, &policy).contains(&key));
+    assert!(world.hub_lost(Role::CitySets, &policy).contains(&key));
+}
