@@ -80,7 +80,8 @@ pub(super) fn feed<D: PartialEq>(
 pub struct Woken {
     /// The keys.
     pub keys: Vec<Key>,
-    /// A list of the plane was completed for the first time: everything of it may now be decided.
+    /// A list of the plane was completed for the first time, or the project's UID is known from now on: everything of
+    /// it may now be decided.
     pub synced: bool,
 }
 
@@ -201,9 +202,12 @@ impl World {
         match role {
             Role::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_| ());
+                let known = project.uid.is_some();
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
                     project.uid = Some(mark.uid.clone());
                 }
+                // Until then everything of the project waited for it.
+                woken.synced |= !known && project.uid.is_some();
                 for d in deltas {
                     self.tie(key, &d, &mut woken.keys);
                 }

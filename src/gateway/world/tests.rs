@@ -24,3 +24,23 @@ fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
     assert!(!world.hub_has(Role::CitySets, &policy).contains(&key));
     assert!(world.hub_lost(Role::CitySets, &policy).contains(&key));
 }
+
+#[test]
+fn a_project_whose_mark_comes_late_is_looked_at_as_a_whole() {
+    let mut world = World::fixture();
+    world.engage(shop());
+    let ours = [namespace("default", "a1", &json!({}))];
+    for role in world.project_roles() {
+        world.list_shop(role, if role == Role::Namespaces { &ours } else { &[] });
+    }
+    assert!(!world.project_ready(&shop()));
+    let applied = |world: &mut World, name: &str, uid: &str| {
+        let object = serde_json::from_value(namespace(name, uid, &json!({}))).unwrap();
+        let event = Event::Applied(Box::new(object));
+        world.project_event(&shop(), Role::Namespaces, event).synced
+    };
+    assert!(!applied(&mut world, "other", "o1"));
+    assert!(applied(&mut world, "kube-system", "p1"));
+    assert!(world.project_ready(&shop()));
+    assert!(!applied(&mut world, "another", "o2"));
+}
