@@ -194,6 +194,13 @@ pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String>
     ))
 }
 
+/// The codes of a city set, if its name tells them; one that carries a hash does not.
+pub fn cities_of_set(set: &str) -> Option<std::collections::BTreeSet<CityCode>> {
+    let codes = set.split('-').map(|code| CityCode::parse(&code.to_uppercase()));
+    let cities = codes.collect::<Result<_, _>>().ok()?;
+    (city_set(&cities).as_deref() == Some(set)).then_some(cities)
+}
+
 /// Name of a city set's cluster policy.
 pub fn city_set_policy(set: &str) -> String {
     format!("cities-{set}")
@@ -232,6 +239,16 @@ mod tests {
         assert_ne!(set(&["dfw"]), set(&["DFW"]));
         assert!(set(&["dfw"]).unwrap().starts_with("dfw."));
         assert!(is_object_name(&city_set_policy(&set(&["a_b", "C.d"]).unwrap())));
+    }
+
+    #[test]
+    fn a_plain_city_set_tells_its_codes_and_no_other_text_does() {
+        let told = |set: &str| cities_of_set(set).map(|cities| city_set(&cities).unwrap());
+        assert_eq!(cities_of_set("dfw-lhr").unwrap().len(), 2);
+        assert_eq!(told("dfw-lhr").as_deref(), Some("dfw-lhr"));
+        for other in ["", "lhr-dfw", "dfw-dfw", "DFW", "dfw.", &set(&["dfw"]).unwrap()] {
+            assert_eq!(told(other), None, "{other}");
+        }
     }
 
     #[test]

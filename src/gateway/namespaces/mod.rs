@@ -3,12 +3,15 @@
 
 pub mod decide;
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     context::{PASSES, Turn},
     world::World,
 };
 use crate::{
-    api::names::{CityCode, ProjectKey, city_set_policy},
+    api::names::{CityCode, ProjectKey, city_set},
     engine::{error::Failure, key::Key, plan::Next},
 };
 use decide::Snapshot;
@@ -64,12 +67,11 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         }
     }
     let set = row.as_ref().and_then(|r| r.digest.cities.clone());
-    let policy = |set: &str| world.hub.city_sets.get("", &city_set_policy(set)).cloned();
-    let current = set
-        .as_deref()
-        .and_then(policy)
-        .and_then(|p| p.digest.cities)
-        .unwrap_or_default();
+    let current = match &set {
+        Some(set) if city_set(&in_use).as_deref() == Some(&**set) => Some(in_use.clone()),
+        Some(set) => world.cities_of_set(set),
+        None => Some(BTreeSet::new()),
+    };
     Some(Snapshot {
         name: hub.into(),
         label: world.cluster_label().to_owned(),

@@ -115,6 +115,10 @@ impl World {
                 for d in feed_table!(self.hub.city_sets, |o| CitySet::read(o, label)) {
                     woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
                     let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
+                    let policy = self.hub.city_sets.get("", &d.name.1);
+                    if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
+                        self.sets.insert(set.into(), cities);
+                    }
                     let users: Vec<Arc<str>> = self
                         .hub
                         .namespaces

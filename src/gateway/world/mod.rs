@@ -14,7 +14,7 @@ mod tests;
 mod waking;
 
 use crate::{
-    api::names::{CityCode, HubNamespace, ProjectKey},
+    api::names::{self, CityCode, HubNamespace, ProjectKey},
     engine::key::{Key, Kind, Plane},
     kinds::{CompanionKind, FederatedKind},
     plane::table::{Row, Table},
@@ -226,6 +226,8 @@ pub struct World {
     pub projects: BTreeMap<ProjectKey, Project>,
     /// Hub namespaces of live project namespaces.
     pub ties: HashMap<Arc<str>, Tie>,
+    /// The codes of city sets whose names do not tell them, as their policies did.
+    pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
     /// When the last object of a city left a hub namespace (or was found gone), for the linger.
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
@@ -258,6 +260,7 @@ impl World {
             hub,
             projects: BTreeMap::new(),
             ties: HashMap::new(),
+            sets: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
@@ -450,6 +453,11 @@ impl World {
             .in_namespace(hub_namespace)
             .filter_map(|(_, row)| row.digest.city.clone());
         announced.chain(copies).collect()
+    }
+
+    /// The codes of a city set, whatever has become of its policy; `None` if nobody knows them.
+    pub fn cities_of_set(&self, set: &str) -> Option<BTreeSet<CityCode>> {
+        names::cities_of_set(set).or_else(|| self.sets.get(set).cloned())
     }
 
     /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.

@@ -1,7 +1,7 @@
 //! What events change in the index, and whom they wake.
 
 use super::{
-    fixture::{HUB, hub_namespace, namespace, object, shop},
+    fixture::{HUB, namespace, object, shop},
     *,
 };
 use crate::plane::watch::Event;
@@ -43,4 +43,28 @@ fn a_project_whose_mark_comes_late_is_looked_at_as_a_whole() {
     assert!(applied(&mut world, "kube-system", "p1"));
     assert!(world.project_ready(&shop()));
     assert!(!applied(&mut world, "another", "o2"));
+}
+
+#[test]
+fn a_city_set_goes_where_its_name_says_whatever_becomes_of_its_policy() {
+    let mut world = World::fixture();
+    let cities = |world: &World, set: &str| world.cities_of_set(set).map(|cities| cities.len());
+    assert_eq!(cities(&world, "dfw-lhr"), Some(2));
+    let lower = [CityCode::parse("dfw").unwrap()].into();
+    let hashed = names::city_set(&lower).unwrap();
+    let policy = city_set(&format!("cities-{hashed}"), &["dfw"]);
+    assert_eq!(cities(&world, &hashed), None);
+    world.hub_has(Role::CitySets, &policy);
+    world.hub_lost(Role::CitySets, &policy);
+    assert_eq!(cities(&world, &hashed), Some(1));
+    let wider = city_set("cities-dfw", &["AMS", "DFW"]);
+    world.hub_has(Role::CitySets, &wider);
+    let row = world.hub.city_sets.get("", "cities-dfw").unwrap();
+    assert_eq!(
+        (&row.digest.cities, row.digest.exact),
+        (&None, false),
+        "its values were edited"
+    );
+    let snapshot = crate::gateway::namespaces::observe(&world, HUB).unwrap();
+    assert_eq!(snapshot.current, Some([CityCode::parse("DFW").unwrap()].into()));
 }
