@@ -133,7 +133,10 @@ fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now
     if s.row.as_ref().is_some_and(|r| r.deleting) || s.earlier_life {
         return Decision::wait(left, Next::OnEvent);
     }
-    if s.row.as_ref().is_some_and(|r| foreign(s, &r.digest)) {
+    if s.row
+        .as_ref()
+        .is_some_and(|r| foreign(&r.digest, &s.cluster, &s.namespace))
+    {
         return Decision {
             foreign: true,
             ..Decision::wait(left, Next::OnEvent)
@@ -214,10 +217,10 @@ fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
 }
 
 /// Whether a Namespace that bears no mark of ours names another owner.
-fn foreign(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
+pub fn foreign(d: &HubNamespaceDigest, cluster: &str, namespace: &str) -> bool {
     let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
     let marked = d.project_uid.is_some() || d.cities.is_some();
-    !marked && (differs(&d.cluster, &s.cluster) || differs(&d.namespace, &s.namespace))
+    !marked && (differs(&d.cluster, cluster) || differs(&d.namespace, namespace))
 }
 
 /// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.

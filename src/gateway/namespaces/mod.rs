@@ -44,6 +44,15 @@ pub fn earlier_life(world: &World, project: &ProjectKey, hub: &str) -> bool {
     dead
 }
 
+/// Whether a hub namespace is there, here to stay, and names no other owner than the one it is tied to.
+pub fn is_open(world: &World, hub: &str) -> bool {
+    let namespace = world.hub.namespaces.get("", hub).filter(|n| !n.deleting);
+    namespace.is_some_and(|n| {
+        let tie = world.ties.get(hub);
+        tie.is_none_or(|tie| !decide::foreign(&n.digest, &tie.project.label(), &tie.namespace))
+    })
+}
+
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     if !world.hub_ready() {

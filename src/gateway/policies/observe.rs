@@ -3,7 +3,7 @@
 use super::decide::Snapshot;
 use crate::{
     api::names::CityCode,
-    gateway::{garbage, world::World},
+    gateway::{garbage, namespaces, world::World},
 };
 
 /// Whether a city's policy must stay: the city is in use, or a binding is claimed by the policy.
@@ -54,7 +54,7 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         kinds: world.kinds.clone(),
         resource: world.resources.city_policies.clone(),
         namespace: hub.into(),
-        open: world.hub.namespaces.get("", hub).is_some_and(|n| !n.deleting),
+        open: namespaces::is_open(world, hub),
         used,
         needed,
         policies,

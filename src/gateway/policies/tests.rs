@@ -252,3 +252,25 @@ async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
     let next = super::reconcile(&turn, fixture::HUB).await.unwrap();
     assert_eq!((next, rig.woken().await), (Next::OnEvent, vec![key]));
 }
+
+#[test]
+fn no_policy_is_made_in_a_namespace_that_names_another_owner() {
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let create = [("city-dfw".into(), "create_city_policy")];
+    assert_eq!(done(&observe(&world, fixture::HUB).unwrap()), create);
+    let mut version = 5;
+    let mut labelled = |labels: Value| {
+        version += 1;
+        let mut peers = fixture::namespace(fixture::HUB, "u-hub", &labels);
+        peers["metadata"]["resourceVersion"] = json!(version.to_string());
+        world.hub_has(Role::Namespaces, &peers);
+        done(&observe(&world, fixture::HUB).unwrap())
+    };
+    assert_eq!(labelled(json!({keys::UPSTREAM_CLUSTER: "cluster-other"})), []);
+    assert_eq!(
+        labelled(json!({keys::UPSTREAM_CLUSTER: "cluster-shop"})),
+        create,
+        "a peer's, of this project"
+    );
+}
