@@ -80,7 +80,13 @@ pub fn own(
     memory: &mut Memory,
     now: Now,
 ) -> (Vec<OwnCondition>, Next) {
-    let (delivery, next) = delivery(s, source, reported, memory, now);
+    let refusal = invalid(s, source);
+    // Of one that never went anywhere nothing more needs to be said.
+    let references = references(s, source).filter(|_| refusal.is_none() || s.copy.is_some());
+    let (delivery, next) = match refusal {
+        Some(refusal) => (Some(refusal), Next::OnEvent),
+        None => delivery(s, source, reported, memory, now),
+    };
     let ours = |c: &OwnCondition| {
         s.profile()
             .status
@@ -89,11 +95,7 @@ pub fn own(
             .any(|kind| kind == c.kind)
     };
     (
-        references(s, source)
-            .into_iter()
-            .chain(delivery)
-            .filter(ours)
-            .collect(),
+        references.into_iter().chain(delivery).filter(ours).collect(),
         next,
     )
 }

@@ -31,7 +31,8 @@ pub(super) fn status_step(
     settings: &Settings,
     now: Now,
 ) -> Step {
-    if s.references.as_ref().is_some_and(|r| r.resolving) {
+    let resolving = s.references.as_ref().is_some_and(|r| r.resolving);
+    if resolving && conditions::invalid(s, source).is_none() {
         // Lists that are still being read are not worth a write.
         let waited = now.since(*memory.unresolved.get_or_insert(now.instant));
         if waited < PATIENCE {

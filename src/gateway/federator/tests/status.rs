@@ -160,3 +160,36 @@ async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_
     let changed = one(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
     assert_eq!(changed.reason, "update_copy", "a change heals it at once");
 }
+
+#[tokio::test]
+async fn an_invalid_city_stops_nothing_that_its_copy_says() {
+    let mut d = deployment();
+    d["metadata"]["generation"] = json!(4);
+    d["spec"]["cityCode"] = json!("a b");
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 2, "observedGeneration": 3});
+    let mut s = snapshot(&d, Some(&c));
+    s.claim_good = false;
+    let (mut memory, start) = (Memory::default(), now());
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!(effect.reason, "return_status");
+    let status = &patch(&effect)["status"];
+    assert_eq!(
+        (&status["replicas"], &status["observedGeneration"]),
+        (&json!(2), &json!(3))
+    );
+    let condition = &status["conditions"][0];
+    assert_eq!(
+        (&condition["reason"], &condition["observedGeneration"]),
+        (&json!("InvalidCityCode"), &json!(4))
+    );
+    d["status"] = status.clone();
+    s.source = Some(source(&d));
+    let rest = plan(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(600)),
+    ));
+    assert_eq!(rest, (vec![], Next::OnEvent));
+}
