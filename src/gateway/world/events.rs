@@ -163,12 +163,12 @@ impl World {
             }
             Role::ConfigMaps => {
                 for d in feed_table!(self.hub.config_maps, Companion::read) {
-                    self.wake_for_companion(CompanionKind::ConfigMap, &d.name, &mut woken.keys);
+                    self.wake_for_companion(CompanionKind::ConfigMap, &d, &mut woken.keys);
                 }
             }
             Role::Secrets => {
                 for d in feed_table!(self.hub.secrets, Companion::read) {
-                    self.wake_for_companion(CompanionKind::Secret, &d.name, &mut woken.keys);
+                    self.wake_for_companion(CompanionKind::Secret, &d, &mut woken.keys);
                 }
             }
             Role::Federated(i) => {

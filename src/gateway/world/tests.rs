@@ -1,7 +1,7 @@
 //! What events change in the index, and whom they wake.
 
 use super::{
-    fixture::{HUB, namespace, object, shop},
+    fixture::{self, HUB, namespace, object, shop},
     *,
 };
 use crate::plane::watch::Event;
@@ -67,4 +67,20 @@ fn a_city_set_goes_where_its_name_says_whatever_becomes_of_its_policy() {
     );
     let snapshot = crate::gateway::namespaces::observe(&world, HUB).unwrap();
     assert_eq!(snapshot.current, Some([CityCode::parse("DFW").unwrap()].into()));
+}
+
+#[test]
+fn a_companion_that_is_released_wakes_whom_it_named() {
+    let mut world = World::fixture();
+    let (web, other) = (fixture::source("web", "DFW"), fixture::source("other", "DFW"));
+    world.shop_has(Role::Federated(0), &web);
+    world.shop_has(Role::Federated(0), &other);
+    let companion = fixture::companion("db", &json!(["default/web"]));
+    world.hub_has(Role::Secrets, &companion);
+    let woken = world.hub_lost(Role::Secrets, &companion);
+    let key = |name: &str| world.source_key(0, &shop(), "default", name);
+    assert_eq!(
+        (woken.contains(&key("web")), woken.contains(&key("other"))),
+        (true, false)
+    );
 }
