@@ -14,10 +14,11 @@ use super::{
     quarantine::RETRY_AFTER,
     world::{
         Role, World,
-        digest::{Companion, Source},
+        digest::{self, Companion, Source},
     },
 };
 use crate::{
+    api::keys,
     engine::{
         error::{Category, Failure},
         key::{Key, Plane},
@@ -196,11 +197,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                 let reason = plan.effects.first().map_or("", |e| e.reason);
                 match ctx.perform(plan).await {
                     Err(failure) if failure.category == Category::AlreadyExists => {
-                        if ctx.quarantine.put(key, "name_taken") {
-                            tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
-                        }
-                        mark_taken(ctx, key, kind, true);
-                        return Ok(Next::After(RETRY_AFTER));
+                        return held(ctx, key, kind, &snapshot, failure).await;
                     }
                     result => drop(result?),
                 }
@@ -212,6 +209,29 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// The companion's name is held: by itself, if the answer to its creation was lost, or by an object that is not ours.
+async fn held(
+    ctx: &Turn<'_>,
+    key: &Key,
+    kind: CompanionKind,
+    s: &Snapshot,
+    failure: Failure,
+) -> Result<Next, Failure> {
+    let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
+    let Some(found) = ctx.executor.get(&target).await? else {
+        return Err(failure);
+    };
+    if digest::label(&found, keys::REFERENCED_DATA) == Some("true") {
+        // Its event is on the way.
+        return Ok(Next::OnEvent);
+    }
+    if ctx.quarantine.put(key, "name_taken") {
+        tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+    }
+    mark_taken(ctx, key, kind, true);
+    Ok(Next::After(RETRY_AFTER))
 }
 
 /// Notes whether the companion's name is held by someone else, and lets the deployments say so.

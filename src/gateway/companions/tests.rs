@@ -1,7 +1,11 @@
 //! Who wants a companion, as the index shows it.
 
 use super::*;
-use crate::gateway::world::fixture::{HUB, binding, companion, copy, leaving, shop, source};
+use crate::gateway::{
+    rig::{Rig, refusal},
+    world::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
+};
+use http::Method;
 use serde_json::{Value, json};
 
 fn wanted(world: &World) -> Vec<String> {
@@ -39,11 +43,7 @@ fn a_namespace_that_is_proven_gone_keeps_them_as_long() {
     let mut world = delivered(&json!(["default/web"]));
     world.list_shop(
         Role::Namespaces,
-        &[crate::gateway::world::fixture::namespace(
-            "kube-system",
-            "p1",
-            &json!({}),
-        )],
+        &[fixture::namespace("kube-system", "p1", &json!({}))],
     );
     assert_eq!(wanted(&world), ["default/web"]);
     world.hub_lost(Role::Federated(0), &copy("web", "DFW"));
@@ -76,4 +76,46 @@ fn a_list_without_it_or_a_copy_of_nobody_holds_nothing() {
         [""; 0],
         "leaving, and nothing of it is on the hub"
     );
+}
+
+/// A deployment of DFW that references Secret `db`, whose city is ready.
+fn referencing() -> World {
+    let mut world = World::fixture();
+    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    let mut web = source("web", "DFW");
+    web["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"Secret/db\"]");
+    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
+    world.shop_has(Role::Federated(0), &web);
+    world.list_shop(Role::ConfigMaps, &[]);
+    let mut db = fixture::object("default", "db", "u-db");
+    db["data"] = json!({"k": "dg=="});
+    world.list_shop(Role::Secrets, &[db]);
+    world
+}
+
+/// What becomes of a companion whose name is held by an object with these labels.
+async fn held_by(labels: Value) -> (Next, usize, bool) {
+    let rig = Rig::new(referencing(), move |method, _| {
+        let mut object = fixture::object(HUB, "db", "k-db");
+        object["metadata"]["labels"] = labels.clone();
+        match method {
+            &Method::POST => refusal(409, "AlreadyExists", &json!({"name": "db"})),
+            _ => (200, object),
+        }
+    });
+    let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
+    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    let next = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap();
+    assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
+    let taken = !rig.context.world.lock().taken.is_empty();
+    (next, rig.context.quarantine.counts().len(), taken)
+}
+
+#[tokio::test]
+async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
+    let lost_answer = held_by(json!({keys::REFERENCED_DATA: "true"})).await;
+    assert_eq!(lost_answer, (Next::OnEvent, 0, false));
+    let theirs = held_by(json!({})).await;
+    assert_eq!(theirs, (Next::After(RETRY_AFTER), 1, true));
 }

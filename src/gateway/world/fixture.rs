@@ -76,6 +76,15 @@ pub(crate) fn binding(name: &str) -> Value {
     binding
 }
 
+/// The policy of a city set.
+pub(crate) fn city_set(name: &str, cities: &[&str]) -> Value {
+    let cities = cities.iter().map(|c| CityCode::parse(c).unwrap()).collect();
+    let mut policy = object("", name, &format!("s-{name}"));
+    let set = name.strip_prefix("cities-").unwrap();
+    policy["spec"] = shape::city_set_spec(set, &cities, keys::CITY_CODE);
+    policy
+}
+
 /// A policy of our shape for a city.
 pub(crate) fn city_policy(name: &str, city: &str) -> Value {
     let kind = &FederatedKind::builtin().unwrap()[0];

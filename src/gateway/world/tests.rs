@@ -1,20 +1,11 @@
 //! What events change in the index, and whom they wake.
 
 use super::{
-    fixture::{self, HUB, namespace, object, shop},
+    fixture::{self, HUB, city_set, namespace, shop},
     *,
 };
 use crate::plane::watch::Event;
-use serde_json::{Value, json};
-
-/// The policy of a city set.
-fn city_set(name: &str, cities: &[&str]) -> Value {
-    let cities = cities.iter().map(|c| CityCode::parse(c).unwrap()).collect();
-    let mut policy = object("", name, &format!("s-{name}"));
-    let set = name.strip_prefix("cities-").unwrap();
-    policy["spec"] = shape::city_set_spec(set, &cities, crate::api::keys::CITY_CODE);
-    policy
-}
+use serde_json::json;
 
 #[test]
 fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
