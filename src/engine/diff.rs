@@ -122,7 +122,9 @@ fn roots_patch(live: &Value, wanted: &Value, exact: &Exact) -> Map<String, Value
             (Some(live), Some(wanted)) => {
                 let mut inner = merge_patch(live, wanted);
                 if let Some(Value::Object(inner)) = &mut inner {
-                    inner.retain(|key, value| !(value.is_null() && tolerated.contains(&key.as_str())));
+                    inner.retain(|key, value| {
+                        !(value.is_null() && Exact::tolerates(tolerated, key, &live[key]))
+                    });
                 }
                 if let Some(inner) = inner.filter(|i| i.as_object().is_none_or(|m| !m.is_empty())) {
                     patch.insert(root.clone(), inner);
@@ -185,10 +187,21 @@ mod tests {
         assert_eq!(exact_patch(&live, &wanted, &Exact::default()), None);
         let tolerant = Exact {
             roots: vec!["spec".into()],
-            tolerated: &["left"],
+            tolerated: &[("left", Some("2"))],
             ..Exact::default()
         };
         assert_eq!(exact_patch(&live, &wanted, &tolerant), None);
+        let other = Exact {
+            tolerated: &[("left", Some("0"))],
+            ..tolerant.clone()
+        };
+        let removed = Some(json!({"metadata": {"uid": "u"}, "spec": {"left": null}}));
+        assert_eq!(exact_patch(&live, &wanted, &other), removed);
+        let any = Exact {
+            tolerated: &[("left", None)],
+            ..tolerant
+        };
+        assert_eq!(exact_patch(&live, &wanted, &any), None);
     }
 
     #[test]

@@ -108,15 +108,25 @@ impl Write {
 pub struct Exact {
     /// Fields at the root.
     pub roots: Vec<String>,
-    /// Fields right below a root that the server fills in by itself: their presence is no difference.
-    pub tolerated: &'static [&'static str],
+    /// Fields right below a root that the server fills in by itself: with its value they are no difference.
+    pub tolerated: &'static [Tolerated],
     /// Every root field but metadata and status, whoever put it there.
     pub payload: bool,
     /// Annotations that must not be there, whoever put them there.
     pub absent_annotations: Vec<String>,
 }
 
+/// A field that a server fills in: its name, and the value as JSON; `None` for any, where it cannot be changed.
+pub type Tolerated = (&'static str, Option<&'static str>);
+
 impl Exact {
+    /// Whether a field right below a root may stay as it is.
+    pub fn tolerates(tolerated: &[Tolerated], field: &str, value: &Value) -> bool {
+        tolerated
+            .iter()
+            .any(|(name, default)| *name == field && default.is_none_or(|text| value.to_string() == text))
+    }
+
     /// These roots, nothing tolerated.
     pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {

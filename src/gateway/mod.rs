@@ -9,6 +9,8 @@ pub mod namespaces;
 pub mod policies;
 pub mod projector;
 pub mod quarantine;
+#[cfg(test)]
+mod rig;
 pub mod run;
 pub mod workload;
 pub mod world;

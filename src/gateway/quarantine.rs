@@ -14,14 +14,34 @@ use std::{
 /// A refused object is tried again after this, unless it changes.
 pub const RETRY_AFTER: Duration = Duration::from_mins(5);
 
-/// The objects in quarantine, each with its verdict: one word of a closed set.
+/// A verdict: one word of a closed set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Verdict {
+    word: &'static str,
+    /// Whether it stays until someone releases the object.
+    held: bool,
+}
+
+/// The objects in quarantine, each with its verdict.
 #[derive(Debug, Default)]
-pub struct Quarantine(Mutex<HashMap<Key, &'static str>>);
+pub struct Quarantine(Mutex<HashMap<Key, Verdict>>);
 
 impl Quarantine {
-    /// Puts an object in; whether that is news, and so has to be said.
-    pub fn put(&self, key: &Key, verdict: &'static str) -> bool {
-        self.0.lock().insert(key.clone(), verdict) != Some(verdict)
+    /// Puts an object in; whether that is news, and so has to be said. A server's refusal ends with its first turn
+    /// without one.
+    pub fn put(&self, key: &Key, word: &'static str) -> bool {
+        let held = word != Category::Refused.as_str();
+        self.insert(key, Verdict { word, held })
+    }
+
+    /// The same, until [`Quarantine::release`]: turns go well because what is refused is not asked for again.
+    pub fn hold(&self, key: &Key, word: &'static str) -> bool {
+        self.insert(key, Verdict { word, held: true })
+    }
+
+    fn insert(&self, key: &Key, verdict: Verdict) -> bool {
+        let old = self.0.lock().insert(key.clone(), verdict);
+        old.is_none_or(|old| old.word != verdict.word)
     }
 
     /// The object is well.
@@ -29,16 +49,20 @@ impl Quarantine {
         self.0.lock().remove(key);
     }
 
-    /// No server refuses the object any more; a verdict of another kind stays.
+    /// No server refuses the object any more; a verdict that is held stays.
     pub fn accepted(&self, key: &Key) {
-        self.lift(key, Category::Refused.as_str());
+        self.lift_if(key, |verdict| !verdict.held);
     }
 
     /// A verdict no longer holds; one of another kind stays.
-    pub fn lift(&self, key: &Key, verdict: &'static str) {
-        let mut held = self.0.lock();
-        if held.get(key) == Some(&verdict) {
-            held.remove(key);
+    pub fn lift(&self, key: &Key, word: &'static str) {
+        self.lift_if(key, |verdict| verdict.word == word);
+    }
+
+    fn lift_if(&self, key: &Key, over: impl Fn(&Verdict) -> bool) {
+        let mut verdicts = self.0.lock();
+        if verdicts.get(key).is_some_and(over) {
+            verdicts.remove(key);
         }
     }
 
@@ -51,7 +75,7 @@ impl Quarantine {
     pub fn counts(&self) -> BTreeMap<(Kind, &'static str), usize> {
         let mut counts = BTreeMap::new();
         for (key, verdict) in self.0.lock().iter() {
-            *counts.entry((key.kind.clone(), *verdict)).or_default() += 1;
+            *counts.entry((key.kind.clone(), verdict.word)).or_default() += 1;
         }
         counts
     }
@@ -75,7 +99,9 @@ mod tests {
         assert!(quarantine.put(&key, "refused"), "another verdict is news");
         quarantine.accepted(&key);
         assert_eq!(quarantine.counts(), BTreeMap::new());
-        quarantine.put(&key, "refused");
+        assert!(quarantine.hold(&key, "refused"));
+        quarantine.accepted(&key);
+        assert!(!quarantine.put(&key, "refused"), "it was held");
         quarantine.forget(&Plane::Hub);
         assert_eq!(quarantine.counts(), BTreeMap::new());
     }

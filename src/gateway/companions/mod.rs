@@ -4,15 +4,22 @@
 pub mod decide;
 pub mod resolve;
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     context::{PASSES, Turn},
     federator::observe::source_state,
     garbage,
     namespaces::earlier_life,
     quarantine::RETRY_AFTER,
-    world::{Role, World, digest::Source},
+    world::{
+        Role, World,
+        digest::{self, Companion, Source},
+    },
 };
 use crate::{
+    api::keys,
     engine::{
         error::{Category, Failure},
         key::{Key, Plane},
@@ -48,28 +55,40 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         row: row.clone(),
     };
     let Some(tie) = world.ties.get(hub) else {
-        return garbage::proven_gone(world, hub).then(|| snapshot(None, "".into(), BTreeSet::new(), None));
+        return garbage::proven_gone(world, hub).then(|| {
+            let held = entries(row.as_ref())
+                .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true)))
+                .collect();
+            snapshot(None, "".into(), held, None)
+        });
     };
     if !world.project_ready(&tie.project) {
         return None;
     }
     let project = world.projects.get(&tie.project)?;
-    let mut wanted_by = BTreeSet::new();
     if earlier_life(world, &tie.project, hub) {
         // It goes when the last of those that it was made for has gone.
-        let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
-        wanted_by.extend(listed.into_iter().flat_map(|text| held_by(world, hub, text)));
+        let held =
+            |entry: &String| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true));
+        let wanted_by = entries(row.as_ref()).filter(held).collect();
         let project = Some(tie.project.clone());
         return Some(snapshot(project, tie.namespace.clone(), wanted_by, None));
     }
+    // A deployment that went without a word is known by its copy and binding alone, until garbage has seen to them.
+    let mut wanted_by: BTreeSet<String> = entries(row.as_ref())
+        .filter(|entry| {
+            named(entry).is_some_and(|(namespace, name)| {
+                let absent = |i: usize| project.sources[i].get(namespace, name).is_none();
+                *namespace == *tie.namespace && outlives(world, hub, name, absent)
+            })
+        })
+        .collect();
     for i in 0..world.kinds.len() {
         for (source, s) in world.tied_sources(i, hub) {
             let entry = format!("{}/{source}", tie.namespace);
             let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
             let had = listed.is_some_and(|text| text.contains(&format!("\"{entry}\"")));
-            let stays = !s.deleting
-                || world.hub.copies[i].get(hub, source).is_some()
-                || world.binding(i, hub, source).is_some();
+            let stays = !s.deleting || outlives(world, hub, source, |kind| kind == i);
             let wants = expects(world, tie, i, s, kind, name).unwrap_or(had);
             if stays && wants {
                 wanted_by.insert(entry);
@@ -93,15 +112,31 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
     ))
 }
 
-/// The entries of a `referenced-by` whose copy or binding is still there.
-fn held_by(world: &World, hub: &str, listed: &str) -> Vec<String> {
-    let mut entries: Vec<String> = serde_json::from_str(listed).unwrap_or_default();
-    entries.retain(|entry| {
-        let name = entry.rsplit('/').next().unwrap_or_default();
-        (0..world.kinds.len())
-            .any(|i| world.hub.copies[i].get(hub, name).is_some() || world.binding(i, hub, name).is_some())
-    });
-    entries
+/// Who a companion says references it; nobody if its list cannot be read.
+fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
+    let text = row
+        .and_then(|r| r.digest.referenced_by.as_deref())
+        .unwrap_or("[]");
+    serde_json::from_str::<Vec<String>>(text)
+        .unwrap_or_default()
+        .into_iter()
+}
+
+/// Namespace and name of a deployment in an entry.
+fn named(entry: &str) -> Option<(&str, &str)> {
+    entry.split_once('/')
+}
+
+/// Whether a copy or binding of a deployment is there in one of these kinds.
+fn outlives(world: &World, hub: &str, name: &str, of_kind: impl Fn(usize) -> bool) -> bool {
+    (0..world.kinds.len()).filter(|i| of_kind(*i)).any(|i| {
+        match world.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
+            // Nobody's, and of no concern to us.
+            Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
+            Some(_) => true,
+            None => world.binding(i, hub, name).is_some(),
+        }
+    })
 }
 
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
@@ -171,11 +206,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                 let reason = plan.effects.first().map_or("", |e| e.reason);
                 match ctx.perform(plan).await {
                     Err(failure) if failure.category == Category::AlreadyExists => {
-                        if ctx.quarantine.put(key, "name_taken") {
-                            tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
-                        }
-                        mark_taken(ctx, key, kind, true);
-                        return Ok(Next::After(RETRY_AFTER));
+                        return held(ctx, key, kind, &snapshot, failure).await;
                     }
                     result => drop(result?),
                 }
@@ -187,6 +218,29 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// The companion's name is held: by itself, if the answer to its creation was lost, or by an object that is not ours.
+async fn held(
+    ctx: &Turn<'_>,
+    key: &Key,
+    kind: CompanionKind,
+    s: &Snapshot,
+    failure: Failure,
+) -> Result<Next, Failure> {
+    let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
+    let Some(found) = ctx.executor.get(&target).await? else {
+        return Err(failure);
+    };
+    if digest::label(&found, keys::REFERENCED_DATA) == Some("true") {
+        // Its event is on the way.
+        return Ok(Next::OnEvent);
+    }
+    if ctx.quarantine.put(key, "name_taken") {
+        tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
+    }
+    mark_taken(ctx, key, kind, true);
+    Ok(Next::After(RETRY_AFTER))
 }
 
 /// Notes whether the companion's name is held by someone else, and lets the deployments say so.

@@ -65,6 +65,11 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     Some(federated(false, "InvalidCityCode", &message, generation))
 }
 
+/// What the hub said when it refused what was made of the deployment.
+pub fn hub_refused(source: &Row<Source>, message: &str) -> OwnCondition {
+    federated(false, "HubRefused", message, source.digest.generation)
+}
+
 /// Whether the copy's name is held by an object that is not ours.
 pub fn taken(s: &Snapshot, copy: &Row<Copy>) -> bool {
     copy.digest.source_uid.is_none() && copy.digest.upstream_namespace.as_deref() != Some(&*s.namespace)
@@ -82,7 +87,13 @@ pub fn own(
     memory: &mut Memory,
     now: Now,
 ) -> (Vec<OwnCondition>, Next) {
-    let (delivery, next) = delivery(s, source, reported, memory, now);
+    let refusal = invalid(s, source);
+    // Of one that never went anywhere nothing more needs to be said.
+    let references = references(s, source).filter(|_| refusal.is_none() || s.copy.is_some());
+    let (delivery, next) = match refusal {
+        Some(refusal) => (Some(refusal), Next::OnEvent),
+        None => delivery(s, source, reported, memory, now),
+    };
     let ours = |c: &OwnCondition| {
         s.profile()
             .status
@@ -91,11 +102,7 @@ pub fn own(
             .any(|kind| kind == c.kind)
     };
     (
-        references(s, source)
-            .into_iter()
-            .chain(delivery)
-            .filter(ours)
-            .collect(),
+        references.into_iter().chain(delivery).filter(ours).collect(),
         next,
     )
 }
@@ -163,6 +170,9 @@ fn delivery(
             format!("the hub has another object in {hub} in the place of {held}"),
         );
     }
+    if let Some((message, left)) = memory.refusal(source, now) {
+        return (Some(hub_refused(source, message)), Next::After(left));
+    }
     let Some(copy) = &s.copy else {
         return (None, Next::OnEvent);
     };
@@ -183,7 +193,12 @@ fn delivery(
         .min(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     let label = &s.profile().placement.label;
-    let binding = s.binding.as_ref().map(|b| &b.digest);
+    // One of an earlier copy of the name tells nothing of this one.
+    let binding = s
+        .binding
+        .as_ref()
+        .filter(|b| !b.deleting && b.digest.owner.as_ref() == Some(&copy.uid))
+        .map(|b| &b.digest);
     let reports = reported && !silent(copy);
     let verdict = match binding {
         Some(b) if b.no_cluster => Some(federated(

@@ -5,7 +5,7 @@ mod copy;
 mod deletion;
 mod status;
 
-pub use status::{settlement, status_only};
+pub use status::settlement;
 
 use super::{
     conditions,
@@ -72,27 +72,27 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
             idle()
         };
     }
-    if let Some(refusal) = conditions::invalid(s, source) {
-        return status_only(s, source, &[refusal], memory, settings, now);
-    }
-    if s.hub.is_none() {
-        return idle();
-    }
-    if let Some(effect) = project_patch(s, source) {
-        // The city counts as announced from the answer on; the copy follows in the next pass.
-        return Decision::Do(Plan::one(effect));
-    }
-    if s.hub_state == HubNamespaceState::EarlierLife
-        && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
-    {
-        return Decision::Do(Plan::one(delete_copy(s, copy, "drain_earlier_life")));
-    }
     let mut next = Next::OnEvent;
-    if s.hub_state == HubNamespaceState::Ours && s.city_ready {
-        match copy_step(s, source, memory, now) {
-            Step::Read(source, copy) => return Decision::Read { source, copy },
-            Step::Act(plan) => return Decision::Do(*plan),
-            Step::Wait(later) => next = later,
+    // One that is invalid changes nothing on the hub, and what its copy says returns as ever.
+    if conditions::invalid(s, source).is_none() {
+        if s.hub.is_none() {
+            return idle();
+        }
+        if let Some(effect) = project_patch(s, source) {
+            // The city counts as announced from the answer on; the copy follows in the next pass.
+            return Decision::Do(Plan::one(effect));
+        }
+        if s.hub_state == HubNamespaceState::EarlierLife
+            && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
+        {
+            return Decision::Do(Plan::one(delete_copy(s, copy, "drain_earlier_life")));
+        }
+        if s.hub_state == HubNamespaceState::Ours && s.city_ready {
+            match copy_step(s, source, memory, now) {
+                Step::Read(source, copy) => return Decision::Read { source, copy },
+                Step::Act(plan) => return Decision::Do(*plan),
+                Step::Wait(later) => next = later,
+            }
         }
     }
     match status_step(s, source, memory, settings, now) {

@@ -1,6 +1,10 @@
 //! What the federator remembers of a deployment, beside the index. Values only.
 
-use crate::engine::diff::Digest;
+use crate::{
+    engine::{clock::Now, diff::Digest},
+    gateway::{quarantine::RETRY_AFTER, world::digest::Source},
+    plane::table::Row,
+};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,4 +37,37 @@ pub struct Memory {
     pub status_settled: Option<(Digest, Digest)>,
     /// The hub keeps a default of its own in the payload: what we wanted, and what it made of it.
     pub settled: Option<(Digest, Digest)>,
+    /// What the hub has refused.
+    pub refused: Option<Refusal>,
+}
+
+/// A deployment that the hub has refused, as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    content: Digest,
+    generation: i64,
+    at: Instant,
+    message: String,
+}
+
+impl Memory {
+    /// The hub has refused what was made of the deployment as it is, in these words.
+    pub fn refuse(&mut self, source: &Row<Source>, message: &str, now: Now) {
+        self.refused = Some(Refusal {
+            content: source.digest.content,
+            generation: source.digest.generation,
+            at: now.instant,
+            message: message.to_owned(),
+        });
+    }
+
+    /// What the hub said of the deployment as it is, and for how long it is not asked again.
+    pub fn refusal(&self, source: &Row<Source>, now: Now) -> Option<(&str, Duration)> {
+        let refused = self
+            .refused
+            .as_ref()
+            .filter(|r| r.content == source.digest.content && r.generation == source.digest.generation)?;
+        let left = RETRY_AFTER.saturating_sub(now.since(refused.at));
+        (!left.is_zero()).then_some((refused.message.as_str(), left))
+    }
 }

@@ -20,7 +20,6 @@ use crate::{
         key::{Key, Plane},
         plan::{Next, Plan, Target},
     },
-    gateway::world::status::OwnCondition,
     metrics::Stage,
 };
 use decide::{Decision, Settings};
@@ -66,6 +65,7 @@ impl Federator {
                 status_written,
                 status_settled,
                 settled,
+                refused,
             } = m;
             let waits = [
                 *undelivered,
@@ -82,7 +82,7 @@ impl Federator {
                 .into_iter()
                 .flatten()
                 .any(|t| now.since(t) < super::quarantine::RETRY_AFTER);
-            waits || recent || status_settled.is_some() || settled.is_some()
+            waits || recent || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
     }
 }
@@ -113,11 +113,15 @@ async fn turn(
             Decision::Do(plan) => {
                 if plan.is_idle() {
                     drop_bodies(ctx, &snapshot);
+                    if memory.refused.is_none() {
+                        ctx.quarantine.release(key);
+                    }
                     return Ok(plan.next);
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
                 if let Err(failure) = ctx.perform(plan).await {
-                    return refused(ctx, &snapshot, memory, settings, failure).await;
+                    refused(ctx, key, &snapshot, memory, failure)?;
+                    continue;
                 }
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
@@ -228,61 +232,26 @@ fn drop_bodies(ctx: &Turn<'_>, s: &Snapshot) {
     }
 }
 
-/// What the hub refuses is said in the project; the failure itself goes on to the queue.
-async fn refused(
+/// What the hub refuses is remembered, so that it is said in the project and not asked for again; any other failure goes
+/// on to the queue.
+fn refused(
     ctx: &Turn<'_>,
+    key: &Key,
     s: &Snapshot,
     memory: &mut Memory,
-    settings: &Settings,
     failure: Failure,
-) -> Result<Next, Failure> {
-    if failure.plane != Plane::Hub || failure.retry() != Retry::Quarantine {
-        return Err(failure);
-    }
-    let Some(source) = &s.source else {
+) -> Result<(), Failure> {
+    let Some(source) = s
+        .source
+        .as_ref()
+        .filter(|_| failure.plane == Plane::Hub && failure.retry() == Retry::Quarantine)
+    else {
         return Err(failure);
     };
-    let condition = OwnCondition {
-        kind: conditions::FEDERATED,
-        status: false,
-        reason: "HubRefused",
-        message: failure.message.chars().take(1_024).collect(),
-        observed: source.digest.generation,
-    };
-    match decide::status_only(
-        s,
-        source,
-        std::slice::from_ref(&condition),
-        memory,
-        settings,
-        ctx.now(),
-    ) {
-        Decision::Read { source, copy } => {
-            let there = read(ctx, s, source, copy).await?;
-            let again = there.then(|| observe_again(ctx, s)).flatten();
-            let decision = again.as_ref().and_then(|again| {
-                Some(decide::status_only(
-                    again,
-                    again.source.as_ref()?,
-                    &[condition],
-                    memory,
-                    settings,
-                    ctx.now(),
-                ))
-            });
-            if let Some(Decision::Do(plan)) = decision {
-                ctx.perform(plan).await?;
-            }
-        }
-        Decision::Do(plan) => {
-            ctx.perform(plan).await?;
-        }
+    memory.refuse(source, &failure.message, ctx.now());
+    let category = failure.category.as_str();
+    if ctx.quarantine.hold(key, category) {
+        tracing::warn!(%key, category, error = %failure, "refused; it is tried again when it changes, or in five minutes");
     }
-    Err(failure)
-}
-
-fn observe_again(ctx: &Turn<'_>, s: &Snapshot) -> Option<Snapshot> {
-    let world = ctx.world.lock();
-    let key = world.source_key(s.kind, &s.project, &s.namespace, &s.name);
-    observe::observe(&world, &key, &s.project)
+    Ok(())
 }

@@ -100,7 +100,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         .and_then(|s| s.digest.federation_namespace.clone());
     let recorded = recorded.as_deref().and_then(HubNamespace::parse);
     let hub = recorded
-        .filter(|hub| may_act(world, project, hub.as_str()))
+        .filter(|hub| may_act(world, project, &key.namespace, hub.as_str()))
         .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
@@ -141,18 +141,20 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     })
 }
 
-/// Whether a project may act on a hub namespace that a deployment of its names: it is tied to it, or was and has lost
-/// its namespace since.
-fn may_act(world: &World, project: &ProjectKey, hub: &str) -> bool {
+/// Whether a deployment of this project namespace may act on the hub namespace that it names. The tenant can write that
+/// name, so it has to be tied to it, or the hub Namespace itself has to say that it was; where there is none nothing can
+/// be touched.
+fn may_act(world: &World, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
     if world.is_claimed(hub) {
-        return world.is_tied(hub, project);
+        let tie = world.ties.get(hub);
+        return tie.is_some_and(|tie| tie.project == *project && *tie.namespace == *namespace);
     }
     let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
-    let row = world.hub.namespaces.get("", hub);
-    row.is_some_and(|row| {
-        let n = &row.digest;
-        n.project_uid.as_ref().is_none_or(|had| Some(had) == uid)
-            && n.cluster.as_deref() == Some(&*project.label())
+    world.hub.namespaces.get("", hub).is_none_or(|row| {
+        let of = &row.digest;
+        of.project_uid.as_ref().is_none_or(|had| Some(had) == uid)
+            && of.cluster.as_deref() == Some(&*project.label())
+            && of.namespace.as_deref() == Some(namespace)
     })
 }
 
@@ -175,9 +177,12 @@ fn crowded_out(world: &World, hub: &str, source: Option<&Row<Source>>) -> bool {
     world.crowded_out(hub, Some(source)).contains(city)
 }
 
+/// Only a policy that is ours by name goes; another of its shape serves as one and stays.
 fn policy_leaving(world: &World, kind: usize, hub: &str, city: &CityCode) -> bool {
+    let prefix = &world.kinds[kind].placement.policy_prefix;
     let policy = world.city_policy(kind, hub, city);
-    policy.is_some_and(|(_, p)| !p.deleting) && !crate::gateway::policies::needed(world, hub, kind, city)
+    policy.is_some_and(|(name, p)| !p.deleting && name.starts_with(prefix))
+        && !crate::gateway::policies::needed(world, hub, kind, city)
 }
 
 fn claim_good(world: &World, kind: usize, hub: &str, copy: Option<&Row<Copy>>) -> bool {

@@ -1,5 +1,9 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
+mod deletion;
+mod index;
+mod status;
+
 use super::{
     conditions,
     decide::{Decision, Settings, decide},
@@ -415,41 +419,6 @@ async fn a_city_move_takes_along_that_a_root_field_is_gone() {
 }
 
 #[tokio::test]
-async fn status_returns_with_the_projects_generation_and_throttled() {
-    let mut c = hub_copy();
-    c["status"] = json!({"replicas": 1, "desiredReplicas": 1, "observedGeneration": 3, "conditions": [
-        {"type": "Available", "status": "True", "reason": "StableInstanceFound", "message": "1/1",
-            "observedGeneration": 3, "lastTransitionTime": "2026-05-04T09:59:00Z"}]});
-    let mut s = snapshot(&deployment(), Some(&c));
-    s.binding = Some(binding());
-    let (mut memory, start) = (Memory::default(), now());
-    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!(
-        (effect.reason, effect.endpoint),
-        ("return_status", Endpoint::Status)
-    );
-    let status = &patch(&effect)["status"];
-    assert_eq!(
-        (&status["replicas"], &status["readyReplicas"]),
-        (&json!(1), &json!(0))
-    );
-    let types: Vec<_> = status["conditions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["type"].clone())
-        .collect();
-    assert_eq!(types, ["Available", "Federated"]);
-    let (effects, next) = plan(decide(
-        &s,
-        &mut memory,
-        &SETTINGS,
-        later(start, Duration::from_millis(100)),
-    ));
-    assert_eq!((effects, next), (vec![], Next::After(Duration::from_millis(150))));
-}
-
-#[tokio::test]
 async fn a_status_over_the_cap_stays_on_the_hub_and_is_said() {
     let mut c = hub_copy();
     c["status"] = json!({"replicas": 1, "text": "x".repeat(64 * 1024)});
@@ -466,26 +435,6 @@ async fn a_status_over_the_cap_stays_on_the_hub_and_is_said() {
 }
 
 #[tokio::test]
-async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
-    for bad in ["a b", &"x".repeat(64)] {
-        let mut d = deployment();
-        d["spec"]["cityCode"] = json!(bad);
-        let effect = one(decide(
-            &snapshot(&d, Some(&hub_copy())),
-            &mut Memory::default(),
-            &SETTINGS,
-            now(),
-        ));
-        assert_eq!(effect.endpoint, Endpoint::Status);
-        let condition = &patch(&effect)["status"]["conditions"][0];
-        assert_eq!(
-            (&condition["reason"], &condition["status"]),
-            (&json!("InvalidCityCode"), &json!("False"))
-        );
-    }
-}
-
-#[tokio::test]
 async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
     let mut d = deployment();
     d["metadata"]["finalizers"] = json!([]);
@@ -495,77 +444,6 @@ async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
     let condition = &patch(&effect)["status"]["conditions"][0];
     assert_eq!(condition["reason"], "InvalidCityCode");
     assert!(condition["message"].as_str().unwrap().contains("64 cities"));
-}
-
-#[tokio::test]
-async fn no_cell_for_the_city_is_said_at_once_and_propagating_after_patience() {
-    let mut s = snapshot(&deployment(), Some(&hub_copy()));
-    let (mut memory, start) = (Memory::default(), now());
-    let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!((effects, next), (vec![], Next::After(PATIENCE)));
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
-    assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "Propagating");
-    let mut b = binding();
-    b.digest.no_cluster = true;
-    s.binding = Some(b);
-    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, start));
-    assert_eq!(
-        patch(&effect)["status"]["conditions"][0]["reason"],
-        "NoCellForCity"
-    );
-}
-
-fn leaving() -> Value {
-    let mut d = deployment();
-    d["metadata"]["deletionTimestamp"] = json!("2026-05-04T09:59:59Z");
-    d
-}
-
-#[tokio::test]
-async fn deletion_goes_copy_binding_companions_policy_finalizer() {
-    let mut memory = Memory::default();
-    let mut s = snapshot(&leaving(), Some(&hub_copy()));
-    s.binding = Some(binding());
-    let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
-    assert_eq!(effect.reason, "delete_copy");
-    s.copy = None;
-    idle(decide(&s, &mut memory, &SETTINGS, now()));
-    s.binding = None;
-    s.companions_hold = true;
-    idle(decide(&s, &mut memory, &SETTINGS, now()));
-    s.companions_hold = false;
-    s.policy_leaving = true;
-    idle(decide(&s, &mut memory, &SETTINGS, now()));
-    s.policy_leaving = false;
-    let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
-    assert_eq!(
-        patch(&effect),
-        &json!({"metadata": {"uid": "u-source", "resourceVersion": "70", "finalizers": ["other/one"]}})
-    );
-}
-
-#[tokio::test]
-async fn a_cell_that_does_not_answer_is_named() {
-    let mut s = snapshot(&leaving(), None);
-    s.binding = Some(binding());
-    let (mut memory, start) = (Memory::default(), now());
-    idle(decide(&s, &mut memory, &SETTINGS, start));
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
-    let condition = &patch(&effect)["status"]["conditions"][0];
-    assert_eq!(condition["reason"], "WaitingForCells");
-    assert!(condition["message"].as_str().unwrap().contains("dfw-1"));
-}
-
-#[tokio::test]
-async fn a_leaving_deployment_without_our_finalizer_is_left_alone() {
-    let mut d = leaving();
-    d["metadata"]["finalizers"] = json!(["other/one"]);
-    idle(decide(
-        &snapshot(&d, Some(&hub_copy())),
-        &mut Memory::default(),
-        &SETTINGS,
-        now(),
-    ));
 }
 
 #[tokio::test]

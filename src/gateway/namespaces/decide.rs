@@ -46,8 +46,8 @@ pub struct Snapshot {
     pub in_use: BTreeSet<CityCode>,
     /// Whether a write-back does not say its city, which forbids any narrowing.
     pub unlabelled: bool,
-    /// Cities that it goes to now.
-    pub current: BTreeSet<CityCode>,
+    /// Cities that it goes to now; `None` if its set does not tell them and its policy is gone.
+    pub current: Option<BTreeSet<CityCode>>,
     /// When cities were left.
     pub left: BTreeMap<CityCode, Instant>,
     /// All city-set policies.
@@ -88,10 +88,36 @@ impl Decision {
 
 /// Decides.
 pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
+    let Some(current) = &s.current else {
+        return decide_blind(s, linger, now);
+    };
+    decide_from(s, current, linger, now)
+}
+
+/// Any city may be one that it goes to and that lingers, so all have the patience of one: it is counted with the first
+/// that is in use.
+fn decide_blind(s: &Snapshot, linger: Duration, now: Now) -> Decision {
+    let Some(first) = s.in_use.first() else {
+        return Decision::wait(BTreeMap::new(), Next::OnEvent);
+    };
+    let since = *s.left.get(first).unwrap_or(&now.instant);
+    let rest = linger.saturating_sub(now.since(since));
+    if rest.is_zero() && !s.unlabelled {
+        return decide_from(s, &s.in_use, linger, now);
+    }
+    let next = if s.unlabelled {
+        Next::OnEvent
+    } else {
+        Next::After(rest)
+    };
+    Decision::wait([(first.clone(), since)].into(), next)
+}
+
+fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now: Now) -> Decision {
     let mut next = Next::OnEvent;
     let mut left = BTreeMap::new();
     let mut wanted = s.in_use.clone();
-    for city in s.current.difference(&s.in_use) {
+    for city in current.difference(&s.in_use) {
         let since = *s.left.get(city).unwrap_or(&now.instant);
         let lingered = now.since(since);
         if lingered < linger || s.unlabelled {
@@ -104,13 +130,16 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     }
     if s.in_use.is_empty() {
         // The last city is never taken out; the Namespace goes as a whole once its project namespace is gone.
-        wanted.clone_from(&s.current);
+        wanted.clone_from(current);
         next = Next::OnEvent;
     }
     if s.row.as_ref().is_some_and(|r| r.deleting) || s.earlier_life {
         return Decision::wait(left, Next::OnEvent);
     }
-    if s.row.as_ref().is_some_and(|r| foreign(s, &r.digest)) {
+    if s.row
+        .as_ref()
+        .is_some_and(|r| foreign(&r.digest, &s.cluster, &s.namespace))
+    {
         return Decision {
             foreign: true,
             ..Decision::wait(left, Next::OnEvent)
@@ -139,7 +168,7 @@ pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     }
     let identity_restored = s.row.as_ref().is_some_and(|row| edited(s, &row.digest));
     plan.effects.extend(namespace(s, &set));
-    let narrowed = s.current.difference(&wanted).cloned().collect();
+    let narrowed = current.difference(&wanted).cloned().collect();
     Decision {
         plan,
         left,
@@ -204,10 +233,10 @@ fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
 }
 
 /// Whether a Namespace that bears no mark of ours names another owner.
-fn foreign(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
+pub fn foreign(d: &HubNamespaceDigest, cluster: &str, namespace: &str) -> bool {
     let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
     let marked = d.project_uid.is_some() || d.cities.is_some();
-    !marked && (differs(&d.cluster, &s.cluster) || differs(&d.namespace, &s.namespace))
+    !marked && (differs(&d.cluster, cluster) || differs(&d.namespace, namespace))
 }
 
 /// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.
@@ -336,7 +365,7 @@ mod tests {
             earlier_life: false,
             in_use: cities(used),
             unlabelled: false,
-            current: cities(current),
+            current: Some(cities(current)),
             left: BTreeMap::new(),
             city_sets: if current.is_empty() {
                 BTreeMap::new()

@@ -12,7 +12,7 @@ mod tests;
 pub use observe::{needed, observe};
 
 use super::context::{PASSES, Turn};
-use crate::engine::{error::Failure, plan::Next};
+use crate::engine::{error::Failure, plan::Next, queue::Urgency};
 use decide::{condemned, decide};
 
 /// One turn of a hub namespace's policies.
@@ -30,6 +30,9 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             (plan, condemned)
         };
         if plan.is_idle() {
+            // One of them may have waited for a policy to go that is needed again.
+            let leaving = ctx.world.lock().leaving_keys(hub);
+            ctx.queue.extend(leaving, Urgency::Fresh);
             return Ok(plan.next);
         }
         let reasons: Vec<_> = plan

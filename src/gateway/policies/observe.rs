@@ -54,14 +54,19 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
                 .filter(|(k, city)| *k == i && (hidden || claims(world, hub, i, city)))
                 .map(|(_, city)| city.clone());
             let copied = earlier.then(|| world.cities_of_copies(i, hub));
-            cities.iter().cloned().chain(held).chain(copied.into_iter().flatten()).collect()
+            cities
+                .iter()
+                .cloned()
+                .chain(held)
+                .chain(copied.into_iter().flatten())
+                .collect()
         })
         .collect();
     Some(Snapshot {
         kinds: world.kinds.clone(),
         resource: world.resources.city_policies.clone(),
         namespace: hub.into(),
-        open: world.hub.namespaces.get("", hub).is_some_and(|n| !n.deleting),
+        open: namespaces::is_open(world, hub),
         used,
         needed,
         policies,

@@ -9,8 +9,12 @@ use crate::{
         keys,
         names::{CityCode, ProjectKey},
     },
-    engine::plan::{Effect, Write},
-    gateway::world::{Resources, Role, World, digest::CityPolicy, networking::WorkloadChecks, shape},
+    engine::plan::{Effect, Next, Write},
+    gateway::{
+        context::Turn,
+        rig::Rig,
+        world::{Resources, Role, World, digest::CityPolicy, fixture, networking::WorkloadChecks, shape},
+    },
     kinds::FederatedKind,
     plane::{table::Row, watch::Event},
 };
@@ -234,5 +238,43 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
         done(&gone),
         [("city-dfw".into(), "delete_city_policy")],
         "its namespace is gone"
+    );
+}
+
+#[tokio::test]
+async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
+    let mut world = World::fixture();
+    let first = fixture::leaving("first", "DFW");
+    world.shop_has(Role::Federated(0), &first);
+    world.shop_has(Role::Federated(0), &fixture::leaving("delivered", "DFW"));
+    world.hub_has(Role::Bindings, &fixture::binding("delivered"));
+    world.shop_has(Role::Federated(0), &fixture::source("second", "DFW"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    let key = world.source_key(0, &fixture::shop(), "default", "first");
+    let rig = Rig::new(world, |_, _| panic!("nothing is asked"));
+    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    let next = super::reconcile(&turn, fixture::HUB).await.unwrap();
+    assert_eq!((next, rig.woken().await), (Next::OnEvent, vec![key]));
+}
+
+#[test]
+fn no_policy_is_made_in_a_namespace_that_names_another_owner() {
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let create = [("city-dfw".into(), "create_city_policy")];
+    assert_eq!(done(&observe(&world, fixture::HUB).unwrap()), create);
+    let mut version = 5;
+    let mut labelled = |labels: Value| {
+        version += 1;
+        let mut peers = fixture::namespace(fixture::HUB, "u-hub", &labels);
+        peers["metadata"]["resourceVersion"] = json!(version.to_string());
+        world.hub_has(Role::Namespaces, &peers);
+        done(&observe(&world, fixture::HUB).unwrap())
+    };
+    assert_eq!(labelled(json!({keys::UPSTREAM_CLUSTER: "cluster-other"})), []);
+    assert_eq!(
+        labelled(json!({keys::UPSTREAM_CLUSTER: "cluster-shop"})),
+        create,
+        "a peer's, of this project"
     );
 }

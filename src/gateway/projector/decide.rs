@@ -11,9 +11,7 @@ use crate::{
     },
     gateway::{
         projector::memory::Memory,
-        world::digest::{
-            Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
-        },
+        world::digest::{Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations},
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,

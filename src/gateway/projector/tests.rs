@@ -224,7 +224,10 @@ fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_
     let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
     assert_eq!(gone[0].reason, "delete_projection");
     for (path, value) in [
-        ("/metadata/labels", json!({keys::UPSTREAM_CLUSTER: "cluster-prod"})),
+        (
+            "/metadata/labels",
+            json!({keys::UPSTREAM_CLUSTER: "cluster-prod"}),
+        ),
         (
             "/metadata/ownerReferences",
             json!([{"apiVersion": "x/v1", "kind": "X", "name": "mine", "uid": "u"}]),

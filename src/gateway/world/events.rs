@@ -76,7 +76,8 @@ pub(super) fn feed<D: PartialEq>(
 pub struct Woken {
     /// The keys.
     pub keys: Vec<Key>,
-    /// A list of the plane was completed for the first time: everything of it may now be decided.
+    /// A list of the plane was completed for the first time, or the project's UID is known from now on: everything of
+    /// it may now be decided.
     pub synced: bool,
     /// Claims on hub namespaces that it made and that were refused.
     pub refused: Vec<Refusal>,
@@ -113,6 +114,10 @@ impl World {
                 for d in feed_table!(self.hub.city_sets, |o| CitySet::read(o, label)) {
                     woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
                     let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
+                    let policy = self.hub.city_sets.get("", &d.name.1);
+                    if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
+                        self.sets.insert(set.into(), cities);
+                    }
                     let users: Vec<Arc<str>> = self
                         .hub
                         .namespaces
@@ -122,6 +127,12 @@ impl World {
                         .collect();
                     for name in users {
                         self.wake_hub_namespace(&name, &mut woken.keys);
+                    }
+                    if self.hub.city_sets.get("", &d.name.1).is_none() {
+                        // Any Namespace may have waited for its end, to carry the set from then on.
+                        let tied = self.ties.keys();
+                        let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
+                        woken.keys.extend(keys);
                     }
                 }
             }
@@ -153,12 +164,12 @@ impl World {
             }
             Role::ConfigMaps => {
                 for d in feed_table!(self.hub.config_maps, Companion::read) {
-                    self.wake_for_companion(CompanionKind::ConfigMap, &d.name, &mut woken.keys);
+                    self.wake_for_companion(CompanionKind::ConfigMap, &d, &mut woken.keys);
                 }
             }
             Role::Secrets => {
                 for d in feed_table!(self.hub.secrets, Companion::read) {
-                    self.wake_for_companion(CompanionKind::Secret, &d.name, &mut woken.keys);
+                    self.wake_for_companion(CompanionKind::Secret, &d, &mut woken.keys);
                 }
             }
             Role::Federated(i) => {
@@ -234,9 +245,12 @@ impl World {
         match role {
             Role::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_| ());
+                let known = project.uid.is_some();
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
                     project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
+                // Until then everything of the project waited for it.
+                woken.synced |= !known && project.uid.is_some();
                 for d in deltas {
                     self.tie(key, &d, &mut woken);
                 }

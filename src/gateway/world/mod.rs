@@ -5,14 +5,18 @@
 pub mod cities;
 pub mod digest;
 pub mod events;
+#[cfg(test)]
+pub mod fixture;
 pub mod networking;
 pub mod shape;
 pub mod status;
+#[cfg(test)]
+mod tests;
 pub mod ties;
 mod waking;
 
 use crate::{
-    api::names::{CityCode, HubNamespace, ProjectKey},
+    api::names::{self, CityCode, HubNamespace, ProjectKey},
     engine::key::{Key, Kind, Plane},
     kinds::{CompanionKind, FederatedKind},
     plane::table::{Row, Table},
@@ -227,6 +231,8 @@ pub struct World {
     pub ties: HashMap<Arc<str>, Tie>,
     /// Claims on hub namespaces that are not granted.
     pub rivals: HashMap<Arc<str>, Vec<Rival>>,
+    /// The codes of city sets whose names do not tell them, as their policies did.
+    pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
     /// When the last object of a city left a hub namespace (or was found gone), for the linger.
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
@@ -260,6 +266,7 @@ impl World {
             projects: BTreeMap::new(),
             ties: HashMap::new(),
             rivals: HashMap::new(),
+            sets: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
@@ -428,6 +435,11 @@ impl World {
     pub fn holds(source: &Row<Source>) -> bool {
         let mut finalizers = source.digest.finalizers.iter();
         finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
+    }
+
+    /// The codes of a city set, whatever has become of its policy; `None` if nobody knows them.
+    pub fn cities_of_set(&self, set: &str) -> Option<BTreeSet<CityCode>> {
+        names::cities_of_set(set).or_else(|| self.sets.get(set).cloned())
     }
 
     /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.

@@ -2,7 +2,7 @@
 
 use crate::{
     api::{keys, names::CityCode},
-    engine::plan::Exact,
+    engine::plan::{Exact, Tolerated},
     kinds::FederatedKind,
 };
 use serde_json::{Value, json};
@@ -30,26 +30,20 @@ pub fn city_policy_spec(kind: &FederatedKind, namespace: &str, city: &CityCode) 
     })
 }
 
-/// What Karmada's API fills in by itself: not a difference.
-const DEFAULTS: [(&str, &str); 5] = [
-    ("priority", "0"),
-    ("preemption", "\"Never\""),
-    ("schedulerName", "\"default-scheduler\""),
-    ("conflictResolution", "\"Abort\""),
-    ("propagateDeps", "false"),
+/// What Karmada's API fills in by itself: not a difference. The scheduler's name cannot be changed afterwards.
+const DEFAULTS: &[Tolerated] = &[
+    ("priority", Some("0")),
+    ("preemption", Some("\"Never\"")),
+    ("schedulerName", None),
+    ("conflictResolution", Some("\"Abort\"")),
+    ("propagateDeps", Some("false")),
 ];
 
 /// A policy's spec is made exact, Karmada's defaults aside.
 pub fn exact_spec() -> Exact {
     Exact {
         roots: vec!["spec".to_owned()],
-        tolerated: &[
-            "priority",
-            "preemption",
-            "schedulerName",
-            "conflictResolution",
-            "propagateDeps",
-        ],
+        tolerated: DEFAULTS,
         ..Exact::default()
     }
 }
@@ -63,12 +57,7 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
         && live
             .iter()
             .filter(|(key, _)| !wanted.contains_key(*key))
-            .all(|(key, value)| {
-                let text = value.to_string();
-                DEFAULTS
-                    .iter()
-                    .any(|(name, default)| name == key && **default == text)
-            })
+            .all(|(key, value)| Exact::tolerates(DEFAULTS, key, value))
 }
 
 #[cfg(test)]
@@ -86,5 +75,34 @@ mod tests {
         live["preserveResourcesOnDeletion"] = json!(true);
         assert!(!covers(&live, &wanted));
         assert!(!covers(&json!({}), &wanted));
+    }
+
+    #[test]
+    fn what_differs_is_what_a_restoration_takes_away() {
+        let cities = [CityCode::parse("DFW").unwrap()].into();
+        let wanted = city_set_spec("dfw", &cities, "topology.datum.net/city-code");
+        let after = |field: &str, value: Value| {
+            let mut live = wanted.clone();
+            live[field] = value;
+            let exact = covers(&live, &wanted);
+            let live = serde_json::from_value(json!({"metadata": {}, "spec": live})).unwrap();
+            let patch = crate::engine::diff::exact_patch(&live, &json!({"spec": wanted}), &exact_spec());
+            (exact, patch.map(|p| p["spec"].clone()))
+        };
+        for (field, default, other) in [
+            ("priority", json!(0), json!(5)),
+            ("preemption", json!("Never"), json!("Always")),
+            ("conflictResolution", json!("Abort"), json!("Overwrite")),
+            ("propagateDeps", json!(false), json!(true)),
+        ] {
+            assert_eq!(after(field, default), (true, None), "{field}");
+            let removed = json!({field: null});
+            assert_eq!(after(field, other), (false, Some(removed)), "{field}");
+        }
+        assert_eq!(
+            after("schedulerName", json!("mine")),
+            (true, None),
+            "it cannot be changed"
+        );
     }
 }

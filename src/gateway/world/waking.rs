@@ -2,7 +2,7 @@
 
 use super::{
     Role, Tie, World,
-    digest::{Binding, Copy, Source, WriteBackDigest},
+    digest::{Binding, Companion, Copy, Source, WriteBackDigest},
     events::{Delta, Woken},
 };
 use crate::{
@@ -183,6 +183,26 @@ impl World {
             .collect()
     }
 
+    /// The keys of deployments that leave and have nothing more on the hub but the policy of their city.
+    pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
+        let Some(tie) = self.ties.get(hub) else {
+            return Vec::new();
+        };
+        (0..self.kinds.len())
+            .flat_map(|i| {
+                self.tied_sources(i, hub)
+                    .map(move |(name, source)| (i, name, source))
+            })
+            .filter(|(i, name, source)| {
+                source.deleting
+                    && Self::holds(source)
+                    && self.hub.copies[*i].get(hub, name).is_none()
+                    && self.binding(*i, hub, name).is_none()
+            })
+            .map(|(i, name, _)| self.source_key(i, &tie.project, &tie.namespace, name))
+            .collect()
+    }
+
     /// The keys of all that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
     pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
         let mut keys = self.source_keys(hub);
@@ -218,18 +238,26 @@ impl World {
         }
     }
 
-    pub(super) fn wake_for_companion(&self, kind: CompanionKind, name: &Name, keys: &mut Vec<Key>) {
-        let role = companion_role(kind);
+    pub(super) fn wake_for_companion(
+        &self,
+        kind: CompanionKind,
+        delta: &Delta<Companion>,
+        keys: &mut Vec<Key>,
+    ) {
+        let (name, role) = (&delta.name, companion_role(kind));
         keys.push(self.hub_key(role, &name.0, &name.1));
         let Some(tie) = self.ties.get(&name.0) else { return };
+        // One that no longer references it may have waited for the companion to let go of it.
+        let old = delta.old.as_ref();
+        let named = old
+            .and_then(|row| row.digest.referenced_by.as_deref())
+            .unwrap_or_default();
         for i in 0..self.kinds.len() {
             for (source, row) in self.tied_sources(i, &name.0) {
+                let mut references = row.digest.references.iter();
                 if row.deleting
-                    || row
-                        .digest
-                        .references
-                        .iter()
-                        .any(|r| r.kind == kind && r.name == name.1)
+                    || references.any(|r| r.kind == kind && r.name == name.1)
+                    || named.contains(&format!("\"{}/{source}\"", tie.namespace))
                 {
                     keys.push(self.source_key(i, &tie.project, &tie.namespace, source));
                 }

@@ -28,6 +28,10 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
     let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else {
         return Step::Wait(Next::OnEvent);
     };
+    if let Some((_, left)) = memory.refusal(source, now) {
+        return Step::Wait(Next::After(left));
+    }
+    memory.refused = None;
     let Some(copy) = &s.copy else {
         if !s.companions_there || s.references.as_ref().is_some_and(|r| r.resolving) {
             return Step::Wait(Next::OnEvent);

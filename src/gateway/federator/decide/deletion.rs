@@ -13,7 +13,10 @@ use crate::{
             memory::{Memory, PATIENCE},
             observe::Snapshot,
         },
-        world::digest::{Copy, Source},
+        world::{
+            digest::{Copy, Source},
+            status::OwnCondition,
+        },
     },
     plane::table::Row,
 };
@@ -42,12 +45,17 @@ pub(super) fn leave(
                 wait_for_cells(s, source, memory, settings, now)
             };
         }
+        if let Some((message, left)) = memory.refusal(source, now) {
+            let condition = conditions::hub_refused(source, message);
+            return said_by(s, source, &condition, Next::After(left), memory, settings, now);
+        }
         return Decision::Do(Plan::one(delete_copy(s, copy, "delete_copy")));
     }
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(s, source, memory, settings, now);
     }
-    if s.companions_hold || s.policy_leaving {
+    // Released, it leaves what the cells hold to garbage: companions and policy stay as long as its binding does.
+    if !released && (s.companions_hold || s.policy_leaving) {
         return idle();
     }
     let_go(s, source)
@@ -90,8 +98,21 @@ fn wait_for_cells(
         ));
     }
     let condition = conditions::waiting_for_cells(s, source, wall);
-    match status_only(s, source, &[condition], memory, settings, now) {
-        Decision::Do(plan) => Decision::Do(plan.by(release)),
+    said_by(s, source, &condition, release, memory, settings, now)
+}
+
+/// Says it, and looks again by then.
+fn said_by(
+    s: &Snapshot,
+    source: &Row<Source>,
+    condition: &OwnCondition,
+    next: Next,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Decision {
+    match status_only(s, source, std::slice::from_ref(condition), memory, settings, now) {
+        Decision::Do(plan) => Decision::Do(plan.by(next)),
         read @ Decision::Read { .. } => read,
     }
 }

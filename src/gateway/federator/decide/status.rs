@@ -31,7 +31,8 @@ pub(super) fn status_step(
     settings: &Settings,
     now: Now,
 ) -> Step {
-    if s.references.as_ref().is_some_and(|r| r.resolving) {
+    let resolving = s.references.as_ref().is_some_and(|r| r.resolving);
+    if resolving && conditions::invalid(s, source).is_none() {
         // Lists that are still being read are not worth a write.
         let waited = now.since(*memory.unresolved.get_or_insert(now.instant));
         if waited < PATIENCE {
@@ -132,7 +133,7 @@ fn write_status(
     // Without a report the project keeps what it has, own conditions replaced.
     let (body, own_types): (_, Vec<String>) = match report {
         Some(copy) => (&copy.body, s.profile().status.own_conditions.clone()),
-        None => (&source.body, own.iter().map(|c| c.kind.to_owned()).collect()),
+        None => (&source.body, replaced(s, source, own)),
     };
     let Some(body) = body else {
         return Step::Read(report.is_none(), report.is_some());
@@ -173,8 +174,19 @@ fn write_status(
     Step::Act(Box::new(plan))
 }
 
+/// The condition types that a write without a report takes anew: those it brings, and what is said of references that
+/// are no longer there.
+fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<String> {
+    let idle = |kind: &str| kind != conditions::FEDERATED && source.digest.references.is_empty();
+    let types = s.profile().status.own_conditions.iter();
+    types
+        .filter(|kind| idle(kind) || own.iter().any(|c| *c.kind == ***kind))
+        .cloned()
+        .collect()
+}
+
 /// Writes the gateway's own verdict and nothing to the hub.
-pub fn status_only(
+pub(super) fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
     own: &[OwnCondition],

@@ -4,7 +4,7 @@ use super::{Words, annotation, label, owned};
 use crate::{
     api::{
         keys,
-        names::{CityCode, city_set, is_label_value},
+        names::{self, CityCode, is_label_value},
     },
     engine::diff::Digest,
     gateway::world::shape,
@@ -45,7 +45,7 @@ impl HubNamespaceDigest {
 /// A `ClusterPropagationPolicy` of a city set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CitySet {
-    /// The codes it names; `None` if it is not of our shape.
+    /// The codes it names; `None` if it is not of our shape or they are not those of its name.
     pub cities: Option<BTreeSet<CityCode>>,
     /// Whether every owned field is as we write it, and the codes are those of the set that its name says.
     pub exact: bool,
@@ -74,10 +74,10 @@ impl CitySet {
             .and_then(|n| n.strip_prefix("cities-"))
             .unwrap_or_default();
         let wanted = shape::city_set_spec(set, &cities, label);
-        let exact = city_set(&cities).as_deref() == Some(set)
-            && shape::covers(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
+        let named = names::city_set(&cities).as_deref() == Some(set);
+        let exact = named && shape::covers(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
         Self {
-            cities: (!cities.is_empty()).then_some(cities),
+            cities: named.then_some(cities),
             exact,
         }
     }

@@ -1,0 +1,121 @@
+//! Who wants a companion, as the index shows it.
+
+use super::*;
+use crate::gateway::{
+    rig::{Rig, refusal},
+    world::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
+};
+use http::Method;
+use serde_json::{Value, json};
+
+fn wanted(world: &World) -> Vec<String> {
+    let snapshot = observe(world, CompanionKind::Secret, HUB, "db").unwrap();
+    snapshot.wanted_by.into_iter().collect()
+}
+
+/// A world with companion `db` of deployment `web`, delivered.
+fn delivered(referenced_by: &Value) -> World {
+    let mut world = World::fixture();
+    world.hub_has(Role::Federated(0), &copy("web", "DFW"));
+    world.hub_has(Role::Bindings, &binding("web"));
+    world.hub_has(Role::Secrets, &companion("db", referenced_by));
+    world
+}
+
+#[test]
+fn a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone() {
+    let mut world = delivered(&json!(["default/never", "default/web", "other/web"]));
+    let key = world.hub_key(Role::Secrets, HUB, "db");
+    world.list_shop(Role::Secrets, &[]);
+    assert_eq!(wanted(&world), ["default/web"]);
+    assert!(
+        world
+            .hub_lost(Role::Federated(0), &copy("web", "DFW"))
+            .contains(&key)
+    );
+    assert_eq!(wanted(&world), ["default/web"], "its binding still delivers");
+    assert!(world.hub_lost(Role::Bindings, &binding("web")).contains(&key));
+    assert_eq!(wanted(&world), [""; 0]);
+}
+
+#[test]
+fn a_namespace_that_is_proven_gone_keeps_them_as_long() {
+    let mut world = delivered(&json!(["default/web"]));
+    world.list_shop(
+        Role::Namespaces,
+        &[fixture::namespace("kube-system", "p1", &json!({}))],
+    );
+    assert_eq!(wanted(&world), ["default/web"]);
+    world.hub_lost(Role::Federated(0), &copy("web", "DFW"));
+    assert_eq!(wanted(&world), ["default/web"], "its binding still delivers");
+    world.hub_lost(Role::Bindings, &binding("web"));
+    assert_eq!(wanted(&world), [""; 0]);
+}
+
+#[test]
+fn a_list_without_it_or_a_copy_of_nobody_holds_nothing() {
+    let mut world = delivered(&json!(["default/web"]));
+    let mut live = source("web", "DFW");
+    live["metadata"]["annotations"]["compute.datumapis.com/expected-referenced-data"] = json!("[]");
+    world.shop_has(Role::Federated(0), &live);
+    assert_eq!(wanted(&world), [""; 0], "its list no longer has it");
+    world.shop_lost(Role::Federated(0), &live);
+    world.hub_lost(Role::Federated(0), &copy("web", "DFW"));
+    let mut nobodys = copy("web", "DFW");
+    nobodys["metadata"]["uid"] = json!("c-other");
+    nobodys["metadata"]["labels"] = json!({});
+    nobodys["metadata"]["annotations"] = json!({});
+    world.hub_has(Role::Federated(0), &nobodys);
+    assert_eq!(wanted(&world), [""; 0]);
+    assert_eq!(world.ties[HUB].project, shop());
+    let mut gone = leaving("web", "DFW");
+    gone["metadata"]["uid"] = json!("u-later");
+    world.shop_has(Role::Federated(0), &gone);
+    assert_eq!(
+        wanted(&world),
+        [""; 0],
+        "leaving, and nothing of it is on the hub"
+    );
+}
+
+/// A deployment of DFW that references Secret `db`, whose city is ready.
+fn referencing() -> World {
+    let mut world = World::fixture();
+    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    let mut web = source("web", "DFW");
+    web["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"Secret/db\"]");
+    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
+    world.shop_has(Role::Federated(0), &web);
+    world.list_shop(Role::ConfigMaps, &[]);
+    let mut db = fixture::object("default", "db", "u-db");
+    db["data"] = json!({"k": "dg=="});
+    world.list_shop(Role::Secrets, &[db]);
+    world
+}
+
+/// What becomes of a companion whose name is held by an object with these labels.
+async fn held_by(labels: Value) -> (Next, usize, bool) {
+    let rig = Rig::new(referencing(), move |method, _| {
+        let mut object = fixture::object(HUB, "db", "k-db");
+        object["metadata"]["labels"] = labels.clone();
+        match method {
+            &Method::POST => refusal(409, "AlreadyExists", &json!({"name": "db"})),
+            _ => (200, object),
+        }
+    });
+    let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
+    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    let next = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap();
+    assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
+    let taken = !rig.context.world.lock().taken.is_empty();
+    (next, rig.context.quarantine.counts().len(), taken)
+}
+
+#[tokio::test]
+async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
+    let lost_answer = held_by(json!({keys::REFERENCED_DATA: "true"})).await;
+    assert_eq!(lost_answer, (Next::OnEvent, 0, false));
+    let theirs = held_by(json!({})).await;
+    assert_eq!(theirs, (Next::After(RETRY_AFTER), 1, true));
+}

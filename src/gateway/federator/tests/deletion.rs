@@ -1,0 +1,92 @@
+//! The end of a deployment.
+
+use super::*;
+
+fn leaving() -> Value {
+    let mut d = deployment();
+    d["metadata"]["deletionTimestamp"] = json!("2026-05-04T09:59:59Z");
+    d
+}
+
+#[tokio::test]
+async fn deletion_goes_copy_binding_companions_policy_finalizer() {
+    let mut memory = Memory::default();
+    let mut s = snapshot(&leaving(), Some(&hub_copy()));
+    s.binding = Some(binding());
+    let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
+    assert_eq!(effect.reason, "delete_copy");
+    s.copy = None;
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+    s.binding = None;
+    s.companions_hold = true;
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+    s.companions_hold = false;
+    s.policy_leaving = true;
+    idle(decide(&s, &mut memory, &SETTINGS, now()));
+    s.policy_leaving = false;
+    let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
+    assert_eq!(
+        patch(&effect),
+        &json!({"metadata": {"uid": "u-source", "resourceVersion": "70", "finalizers": ["other/one"]}})
+    );
+}
+
+#[tokio::test]
+async fn a_cell_that_does_not_answer_is_named() {
+    let mut s = snapshot(&leaving(), None);
+    s.binding = Some(binding());
+    let (mut memory, start) = (Memory::default(), now());
+    idle(decide(&s, &mut memory, &SETTINGS, start));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    let condition = &patch(&effect)["status"]["conditions"][0];
+    assert_eq!(condition["reason"], "WaitingForCells");
+    assert!(condition["message"].as_str().unwrap().contains("dfw-1"));
+}
+
+#[tokio::test]
+async fn a_leaving_deployment_without_our_finalizer_is_left_alone() {
+    let mut d = leaving();
+    d["metadata"]["finalizers"] = json!(["other/one"]);
+    idle(decide(
+        &snapshot(&d, Some(&hub_copy())),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
+}
+
+#[tokio::test]
+async fn a_copy_that_the_hub_does_not_let_go_is_asked_for_once_in_five_minutes() {
+    let s = snapshot(&leaving(), Some(&hub_copy()));
+    let (mut memory, start) = (Memory::default(), now());
+    memory.refuse(&source(&leaving()), "it is protected", start);
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!(
+        patch(&effect)["status"]["conditions"][0]["message"],
+        "it is protected"
+    );
+    let due = later(start, crate::gateway::quarantine::RETRY_AFTER);
+    assert_eq!(one(decide(&s, &mut memory, &SETTINGS, due)).reason, "delete_copy");
+}
+
+#[tokio::test]
+async fn released_it_waits_for_nothing_that_a_dead_cell_holds() {
+    let settings = Settings {
+        release_after: Some(Duration::from_secs(60)),
+        ..SETTINGS
+    };
+    let mut c = hub_copy();
+    c["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+    let mut s = snapshot(&leaving(), Some(&c));
+    s.binding = Some(binding());
+    (s.companions_hold, s.policy_leaving) = (true, true);
+    let (mut memory, start) = (Memory::default(), now());
+    idle(decide(&s, &mut memory, &settings, start));
+    let effect = one(decide(
+        &s,
+        &mut memory,
+        &settings,
+        later(start, Duration::from_secs(60)),
+    ));
+    assert_eq!(effect.reason, "let_go");
+}

@@ -1,0 +1,68 @@
+//! What the index shows of a deployment.
+
+use super::*;
+use crate::gateway::{
+    federator::observe::observe,
+    world::{
+        Role, World,
+        fixture::{self, HUB, hub_namespace, shop},
+    },
+};
+
+fn seen(world: &World) -> Snapshot {
+    let key = world.source_key(0, &shop(), "default", "web");
+    observe(world, &key, &shop()).unwrap()
+}
+
+#[test]
+fn a_deployment_that_leaves_acts_on_no_hub_namespace_but_its_own() {
+    let mut world = World::fixture();
+    let mut theirs = hub_namespace("dfw");
+    theirs["metadata"]["name"] = json!("ns-b1");
+    theirs["metadata"]["labels"][keys::PROJECT_UID] = json!("p2");
+    world.hub_has(Role::Namespaces, &theirs);
+    let mut copy = fixture::copy("web", "DFW");
+    copy["metadata"]["namespace"] = json!("ns-b1");
+    copy["metadata"]["annotations"] = json!({});
+    world.hub_has(Role::Federated(0), &copy);
+    let mut web = fixture::leaving("web", "DFW");
+    web["metadata"]["annotations"][keys::FEDERATION_NAMESPACE] = json!("ns-b1");
+    world.shop_has(Role::Federated(0), &web);
+    let s = seen(&world);
+    assert_eq!(s.hub.as_ref().map(HubNamespace::as_str), Some(HUB));
+    assert!(s.copy.is_none());
+    let mut relabel = |world: &mut World, version: &str, key: &str, value: Option<&str>| {
+        theirs["metadata"]["resourceVersion"] = json!(version);
+        let labels = theirs["metadata"]["labels"].as_object_mut().unwrap();
+        labels.remove(key);
+        labels.extend(value.map(|value| (key.to_owned(), json!(value))));
+        world.hub_has(Role::Namespaces, &theirs);
+        seen(world).hub.unwrap().as_str().to_owned()
+    };
+    let peers = relabel(&mut world, "6", keys::PROJECT_UID, None);
+    assert_eq!(peers, "ns-b1", "a peer's, of this project");
+    assert_eq!(
+        relabel(&mut world, "7", keys::UPSTREAM_CLUSTER, Some("cluster-b")),
+        HUB
+    );
+    let copied = relabel(&mut world, "8", keys::PROJECT_UID, Some("p1"));
+    assert_eq!(copied, HUB, "a plane made from a backup has the same UID");
+    let own = fixture::shop().label();
+    assert_eq!(
+        relabel(&mut world, "9", keys::UPSTREAM_CLUSTER, Some(&own)),
+        "ns-b1"
+    );
+    let elsewhere = relabel(&mut world, "10", keys::UPSTREAM_NAMESPACE, Some("other"));
+    assert_eq!(elsewhere, HUB, "another namespace's");
+}
+
+#[test]
+fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &fixture::leaving("web", "DFW"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
+    assert!(!seen(&world).policy_leaving, "nobody deletes it");
+    world.hub_lost(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    assert!(seen(&world).policy_leaving);
+}

@@ -1,0 +1,195 @@
+//! What the project is told: the status that returns, and the conditions of our own.
+
+use super::*;
+use crate::gateway::quarantine::RETRY_AFTER;
+
+#[tokio::test]
+async fn status_returns_with_the_projects_generation_and_throttled() {
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1, "desiredReplicas": 1, "observedGeneration": 3, "conditions": [
+        {"type": "Available", "status": "True", "reason": "StableInstanceFound", "message": "1/1",
+            "observedGeneration": 3, "lastTransitionTime": "2026-05-04T09:59:00Z"}]});
+    let mut s = snapshot(&deployment(), Some(&c));
+    s.binding = Some(binding());
+    let (mut memory, start) = (Memory::default(), now());
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!(
+        (effect.reason, effect.endpoint),
+        ("return_status", Endpoint::Status)
+    );
+    let status = &patch(&effect)["status"];
+    assert_eq!(
+        (&status["replicas"], &status["readyReplicas"]),
+        (&json!(1), &json!(0))
+    );
+    let types: Vec<_> = status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["type"].clone())
+        .collect();
+    assert_eq!(types, ["Available", "Federated"]);
+    let (effects, next) = plan(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_millis(100)),
+    ));
+    assert_eq!((effects, next), (vec![], Next::After(Duration::from_millis(150))));
+}
+
+#[tokio::test]
+async fn an_invalid_city_says_so_and_asks_the_hub_nothing() {
+    for bad in ["a b", &"x".repeat(64)] {
+        let mut d = deployment();
+        d["spec"]["cityCode"] = json!(bad);
+        let effect = one(decide(
+            &snapshot(&d, Some(&hub_copy())),
+            &mut Memory::default(),
+            &SETTINGS,
+            now(),
+        ));
+        assert_eq!(effect.endpoint, Endpoint::Status);
+        let condition = &patch(&effect)["status"]["conditions"][0];
+        assert_eq!(
+            (&condition["reason"], &condition["status"]),
+            (&json!("InvalidCityCode"), &json!("False"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_cell_for_the_city_is_said_at_once_and_propagating_after_patience() {
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    let (mut memory, start) = (Memory::default(), now());
+    let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!((effects, next), (vec![], Next::After(PATIENCE)));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "Propagating");
+    let mut b = binding();
+    b.digest.no_cluster = true;
+    s.binding = Some(b);
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, start));
+    assert_eq!(
+        patch(&effect)["status"]["conditions"][0]["reason"],
+        "NoCellForCity"
+    );
+}
+
+#[tokio::test]
+async fn a_condition_on_references_that_are_gone_goes_with_one_write_though_nothing_reports() {
+    let mut d = deployment();
+    d["status"] = json!({"replicas": 2, "conditions": [
+        {"type": "ReferencedDataReady", "status": "False", "reason": "SourceNotFound", "message": "m",
+            "observedGeneration": 2, "lastTransitionTime": "2026-05-04T09:00:00Z"},
+        {"type": "Federated", "status": "False", "reason": "Propagating", "message": "m",
+            "observedGeneration": 2, "lastTransitionTime": "2026-05-04T09:00:00Z"}]});
+    let s = snapshot(&d, Some(&hub_copy()));
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    assert_eq!(effect.reason, "return_status");
+    let status = &patch(&effect)["status"];
+    assert_eq!(
+        status["replicas"], 2,
+        "nothing reports: the project keeps what it has"
+    );
+    let types: Vec<_> = status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| &c["type"])
+        .collect();
+    assert_eq!(types, ["Federated"]);
+    d["status"] = status.clone();
+    let written = snapshot(&d, Some(&hub_copy()));
+    idle(decide(&written, &mut Memory::default(), &SETTINGS, now()));
+}
+
+#[tokio::test]
+async fn a_binding_of_an_earlier_copy_or_one_that_goes_delivers_nothing() {
+    let told = |change: fn(&mut Row<Binding>)| {
+        let mut s = snapshot(&deployment(), Some(&hub_copy()));
+        let mut binding = binding();
+        change(&mut binding);
+        s.binding = Some(binding);
+        let (mut memory, start) = (Memory::default(), now());
+        drop(decide(&s, &mut memory, &SETTINGS, start));
+        let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+        patch(&effect)["status"]["conditions"][0]["reason"].clone()
+    };
+    assert_eq!(told(|_| {}), "Delivered");
+    assert_eq!(told(|b| b.digest.owner = Some("u-dead".into())), "Propagating");
+    assert_eq!(told(|b| b.deleting = true), "Propagating");
+}
+
+#[tokio::test]
+async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_same() {
+    let mut d = deployment();
+    d["metadata"]["generation"] = json!(4);
+    d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1});
+    let s = snapshot(&d, Some(&c));
+    let (mut memory, start) = (Memory::default(), now());
+    assert_eq!(
+        one(decide(&s, &mut memory, &SETTINGS, start)).reason,
+        "update_copy"
+    );
+    memory.refuse(&source(&d), "spec.x: too large", start);
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!(effect.reason, "return_status");
+    let status = &patch(&effect)["status"];
+    assert_eq!(status["replicas"], 1);
+    let condition = &status["conditions"][0];
+    assert_eq!(
+        (&condition["reason"], &condition["message"]),
+        (&json!("HubRefused"), &json!("spec.x: too large"))
+    );
+    let mut told = d.clone();
+    told["status"] = status.clone();
+    let (effects, next) = plan(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
+    assert_eq!((effects, next), (vec![], Next::After(RETRY_AFTER)));
+    let due = later(start, RETRY_AFTER);
+    let again = one(decide(
+        &snapshot(&told, Some(&c)),
+        &mut memory.clone(),
+        &SETTINGS,
+        due,
+    ));
+    assert_eq!(again.reason, "update_copy");
+    told["spec"]["scaleSettings"]["minReplicas"] = json!(3);
+    let changed = one(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
+    assert_eq!(changed.reason, "update_copy", "a change heals it at once");
+}
+
+#[tokio::test]
+async fn an_invalid_city_stops_nothing_that_its_copy_says() {
+    let mut d = deployment();
+    d["metadata"]["generation"] = json!(4);
+    d["spec"]["cityCode"] = json!("a b");
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 2, "observedGeneration": 3});
+    let mut s = snapshot(&d, Some(&c));
+    s.claim_good = false;
+    let (mut memory, start) = (Memory::default(), now());
+    let effect = one(decide(&s, &mut memory, &SETTINGS, start));
+    assert_eq!(effect.reason, "return_status");
+    let status = &patch(&effect)["status"];
+    assert_eq!(
+        (&status["replicas"], &status["observedGeneration"]),
+        (&json!(2), &json!(3))
+    );
+    let condition = &status["conditions"][0];
+    assert_eq!(
+        (&condition["reason"], &condition["observedGeneration"]),
+        (&json!("InvalidCityCode"), &json!(4))
+    );
+    d["status"] = status.clone();
+    s.source = Some(source(&d));
+    let rest = plan(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(600)),
+    ));
+    assert_eq!(rest, (vec![], Next::OnEvent));
+}

@@ -1,0 +1,77 @@
+//! What events change in the index, and whom they wake.
+
+use super::{
+    fixture::{self, HUB, city_set, namespace, shop},
+    *,
+};
+use crate::plane::watch::Event;
+use serde_json::json;
+
+#[test]
+fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
+    let mut world = World::fixture();
+    let policy = city_set("cities-lhr", &["LHR"]);
+    let key = world.hub_key(Role::Namespaces, "", HUB);
+    assert!(!world.hub_has(Role::CitySets, &policy).contains(&key));
+    assert!(world.hub_lost(Role::CitySets, &policy).contains(&key));
+}
+
+#[test]
+fn a_project_whose_mark_comes_late_is_looked_at_as_a_whole() {
+    let mut world = World::fixture();
+    world.engage(shop());
+    let ours = [namespace("default", "a1", &json!({}))];
+    for role in world.project_roles() {
+        world.list_shop(role, if role == Role::Namespaces { &ours } else { &[] });
+    }
+    assert!(!world.project_ready(&shop()));
+    let applied = |world: &mut World, name: &str, uid: &str| {
+        let object = serde_json::from_value(namespace(name, uid, &json!({}))).unwrap();
+        let event = Event::Applied(Box::new(object));
+        world.project_event(&shop(), Role::Namespaces, event).synced
+    };
+    assert!(!applied(&mut world, "other", "o1"));
+    assert!(applied(&mut world, "kube-system", "p1"));
+    assert!(world.project_ready(&shop()));
+    assert!(!applied(&mut world, "another", "o2"));
+}
+
+#[test]
+fn a_city_set_goes_where_its_name_says_whatever_becomes_of_its_policy() {
+    let mut world = World::fixture();
+    let cities = |world: &World, set: &str| world.cities_of_set(set).map(|cities| cities.len());
+    assert_eq!(cities(&world, "dfw-lhr"), Some(2));
+    let lower = [CityCode::parse("dfw").unwrap()].into();
+    let hashed = names::city_set(&lower).unwrap();
+    let policy = city_set(&format!("cities-{hashed}"), &["dfw"]);
+    assert_eq!(cities(&world, &hashed), None);
+    world.hub_has(Role::CitySets, &policy);
+    world.hub_lost(Role::CitySets, &policy);
+    assert_eq!(cities(&world, &hashed), Some(1));
+    let wider = city_set("cities-dfw", &["AMS", "DFW"]);
+    world.hub_has(Role::CitySets, &wider);
+    let row = world.hub.city_sets.get("", "cities-dfw").unwrap();
+    assert_eq!(
+        (&row.digest.cities, row.digest.exact),
+        (&None, false),
+        "its values were edited"
+    );
+    let snapshot = crate::gateway::namespaces::observe(&world, HUB).unwrap();
+    assert_eq!(snapshot.current, Some([CityCode::parse("DFW").unwrap()].into()));
+}
+
+#[test]
+fn a_companion_that_is_released_wakes_whom_it_named() {
+    let mut world = World::fixture();
+    let (web, other) = (fixture::source("web", "DFW"), fixture::source("other", "DFW"));
+    world.shop_has(Role::Federated(0), &web);
+    world.shop_has(Role::Federated(0), &other);
+    let companion = fixture::companion("db", &json!(["default/web"]));
+    world.hub_has(Role::Secrets, &companion);
+    let woken = world.hub_lost(Role::Secrets, &companion);
+    let key = |name: &str| world.source_key(0, &shop(), "default", name);
+    assert_eq!(
+        (woken.contains(&key("web")), woken.contains(&key("other"))),
+        (true, false)
+    );
+}
