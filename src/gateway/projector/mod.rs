@@ -57,11 +57,16 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
         let settings = decide::Settings {
             require_owner: ctx.settings.require_owner,
         };
-        match decide::decide(&snapshot, memory, settings) {
+        match decide::decide(&snapshot, memory, settings, ctx.now()) {
             Decision::Wait => {
                 drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
                 return Ok(Next::OnEvent);
+            }
+            Decision::WaitFor(wait) => {
+                drop_body(ctx, &snapshot);
+                ctx.quarantine.release(key);
+                return Ok(Next::After(wait));
             }
             Decision::Quarantine(verdict) => return Ok(quarantine(ctx, key, &snapshot, verdict).await),
             Decision::Read => {

@@ -1,6 +1,6 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
-use super::{Words, controller, label, owned};
+use super::{Words, controller, created, label, owned};
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -16,6 +16,8 @@ pub const SIZE_LIMIT: usize = 64 * 1024;
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
     /// Label `upstream-cluster-name`.
     pub cluster: Option<Arc<str>>,
     /// Label `upstream-namespace`.
@@ -99,6 +101,7 @@ impl WriteBackDigest {
             .map_or(0, Vec::len);
         let size = serde_json::to_vec(&object.data).map_or(0, |v| v.len());
         Self {
+            created: created(object),
             cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
             namespace: owned(label(object, keys::UPSTREAM_NAMESPACE)),
             deployment: rules.and_then(|r| owned(label(object, &r.owner_label))),
