@@ -13,7 +13,7 @@ use crate::{
     gateway::{
         projector::memory::Memory,
         world::digest::{
-            Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
+            COUNT_FLOOR, Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
         },
     },
     kinds::{FederatedKind, WriteBack},
@@ -27,8 +27,6 @@ use std::{sync::Arc, time::Duration};
 const CONDITION_LIMIT: usize = 32;
 /// How long the hub's garbage collector may take.
 const COLLECTION: Duration = Duration::from_mins(1);
-/// Instances that every deployment may have, whatever its scale.
-const COUNT_FLOOR: usize = 64;
 
 /// A write-back and what surrounds it. Made only for a hub namespace that is tied to a live project namespace.
 #[derive(Debug, Clone)]
@@ -55,7 +53,7 @@ pub struct Snapshot {
     pub source: Option<Row<Source>>,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
-    /// How many write-backs of the deployment come before this one by name.
+    /// How many write-backs of the deployment come before this one, if they are many.
     pub rank: usize,
 }
 

@@ -427,3 +427,31 @@ fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
     assert!(observed(&world(true, &[write_back()]), "web-0").bound);
     assert!(!observed(&world(false, &[write_back()]), "web-0").bound);
 }
+
+#[test]
+fn one_cells_many_names_take_no_place_from_what_is_projected_or_from_another_cell() {
+    let named = |name: &str, cell: &str| {
+        let mut w = write_back();
+        w["metadata"]["name"] = json!(name);
+        w["metadata"]["uid"] = json!(format!("u-{name}"));
+        w["metadata"]["labels"][keys::CELL] = json!(cell);
+        w
+    };
+    let mut written: Vec<Value> = (0..100).map(|n| named(&format!("web--{n:03}"), "greedy")).collect();
+    written.extend([named("web-0", "honest"), named("web-1", "honest")]);
+    let mut world = world(true, &written);
+    let rank = |world: &World, name: &str| observed(world, name).rank;
+    assert_eq!(rank(&world, "web-0"), 1, "each cell's first come first");
+    assert!(rank(&world, "web-1") < 4 && rank(&world, "web--099") > 64);
+    // What is projected keeps its place.
+    let prod = ProjectKey::parse("prod").unwrap();
+    let mut p = projection("u-source");
+    p["metadata"]["name"] = json!("web--099");
+    let event = Event::Applied(serde_json::from_value(p).map(Box::new).unwrap());
+    world.project_event(&prod, Role::WrittenBack(0), event);
+    assert_eq!(rank(&world, "web--099"), 0);
+    // The end of one wakes those that may have its place.
+    let gone = Event::Deleted(serde_json::from_value(named("web--000", "greedy")).map(Box::new).unwrap());
+    let woken = world.hub_event(Role::WrittenBack(0), gone);
+    assert!(woken.keys.contains(&world.hub_key(Role::WrittenBack(0), HUB, "web--080")));
+}

@@ -13,6 +13,9 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Largest spec and status that is projected, in bytes.
 pub const SIZE_LIMIT: usize = 64 * 1024;
 
+/// Instances that every deployment may have, whatever its scale.
+pub const COUNT_FLOOR: usize = 64;
+
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {
@@ -26,6 +29,8 @@ pub struct WriteBackDigest {
     pub deployment: Option<Arc<str>>,
     /// Label with the city.
     pub city: Option<CityCode>,
+    /// Label with the cell that wrote it.
+    pub cell: Option<Arc<str>>,
     /// Kind, name and UID of its controller.
     pub controller: Option<(Arc<str>, Arc<str>, Arc<str>)>,
     /// The linking labels.
@@ -108,6 +113,7 @@ impl WriteBackDigest {
             city: rules
                 .and_then(|r| label(object, &r.city_label))
                 .and_then(|c| CityCode::parse(c).ok()),
+            cell: label(object, keys::CELL).map(|cell| words.share(cell)),
             controller: controller(object).map(|o| {
                 (
                     words.share(&o.kind),
