@@ -487,7 +487,11 @@ async fn the_copies_of_an_earlier_life_are_orphans_though_their_names_live() {
         "uid": "u-later", "resourceVersion": "5"}});
     engage(&mut world, true, &[new]);
     assert_eq!(turn(&garbage, &world, 0, "c-0", now).1, Next::OnEvent);
-    list_hub(&mut world, Role::Namespaces, &[hub_namespace_at(HUB, "p-before", "6")]);
+    list_hub(
+        &mut world,
+        Role::Namespaces,
+        &[hub_namespace_at(HUB, "p-before", "6")],
+    );
     assert_eq!(
         turn(&garbage, &world, 0, "c-0", now).1,
         Next::After(PATIENCE),

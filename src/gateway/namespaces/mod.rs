@@ -256,7 +256,13 @@ mod tests {
             list(&mut world, Some(&shop), role, &[]);
         }
         let own = [
-            object("Namespace", None, "kube-system", &json!({"uid": "p2"}), &json!({})),
+            object(
+                "Namespace",
+                None,
+                "kube-system",
+                &json!({"uid": "p2"}),
+                &json!({}),
+            ),
             object("Namespace", None, "default", &json!({"uid": "a1"}), &json!({})),
         ];
         list(&mut world, Some(&shop), Role::Namespaces, &own);
@@ -264,7 +270,13 @@ mod tests {
         let hub = object("Namespace", None, HUB, &labels, &json!({}));
         list(&mut world, None, Role::Namespaces, &[hub]);
         let new = json!({"uid": "u-new", "finalizers": [keys::FEDERATOR_FINALIZER]});
-        let new = object("WorkloadDeployment", Some("default"), "web", &new, &json!({"cityCode": "DFW"}));
+        let new = object(
+            "WorkloadDeployment",
+            Some("default"),
+            "web",
+            &new,
+            &json!({"cityCode": "DFW"}),
+        );
         list(&mut world, Some(&shop), Role::Federated(0), &[new]);
         (world, shop)
     }
@@ -318,7 +330,11 @@ mod tests {
             object("Instance", Some(HUB), city, &labels, &json!({}))
         });
         list(&mut world, None, Role::WrittenBack(0), &written);
-        assert_eq!(in_use(&world), ["DFW", "IAD", "LHR"], "nothing is known of the set");
+        assert_eq!(
+            in_use(&world),
+            ["DFW", "IAD", "LHR"],
+            "nothing is known of the set"
+        );
         let labels = json!({"resourceVersion": "6", "labels": {keys::PROJECT_UID: "p2",
             keys::UPSTREAM_CLUSTER: "cluster-shop", keys::CITIES: "dfw-lhr"}});
         let hub = object("Namespace", None, HUB, &labels, &json!({}));

@@ -47,7 +47,11 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
             continue;
         };
         let restored = plan.effects.iter().any(|e| e.target.name == **name);
-        if row.digest.is_ours(name, &s.kinds) && !row.deleting && !restored && !s.needed[*index].contains(city) {
+        if row.digest.is_ours(name, &s.kinds)
+            && !row.deleting
+            && !restored
+            && !s.needed[*index].contains(city)
+        {
             let write = Write::Delete {
                 uid: row.uid.to_string(),
                 resource_version: Some(row.resource_version()),

@@ -197,7 +197,9 @@ fn rank(world: &World, project: &Project, tie: &Tie, deployment: &Deployment, na
     let mut places = Vec::with_capacity(names.len());
     for other in names {
         let row = world.hub.write_backs[*kind].get(hub, other);
-        let count = of_cell.entry(row.and_then(|row| row.digest.cell.clone())).or_default();
+        let count = of_cell
+            .entry(row.and_then(|row| row.digest.cell.clone()))
+            .or_default();
         *count += 1;
         places.push((!projected(other), *count, &**other));
     }
@@ -227,9 +229,15 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
     let owner = deployment.as_deref();
-    let rank = deployment
-        .as_ref()
-        .map_or(0, |d| rank(world, project, tie, &(kind, key.namespace.clone(), d.clone()), &key.name));
+    let rank = deployment.as_ref().map_or(0, |d| {
+        rank(
+            world,
+            project,
+            tie,
+            &(kind, key.namespace.clone(), d.clone()),
+            &key.name,
+        )
+    });
     Some(Snapshot {
         kinds: world.kinds.clone(),
         kind,

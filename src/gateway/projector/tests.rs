@@ -238,7 +238,10 @@ fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_
     let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
     assert_eq!(gone[0].reason, "delete_projection");
     for (path, value) in [
-        ("/metadata/labels", json!({keys::UPSTREAM_CLUSTER: "cluster-prod"})),
+        (
+            "/metadata/labels",
+            json!({keys::UPSTREAM_CLUSTER: "cluster-prod"}),
+        ),
         (
             "/metadata/ownerReferences",
             json!([{"apiVersion": "x/v1", "kind": "X", "name": "mine", "uid": "u"}]),
@@ -374,14 +377,23 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     // Either side's change, and a wrong owner, count as before.
     w["spec"]["new"] = json!(2);
     let changed = snapshot(Some(&w), Some(&projection("u-source")));
-    assert_eq!(effects(decide::decide(&changed, &mut memory, LENIENT, now())).len(), 1);
+    assert_eq!(
+        effects(decide::decide(&changed, &mut memory, LENIENT, now())).len(),
+        1
+    );
     let mut edited = projection("u-source");
     edited["spec"]["runtime"] = json!({});
     w["spec"]["new"] = json!(1);
     let edited = snapshot(Some(&w), Some(&edited));
-    assert_eq!(effects(decide::decide(&edited, &mut memory, LENIENT, now())).len(), 1);
+    assert_eq!(
+        effects(decide::decide(&edited, &mut memory, LENIENT, now())).len(),
+        1
+    );
     let dead = snapshot(Some(&w), Some(&projection("u-dead")));
-    assert_eq!(effects(decide::decide(&dead, &mut memory, LENIENT, now())).len(), 1);
+    assert_eq!(
+        effects(decide::decide(&dead, &mut memory, LENIENT, now())).len(),
+        1
+    );
     decide::decide(&snapshot(None, None), &mut memory, LENIENT, now());
     assert_eq!(memory, Memory::default());
 }
@@ -437,7 +449,9 @@ fn one_cells_many_names_take_no_place_from_what_is_projected_or_from_another_cel
         w["metadata"]["labels"][keys::CELL] = json!(cell);
         w
     };
-    let mut written: Vec<Value> = (0..100).map(|n| named(&format!("web--{n:03}"), "greedy")).collect();
+    let mut written: Vec<Value> = (0..100)
+        .map(|n| named(&format!("web--{n:03}"), "greedy"))
+        .collect();
     written.extend([named("web-0", "honest"), named("web-1", "honest")]);
     let mut world = world(true, &written);
     let rank = |world: &World, name: &str| observed(world, name).rank;
@@ -451,7 +465,15 @@ fn one_cells_many_names_take_no_place_from_what_is_projected_or_from_another_cel
     world.project_event(&prod, Role::WrittenBack(0), event);
     assert_eq!(rank(&world, "web--099"), 0);
     // The end of one wakes those that may have its place.
-    let gone = Event::Deleted(serde_json::from_value(named("web--000", "greedy")).map(Box::new).unwrap());
+    let gone = Event::Deleted(
+        serde_json::from_value(named("web--000", "greedy"))
+            .map(Box::new)
+            .unwrap(),
+    );
     let woken = world.hub_event(Role::WrittenBack(0), gone);
-    assert!(woken.keys.contains(&world.hub_key(Role::WrittenBack(0), HUB, "web--080")));
+    assert!(
+        woken
+            .keys
+            .contains(&world.hub_key(Role::WrittenBack(0), HUB, "web--080"))
+    );
 }

@@ -136,7 +136,9 @@ mod tests {
         }
         let refused = |world: &World, n: usize| {
             let key = world.source_key(0, &shop, "default", &format!("d-{n}"));
-            federator::observe::observe(world, &key, &shop).unwrap().crowded_out
+            federator::observe::observe(world, &key, &shop)
+                .unwrap()
+                .crowded_out
         };
         let used = world.cities_of_kind(0, HUB);
         assert_eq!(used.len(), CITY_LIMIT);

@@ -166,7 +166,9 @@ impl Projection {
                 && owner.is_some_and(|o| o.controller != Some(true) && o.block_owner_deletion != Some(true)),
             orphaned: owners.is_empty()
                 && label(object, keys::UPSTREAM_NAMESPACE) == object.metadata.namespace.as_deref()
-                && projected_keys(kind).iter().all(|key| label(object, key).is_some()),
+                && projected_keys(kind)
+                    .iter()
+                    .all(|key| label(object, key).is_some()),
             labels: projected_labels(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             status: Digest::of(status),
