@@ -234,7 +234,7 @@ impl Metrics {
             rejections: r.counters(
                 "fedgate_identity_rejections_total",
                 &["reason"],
-                "Objects whose identity labels contradict their namespace.",
+                "Objects and namespaces that claim an identity that is not their own.",
             )?,
             drift: r.gauge(
                 "fedgate_interpreter_drift",

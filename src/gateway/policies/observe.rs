@@ -31,9 +31,12 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     // An earlier life's policies go after its copies, and nothing of the new one comes before.
     let earlier = tie.is_some_and(|tie| namespaces::earlier_life(world, &tie.project, hub));
     let used: Vec<_> = (0..world.kinds.len())
-        .map(|i| match earlier {
-            true => BTreeSet::new(),
-            false => world.cities_of_kind(i, hub),
+        .map(|i| {
+            if earlier {
+                BTreeSet::new()
+            } else {
+                world.cities_of_kind(i, hub)
+            }
         })
         .collect();
     let policies: Vec<_> = world

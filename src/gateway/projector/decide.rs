@@ -6,24 +6,27 @@ use crate::{
         names::{HubNamespace, ProjectKey},
     },
     engine::{
+        clock::Now,
         key::Plane,
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
     gateway::{
         projector::memory::Memory,
-        world::digest::{Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations},
+        world::digest::{
+            COUNT_FLOOR, Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
+        },
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
 };
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Most conditions that are projected.
 const CONDITION_LIMIT: usize = 32;
-/// Instances that every deployment may have, whatever its scale.
-const COUNT_FLOOR: usize = 64;
+/// How long the hub's garbage collector may take.
+const COLLECTION: Duration = Duration::from_mins(1);
 
 /// A write-back and what surrounds it. Made only for a hub namespace that is tied to a live project namespace.
 #[derive(Debug, Clone)]
@@ -50,7 +53,7 @@ pub struct Snapshot {
     pub source: Option<Row<Source>>,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
-    /// How many write-backs of the deployment come before this one by name.
+    /// How many write-backs of the deployment come before this one, if they are many.
     pub rank: usize,
 }
 
@@ -105,6 +108,8 @@ pub struct Verdict {
 pub enum Decision {
     /// Nothing until an event.
     Wait,
+    /// Nothing until an event, or for this time.
+    WaitFor(Duration),
     /// The write-back is not projected as it is.
     Quarantine(Verdict),
     /// The write-back's body is needed.
@@ -118,7 +123,7 @@ fn refuse(reason: &'static str, message: String) -> Decision {
 }
 
 /// Decides.
-pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings) -> Decision {
+pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
     let Some(write_back) = &s.write_back else {
         *memory = Memory::default();
         return gone(s);
@@ -144,7 +149,17 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings) -> Decision
         return Decision::Wait;
     };
     if let Some((kind, name, uid)) = &w.controller {
-        if **kind != *s.profile().resource.kind || **name != *deployment || *uid != copy.uid {
+        let named = **kind == *s.profile().resource.kind && **name == *deployment;
+        if named && *uid == copy.uid {
+            memory.left_over = None;
+        } else {
+            let earlier = write_back.deleting || w.created < copy.digest.created;
+            if named
+                && earlier
+                && let Some(left) = awaited(memory, now)
+            {
+                return Decision::WaitFor(left);
+            }
             return refuse(
                 "owner_mismatch",
                 format!(
@@ -187,6 +202,13 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings) -> Decision
         );
     }
     write(s, memory, write_back, source, deployment)
+}
+
+/// How much longer the hub's collector is given to take what an earlier copy of the name has left.
+fn awaited(memory: &mut Memory, now: Now) -> Option<Duration> {
+    let since = *memory.left_over.get_or_insert(now.instant);
+    let left = COLLECTION.saturating_sub(now.since(since));
+    (!left.is_zero()).then_some(left)
 }
 
 /// The write-back is gone: so is its projection.

@@ -4,6 +4,7 @@ use crate::{
     engine::diff::Digest,
     gateway::world::digest::{Projection, WriteBackDigest},
 };
+use tokio::time::Instant;
 
 /// What is remembered between passes; losing it costs a few writes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,6 +13,8 @@ pub struct Memory {
     main: Option<(Digest, Digest)>,
     /// The same of the status.
     status: Option<(Digest, Digest)>,
+    /// Since when it is known to be an earlier copy's, which the hub's collector has not taken yet.
+    pub left_over: Option<Instant>,
 }
 
 impl Memory {

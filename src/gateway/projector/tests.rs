@@ -9,7 +9,10 @@ use crate::{
         keys,
         names::{HubNamespace, ProjectKey},
     },
-    engine::plan::{Effect, Endpoint, Plan, Write},
+    engine::{
+        clock::Now,
+        plan::{Effect, Endpoint, Plan, Write},
+    },
     gateway::world::{
         Role, World,
         digest::{Copy, Projection, Source, Words, WriteBackDigest},
@@ -20,7 +23,11 @@ use crate::{
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+use tokio::time::Instant;
 
 static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
@@ -105,9 +112,16 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
     }
 }
 
+fn now() -> Now {
+    Now {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        instant: Instant::now(),
+    }
+}
+
 /// What is decided with nothing remembered.
 fn decide(s: &Snapshot, settings: Settings) -> Decision {
-    decide::decide(s, &mut Memory::default(), settings)
+    decide::decide(s, &mut Memory::default(), settings, now())
 }
 
 fn effects(d: Decision) -> Vec<Effect> {
@@ -293,6 +307,33 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
 }
 
 #[test]
+fn what_an_earlier_copy_left_is_awaited_for_a_minute_before_it_counts_as_forged() {
+    let mut w = write_back();
+    w["metadata"]["ownerReferences"][0]["uid"] = json!("u-earlier");
+    w["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut copy = deployment("u-copy");
+    copy["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:05Z");
+    let mut s = snapshot(Some(&w), None);
+    s.copy = Some(row(&copy, |o| Copy::read(o, &KINDS[0], &mut Words::default())));
+    let (mut memory, start) = (Memory::default(), now());
+    let minute = Duration::from_mins(1);
+    let first = decide::decide(&s, &mut memory, LENIENT, start);
+    assert_eq!(first, Decision::WaitFor(minute));
+    let later = Now {
+        instant: start.instant + minute,
+        ..start
+    };
+    let last = decide::decide(&s, &mut memory, LENIENT, later);
+    assert_eq!(quarantined(&last), "owner_mismatch");
+    // One that came after the copy is nobody's left-over, unless it is going.
+    w["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:09Z");
+    s.write_back = snapshot(Some(&w), None).write_back;
+    assert_eq!(quarantined(&decide(&s, LENIENT)), "owner_mismatch");
+    s.write_back.as_mut().unwrap().deleting = true;
+    assert_eq!(decide(&s, LENIENT), Decision::WaitFor(minute));
+}
+
+#[test]
 fn what_is_missing_is_awaited() {
     for take in [
         |s: &mut Snapshot| s.copy = None,
@@ -321,30 +362,39 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     w["status"]["new"] = json!(1);
     let s = snapshot(Some(&w), Some(&projection("u-source")));
     let mut memory = Memory::default();
-    let made = effects(decide::decide(&s, &mut memory, LENIENT));
+    let made = effects(decide::decide(&s, &mut memory, LENIENT, now()));
     assert_eq!(made.len(), 2);
     let (asked, got) = (s.write_back.as_ref().unwrap(), s.projection.as_ref().unwrap());
     memory.settle(false, &asked.digest, &got.digest);
-    let made = effects(decide::decide(&s, &mut memory, LENIENT));
+    let made = effects(decide::decide(&s, &mut memory, LENIENT, now()));
     assert_eq!(
         made.iter().map(|e| e.endpoint).collect::<Vec<_>>(),
         [Endpoint::Status],
         "the one says nothing of the other"
     );
     memory.settle(true, &asked.digest, &got.digest);
-    assert_eq!(effects(decide::decide(&s, &mut memory, LENIENT)), []);
+    assert_eq!(effects(decide::decide(&s, &mut memory, LENIENT, now())), []);
     // Either side's change, and a wrong owner, count as before.
     w["spec"]["new"] = json!(2);
     let changed = snapshot(Some(&w), Some(&projection("u-source")));
-    assert_eq!(effects(decide::decide(&changed, &mut memory, LENIENT)).len(), 1);
+    assert_eq!(
+        effects(decide::decide(&changed, &mut memory, LENIENT, now())).len(),
+        1
+    );
     let mut edited = projection("u-source");
     edited["spec"]["runtime"] = json!({});
     w["spec"]["new"] = json!(1);
     let edited = snapshot(Some(&w), Some(&edited));
-    assert_eq!(effects(decide::decide(&edited, &mut memory, LENIENT)).len(), 1);
+    assert_eq!(
+        effects(decide::decide(&edited, &mut memory, LENIENT, now())).len(),
+        1
+    );
     let dead = snapshot(Some(&w), Some(&projection("u-dead")));
-    assert_eq!(effects(decide::decide(&dead, &mut memory, LENIENT)).len(), 1);
-    decide::decide(&snapshot(None, None), &mut memory, LENIENT);
+    assert_eq!(
+        effects(decide::decide(&dead, &mut memory, LENIENT, now())).len(),
+        1
+    );
+    decide::decide(&snapshot(None, None), &mut memory, LENIENT, now());
     assert_eq!(memory, Memory::default());
 }
 
@@ -388,4 +438,42 @@ fn observed(world: &World, name: &str) -> Snapshot {
 fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
     assert!(observed(&world(true, &[write_back()]), "web-0").bound);
     assert!(!observed(&world(false, &[write_back()]), "web-0").bound);
+}
+
+#[test]
+fn one_cells_many_names_take_no_place_from_what_is_projected_or_from_another_cell() {
+    let named = |name: &str, cell: &str| {
+        let mut w = write_back();
+        w["metadata"]["name"] = json!(name);
+        w["metadata"]["uid"] = json!(format!("u-{name}"));
+        w["metadata"]["labels"][keys::CELL] = json!(cell);
+        w
+    };
+    let mut written: Vec<Value> = (0..100)
+        .map(|n| named(&format!("web--{n:03}"), "greedy"))
+        .collect();
+    written.extend([named("web-0", "honest"), named("web-1", "honest")]);
+    let mut world = world(true, &written);
+    let rank = |world: &World, name: &str| observed(world, name).rank;
+    assert_eq!(rank(&world, "web-0"), 1, "each cell's first come first");
+    assert!(rank(&world, "web-1") < 4 && rank(&world, "web--099") > 64);
+    // What is projected keeps its place.
+    let prod = ProjectKey::parse("prod").unwrap();
+    let mut p = projection("u-source");
+    p["metadata"]["name"] = json!("web--099");
+    let event = Event::Applied(serde_json::from_value(p).map(Box::new).unwrap());
+    world.project_event(&prod, Role::WrittenBack(0), event);
+    assert_eq!(rank(&world, "web--099"), 0);
+    // The end of one wakes those that may have its place.
+    let gone = Event::Deleted(
+        serde_json::from_value(named("web--000", "greedy"))
+            .map(Box::new)
+            .unwrap(),
+    );
+    let woken = world.hub_event(Role::WrittenBack(0), gone);
+    assert!(
+        woken
+            .keys
+            .contains(&world.hub_key(Role::WrittenBack(0), HUB, "web--080"))
+    );
 }

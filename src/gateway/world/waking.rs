@@ -2,7 +2,7 @@
 
 use super::{
     Role, Tie, World,
-    digest::{Binding, Companion, Copy, Source, WriteBackDigest},
+    digest::{Binding, COUNT_FLOOR, Companion, Copy, Source, WriteBackDigest},
     events::{Delta, Woken},
 };
 use crate::{
@@ -360,6 +360,13 @@ impl World {
         keys.push(self.hub_key(Role::WrittenBack(i), hub, name));
         if old != new {
             keys.push(self.hub_key(Role::Namespaces, "", hub));
+        }
+        if let Some(deployment) = old.and_then(|o| o.0).filter(|_| new.is_none()) {
+            // One of too many has gone, so another may have its place.
+            let names = self.hub.by_deployment.get(&(i, hub.clone(), deployment.clone()));
+            if names.is_some_and(|names| names.len() >= COUNT_FLOOR) {
+                self.wake_write_backs(i, hub, &deployment, keys);
+            }
         }
     }
 

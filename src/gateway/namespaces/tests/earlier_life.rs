@@ -11,7 +11,7 @@ use crate::{
     plane::watch::Event,
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 const HUB: &str = "ns-a1";
 
@@ -74,7 +74,8 @@ fn world() -> (World, ProjectKey) {
 }
 
 fn copy(source: Option<&str>) -> Value {
-    let metadata = json!({"labels": {keys::CITY_CODE: "DFW"}, "annotations": {keys::SOURCE_UID: source}});
+    let annotations: BTreeMap<_, _> = source.map(|uid| (keys::SOURCE_UID, uid)).into_iter().collect();
+    let metadata = json!({"labels": {keys::CITY_CODE: "DFW"}, "annotations": annotations});
     object("WorkloadDeployment", Some(HUB), "web", &metadata, &json!({}))
 }
 

@@ -99,6 +99,8 @@ pub fn template_digest(template: &Value) -> Digest {
 /// The hub's copy of a deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Copy {
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
     /// Annotation `source-uid`.
     pub source_uid: Option<Arc<str>>,
     /// Annotation `source-generation`.
@@ -229,6 +231,7 @@ impl Copy {
         let upstream = label(object, keys::UPSTREAM_NAMESPACE);
         let source_uid = annotation(object, keys::SOURCE_UID);
         Self {
+            created: created(object),
             source_uid: owned(source_uid),
             source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
             upstream_namespace: owned(upstream),

@@ -1,6 +1,6 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
-use super::{Words, controller, label, owned};
+use super::{Words, controller, created, label, owned};
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -13,9 +13,14 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Largest spec and status that is projected, in bytes.
 pub const SIZE_LIMIT: usize = 64 * 1024;
 
+/// Instances that every deployment may have, whatever its scale.
+pub const COUNT_FLOOR: usize = 64;
+
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
     /// Label `upstream-cluster-name`.
     pub cluster: Option<Arc<str>>,
     /// Label `upstream-namespace`.
@@ -24,6 +29,8 @@ pub struct WriteBackDigest {
     pub deployment: Option<Arc<str>>,
     /// Label with the city.
     pub city: Option<CityCode>,
+    /// Label with the cell that wrote it.
+    pub cell: Option<Arc<str>>,
     /// Kind, name and UID of its controller.
     pub controller: Option<(Arc<str>, Arc<str>, Arc<str>)>,
     /// The linking labels.
@@ -99,12 +106,14 @@ impl WriteBackDigest {
             .map_or(0, Vec::len);
         let size = serde_json::to_vec(&object.data).map_or(0, |v| v.len());
         Self {
+            created: created(object),
             cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
             namespace: owned(label(object, keys::UPSTREAM_NAMESPACE)),
             deployment: rules.and_then(|r| owned(label(object, &r.owner_label))),
             city: rules
                 .and_then(|r| label(object, &r.city_label))
                 .and_then(|c| CityCode::parse(c).ok()),
+            cell: label(object, keys::CELL).map(|cell| words.share(cell)),
             controller: controller(object).map(|o| {
                 (
                     words.share(&o.kind),
