@@ -191,7 +191,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
             Decision::Do(plan) if plan.is_idle() => {
                 ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);
-                return Ok(plan.next);
+                return ctx.heard(key, &key.namespace, Ok(plan.next));
             }
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
@@ -199,7 +199,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                     Err(failure) if failure.category == Category::AlreadyExists => {
                         return held(ctx, key, kind, &snapshot, failure).await;
                     }
-                    result => drop(result?),
+                    result => drop(ctx.heard(key, &key.namespace, result)?),
                 }
                 ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::gateway::{
+    federator::observe::observe as observe_source,
     rig::{Rig, refusal},
     world::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
 };
 use http::Method;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn wanted(world: &World) -> Vec<String> {
     let snapshot = observe(world, CompanionKind::Secret, HUB, "db").unwrap();
@@ -110,6 +112,40 @@ async fn held_by(labels: Value) -> (Next, usize, bool) {
     assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
     let taken = !rig.context.world.lock().taken.is_empty();
     (next, rig.context.quarantine.counts().len(), taken)
+}
+
+#[tokio::test]
+async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
+    let open = Arc::new(AtomicBool::new(false));
+    let lets = open.clone();
+    let rig = Rig::new(referencing(), move |method, _| {
+        let companion = fixture::companion("db", &json!(["default/web"]));
+        match method {
+            &Method::POST if !lets.load(Ordering::Relaxed) => refusal(422, "Invalid", &json!({"name": "db"})),
+            &Method::POST => (201, companion),
+            _ => (200, fixture::object("default", "db", "u-db")),
+        }
+    });
+    let (key, web) = {
+        let world = rig.context.world.lock();
+        let web = world.source_key(0, &shop(), "default", "web");
+        (world.hub_key(Role::Secrets, HUB, "db"), web)
+    };
+    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+    assert_eq!(rig.context.world.lock().refused[&key], "Invalid");
+    assert_eq!(rig.woken().await, [web.clone()]);
+    let seen = observe_source(&rig.context.world.lock(), &web, &shop()).unwrap();
+    assert_eq!(
+        seen.companion_refused,
+        Some(("Secret/db".into(), "Invalid".into()))
+    );
+    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+    assert_eq!(rig.woken().await, [], "it is no news");
+    open.store(true, Ordering::Relaxed);
+    drop(reconcile(&turn, &key, CompanionKind::Secret).await);
+    assert!(rig.context.world.lock().refused.is_empty());
+    assert!(rig.woken().await.contains(&web));
 }
 
 #[tokio::test]

@@ -112,6 +112,11 @@ fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
             "Resolving",
             "the referenced ConfigMaps and Secrets are being read".to_owned(),
         ),
+        (None, false) if s.companion_refused.is_some() => (
+            false,
+            "Resolving",
+            s.companion_refused.as_ref().map(not_carried).unwrap_or_default(),
+        ),
         (None, false) => (
             true,
             "Ready",
@@ -125,6 +130,11 @@ fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         message,
         observed: source.digest.generation,
     })
+}
+
+fn not_carried((token, words): &(String, String)) -> String {
+    let text = format!("{token} is not carried: {words}");
+    text.chars().take(MESSAGE_LIMIT).collect()
 }
 
 fn delivery(
@@ -165,6 +175,10 @@ fn delivery(
     }
     if let Some((message, left)) = memory.refusal(source, now) {
         return (Some(hub_refused(source, message)), Next::After(left));
+    }
+    let companion = s.companion_refused.as_ref().map(not_carried);
+    if let Some(message) = s.place_refused.clone().or(companion) {
+        return bad("HubRefused", message);
     }
     let Some(copy) = &s.copy else {
         return (None, Next::OnEvent);

@@ -6,7 +6,7 @@ use crate::{
     gateway::{
         companions::resolve::{self, Resolution, SourceState},
         world::{
-            Role, World,
+            Role, World, companion_role,
             digest::{Binding, Copy, Source},
         },
     },
@@ -63,6 +63,10 @@ pub struct Snapshot {
     pub companions_there: bool,
     /// The first expected companion whose name on the hub is held by an object that is not ours.
     pub companion_taken: Option<String>,
+    /// What the hub said when it refused the Namespace or the policies that the copy waits for.
+    pub place_refused: Option<String>,
+    /// The first expected companion that the hub refuses, and what it said.
+    pub companion_refused: Option<(String, String)>,
     /// Whether a companion still names this deployment.
     pub companions_hold: bool,
     /// Whether it is being deleted and the hub namespace still has a policy for its city that nobody needs.
@@ -109,7 +113,16 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let held = expected
         .iter()
         .find(|(kind, name)| world.taken.contains(&(*kind, hub_name.into(), name.clone())));
+    let city_ready = city.is_some_and(|city| world.city_ready(kind, hub_name, city));
+    let refused = |role, namespace, name| world.refused.get(&world.hub_key(role, namespace, name)).cloned();
     Some(Snapshot {
+        place_refused: refused(Role::Namespaces, "", hub_name)
+            .or_else(|| refused(Role::CityPolicies, hub_name, ""))
+            .filter(|_| !city_ready),
+        companion_refused: expected.iter().find_map(|(kind, name)| {
+            let words = refused(companion_role(*kind), hub_name, name)?;
+            Some((resolve::token(*kind, name), words))
+        }),
         companion_taken: held.map(|(kind, name)| resolve::token(*kind, name)),
         kinds: world.kinds.clone(),
         kind,
@@ -118,7 +131,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         name: key.name.clone(),
         hub_state: hub_state(world, project, hub_name),
         binding: world.binding(kind, hub_name, &key.name).cloned(),
-        city_ready: city.is_some_and(|city| world.city_ready(kind, hub_name, city)),
+        city_ready,
         claim_good: claim_good(world, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),

@@ -149,6 +149,8 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         }),
         companions_there: true,
         companion_taken: None,
+        place_refused: None,
+        companion_refused: None,
         companions_hold: false,
         policy_leaving: false,
     }

@@ -31,6 +31,8 @@ use std::{
 };
 use tokio::time::Instant;
 
+pub use waking::companion_role;
+
 /// A resource of a core or Karmada group.
 pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource {
@@ -234,6 +236,8 @@ pub struct World {
     pub condemned: HashSet<(Arc<str>, CityCode)>,
     /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
     pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
+    /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
+    pub refused: HashMap<Key, String>,
     /// Shared words.
     pub words: Words,
 }
@@ -264,6 +268,7 @@ impl World {
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
+            refused: HashMap::new(),
             words: Words::default(),
         }
     }

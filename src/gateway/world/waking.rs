@@ -463,7 +463,7 @@ impl World {
 }
 
 /// The role of a companion kind.
-fn companion_role(kind: CompanionKind) -> Role {
+pub fn companion_role(kind: CompanionKind) -> Role {
     match kind {
         CompanionKind::ConfigMap => Role::ConfigMaps,
         CompanionKind::Secret => Role::Secrets,
