@@ -263,6 +263,35 @@ async fn a_new_generation_is_one_apply_that_cannot_create() {
 }
 
 #[tokio::test]
+async fn a_new_spec_or_city_waits_for_what_it_references() {
+    for city in ["DFW", "LHR"] {
+        let mut d = deployment();
+        d["metadata"]["generation"] = json!(4);
+        d["spec"]["cityCode"] = json!(city);
+        let mut s = snapshot(&d, Some(&hub_copy()));
+        s.companions_there = false;
+        idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+        s.companions_there = true;
+        s.references.as_mut().unwrap().resolving = true;
+        idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+        s.references.as_mut().unwrap().resolving = false;
+        one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    }
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    (s.claim_good, s.companions_there) = (false, false);
+    let mut memory = Memory::default();
+    let start = now();
+    idle(decide(&s, &mut memory, &SETTINGS, start));
+    let claim = one(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(10)),
+    ));
+    assert_eq!(claim.reason, "repair_claim", "what stays as it is does not wait");
+}
+
+#[tokio::test]
 async fn a_stale_view_writes_nothing() {
     let mut d = deployment();
     d["metadata"]["generation"] = json!(2);
