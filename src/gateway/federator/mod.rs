@@ -61,7 +61,6 @@ impl Federator {
                 good_news,
                 claim_wrong,
                 claim_repaired,
-                leaving,
                 status_written,
                 status_settled,
                 settled,
@@ -74,7 +73,6 @@ impl Federator {
                 *unreported,
                 *good_news,
                 *claim_wrong,
-                leaving.map(|l| l.0),
             ]
             .iter()
             .any(Option::is_some);

@@ -52,8 +52,8 @@ fn now() -> Now {
 
 fn later(now: Now, by: Duration) -> Now {
     Now {
+        wall: now.wall + by,
         instant: now.instant + by,
-        ..now
     }
 }
 

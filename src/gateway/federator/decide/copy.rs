@@ -33,7 +33,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
     }
     memory.refused = None;
     // What a new spec references comes before it, as it does before a new copy.
-    let furnished = s.companions_there && !s.references.as_ref().is_some_and(|r| r.resolving);
+    let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
     let Some(copy) = &s.copy else {
         if !furnished {
             return Step::Wait(Next::OnEvent);

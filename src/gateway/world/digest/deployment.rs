@@ -7,6 +7,7 @@ use crate::{
     gateway::world::status::StatusDigest,
     kinds::{CompanionKind, FederatedKind},
 };
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct Source {
     /// `metadata.generation`.
     pub generation: i64,
+    /// `metadata.deletionTimestamp`.
+    pub deleted: Option<Timestamp>,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
     /// The city, or the text that is none.
@@ -139,6 +142,7 @@ impl Source {
             .then(|| Rollup::read(object));
         Self {
             generation: meta.generation.unwrap_or(0),
+            deleted: meta.deletion_timestamp.as_ref().map(|time| time.0),
             finalizers: meta.finalizers.iter().flatten().map(|f| words.share(f)).collect(),
             content: content(
                 kind,
