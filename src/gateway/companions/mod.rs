@@ -133,13 +133,13 @@ fn outlives(world: &World, hub: &str, name: &str, of_kind: impl Fn(usize) -> boo
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
 fn delivered(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
     (0..world.kinds.len()).any(|i| {
-        world.tied_sources(i, hub).any(|(_, source)| {
+        world.tied_sources(i, hub).any(|(deployment, source)| {
             let named = source
                 .digest
                 .references
                 .iter()
                 .any(|r| r.kind == kind && *r.name == *name);
-            named && World::announced(source).is_some_and(|city| world.city_ready(i, hub, city))
+            named && World::announced(deployment, source).is_some_and(|city| world.city_ready(i, hub, city))
         })
     })
 }

@@ -6,7 +6,7 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{
-    api::names::CityCode,
+    api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
     engine::{
         clock::Now,
         key::Plane,
@@ -25,8 +25,6 @@ use std::{sync::Arc, time::Duration};
 pub const FEDERATED: &str = "Federated";
 /// Condition type: are the referenced `ConfigMaps` and Secrets there?
 pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
-/// Longest name: it travels as a label value.
-const NAME_LIMIT: usize = 63;
 /// Longest message of a condition of ours.
 const MESSAGE_LIMIT: usize = 1_024;
 
@@ -43,9 +41,9 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
 /// A city code or name that can go nowhere.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
-    if s.name.len() > NAME_LIMIT {
+    if s.name.len() > DEPLOYMENT_NAME_LIMIT {
         let message = format!(
-            "metadata.name has {} characters, at most {NAME_LIMIT} can be carried; create it under a shorter name",
+            "metadata.name has {} characters, at most {DEPLOYMENT_NAME_LIMIT} can be carried; create it under a shorter name",
             s.name.len()
         );
         return Some(federated(false, "InvalidName", &message, generation));

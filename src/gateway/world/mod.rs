@@ -14,7 +14,7 @@ mod tests;
 mod waking;
 
 use crate::{
-    api::names::{self, CityCode, HubNamespace, ProjectKey},
+    api::names::{self, CityCode, DEPLOYMENT_NAME_LIMIT, HubNamespace, ProjectKey},
     engine::key::{Key, Kind, Plane},
     kinds::{CompanionKind, FederatedKind},
     plane::table::{Row, Table},
@@ -442,17 +442,17 @@ impl World {
         finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
     }
 
-    /// The city of a source that counts as announced: its finalizer stands and it is not leaving.
-    pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
+    /// The city of a source that counts as announced: its finalizer stands, it is not leaving, and its name can travel.
+    pub fn announced<'a>(name: &str, source: &'a Row<Source>) -> Option<&'a CityCode> {
         let city = source.digest.city.as_ref().ok();
-        city.filter(|_| Self::holds(source) && !source.deleting)
+        city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.
     pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
         let announced = self
             .tied_sources(kind, hub_namespace)
-            .filter_map(|(_, row)| Self::announced(row))
+            .filter_map(|(name, row)| Self::announced(name, row))
             .cloned();
         let copies = self.hub.copies[kind]
             .in_namespace(hub_namespace)

@@ -75,3 +75,13 @@ fn a_companion_that_is_released_wakes_whom_it_named() {
         (true, false)
     );
 }
+
+#[test]
+fn a_name_that_cannot_travel_announces_no_city() {
+    let mut world = World::fixture();
+    for (length, cities) in [(64, 0), (63, 1)] {
+        let source = fixture::source(&"x".repeat(length), "DFW");
+        world.shop_has(Role::Federated(0), &source);
+        assert_eq!(world.cities_of_kind(0, HUB).len(), cities, "{length}");
+    }
+}
