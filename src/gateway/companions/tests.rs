@@ -1,6 +1,7 @@
 //! Who wants a companion, as the index shows it.
 
 use super::*;
+use crate::engine::error::Retry;
 use crate::gateway::{
     federator::observe::observe as observe_source,
     rig::{Rig, refusal},
@@ -8,7 +9,10 @@ use crate::gateway::{
 };
 use http::Method;
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 fn wanted(world: &World) -> Vec<String> {
     let snapshot = observe(world, CompanionKind::Secret, HUB, "db").unwrap();
@@ -154,4 +158,24 @@ async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
     assert_eq!(lost_answer, (Next::OnEvent, 0, false));
     let theirs = held_by(json!({})).await;
     assert_eq!(theirs, (Next::After(RETRY_AFTER), 1, true));
+}
+
+#[tokio::test]
+async fn a_hub_namespace_that_is_not_there_is_awaited() {
+    for (details, retry) in [
+        (json!({"kind": "namespaces", "name": HUB}), Retry::AwaitChange),
+        (
+            json!({"kind": "secrets", "name": "db"}),
+            Retry::Backoff(Duration::ZERO),
+        ),
+    ] {
+        let rig = Rig::new(referencing(), move |method, _| match method {
+            &Method::POST => refusal(404, "NotFound", &details),
+            _ => (200, fixture::object("default", "db", "u-db")),
+        });
+        let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
+        let turn = Turn::new(&rig.context, rig.context.now().instant);
+        let failure = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+        assert_eq!(failure.retry(), retry);
+    }
 }
