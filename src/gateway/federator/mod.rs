@@ -49,10 +49,15 @@ impl Federator {
         result
     }
 
-    /// Forgets what no longer matters; called by the sweep.
+    /// Forgets what no longer matters, a project that has left before all; called by the sweep.
     pub fn prune(&self, ctx: &Context) {
         let now = ctx.now();
-        self.memory.lock().retain(|_, m| {
+        let mut world = ctx.world.lock();
+        world.forget_untied();
+        self.memory.lock().retain(|key, m| {
+            if matches!(&key.plane, Plane::Project(project) if !world.projects.contains_key(project)) {
+                return false;
+            }
             let Memory {
                 undelivered,
                 unresolved,

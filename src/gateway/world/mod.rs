@@ -289,6 +289,16 @@ impl World {
             forbidden: HashSet::new(),
         };
         self.projects.insert(key, project);
+        self.forget_untied();
+    }
+
+    /// Forgets what was noted of hub namespaces that no project is tied to any more: a project that comes back begins anew.
+    pub fn forget_untied(&mut self) {
+        let ties = &self.ties;
+        self.left.retain(|(hub, _), _| ties.contains_key(hub));
+        self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
+        self.refused
+            .retain(|key, _| ties.contains_key(&key.namespace) || ties.contains_key(&key.name));
     }
 
     /// Forgets a project; the hub stays as it is.
