@@ -58,6 +58,9 @@ shared_text! {
     HubNamespace
 }
 
+/// Longest name of a deployment: it travels as a label value.
+pub const DEPLOYMENT_NAME_LIMIT: usize = 63;
+
 /// Whether `text` is a Kubernetes label value that is not empty.
 pub fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();

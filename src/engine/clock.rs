@@ -14,6 +14,11 @@ pub struct Now {
 }
 
 impl Now {
+    /// How long ago a time that a server wrote was; zero if it lies ahead.
+    pub fn since_wall(&self, then: Timestamp) -> Duration {
+        Duration::try_from(self.wall.duration_since(then)).unwrap_or_default()
+    }
+
     /// How long ago `then` was; zero if it lies ahead.
     pub fn since(&self, then: Instant) -> Duration {
         self.instant.saturating_duration_since(then)

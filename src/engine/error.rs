@@ -37,6 +37,8 @@ pub enum Category {
     Unauthorized,
     /// 403 for want of rights.
     Forbidden,
+    /// 404 for the namespace of what was to be created.
+    NamespaceMissing,
     /// The namespace is being deleted.
     NamespaceTerminating,
     /// The platform has suspended the project.
@@ -65,6 +67,7 @@ impl Category {
             Self::Gone => "gone",
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
+            Self::NamespaceMissing => "namespace_missing",
             Self::NamespaceTerminating => "namespace_terminating",
             Self::ProjectSuspended => "project_suspended",
             Self::Refused => "refused",
@@ -110,13 +113,23 @@ impl Failure {
             | Category::Unauthorized
             | Category::Forbidden => Retry::Backoff(Duration::ZERO),
             Category::Throttled | Category::HeldBack => Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP)),
-            Category::NamespaceTerminating
+            Category::NamespaceMissing
+            | Category::NamespaceTerminating
             | Category::ProjectSuspended
             | Category::NotLeader
             | Category::NotEngaged => Retry::AwaitChange,
             Category::Refused => Retry::Quarantine,
         }
     }
+}
+
+/// Whether an error says that this namespace does not exist.
+pub fn misses_namespace(error: &kube::Error, namespace: &str) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let details = status.details.as_ref();
+    status.code == 404 && details.is_some_and(|d| d.kind == "namespaces" && d.name == namespace)
 }
 
 /// Sorts a client's error into its category and the server's words.

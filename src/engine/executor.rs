@@ -2,7 +2,7 @@
 
 use crate::engine::{
     diff,
-    error::{Category, Failure, classify},
+    error::{Category, Failure, classify, misses_namespace},
     fights::{Fights, field_group},
     gate::Gates,
     key::Plane,
@@ -338,6 +338,12 @@ fn failed(target: &Target, verb: &'static str, category: Category, message: &str
 
 fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure {
     let (category, message, retry_after) = classify(error);
+    let namespace = target.namespace.as_deref();
+    let category = if namespace.is_some_and(|namespace| misses_namespace(error, namespace)) {
+        Category::NamespaceMissing
+    } else {
+        category
+    };
     Failure {
         retry_after,
         ..failed(target, verb, category, &message)

@@ -10,7 +10,7 @@ use crate::{
         clock::{Clock, Now},
         error::{Failure, Retry},
         executor::Executor,
-        key::Key,
+        key::{Key, Plane},
         plan::{Applied, Next, Plan, Prepared, Target},
         queue::{Outcome, Queue, Urgency},
     },
@@ -136,6 +136,23 @@ impl<'a> Turn<'a> {
             self.wrote.store(true, Ordering::Relaxed);
         }
         self.executor.perform(plan).await
+    }
+
+    /// Notes whether the hub refuses what a key in a hub namespace stands for, so that the deployments there say so.
+    pub fn heard<T>(&self, key: &Key, hub: &str, result: Result<T, Failure>) -> Result<T, Failure> {
+        let refused = |f: &Failure| f.plane == Plane::Hub && f.retry() == Retry::Quarantine;
+        let mut world = self.world.lock();
+        let news = match &result {
+            Ok(_) => world.refused.remove(key).is_some(),
+            Err(f) if refused(f) => {
+                world.refused.insert(key.clone(), f.message.clone()).as_ref() != Some(&f.message)
+            }
+            Err(_) => false,
+        };
+        let keys = if news { world.source_keys(hub) } else { Vec::new() };
+        drop(world);
+        self.queue.extend(keys, Urgency::Fresh);
+        result
     }
 
     /// Whether the turn has asked for any write.

@@ -142,13 +142,13 @@ fn outlives(world: &World, hub: &str, name: &str, of_kind: impl Fn(usize) -> boo
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
 fn delivered(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
     (0..world.kinds.len()).any(|i| {
-        world.tied_sources(i, hub).any(|(_, source)| {
+        world.tied_sources(i, hub).any(|(deployment, source)| {
             let named = source
                 .digest
                 .references
                 .iter()
                 .any(|r| r.kind == kind && *r.name == *name);
-            named && World::announced(source).is_some_and(|city| world.city_ready(i, hub, city))
+            named && World::announced(deployment, source).is_some_and(|city| world.city_ready(i, hub, city))
         })
     })
 }
@@ -200,7 +200,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
             Decision::Do(plan) if plan.is_idle() => {
                 ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);
-                return Ok(plan.next);
+                return ctx.heard(key, &key.namespace, Ok(plan.next));
             }
             Decision::Do(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
@@ -208,7 +208,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                     Err(failure) if failure.category == Category::AlreadyExists => {
                         return held(ctx, key, kind, &snapshot, failure).await;
                     }
-                    result => drop(result?),
+                    result => drop(ctx.heard(key, &key.namespace, result)?),
                 }
                 ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);

@@ -1,12 +1,18 @@
 //! Who wants a companion, as the index shows it.
 
 use super::*;
+use crate::engine::error::Retry;
 use crate::gateway::{
+    federator::observe::observe as observe_source,
     rig::{Rig, refusal},
     world::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
 };
 use http::Method;
 use serde_json::{Value, json};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 fn wanted(world: &World) -> Vec<String> {
     let snapshot = observe(world, CompanionKind::Secret, HUB, "db").unwrap();
@@ -113,9 +119,63 @@ async fn held_by(labels: Value) -> (Next, usize, bool) {
 }
 
 #[tokio::test]
+async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
+    let open = Arc::new(AtomicBool::new(false));
+    let lets = open.clone();
+    let rig = Rig::new(referencing(), move |method, _| {
+        let companion = fixture::companion("db", &json!(["default/web"]));
+        match method {
+            &Method::POST if !lets.load(Ordering::Relaxed) => refusal(422, "Invalid", &json!({"name": "db"})),
+            &Method::POST => (201, companion),
+            _ => (200, fixture::object("default", "db", "u-db")),
+        }
+    });
+    let (key, web) = {
+        let world = rig.context.world.lock();
+        let web = world.source_key(0, &shop(), "default", "web");
+        (world.hub_key(Role::Secrets, HUB, "db"), web)
+    };
+    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+    assert_eq!(rig.context.world.lock().refused[&key], "Invalid");
+    assert_eq!(rig.woken().await, [web.clone()]);
+    let seen = observe_source(&rig.context.world.lock(), &web, &shop()).unwrap();
+    assert_eq!(
+        seen.companion_refused,
+        Some(("Secret/db".into(), "Invalid".into()))
+    );
+    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+    assert_eq!(rig.woken().await, [], "it is no news");
+    open.store(true, Ordering::Relaxed);
+    drop(reconcile(&turn, &key, CompanionKind::Secret).await);
+    assert!(rig.context.world.lock().refused.is_empty());
+    assert!(rig.woken().await.contains(&web));
+}
+
+#[tokio::test]
 async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
     let lost_answer = held_by(json!({keys::REFERENCED_DATA: "true"})).await;
     assert_eq!(lost_answer, (Next::OnEvent, 0, false));
     let theirs = held_by(json!({})).await;
     assert_eq!(theirs, (Next::After(RETRY_AFTER), 1, true));
+}
+
+#[tokio::test]
+async fn a_hub_namespace_that_is_not_there_is_awaited() {
+    for (details, retry) in [
+        (json!({"kind": "namespaces", "name": HUB}), Retry::AwaitChange),
+        (
+            json!({"kind": "secrets", "name": "db"}),
+            Retry::Backoff(Duration::ZERO),
+        ),
+    ] {
+        let rig = Rig::new(referencing(), move |method, _| match method {
+            &Method::POST => refusal(404, "NotFound", &details),
+            _ => (200, fixture::object("default", "db", "u-db")),
+        });
+        let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
+        let turn = Turn::new(&rig.context, rig.context.now().instant);
+        let failure = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+        assert_eq!(failure.retry(), retry);
+    }
 }

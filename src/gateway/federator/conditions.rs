@@ -6,7 +6,7 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{
-    api::names::CityCode,
+    api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
     engine::{
         clock::Now,
         key::Plane,
@@ -26,8 +26,6 @@ use std::{sync::Arc, time::Duration};
 pub const FEDERATED: &str = "Federated";
 /// Condition type: are the referenced `ConfigMaps` and Secrets there?
 pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
-/// Longest name: it travels as a label value.
-const NAME_LIMIT: usize = 63;
 /// Longest message of a condition of ours.
 const MESSAGE_LIMIT: usize = 1_024;
 
@@ -44,9 +42,9 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
 /// A city code or name that can go nowhere, or a city too many.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
-    if s.name.len() > NAME_LIMIT {
+    if s.name.len() > DEPLOYMENT_NAME_LIMIT {
         let message = format!(
-            "metadata.name has {} characters, at most {NAME_LIMIT} can be carried; create it under a shorter name",
+            "metadata.name has {} characters, at most {DEPLOYMENT_NAME_LIMIT} can be carried; create it under a shorter name",
             s.name.len()
         );
         return Some(federated(false, "InvalidName", &message, generation));
@@ -119,6 +117,11 @@ fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
             "Resolving",
             "the referenced ConfigMaps and Secrets are being read".to_owned(),
         ),
+        (None, false) if s.companion_refused.is_some() => (
+            false,
+            "Resolving",
+            s.companion_refused.as_ref().map(not_carried).unwrap_or_default(),
+        ),
         (None, false) => (
             true,
             "Ready",
@@ -132,6 +135,11 @@ fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         message,
         observed: source.digest.generation,
     })
+}
+
+fn not_carried((token, words): &(String, String)) -> String {
+    let text = format!("{token} is not carried: {words}");
+    text.chars().take(MESSAGE_LIMIT).collect()
 }
 
 fn delivery(
@@ -172,6 +180,10 @@ fn delivery(
     }
     if let Some((message, left)) = memory.refusal(source, now) {
         return (Some(hub_refused(source, message)), Next::After(left));
+    }
+    let companion = s.companion_refused.as_ref().map(not_carried);
+    if let Some(message) = s.place_refused.clone().or(companion) {
+        return bad("HubRefused", message);
     }
     let Some(copy) = &s.copy else {
         return (None, Next::OnEvent);

@@ -29,8 +29,6 @@ pub struct Memory {
     pub claim_wrong: Option<Instant>,
     /// When the claim was last repaired.
     pub claim_repaired: Option<Instant>,
-    /// Since when a deletion waits for cells.
-    pub leaving: Option<(Instant, jiff::Timestamp)>,
     /// When the project's status was last written.
     pub status_written: Option<Instant>,
     /// The project's API does not take a returned status as it is: what the hub had, and what the project made of it.

@@ -49,10 +49,15 @@ impl Federator {
         result
     }
 
-    /// Forgets what no longer matters; called by the sweep.
+    /// Forgets what no longer matters, a project that has left before all; called by the sweep.
     pub fn prune(&self, ctx: &Context) {
         let now = ctx.now();
-        self.memory.lock().retain(|_, m| {
+        let mut world = ctx.world.lock();
+        world.forget_untied();
+        self.memory.lock().retain(|key, m| {
+            if matches!(&key.plane, Plane::Project(project) if !world.projects.contains_key(project)) {
+                return false;
+            }
             let Memory {
                 undelivered,
                 unresolved,
@@ -61,7 +66,6 @@ impl Federator {
                 good_news,
                 claim_wrong,
                 claim_repaired,
-                leaving,
                 status_written,
                 status_settled,
                 settled,
@@ -74,7 +78,6 @@ impl Federator {
                 *unreported,
                 *good_news,
                 *claim_wrong,
-                leaving.map(|l| l.0),
             ]
             .iter()
             .any(Option::is_some);

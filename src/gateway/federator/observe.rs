@@ -6,7 +6,7 @@ use crate::{
     gateway::{
         companions::resolve::{self, Resolution, SourceState},
         world::{
-            Role, World,
+            Role, World, companion_role,
             digest::{Binding, Copy, Source},
         },
     },
@@ -65,6 +65,10 @@ pub struct Snapshot {
     pub companions_there: bool,
     /// The first expected companion whose name on the hub is held by an object that is not ours.
     pub companion_taken: Option<String>,
+    /// What the hub said when it refused the Namespace or the policies that the copy waits for.
+    pub place_refused: Option<String>,
+    /// The first expected companion that the hub refuses, and what it said.
+    pub companion_refused: Option<(String, String)>,
     /// Whether a companion still names this deployment.
     pub companions_hold: bool,
     /// Whether it is being deleted and the hub namespace still has a policy for its city that nobody needs.
@@ -117,7 +121,15 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let held = expected
         .iter()
         .find(|(kind, name)| world.taken.contains(&(*kind, hub_name.into(), name.clone())));
+    let refused = |role, namespace, name| world.refused.get(&world.hub_key(role, namespace, name)).cloned();
     Some(Snapshot {
+        place_refused: refused(Role::Namespaces, "", hub_name)
+            .or_else(|| refused(Role::CityPolicies, hub_name, ""))
+            .filter(|_| !city_ready),
+        companion_refused: expected.iter().find_map(|(kind, name)| {
+            let words = refused(companion_role(*kind), hub_name, name)?;
+            Some((resolve::token(*kind, name), words))
+        }),
         companion_taken: held.map(|(kind, name)| resolve::token(*kind, name)),
         kinds: world.kinds.clone(),
         kind,

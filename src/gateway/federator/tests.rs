@@ -53,8 +53,8 @@ fn now() -> Now {
 
 fn later(now: Now, by: Duration) -> Now {
     Now {
+        wall: now.wall + by,
         instant: now.instant + by,
-        ..now
     }
 }
 
@@ -151,6 +151,8 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         }),
         companions_there: true,
         companion_taken: None,
+        place_refused: None,
+        companion_refused: None,
         companions_hold: false,
         policy_leaving: false,
     }
@@ -260,6 +262,35 @@ async fn a_new_generation_is_one_apply_that_cannot_create() {
         patch(&effect)["metadata"]["annotations"][keys::SOURCE_GENERATION],
         "4"
     );
+}
+
+#[tokio::test]
+async fn a_new_spec_or_city_waits_for_what_it_references() {
+    for city in ["DFW", "LHR"] {
+        let mut d = deployment();
+        d["metadata"]["generation"] = json!(4);
+        d["spec"]["cityCode"] = json!(city);
+        let mut s = snapshot(&d, Some(&hub_copy()));
+        s.companions_there = false;
+        idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+        s.companions_there = true;
+        s.references.as_mut().unwrap().resolving = true;
+        idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+        s.references.as_mut().unwrap().resolving = false;
+        one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    }
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    (s.claim_good, s.companions_there) = (false, false);
+    let mut memory = Memory::default();
+    let start = now();
+    idle(decide(&s, &mut memory, &SETTINGS, start));
+    let claim = one(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(10)),
+    ));
+    assert_eq!(claim.reason, "repair_claim", "what stays as it is does not wait");
 }
 
 #[tokio::test]

@@ -185,7 +185,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         }
         ctx.quarantine.release(key);
         if decision.plan.is_idle() {
-            return Ok(decision.plan.next);
+            return ctx.heard(key, hub, Ok(decision.plan.next));
         }
         if decision.identity_restored {
             ctx.metrics.identity_rejected("namespace_labels_edited");
@@ -204,7 +204,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             .collect();
         let result = ctx.perform(decision.plan).await;
         ctx.lift_ban(hub, &condemned);
-        result?;
+        ctx.heard(key, hub, result)?;
         tracing::info!(
             plane = "hub",
             controller = "namespaces",

@@ -11,12 +11,16 @@ mod tests;
 
 pub use observe::{needed, observe};
 
-use super::context::{PASSES, Turn};
+use super::{
+    context::{PASSES, Turn},
+    world::Role,
+};
 use crate::engine::{error::Failure, plan::Next, queue::Urgency};
 use decide::{condemned, decide};
 
 /// One turn of a hub namespace's policies.
 pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
+    let key = ctx.world.lock().hub_key(Role::CityPolicies, hub, "");
     for _ in 0..PASSES {
         let (plan, condemned) = {
             let mut world = ctx.world.lock();
@@ -33,7 +37,7 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             // One of them may have waited for a policy to go that is needed again.
             let leaving = ctx.world.lock().leaving_keys(hub);
             ctx.queue.extend(leaving, Urgency::Fresh);
-            return Ok(plan.next);
+            return ctx.heard(&key, hub, Ok(plan.next));
         }
         let reasons: Vec<_> = plan
             .effects
@@ -42,7 +46,7 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             .collect();
         let result = ctx.perform(plan).await;
         ctx.lift_ban(hub, &condemned);
-        result?;
+        ctx.heard(&key, hub, result)?;
         tracing::info!(
             plane = "hub",
             controller = "policies",

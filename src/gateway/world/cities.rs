@@ -1,7 +1,10 @@
 //! Which cities a hub namespace goes to: those of its copies and of what is announced, up to a limit.
 
 use super::{World, digest::Source};
-use crate::{api::names::CityCode, plane::table::Row};
+use crate::{
+    api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
+    plane::table::Row,
+};
 use std::collections::BTreeSet;
 
 /// Most cities that one project namespace may use. Each set of cities is a policy for the whole hub, and many of them
@@ -9,10 +12,10 @@ use std::collections::BTreeSet;
 pub const CITY_LIMIT: usize = 64;
 
 impl World {
-    /// The city of a source that counts as announced: its finalizer stands and it is not leaving.
-    pub fn announced(source: &Row<Source>) -> Option<&CityCode> {
+    /// The city of a source that counts as announced: its finalizer stands, it is not leaving, and its name can travel.
+    pub fn announced<'a>(name: &str, source: &'a Row<Source>) -> Option<&'a CityCode> {
         let city = source.digest.city.as_ref().ok();
-        city.filter(|_| Self::holds(source) && !source.deleting)
+        city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.
@@ -20,7 +23,7 @@ impl World {
         let crowded_out = self.crowded_out(hub_namespace, None);
         let announced = self
             .tied_sources(kind, hub_namespace)
-            .filter_map(|(_, row)| Self::announced(row))
+            .filter_map(|(name, row)| Self::announced(name, row))
             .filter(|city| !crowded_out.contains(city))
             .cloned();
         announced
@@ -57,7 +60,7 @@ impl World {
         placed.extend(lingering.map(|(_, city)| city));
         let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
             .flat_map(|i| self.tied_sources(i, hub_namespace))
-            .filter_map(|(_, row)| Some((row, Self::announced(row)?)))
+            .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
             .chain(asked.and_then(|row| Some((row, row.digest.city.as_ref().ok()?))))
             .filter(|(_, city)| !placed.contains(city))
             .map(|(row, city)| (row.digest.created, &*row.uid, city))

@@ -34,6 +34,8 @@ use std::{
 use ties::Rival;
 use tokio::time::Instant;
 
+pub use waking::companion_role;
+
 /// A resource of a core or Karmada group.
 pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource {
@@ -239,6 +241,8 @@ pub struct World {
     pub condemned: HashSet<(Arc<str>, CityCode)>,
     /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
     pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
+    /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
+    pub refused: HashMap<Key, String>,
     /// Shared words.
     pub words: Words,
 }
@@ -270,6 +274,7 @@ impl World {
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
+            refused: HashMap::new(),
             words: Words::default(),
         }
     }
@@ -290,6 +295,15 @@ impl World {
             forbidden: HashSet::new(),
         };
         self.projects.insert(key, project);
+    }
+
+    /// Forgets what was noted of hub namespaces that no project is tied to any more: a project that comes back begins anew.
+    pub fn forget_untied(&mut self) {
+        let ties = &self.ties;
+        self.left.retain(|(hub, _), _| ties.contains_key(hub));
+        self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
+        self.refused
+            .retain(|key, _| ties.contains_key(&key.namespace) || ties.contains_key(&key.name));
     }
 
     /// What is watched on the hub.

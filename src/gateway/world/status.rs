@@ -8,8 +8,10 @@ use std::sync::Arc;
 /// Largest status that is returned, in bytes.
 pub const SIZE_LIMIT: usize = 64 * 1024;
 
-/// Most conditions that are remembered: of what is returned, and one more.
-const CONDITIONS_KEPT: usize = 33;
+/// Most conditions of a status that is written.
+const CONDITIONS: usize = 32;
+/// Most conditions that are remembered: of what is written, and one more.
+const CONDITIONS_KEPT: usize = CONDITIONS + 1;
 
 /// A digest of a status, conditions apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -115,12 +117,14 @@ impl StatusDigest {
             Some(n) if n <= generation => here == Some(n),
             _ => true,
         };
-        let wanted = hub.conditions.iter().filter(foreign);
-        let count = hub.conditions.iter().filter(foreign).count();
+        let here = self.conditions.iter().filter(foreign).count();
+        // Beyond the cap they are not returned.
+        let room = CONDITIONS.saturating_sub(self.conditions.len() - here);
+        let wanted = || hub.conditions.iter().filter(foreign).take(room);
         self.rest == hub.rest
             && settled(hub.observed, self.observed)
-            && count == self.conditions.iter().filter(foreign).count()
-            && wanted.into_iter().all(|c| {
+            && wanted().count() == here
+            && wanted().all(|c| {
                 self.condition(&c.kind).is_some_and(|had| {
                     had.status == c.status
                         && had.reason == c.reason
@@ -192,7 +196,7 @@ pub fn returned(
                 .iter()
                 .any(|o| c.get("type").and_then(Value::as_str) == Some(o))
         })
-        .take(32usize.saturating_sub(own.len()))
+        .take(CONDITIONS.saturating_sub(own.len()))
         .map(|c| carried(c, had, generation))
         .collect();
     conditions.extend(own.iter().map(|c| {
@@ -280,6 +284,34 @@ mod tests {
         let after = digest(&written);
         assert!(after.has_returned(&digest(&hub), &own_types, 3));
         assert!(own[0].equals(after.condition("Federated").unwrap()));
+    }
+
+    #[test]
+    fn more_conditions_than_return_count_as_returned() {
+        let own_types = vec!["Federated".to_owned()];
+        let own = [OwnCondition {
+            kind: "Federated",
+            status: true,
+            reason: "Delivered",
+            message: "at x".into(),
+            observed: 3,
+        }];
+        let many: Vec<Value> = (0..40)
+            .map(|n| condition(&format!("C{n}"), "True", Some(3), OLD))
+            .collect();
+        let mut hub = json!({"replicas": 1, "conditions": many});
+        let now: Timestamp = NEW.parse().unwrap();
+        let written = returned(&hub, &[], &own_types, &own, &StatusDigest::default(), 3, now);
+        assert_eq!(written["conditions"].as_array().unwrap().len(), 32);
+        assert!(digest(&written).has_returned(&digest(&hub), &own_types, 3));
+        hub["conditions"][30]["status"] = json!("False");
+        assert!(!digest(&written).has_returned(&digest(&hub), &own_types, 3));
+        hub["conditions"][30]["status"] = json!("True");
+        hub["conditions"][31]["status"] = json!("False");
+        assert!(
+            digest(&written).has_returned(&digest(&hub), &own_types, 3),
+            "beyond the cap"
+        );
     }
 
     #[test]

@@ -75,3 +75,36 @@ fn a_companion_that_is_released_wakes_whom_it_named() {
         (true, false)
     );
 }
+
+#[test]
+fn a_name_that_cannot_travel_announces_no_city() {
+    let mut world = World::fixture();
+    for (length, cities) in [(64, 0), (63, 1)] {
+        let source = fixture::source(&"x".repeat(length), "DFW");
+        world.shop_has(Role::Federated(0), &source);
+        assert_eq!(world.cities_of_kind(0, HUB).len(), cities, "{length}");
+    }
+}
+
+#[test]
+fn a_project_that_comes_back_is_remembered_by_nothing() {
+    let mut world = World::fixture();
+    let (hub, city): (Arc<str>, _) = (HUB.into(), CityCode::parse("LHR").unwrap());
+    let key = world.hub_key(Role::CityPolicies, HUB, "");
+    let note = |world: &mut World| {
+        world.left.insert((hub.clone(), city.clone()), Instant::now());
+        let companion = (CompanionKind::Secret, hub.clone(), "db".into());
+        world.taken.insert(companion);
+        world.refused.insert(key.clone(), "no".into());
+    };
+    let noted = |world: &World| (world.left.len(), world.taken.len(), world.refused.len());
+    note(&mut world);
+    world.forget_untied();
+    assert_eq!(noted(&world), (1, 1, 1), "it is engaged");
+    world.disengage(&shop());
+    world.engage(shop());
+    assert_eq!(noted(&world), (0, 0, 0));
+    note(&mut world);
+    world.forget_untied();
+    assert_eq!(noted(&world), (0, 0, 0));
+}

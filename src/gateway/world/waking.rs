@@ -418,7 +418,7 @@ impl World {
             return;
         };
         let hub: Arc<str> = hub.as_str().into();
-        let announced = |row: Option<&Row<Source>>| row.and_then(World::announced).cloned();
+        let announced = |row: Option<&Row<Source>>| row.and_then(|row| World::announced(name, row)).cloned();
         if announced(new.as_ref()) != announced(delta.old.as_ref()) || new.is_none() {
             keys.push(self.hub_key(Role::Namespaces, "", &hub));
             keys.push(self.hub_key(Role::CityPolicies, &hub, ""));
@@ -474,7 +474,7 @@ impl World {
 }
 
 /// The role of a companion kind.
-fn companion_role(kind: CompanionKind) -> Role {
+pub fn companion_role(kind: CompanionKind) -> Role {
     match kind {
         CompanionKind::ConfigMap => Role::ConfigMaps,
         CompanionKind::Secret => Role::Secrets,

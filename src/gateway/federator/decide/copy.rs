@@ -32,8 +32,10 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         return Step::Wait(Next::After(left));
     }
     memory.refused = None;
+    // What a new spec references comes before it, as it does before a new copy.
+    let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
     let Some(copy) = &s.copy else {
-        if !s.companions_there || s.references.as_ref().is_some_and(|r| r.resolving) {
+        if !furnished {
             return Step::Wait(Next::OnEvent);
         }
         let Some(body) = &source.body else {
@@ -61,7 +63,14 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
     {
         return Step::Wait(Next::OnEvent);
     }
-    if copy.digest.city.as_ref() != Some(city) && copy.digest.city.is_some() {
+    let moves = copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city);
+    let same_content = copy.digest.content == source.digest.content
+        || memory.settled == Some((source.digest.content, copy.digest.content));
+    let differs = !same_content || copy.digest.source_generation != Some(source.digest.generation);
+    if (moves || differs) && !furnished {
+        return Step::Wait(Next::OnEvent);
+    }
+    if moves {
         let (Some(from), Some(to)) = (&copy.body, &source.body) else {
             return Step::Read(source.body.is_none(), copy.body.is_none());
         };
@@ -71,9 +80,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         plan.notes.push(conditions::moved(s, source, copy, city));
         return Step::Act(Box::new(plan));
     }
-    let same_content = copy.digest.content == source.digest.content
-        || memory.settled == Some((source.digest.content, copy.digest.content));
-    if !same_content || copy.digest.source_generation != Some(source.digest.generation) {
+    if differs {
         let Some(body) = &source.body else {
             return Step::Read(true, false);
         };

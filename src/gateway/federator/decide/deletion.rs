@@ -20,6 +20,7 @@ use crate::{
     },
     plane::table::Row,
 };
+use jiff::Timestamp;
 use serde_json::json;
 
 /// Deletion: copy, its binding gone, companions, city policy, finalizers (contract: federation.md §3.4).
@@ -30,26 +31,22 @@ pub(super) fn leave(
     settings: &Settings,
     now: Now,
 ) -> Decision {
-    let released = match (memory.leaving, settings.release_after) {
-        (Some((since, _)), Some(limit)) => now.since(since) >= limit,
-        _ => false,
-    };
+    let waited = now.since_wall(since(source, now));
+    let released = settings.release_after.is_some_and(|limit| waited >= limit);
     let mine = |c: &&Row<Copy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);
-    if let Some(copy) = s.copy.as_ref().filter(mine)
-        && !released
-    {
-        if copy.deleting || conditions::taken(s, copy) {
-            return if conditions::taken(s, copy) {
-                let_go(s, source)
-            } else {
-                wait_for_cells(s, source, memory, settings, now)
+    if let Some(copy) = s.copy.as_ref().filter(mine) {
+        let refusal = memory.refusal(source, now);
+        if conditions::taken(s, copy) {
+            return let_go(s, source);
+        } else if !copy.deleting && refusal.is_none() {
+            return Decision::Do(Plan::one(delete_copy(s, copy, "delete_copy")));
+        } else if !released {
+            let Some((message, left)) = refusal.filter(|_| !copy.deleting) else {
+                return wait_for_cells(s, source, memory, settings, now);
             };
-        }
-        if let Some((message, left)) = memory.refusal(source, now) {
             let condition = conditions::hub_refused(source, message);
             return said_by(s, source, &condition, Next::After(left), memory, settings, now);
         }
-        return Decision::Do(Plan::one(delete_copy(s, copy, "delete_copy")));
     }
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(s, source, memory, settings, now);
@@ -59,6 +56,11 @@ pub(super) fn leave(
         return idle();
     }
     let_go(s, source)
+}
+
+/// Since when it is being deleted, by the word of its API: no restart forgets it.
+fn since(source: &Row<Source>, now: Now) -> Timestamp {
+    source.digest.deleted.unwrap_or(now.wall)
 }
 
 fn let_go(s: &Snapshot, source: &Row<Source>) -> Decision {
@@ -87,8 +89,8 @@ fn wait_for_cells(
     settings: &Settings,
     now: Now,
 ) -> Decision {
-    let (since, wall) = *memory.leaving.get_or_insert((now.instant, now.wall));
-    let waited = now.since(since);
+    let since = since(source, now);
+    let waited = now.since_wall(since);
     let release = settings
         .release_after
         .map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
@@ -97,7 +99,7 @@ fn wait_for_cells(
             release.sooner(Next::After(PATIENCE.saturating_sub(waited))),
         ));
     }
-    let condition = conditions::waiting_for_cells(s, source, wall);
+    let condition = conditions::waiting_for_cells(s, source, since);
     said_by(s, source, &condition, release, memory, settings, now)
 }
 

@@ -90,3 +90,31 @@ async fn released_it_waits_for_nothing_that_a_dead_cell_holds() {
     ));
     assert_eq!(effect.reason, "let_go");
 }
+
+#[tokio::test]
+async fn a_restart_neither_says_it_anew_nor_begins_to_wait_anew() {
+    let mut s = snapshot(&leaving(), None);
+    s.binding = Some(binding());
+    let start = later(now(), Duration::from_secs(60));
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, start));
+    let mut told = leaving();
+    told["status"] = patch(&effect)["status"].clone();
+    let message = &told["status"]["conditions"][0]["message"];
+    assert_eq!(
+        message,
+        "being deleted since 2026-05-04T09:59:59Z: dfw-1 has not confirmed"
+    );
+    s.source = Some(source(&told));
+    let hour = later(start, Duration::from_secs(3_600));
+    idle(decide(&s, &mut Memory::default(), &SETTINGS, hour));
+    let settings = Settings {
+        release_after: Some(Duration::from_secs(600)),
+        ..SETTINGS
+    };
+    let mut copied = snapshot(&told, Some(&hub_copy()));
+    copied.binding = s.binding.clone();
+    let first = one(decide(&copied, &mut Memory::default(), &settings, hour));
+    assert_eq!(first.reason, "delete_copy", "however long it took to get there");
+    let effect = one(decide(&s, &mut Memory::default(), &settings, hour));
+    assert_eq!(effect.reason, "let_go");
+}

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::gateway::{
-    federator::observe::observe,
+    federator::{Federator, observe::observe},
+    rig::Rig,
     world::{
         Role, World,
         fixture::{self, HUB, hub_namespace, shop},
@@ -65,4 +66,21 @@ fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
     world.hub_lost(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
     world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     assert!(seen(&world).policy_leaving);
+}
+
+#[tokio::test]
+async fn a_project_that_has_left_is_forgotten() {
+    let rig = Rig::new(World::fixture(), |_, _| panic!("nothing is asked"));
+    let federator = Federator::default();
+    let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
+    let memory = Memory {
+        undelivered: Some(Instant::now()),
+        ..Memory::default()
+    };
+    federator.memory.lock().insert(key, memory);
+    federator.prune(&rig.context);
+    assert_eq!(federator.memory.lock().len(), 1);
+    rig.context.world.lock().disengage(&shop());
+    federator.prune(&rig.context);
+    assert_eq!(federator.memory.lock().len(), 0);
 }

@@ -193,3 +193,31 @@ async fn an_invalid_city_stops_nothing_that_its_copy_says() {
     ));
     assert_eq!(rest, (vec![], Next::OnEvent));
 }
+
+#[tokio::test]
+async fn what_the_hub_refuses_around_a_copy_is_said() {
+    let told = |change: fn(&mut Snapshot)| {
+        let mut d = deployment();
+        d["metadata"]["finalizers"] = json!([keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]);
+        d["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[]");
+        d["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
+        let mut s = snapshot(&d, None);
+        (s.city_ready, s.companions_there) = (false, false);
+        change(&mut s);
+        let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+        let conditions = patch(&effect)["status"]["conditions"].clone();
+        let texts = conditions.as_array().unwrap().iter();
+        let texts = texts.map(|c| format!("{} {} {}", c["type"], c["reason"], c["message"]).replace('"', ""));
+        texts.collect::<Vec<_>>()
+    };
+    let place = told(|s| s.place_refused = Some("no more".into()));
+    assert_eq!(place[1], "Federated HubRefused no more");
+    let companion = told(|s| s.companion_refused = Some(("Secret/db".into(), "too large".into())));
+    assert_eq!(
+        companion,
+        [
+            "ReferencedDataReady Resolving Secret/db is not carried: too large",
+            "Federated HubRefused Secret/db is not carried: too large"
+        ]
+    );
+}

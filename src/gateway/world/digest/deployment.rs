@@ -7,6 +7,7 @@ use crate::{
     gateway::world::status::StatusDigest,
     kinds::{CompanionKind, FederatedKind},
 };
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -21,6 +22,8 @@ pub struct Source {
     pub generation: i64,
     /// When it was created, in seconds since the epoch.
     pub created: i64,
+    /// `metadata.deletionTimestamp`.
+    pub deleted: Option<Timestamp>,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
     /// The city, or the text that is none.
@@ -147,6 +150,7 @@ impl Source {
         Self {
             generation: meta.generation.unwrap_or(0),
             created: created(object),
+            deleted: meta.deletion_timestamp.as_ref().map(|time| time.0),
             finalizers: meta.finalizers.iter().flatten().map(|f| words.share(f)).collect(),
             content: content(
                 kind,
