@@ -76,7 +76,7 @@ fn references(text: &str, home: Option<&str>) -> Vec<Reference> {
         if let Some(document) = mention.get(1) {
             named = Some(document.as_str().to_owned());
         } else {
-            if !between.is_match(&text[end..whole.start()]) {
+            if end == 0 || !between.is_match(&text[end..whole.start()]) {
                 named = home.map(str::to_owned);
             }
             found.push(Reference {
