@@ -17,6 +17,8 @@
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`process`]: the process around the gateway.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
+//!
+//! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! Admission policies: what the gateway may delete on the hub, what a cell may write there, and who may use a Network
-//! (contract: federation.md §1.1, §6.5, §6.7; api.md §6).
+//! (contract: federation.md §1.1, §6 rule 5, §6 rule 7; api.md §6).
 
 use super::{CELL_USER_PREFIX, CELLS, GATEWAY, Manifest, NAMESPACE, Plane};
 use crate::api::{GROUP, VERSION, keys};

@@ -1,5 +1,5 @@
 //! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
-//! (contract: federation.md §1.1, §6.7). No verb is granted that is not used.
+//! (contract: federation.md §1.1, §6 rule 7). No verb is granted that is not used.
 
 use super::{CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane};
 use crate::api::GROUP;

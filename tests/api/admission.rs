@@ -182,7 +182,7 @@ pub(crate) async fn a_cell_writes_its_own_instances_only(sandbox: &Sandbox) -> R
     Ok(())
 }
 
-/// §1.1: the gateway deletes Namespaces of tenants and companions, and no others of these kinds.
+/// federation.md §1.1: the gateway deletes Namespaces of tenants and companions, and no others of these kinds.
 pub(crate) async fn the_gateway_deletes_only_what_is_its_own(sandbox: &Sandbox) -> Result<()> {
     let admin = sandbox.client("hub", User::Admin)?;
     let gateway = sandbox.client("hub", User::Gateway)?;
