@@ -93,15 +93,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     if live.as_ref().is_some_and(|hub| world.is_undecided(hub.as_str())) {
         return None;
     }
-    let live = live.filter(|hub| world.is_tied(hub.as_str(), project));
-    let recorded = source
-        .as_ref()
-        .filter(|s| s.deleting)
-        .and_then(|s| s.digest.federation_namespace.clone());
-    let recorded = recorded.as_deref().and_then(HubNamespace::parse);
-    let hub = recorded
-        .filter(|hub| may_act(world, project, hub.as_str()))
-        .or(live);
+    let hub = hub_namespace(world, project, live, source.as_ref());
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
@@ -139,6 +131,21 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         hub,
         source,
     })
+}
+
+/// The hub namespace that a deployment is at home in, or while it is deleted the one that it names.
+fn hub_namespace(
+    world: &World,
+    project: &ProjectKey,
+    live: Option<HubNamespace>,
+    source: Option<&Row<Source>>,
+) -> Option<HubNamespace> {
+    let leaving = source.filter(|s| s.deleting);
+    let recorded = leaving
+        .and_then(|s| s.digest.federation_namespace.as_deref())
+        .and_then(HubNamespace::parse);
+    let recorded = recorded.filter(|hub| may_act(world, project, hub.as_str()));
+    recorded.or_else(|| live.filter(|hub| world.is_tied(hub.as_str(), project)))
 }
 
 /// Whether a project may act on a hub namespace that a deployment of its names: it is tied to it, or was and has lost

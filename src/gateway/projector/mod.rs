@@ -18,7 +18,7 @@ use crate::{
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{About, Endpoint, Next, Note, Plan, Target},
+        plan::{About, Endpoint, Next, Note, Plan, Prepared, Target},
     },
     metrics::Stage,
 };
@@ -89,27 +89,36 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
                 drop_body(ctx, &snapshot);
                 return Ok(plan.next);
             }
-            Decision::Do(plan) => {
-                let reason = plan.effects.first().map_or("", |e| e.reason);
-                let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
-                match ctx.perform(plan).await {
-                    Err(failure) if failure.retry() == Retry::Quarantine => {
-                        let verdict = Verdict {
-                            reason: failure.category.as_str(),
-                            message: failure.to_string(),
-                        };
-                        return Ok(quarantine(ctx, key, &snapshot, verdict).await);
-                    }
-                    result => drop(result?),
+            Decision::Do(plan) => match carry_out(ctx, key, &snapshot, plan, memory).await {
+                Err(failure) if failure.retry() == Retry::Quarantine => {
+                    let verdict = Verdict {
+                        reason: failure.category.as_str(),
+                        message: failure.to_string(),
+                    };
+                    return Ok(quarantine(ctx, key, &snapshot, verdict).await);
                 }
-                settle(ctx, key, &snapshot, &endpoints, memory);
-                ctx.quarantine.release(key);
-                ctx.crossed(Stage::WritebackToProjection, ctx.woken);
-                tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
-            }
+                result => result?,
+            },
         }
     }
     Ok(Next::OnEvent)
+}
+
+async fn carry_out(
+    ctx: &Turn<'_>,
+    key: &Key,
+    s: &Snapshot,
+    plan: Plan<Prepared>,
+    memory: &mut Memory,
+) -> Result<(), Failure> {
+    let reason = plan.effects.first().map_or("", |e| e.reason);
+    let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
+    ctx.perform(plan).await?;
+    settle(ctx, key, s, &endpoints, memory);
+    ctx.quarantine.release(key);
+    ctx.crossed(Stage::WritebackToProjection, ctx.woken);
+    tracing::info!(plane = %s.plane(), controller = "projector", %key, reason, "Instance projected");
+    Ok(())
 }
 
 /// Remembers it if the project's API answered with something other than what was asked.
