@@ -49,6 +49,14 @@ impl Quarantine {
         self.0.lock().remove(key);
     }
 
+    /// A verdict no longer holds; one of another kind stays.
+    pub fn lift(&self, key: &Key, word: &'static str) {
+        let mut verdicts = self.0.lock();
+        if verdicts.get(key).is_some_and(|verdict| verdict.word == word) {
+            verdicts.remove(key);
+        }
+    }
+
     /// No server refuses the object any more; a verdict that is held stays.
     pub fn accepted(&self, key: &Key) {
         self.lift_if(key, |verdict| !verdict.held);
@@ -102,6 +110,11 @@ mod tests {
         assert!(quarantine.hold(&key, "refused"));
         quarantine.accepted(&key);
         assert!(!quarantine.put(&key, "refused"), "it was held");
+        quarantine.lift(&key, "owner_mismatch");
+        assert_eq!(quarantine.counts().len(), 1);
+        quarantine.lift(&key, "refused");
+        assert_eq!(quarantine.counts(), BTreeMap::new());
+        quarantine.put(&key, "refused");
         quarantine.forget(&Plane::Hub);
         assert_eq!(quarantine.counts(), BTreeMap::new());
     }

@@ -123,7 +123,8 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     let open = Arc::new(AtomicBool::new(false));
     let lets = open.clone();
     let rig = Rig::new(referencing(), move |method, _| {
-        let companion = fixture::companion("db", &json!(["default/web"]));
+        let mut companion = fixture::companion("db", &json!(["default/web"]));
+        companion["data"] = json!({"k": "dg=="});
         match method {
             &Method::POST if !lets.load(Ordering::Relaxed) => refusal(422, "Invalid", &json!({"name": "db"})),
             &Method::POST => (201, companion),
@@ -147,7 +148,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
     assert_eq!(rig.woken().await, [], "it is no news");
     open.store(true, Ordering::Relaxed);
-    drop(reconcile(&turn, &key, CompanionKind::Secret).await);
+    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap();
     assert!(rig.context.world.lock().refused.is_empty());
     assert!(rig.woken().await.contains(&web));
 }

@@ -16,7 +16,7 @@ use super::context::{Context, PASSES, Turn};
 use crate::{
     api::names::ProjectKey,
     engine::{
-        error::{Failure, Retry},
+        error::{Category, Failure, Retry},
         key::{Key, Plane},
         plan::{Next, Plan, Target},
     },
@@ -117,7 +117,7 @@ async fn turn(
                 if plan.is_idle() {
                     drop_bodies(ctx, &snapshot);
                     if memory.refused.is_none() {
-                        ctx.quarantine.release(key);
+                        ctx.quarantine.lift(key, Category::Refused.as_str());
                     }
                     return Ok(plan.next);
                 }

@@ -4,7 +4,7 @@
 pub mod decide;
 
 #[cfg(test)]
-mod tests;
+mod tests_index;
 
 use super::{
     context::{PASSES, Turn},

@@ -1,12 +1,16 @@
 //! What the index shows of a deployment.
 
 use super::*;
-use crate::gateway::{
-    federator::{Federator, observe::observe},
-    rig::Rig,
-    world::{
-        Role, World,
-        fixture::{self, HUB, hub_namespace, shop},
+use crate::{
+    engine::queue::Outcome,
+    gateway::{
+        context::{Turn, outcome},
+        federator::{Federator, observe::observe},
+        rig::{Rig, refusal},
+        world::{
+            Role, World,
+            fixture::{self, HUB, hub_namespace, shop},
+        },
     },
 };
 
@@ -83,4 +87,41 @@ async fn a_project_that_has_left_is_forgotten() {
     rig.context.world.lock().disengage(&shop());
     federator.prune(&rig.context);
     assert_eq!(federator.memory.lock().len(), 0);
+}
+
+#[tokio::test]
+async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
+    let mut world = World::fixture();
+    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let rig = Rig::new(world, |_, name| {
+        if name == "web" {
+            return refusal(422, "Invalid", &json!({"name": "web"}));
+        }
+        let mut told = fixture::source("web", "DFW");
+        told["metadata"]["resourceVersion"] = json!("6");
+        told["status"] = json!({"conditions": [{"type": "Federated", "status": "False", "reason": "HubRefused",
+            "message": "Invalid", "observedGeneration": 1, "lastTransitionTime": "2026-05-04T10:00:00Z"}]});
+        (200, told)
+    });
+    let federator = Federator::default();
+    let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        let turn = Turn::new(&rig.context, Instant::now());
+        let result = federator.reconcile(&turn, &key, &shop()).await;
+        let outcome = outcome(&key, result, &rig.context.quarantine);
+        assert!(
+            matches!(outcome, Outcome::Again(after) if after > Duration::from_secs(200)),
+            "{outcome:?}"
+        );
+        turns.push(rig.asked());
+        let held = rig.context.quarantine.counts();
+        assert_eq!(
+            held.keys().map(|(_, word)| *word).collect::<Vec<_>>(),
+            ["refused"]
+        );
+    }
+    assert_eq!(turns, [vec!["PATCH web", "PATCH status", "POST events"], vec![]]);
 }
