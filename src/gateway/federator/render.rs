@@ -50,3 +50,6 @@ pub(super) fn exact_roots(copy: &Value) -> Vec<String> {
         .cloned()
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
