@@ -5,6 +5,7 @@ pub mod decide;
 mod matching;
 mod name;
 mod observe;
+mod prepare;
 mod rollup;
 pub mod snapshot;
 #[cfg(test)]
@@ -66,7 +67,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Resul
             }
         };
         ctx.quarantine.release(key);
-        let plan = observe::prepare(
+        let plan = prepare::prepare(
             &observed,
             project,
             decide::decide(&observed.snapshot, ctx.now().wall),
