@@ -98,34 +98,9 @@ impl World {
             }};
         }
         match role {
-            Role::Namespaces => {
-                for d in feed_table!(self.hub.namespaces, HubNamespaceDigest::read) {
-                    self.wake_hub_namespace(&d.name.1, &mut woken.keys);
-                    if let Some(set) = d.old.and_then(|row| row.digest.cities) {
-                        let policy = crate::api::names::city_set_policy(&set);
-                        woken.keys.push(self.hub_key(Role::CitySets, "", &policy));
-                    }
-                }
-            }
-            Role::CitySets => {
-                let label = kinds
-                    .first()
-                    .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label);
-                for d in feed_table!(self.hub.city_sets, |o| CitySet::read(o, label)) {
-                    woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
-                    let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
-                    let users: Vec<Arc<str>> = self
-                        .hub
-                        .namespaces
-                        .iter()
-                        .filter(|(_, row)| row.digest.cities.as_deref() == Some(set))
-                        .map(|((_, name), _)| name.clone())
-                        .collect();
-                    for name in users {
-                        self.wake_hub_namespace(&name, &mut woken.keys);
-                    }
-                }
-            }
+            Role::Namespaces => return self.hub_namespace_event(event),
+            Role::CitySets => return self.city_set_event(event),
+            Role::Interpreters => return self.interpreter_event(event),
             Role::CityPolicies => {
                 for d in feed_table!(self.hub.city_policies, |o| CityPolicy::read(o, &kinds)) {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
@@ -136,18 +111,6 @@ impl World {
             Role::Bindings => {
                 for d in feed_table!(self.hub.bindings, |o| Binding::read(o, words)) {
                     self.wake_for_binding(&d, &mut woken.keys);
-                }
-            }
-            Role::Interpreters => {
-                for d in feed_table!(self.hub.interpreters, |o| InterpreterDigest::read(
-                    o, &kinds, words
-                )) {
-                    woken.keys.push(self.hub_key(Role::Interpreters, "", &d.name.1));
-                    if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
-                        woken
-                            .keys
-                            .push(self.hub_key(Role::Interpreters, "", &kinds[kind].interpreter.name));
-                    }
                 }
             }
             Role::ConfigMaps => {
@@ -175,6 +138,56 @@ impl World {
             Role::Workloads | Role::Locations | Role::Networks => {}
         }
         woken
+    }
+
+    fn hub_namespace_event(&mut self, event: Event) -> Woken {
+        let (deltas, synced) = feed(&mut self.hub.namespaces, event, HubNamespaceDigest::read);
+        let mut keys = Vec::new();
+        for d in deltas {
+            self.wake_hub_namespace(&d.name.1, &mut keys);
+            if let Some(set) = d.old.and_then(|row| row.digest.cities) {
+                let policy = crate::api::names::city_set_policy(&set);
+                keys.push(self.hub_key(Role::CitySets, "", &policy));
+            }
+        }
+        Woken { keys, synced }
+    }
+
+    fn city_set_event(&mut self, event: Event) -> Woken {
+        let label = self.cluster_label().to_owned();
+        let (deltas, synced) = feed(&mut self.hub.city_sets, event, |o| CitySet::read(o, &label));
+        let mut keys = Vec::new();
+        for d in deltas {
+            keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
+            let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
+            let users: Vec<Arc<str>> = self
+                .hub
+                .namespaces
+                .iter()
+                .filter(|(_, row)| row.digest.cities.as_deref() == Some(set))
+                .map(|((_, name), _)| name.clone())
+                .collect();
+            for name in users {
+                self.wake_hub_namespace(&name, &mut keys);
+            }
+        }
+        Woken { keys, synced }
+    }
+
+    fn interpreter_event(&mut self, event: Event) -> Woken {
+        let (kinds, words) = (&self.kinds, &mut self.words);
+        let (deltas, synced) = feed(&mut self.hub.interpreters, event, |o| {
+            InterpreterDigest::read(o, kinds, words)
+        });
+        let mut keys = Vec::new();
+        for d in deltas {
+            keys.push(self.hub_key(Role::Interpreters, "", &d.name.1));
+            if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
+                let ours = &self.kinds[kind].interpreter.name;
+                keys.push(self.hub_key(Role::Interpreters, "", ours));
+            }
+        }
+        Woken { keys, synced }
     }
 
     /// Takes in an event of a project.
