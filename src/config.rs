@@ -252,49 +252,13 @@ impl GatewayArgs {
             status_interval,
             development_allow_http,
         } = self;
-        let given = [
-            ("--project-kubeconfig", "single", project_kubeconfig.is_some()),
-            ("--project-directory", "directory", project_directory.is_some()),
-            (
-                "--project-secrets-namespace",
-                "secrets",
-                project_secrets_namespace.is_some(),
-            ),
-            (
-                "--project-secrets-kubeconfig",
-                "secrets",
-                project_secrets_kubeconfig.is_some(),
-            ),
-        ];
-        let mode = match project_mode {
-            ProjectMode::Single => "single",
-            ProjectMode::Directory => "directory",
-            ProjectMode::Secrets => "secrets",
-        };
-        if let Some((flag, wanted, _)) = given
-            .into_iter()
-            .find(|(_, wanted, given)| *given && *wanted != mode)
-        {
-            return Err(ConfigError::OtherMode { flag, mode, wanted });
+        let projects = Given {
+            kubeconfig: project_kubeconfig,
+            directory: project_directory,
+            secrets_namespace: project_secrets_namespace,
+            secrets_kubeconfig: project_secrets_kubeconfig,
         }
-        let projects = match project_mode {
-            ProjectMode::Single => Projects::Single(project_kubeconfig),
-            ProjectMode::Directory => Projects::Directory(project_directory.ok_or(ConfigError::Missing {
-                mode,
-                flag: "--project-directory",
-                variable: "FEDGATE_PROJECT_DIRECTORY",
-                meaning: "name the folder of the projects' kubeconfigs",
-            })?),
-            ProjectMode::Secrets => Projects::Secrets {
-                namespace: project_secrets_namespace.ok_or(ConfigError::Missing {
-                    mode,
-                    flag: "--project-secrets-namespace",
-                    variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
-                    meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
-                })?,
-                kubeconfig: project_secrets_kubeconfig,
-            },
-        };
+        .projects(project_mode)?;
         Ok(GatewayConfig {
             hub_kubeconfig,
             projects,
@@ -320,6 +284,67 @@ impl GatewayArgs {
                 networking,
             },
             workers: workers.into(),
+        })
+    }
+}
+
+/// The flags of all project modes.
+struct Given {
+    kubeconfig: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    secrets_namespace: Option<String>,
+    secrets_kubeconfig: Option<PathBuf>,
+}
+
+impl Given {
+    /// Where projects come from in this mode; no flag of another may be given.
+    fn projects(self, mode: ProjectMode) -> Result<Projects, ConfigError> {
+        let flags = [
+            ("--project-kubeconfig", "single", self.kubeconfig.is_some()),
+            ("--project-directory", "directory", self.directory.is_some()),
+            (
+                "--project-secrets-namespace",
+                "secrets",
+                self.secrets_namespace.is_some(),
+            ),
+            (
+                "--project-secrets-kubeconfig",
+                "secrets",
+                self.secrets_kubeconfig.is_some(),
+            ),
+        ];
+        let chosen = match mode {
+            ProjectMode::Single => "single",
+            ProjectMode::Directory => "directory",
+            ProjectMode::Secrets => "secrets",
+        };
+        if let Some((flag, wanted, _)) = flags
+            .into_iter()
+            .find(|(_, wanted, given)| *given && *wanted != chosen)
+        {
+            return Err(ConfigError::OtherMode {
+                flag,
+                mode: chosen,
+                wanted,
+            });
+        }
+        Ok(match mode {
+            ProjectMode::Single => Projects::Single(self.kubeconfig),
+            ProjectMode::Directory => Projects::Directory(self.directory.ok_or(ConfigError::Missing {
+                mode: chosen,
+                flag: "--project-directory",
+                variable: "FEDGATE_PROJECT_DIRECTORY",
+                meaning: "name the folder of the projects' kubeconfigs",
+            })?),
+            ProjectMode::Secrets => Projects::Secrets {
+                namespace: self.secrets_namespace.ok_or(ConfigError::Missing {
+                    mode: chosen,
+                    flag: "--project-secrets-namespace",
+                    variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
+                    meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
+                })?,
+                kubeconfig: self.secrets_kubeconfig,
+            },
         })
     }
 }
@@ -400,84 +425,4 @@ pub fn clients(metrics: &crate::metrics::Metrics) -> Clients {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
-        #[derive(Debug, Parser)]
-        struct Gateway {
-            #[command(flatten)]
-            args: GatewayArgs,
-        }
-        let given = ["fedgate", "--hub-kubeconfig", "/hub"].iter().chain(arguments);
-        let parsed = Gateway::try_parse_from(given).map_err(|e| e.to_string())?;
-        parsed.args.into_config().map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_contract() {
-        let config = parse(&[]).unwrap();
-        assert_eq!(config.projects, Projects::Single(None));
-        assert_eq!(config.settings.city_linger, Duration::from_mins(1));
-        assert_eq!(config.settings.status_interval, Duration::from_millis(250));
-        assert_eq!(config.settings.release_after, None);
-        assert_eq!(
-            config.lease,
-            Some(("fedgate-system".to_owned(), "fedgate-gateway".to_owned()))
-        );
-        assert!(
-            config.settings.manage_interpreters && !config.settings.require_owner && !config.rules.plain_http
-        );
-        assert_eq!(config.workers, 32);
-    }
-
-    #[test]
-    fn values_are_read_as_people_write_them() {
-        let config = parse(&[
-            "--release-after",
-            "1h30m",
-            "--leader-elect=false",
-            "--require-owner",
-        ])
-        .unwrap();
-        assert_eq!(config.settings.release_after, Some(Duration::from_mins(90)));
-        assert_eq!(config.lease, None);
-        assert!(config.settings.require_owner);
-        for bad in ["0s", "-1s", "soon", "5"] {
-            assert!(
-                parse(&[&format!("--city-linger={bad}")])
-                    .unwrap_err()
-                    .contains("duration"),
-                "{bad}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_mode_and_its_flags_go_together() {
-        let error = parse(&["--project-mode", "directory"]).unwrap_err();
-        assert!(
-            error.contains("--project-directory") && error.contains("FEDGATE_PROJECT_DIRECTORY"),
-            "{error}"
-        );
-        let error = parse(&["--project-directory", "/d"]).unwrap_err();
-        assert!(error.contains("--project-mode directory"), "{error}");
-        assert!(parse(&["--project-mode", "secrets", "--project-secrets-namespace", "n"]).is_ok());
-    }
-
-    #[test]
-    fn the_table_has_a_row_with_variable_and_meaning_for_every_flag() {
-        let table = flags_markdown();
-        assert!(
-            table.contains(
-                "| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |"
-            ),
-            "{table}"
-        );
-        assert!(
-            table.contains("One of `single`, `directory`, `secrets`."),
-            "{table}"
-        );
-        assert_eq!(table.lines().count(), 2 + 26, "{table}");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 //! of a tenant or an object; a plane is told by its kind alone.
 
 mod client;
+mod families;
 mod registrar;
 mod turn;
 
@@ -9,11 +10,9 @@ pub use client::{ClientMetrics, PlaneKind, Stage};
 pub use registrar::Row;
 pub use turn::{Measurement, TurnResult};
 
+use families::{Federation, Leftovers, Planes, QueueFigures, Turns};
 use parking_lot::Mutex;
-use prometheus::{
-    Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
-    process_collector::ProcessCollector,
-};
+use prometheus::{Registry, TextEncoder, process_collector::ProcessCollector};
 use registrar::Registrar;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,34 +63,11 @@ pub struct Metrics {
     rows: Vec<Row>,
     /// The clients' figures.
     pub client: ClientMetrics,
-    reconciles: IntCounterVec,
-    reconcile_errors: IntCounterVec,
-    reconcile_seconds: HistogramVec,
-    noops: IntCounterVec,
-    queue_depth: IntGaugeVec,
-    queue_adds: IntCounterVec,
-    queue_seconds: HistogramVec,
-    work_seconds: HistogramVec,
-    retries: IntCounterVec,
-    unfinished: GaugeVec,
-    longest: GaugeVec,
-    leader: IntGaugeVec,
-    federation: HistogramVec,
-    writes: IntCounterVec,
-    quarantined: IntGaugeVec,
-    quarantined_alias: IntGaugeVec,
-    backoff: IntGauge,
-    planes: IntGaugeVec,
-    last_event: GaugeVec,
-    watch_restarts: IntCounterVec,
-    cached: IntGaugeVec,
-    pending: IntGauge,
-    oldest_pending: Gauge,
-    orphans: IntGauge,
-    fights: IntCounterVec,
-    rejections: IntCounterVec,
-    drift: IntGauge,
-    brake: IntGauge,
+    turns: Turns,
+    queue: QueueFigures,
+    federation: Federation,
+    planes: Planes,
+    leftovers: Leftovers,
     under_way: Mutex<BTreeMap<u64, Instant>>,
     deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
@@ -107,7 +83,6 @@ fn integer(count: usize) -> i64 {
 
 impl Metrics {
     /// All metrics of the gateway, registered.
-    #[expect(clippy::too_many_lines, reason = "one entry per metric")]
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
@@ -124,126 +99,11 @@ impl Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let metrics = Self {
             client,
-            reconciles: r.counters(
-                "controller_runtime_reconcile_total",
-                &["controller", "result"],
-                "Turns of controllers.",
-            )?,
-            reconcile_errors: r.counters(
-                "controller_runtime_reconcile_errors_total",
-                &["controller"],
-                "Turns that failed.",
-            )?,
-            reconcile_seconds: r.seconds(
-                "controller_runtime_reconcile_time_seconds",
-                &["controller"],
-                "Time of a turn.",
-            )?,
-            noops: r.counters(
-                "fedgate_noop_reconciles_total",
-                &["controller"],
-                "Turns that had nothing to write.",
-            )?,
-            queue_depth: r.gauges("workqueue_depth", &["name"], "Keys that could run now.")?,
-            queue_adds: r.counters("workqueue_adds_total", &["name"], "Keys put into the queue.")?,
-            queue_seconds: r.seconds(
-                "workqueue_queue_duration_seconds",
-                &["name"],
-                "Time a key waited for a worker.",
-            )?,
-            work_seconds: r.seconds(
-                "workqueue_work_duration_seconds",
-                &["name"],
-                "Time a worker took for a key.",
-            )?,
-            retries: r.counters(
-                "workqueue_retries_total",
-                &["name"],
-                "Keys put back after a failure.",
-            )?,
-            unfinished: r.seconds_gauges(
-                "workqueue_unfinished_work_seconds",
-                &["name"],
-                "Sum of the ages of all turns under way.",
-            )?,
-            longest: r.seconds_gauges(
-                "workqueue_longest_running_processor_seconds",
-                &["name"],
-                "Age of the oldest turn under way.",
-            )?,
-            leader: r.gauges(
-                "leader_election_master_status",
-                &["name"],
-                "1 while this replica may write.",
-            )?,
-            federation: r.seconds(
-                "fedgate_federation_seconds",
-                &["stage"],
-                "Time from an event on one plane to its write on the other.",
-            )?,
-            writes: r.counters(
-                "fedgate_writes_total",
-                &["plane", "kind", "reason"],
-                "Writes, each with its reason.",
-            )?,
-            quarantined: r.gauges(
-                "fedgate_quarantined_objects",
-                &["kind", "reason"],
-                "Objects that are refused as they are.",
-            )?,
-            quarantined_alias: r.gauges(
-                "compute_federation_quarantined_objects",
-                &["reason"],
-                "The same under the peer's name.",
-            )?,
-            backoff: r.gauge("fedgate_keys_in_backoff", "Keys that failed at their last turn.")?,
-            planes: r.gauges(
-                "fedgate_planes",
-                &["state"],
-                "Planes: connected, syncing, backoff or unauthorized.",
-            )?,
-            last_event: r.seconds_gauges(
-                "fedgate_plane_last_event_age_seconds",
-                &["state"],
-                "Longest silence of a plane in this state.",
-            )?,
-            watch_restarts: r.counters(
-                "fedgate_watch_restarts_total",
-                &["plane", "kind", "cause"],
-                "Watches begun again after a failure: gone (410) or error.",
-            )?,
-            cached: r.gauges(
-                "fedgate_cache_objects",
-                &["plane", "kind"],
-                "Objects in the index.",
-            )?,
-            pending: r.gauge("fedgate_pending_deletions", "Deployments being deleted.")?,
-            oldest_pending: r.seconds_gauge(
-                "fedgate_oldest_pending_deletion_seconds",
-                "Age of the oldest deletion under way.",
-            )?,
-            orphans: r.gauge(
-                "fedgate_orphan_hub_objects",
-                "Objects on the hub whose origin is gone.",
-            )?,
-            fights: r.counters(
-                "fedgate_write_fights_total",
-                &["kind", "field_group"],
-                "Writes of what was written before and someone changed back within a minute.",
-            )?,
-            rejections: r.counters(
-                "fedgate_identity_rejections_total",
-                &["reason"],
-                "Objects and namespaces that claim an identity that is not their own.",
-            )?,
-            drift: r.gauge(
-                "fedgate_interpreter_drift",
-                "Interpreters that differ from ours or rival them.",
-            )?,
-            brake: r.gauge(
-                "fedgate_garbage_brake",
-                "1 while the sweep has stopped because it would delete too much.",
-            )?,
+            turns: Turns::register(&mut r)?,
+            queue: QueueFigures::register(&mut r)?,
+            federation: Federation::register(&mut r)?,
+            planes: Planes::register(&mut r)?,
+            leftovers: Leftovers::register(&mut r)?,
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
             deletions: Mutex::default(),
@@ -258,7 +118,8 @@ impl Metrics {
     pub fn turn(self: &Arc<Self>, controller: &'static str, waited: Duration) -> Measurement {
         let (number, began) = (self.next_turn.fetch_add(1, Ordering::Relaxed), Instant::now());
         self.under_way.lock().insert(number, began);
-        self.queue_seconds
+        self.queue
+            .waited
             .with_label_values(&[QUEUE])
             .observe(waited.as_secs_f64());
         Measurement {
@@ -272,7 +133,8 @@ impl Metrics {
 
     /// A write was done. `kind` and `reason` are words of the program, never of a tenant.
     pub fn wrote(&self, plane: PlaneKind, kind: &str, reason: &'static str) {
-        self.writes
+        self.federation
+            .writes
             .with_label_values(&[plane.as_str(), kind, reason])
             .inc();
     }
@@ -280,23 +142,30 @@ impl Metrics {
     /// Something has crossed from one plane to the other.
     pub fn federated(&self, stage: Stage, took: Duration) {
         self.federation
+            .seconds
             .with_label_values(&[stage.as_str()])
             .observe(took.as_secs_f64());
     }
 
     /// The same was written again within a minute: someone else changes it back.
     pub fn write_fight(&self, kind: &str, field_group: &'static str) {
-        self.fights.with_label_values(&[kind, field_group]).inc();
+        self.federation
+            .fights
+            .with_label_values(&[kind, field_group])
+            .inc();
     }
 
     /// An object claimed an identity that is not its own.
     pub fn identity_rejected(&self, reason: &'static str) {
-        self.rejections.with_label_values(&[reason]).inc();
+        self.federation.rejections.with_label_values(&[reason]).inc();
     }
 
     /// This replica holds the Lease `name`, or no longer does.
     pub fn leading(&self, name: &str, leads: bool) {
-        self.leader.with_label_values(&[name]).set(i64::from(leads));
+        self.planes
+            .leader
+            .with_label_values(&[name])
+            .set(i64::from(leads));
     }
 
     /// The text that a scrape gets.
@@ -306,56 +175,66 @@ impl Metrics {
     }
 
     fn set(&self, figures: &Figures) {
-        self.queue_depth
+        self.queue
+            .depth
             .with_label_values(&[QUEUE])
             .set(integer(figures.queue_ready));
-        let adds = self.queue_adds.with_label_values(&[QUEUE]);
+        let adds = self.queue.adds.with_label_values(&[QUEUE]);
         adds.inc_by(figures.queue_added.saturating_sub(adds.get()));
-        self.backoff.set(integer(figures.keys_in_backoff));
-        for (vector, counts) in [(&self.planes, &figures.planes)] {
+        self.federation.backoff.set(integer(figures.keys_in_backoff));
+        for (vector, counts) in [(&self.planes.states, &figures.planes)] {
             vector.reset();
             for (label, count) in counts {
                 vector.with_label_values(&[label]).set(integer(*count));
             }
         }
-        self.last_event.reset();
+        self.planes.last_event.reset();
         for (state, age) in &figures.last_event_age {
-            self.last_event.with_label_values(&[state]).set(age.as_secs_f64());
+            self.planes
+                .last_event
+                .with_label_values(&[state])
+                .set(age.as_secs_f64());
         }
         // Without a reset, a class whose last object healed would keep its old number.
-        self.quarantined.reset();
-        self.quarantined_alias.reset();
+        self.federation.quarantined.reset();
+        self.federation.quarantined_alias.reset();
         for ((kind, reason), count) in &figures.quarantined {
-            self.quarantined
+            self.federation
+                .quarantined
                 .with_label_values(&[kind.as_str(), *reason])
                 .set(integer(*count));
-            self.quarantined_alias
+            self.federation
+                .quarantined_alias
                 .with_label_values(&[reason])
                 .add(integer(*count));
         }
-        self.cached.reset();
+        self.planes.cached.reset();
         for ((plane, kind), count) in &figures.cached {
-            self.cached
+            self.planes
+                .cached
                 .with_label_values(&[*plane, kind.as_str()])
                 .set(integer(*count));
         }
-        self.pending.set(integer(figures.deleting.len()));
-        self.oldest_pending
+        self.leftovers.pending.set(integer(figures.deleting.len()));
+        self.leftovers
+            .oldest_pending
             .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
         self.count_restarts(&figures.watch_restarts);
-        self.orphans.set(integer(figures.orphans));
-        self.drift.set(integer(figures.interpreter_drift));
-        self.brake.set(i64::from(figures.garbage_brake));
+        self.leftovers.orphans.set(integer(figures.orphans));
+        self.leftovers.drift.set(integer(figures.interpreter_drift));
+        self.leftovers.brake.set(i64::from(figures.garbage_brake));
         let ages: Vec<f64> = self
             .under_way
             .lock()
             .values()
             .map(|began| began.elapsed().as_secs_f64())
             .collect();
-        self.unfinished
+        self.turns
+            .unfinished
             .with_label_values(&[QUEUE])
             .set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
-        self.longest
+        self.turns
+            .longest
             .with_label_values(&[QUEUE])
             .set(ages.iter().copied().fold(0.0, f64::max));
     }
@@ -377,6 +256,7 @@ impl Metrics {
             let before = seen.get(key).copied().unwrap_or(0);
             let (plane, kind, cause) = key;
             let counter = self
+                .planes
                 .watch_restarts
                 .with_label_values(&[*plane, kind.as_str(), *cause]);
             counter.inc_by(total.saturating_sub(before));

@@ -44,9 +44,13 @@ const FIELD_CAP: usize = 1_024;
 /// A line may have this many bytes before its fields are cut.
 const LINE_CAP: usize = 8 * 1_024;
 
+/// kube-runtime's watcher tells of each attempt that is refused, ours of each change of a watch's state. A filter that
+/// names this target overrides it.
+const QUIET: &str = "kube_runtime::watcher=error";
+
 /// Begins logging to standard error, once per process.
 pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    let parsed = EnvFilter::try_new(filter).map_err(|e| TelemetryError::Filter {
+    let parsed = EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|e| TelemetryError::Filter {
         filter: filter.to_owned(),
         cause: e.to_string(),
     })?;

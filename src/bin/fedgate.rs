@@ -40,9 +40,6 @@ enum Command {
     /// Check the Lua scripts of federated kinds, without a cluster.
     #[command(subcommand)]
     Interpreters(InterpretersCommand),
-    /// Tables for the README.
-    #[command(subcommand, hide = true)]
-    Docs(DocsCommand),
 }
 
 #[derive(Args)]
@@ -83,14 +80,6 @@ struct KindsDir {
     dir: PathBuf,
 }
 
-#[derive(Subcommand)]
-enum DocsCommand {
-    /// The flags of `fedgate gateway`.
-    Flags,
-    /// The metrics.
-    Metrics,
-}
-
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Command::parse()).await {
@@ -113,14 +102,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Interpreters(InterpretersCommand::Lint(KindsDir { dir })) => {
             Ok(check(&dir, "scripts", lua::lint))
-        }
-        Command::Docs(DocsCommand::Flags) => {
-            print!("{}", config::flags_markdown());
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Docs(DocsCommand::Metrics) => {
-            print!("{}", Metrics::new()?.markdown());
-            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -49,14 +49,6 @@ impl Quarantine {
         self.0.lock().remove(key);
     }
 
-    /// A verdict no longer holds; one of another kind stays.
-    pub fn lift(&self, key: &Key, word: &'static str) {
-        let mut verdicts = self.0.lock();
-        if verdicts.get(key).is_some_and(|verdict| verdict.word == word) {
-            verdicts.remove(key);
-        }
-    }
-
     /// No server refuses the object any more; a verdict that is held stays.
     pub fn accepted(&self, key: &Key) {
         self.lift_if(key, |verdict| !verdict.held);

@@ -81,6 +81,24 @@ enum Item {
     End,
 }
 
+impl Item {
+    /// Marks the place in a capture, if it is such an item.
+    fn mark(self, at: usize, captures: &mut [Capture]) {
+        match self {
+            Self::Open(index) => captures[index].start = at,
+            Self::Close(index) => captures[index].end = at,
+            Self::Position(index) => {
+                captures[index] = Capture {
+                    start: at,
+                    end: at,
+                    is_position: true,
+                };
+            }
+            _ => {}
+        }
+    }
+}
+
 pub(super) struct Pattern {
     pub(super) anchored: bool,
     items: Vec<Item>,
@@ -227,6 +245,13 @@ enum Choice {
     More { item: usize, at: usize },
 }
 
+/// How far a match has come: the next item, the place in the text, what is captured.
+struct Path {
+    item: usize,
+    at: usize,
+    captures: Vec<Capture>,
+}
+
 pub(super) struct Matcher<'a> {
     text: &'a [u8],
     pattern: &'a Pattern,
@@ -267,106 +292,103 @@ impl<'a> Matcher<'a> {
     }
 
     fn match_at(&mut self, start: usize) -> mlua::Result<Option<Match>> {
-        let mut captures = vec![Capture::default(); self.pattern.captures];
+        let mut path = Path {
+            item: 0,
+            at: start,
+            captures: vec![Capture::default(); self.pattern.captures],
+        };
         // Each choice with the captures as they were: patterns have few of either.
         let mut choices: Vec<(Choice, Vec<Capture>)> = Vec::new();
-        let (mut item, mut at) = (0, start);
         loop {
             self.tick()?;
-            let Some(current) = self.pattern.items.get(item) else {
+            let Some(current) = self.pattern.items.get(path.item) else {
                 return Ok(Some(Match {
                     start,
-                    end: at,
-                    captures,
+                    end: path.at,
+                    captures: path.captures,
                 }));
             };
-            let here = self.text.get(at).copied();
-            let fits = match current {
-                Item::One(class) => {
-                    at += 1;
-                    here.is_some_and(|byte| class.has(byte))
-                }
-                Item::Most(class, least) => {
-                    let begin = at;
-                    while self.text.get(at).is_some_and(|byte| class.has(*byte)) {
-                        at += 1;
-                        self.tick()?;
-                    }
-                    if at > begin + least {
-                        choices.push((
-                            Choice::Fewer {
-                                next: item + 1,
-                                least: begin + least,
-                                at,
-                            },
-                            captures.clone(),
-                        ));
-                    }
-                    at >= begin + least
-                }
-                Item::Least(_) => {
-                    choices.push((Choice::More { item, at }, captures.clone()));
-                    true
-                }
-                Item::Maybe(class) => {
-                    if here.is_some_and(|byte| class.has(byte)) {
-                        let fewer = Choice::Fewer {
-                            next: item + 1,
-                            least: at,
-                            at: at + 1,
-                        };
-                        choices.push((fewer, captures.clone()));
-                        at += 1;
-                    }
-                    true
-                }
-                Item::Open(index) => {
-                    captures[*index].start = at;
-                    true
-                }
-                Item::Close(index) => {
-                    captures[*index].end = at;
-                    true
-                }
-                Item::Position(index) => {
-                    captures[*index] = Capture {
-                        start: at,
-                        end: at,
-                        is_position: true,
-                    };
-                    true
-                }
-                Item::Balanced(from, to) => match self.balanced(at, *from, *to)? {
-                    Some(end) => {
-                        at = end;
-                        true
-                    }
-                    None => false,
-                },
-                Item::Same(index) => {
-                    let same = &self.text[captures[*index].start..captures[*index].end];
-                    let fits = self.text[at..].starts_with(same);
-                    at += same.len();
-                    fits
-                }
-                Item::End => at == self.text.len(),
-            };
-            if fits {
-                item += 1;
+            if self.step(current, &mut path, &mut choices)? {
+                path.item += 1;
                 continue;
             }
             match self.resume(&mut choices)? {
-                Some((next, place, kept)) => (item, at, captures) = (next, place, kept),
+                Some(other) => path = other,
                 None => return Ok(None),
             }
         }
     }
 
-    /// Takes up the latest choice that is left.
-    fn resume(
+    /// Takes one item of the pattern along the path, noting what else could be chosen; whether it fits.
+    fn step(
         &mut self,
+        item: &Item,
+        path: &mut Path,
         choices: &mut Vec<(Choice, Vec<Capture>)>,
-    ) -> mlua::Result<Option<(usize, usize, Vec<Capture>)>> {
+    ) -> mlua::Result<bool> {
+        let Path {
+            item: index,
+            at,
+            captures,
+        } = path;
+        let here = self.text.get(*at).copied();
+        Ok(match item {
+            Item::One(class) => {
+                *at += 1;
+                here.is_some_and(|byte| class.has(byte))
+            }
+            Item::Most(class, least) => {
+                let least = *at + least;
+                while self.text.get(*at).is_some_and(|byte| class.has(*byte)) {
+                    *at += 1;
+                    self.tick()?;
+                }
+                if *at > least {
+                    let (next, at) = (*index + 1, *at);
+                    choices.push((Choice::Fewer { next, least, at }, captures.clone()));
+                }
+                *at >= least
+            }
+            Item::Least(_) => {
+                let (item, at) = (*index, *at);
+                choices.push((Choice::More { item, at }, captures.clone()));
+                true
+            }
+            Item::Maybe(class) => {
+                if here.is_some_and(|byte| class.has(byte)) {
+                    let fewer = Choice::Fewer {
+                        next: *index + 1,
+                        least: *at,
+                        at: *at + 1,
+                    };
+                    choices.push((fewer, captures.clone()));
+                    *at += 1;
+                }
+                true
+            }
+            Item::Balanced(from, to) => match self.balanced(*at, *from, *to)? {
+                Some(end) => {
+                    *at = end;
+                    true
+                }
+                None => false,
+            },
+            Item::Same(index) => {
+                let same = &self.text[captures[*index].start..captures[*index].end];
+                let fits = self.text[*at..].starts_with(same);
+                *at += same.len();
+                fits
+            }
+            Item::End => *at == self.text.len(),
+            Item::Open(_) | Item::Close(_) | Item::Position(_) => {
+                item.mark(*at, captures);
+                true
+            }
+        })
+    }
+
+    /// Takes up the latest choice that is left.
+    fn resume(&mut self, choices: &mut Vec<(Choice, Vec<Capture>)>) -> mlua::Result<Option<Path>> {
         while let Some((choice, captures)) = choices.pop() {
             self.tick()?;
             match choice {
@@ -375,7 +397,11 @@ impl<'a> Matcher<'a> {
                     if at > least {
                         choices.push((Choice::Fewer { next, least, at }, captures.clone()));
                     }
-                    return Ok(Some((next, at, captures)));
+                    return Ok(Some(Path {
+                        item: next,
+                        at,
+                        captures,
+                    }));
                 }
                 Choice::More { item, at } => {
                     let Item::Least(class) = self.pattern.items[item] else {
@@ -383,7 +409,11 @@ impl<'a> Matcher<'a> {
                     };
                     if self.text.get(at).is_some_and(|byte| class.has(*byte)) {
                         choices.push((Choice::More { item, at: at + 1 }, captures.clone()));
-                        return Ok(Some((item + 1, at + 1, captures)));
+                        return Ok(Some(Path {
+                            item: item + 1,
+                            at: at + 1,
+                            captures,
+                        }));
                     }
                 }
             }

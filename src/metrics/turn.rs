@@ -29,7 +29,11 @@ impl Measurement {
     pub fn end(mut self, result: TurnResult, wrote: bool) {
         self.result = result;
         if !wrote && result != TurnResult::Error {
-            self.metrics.noops.with_label_values(&[self.controller]).inc();
+            self.metrics
+                .turns
+                .noops
+                .with_label_values(&[self.controller])
+                .inc();
         }
     }
 }
@@ -44,14 +48,18 @@ impl Drop for Measurement {
             TurnResult::RequeueAfter => "requeue_after",
             TurnResult::Error => "error",
         };
-        m.reconciles.with_label_values(&[self.controller, result]).inc();
-        m.reconcile_seconds
+        m.turns
+            .results
+            .with_label_values(&[self.controller, result])
+            .inc();
+        m.turns
+            .seconds
             .with_label_values(&[self.controller])
             .observe(seconds);
-        m.work_seconds.with_label_values(&[QUEUE]).observe(seconds);
+        m.queue.worked.with_label_values(&[QUEUE]).observe(seconds);
         if self.result == TurnResult::Error {
-            m.reconcile_errors.with_label_values(&[self.controller]).inc();
-            m.retries.with_label_values(&[QUEUE]).inc();
+            m.turns.errors.with_label_values(&[self.controller]).inc();
+            m.queue.retries.with_label_values(&[QUEUE]).inc();
         }
     }
 }

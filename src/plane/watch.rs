@@ -1,19 +1,29 @@
 //! One watch: a kube-runtime `watcher` with bounded back-off of its own (the watcher tells of a list that it is only about
 //! to ask for, which kube-runtime's would take for a success), whose events go to a sink that never waits.
+//!
+//! Three things are done here because the watcher does not: it repeats a watch that is refused with 410 for ever instead of
+//! listing anew, it fails a whole list for one malformed object, and it does not tell that a watch has begun again.
 
-use futures::StreamExt;
+mod object;
+mod trouble;
+
+use crate::engine::key::Plane;
+use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
     core::{ApiResource, DynamicObject},
     runtime::watcher::{self, watcher},
 };
+use object::Tolerant;
 use parking_lot::Mutex;
 use std::{
     hash::{BuildHasher, RandomState},
+    pin::pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
+use trouble::{Cause, Trouble};
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -47,7 +57,7 @@ pub struct Health {
     errors: AtomicU64,
     expiries: AtomicU64,
     last_event: Mutex<Instant>,
-    error: Mutex<Option<String>>,
+    error: Mutex<Option<(Cause, String)>>,
 }
 
 impl Default for Health {
@@ -87,24 +97,21 @@ impl Health {
         ]
     }
 
-    fn well(&self) {
-        *self.error.lock() = None;
-        *self.last_event.lock() = Instant::now();
+    /// The server has answered; whether the watch had failed before.
+    fn goes_on(&self) -> bool {
+        self.error.lock().take().is_some()
     }
 
-    fn fails(&self, kind: &str, error: &watcher::Error) {
-        let counter = if is_status(error, 410) {
+    /// The watch has failed; whether otherwise than before.
+    fn fails(&self, cause: Cause, text: String) -> bool {
+        let counter = if cause == Cause::Gone {
             &self.expiries
         } else {
             &self.errors
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let text = error.to_string();
-        let mut last = self.error.lock();
-        if last.as_ref() != Some(&text) {
-            tracing::warn!(kind, error = text, "watch failed; it is tried again");
-        }
-        *last = Some(text);
+        let before = self.error.lock().replace((cause, text));
+        before.is_none_or(|(known, _)| known != cause)
     }
 
     /// How long ago the last event came; since the watch was begun if none has.
@@ -114,7 +121,7 @@ impl Health {
 
     /// The last error, as long as it lasts.
     pub fn error(&self) -> Option<String> {
-        self.error.lock().clone()
+        self.error.lock().as_ref().map(|(_, text)| text.clone())
     }
 }
 
@@ -125,15 +132,11 @@ const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 /// Objects in one page of a list: small pages keep the peak of a re-list low.
 const PAGE_SIZE: u32 = 100;
 
-const FIRST_DELAY: Duration = Duration::from_millis(200);
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
-/// After this time without an error the next one counts as the first.
-const CALM: Duration = Duration::from_mins(1);
-
 /// Watches until the future is dropped. `sink` must not wait: a watch that nobody reads stalls its neighbours.
 /// Of the watches of one plane that fail, all try again as soon as one of them is answered: they share `revival`.
 /// A change of rights (from or to "forbidden") is told through `on_rights` once it has proved to last.
 pub async fn run(
+    plane: &Plane,
     client: Client,
     selection: &Selection,
     health: &Health,
@@ -141,108 +144,139 @@ pub async fn run(
     sink: impl Fn(Event),
     on_rights: impl Fn(bool),
 ) {
-    let api: Api<DynamicObject> = Api::all_with(client, &selection.resource);
+    let api: Api<Tolerant> = Api::all_with(client, &selection.resource);
     let mut config = watcher::Config::default()
         .page_size(PAGE_SIZE)
         .timeout(watch_timeout());
     if let Some(labels) = &selection.labels {
         config = config.labels(labels);
     }
-    let mut stream = std::pin::pin!(watcher(api, config));
-    let mut trouble: Option<Trouble> = None;
-    while let Some(event) = stream.next().await {
-        match event {
-            // A list is only being asked for; whether the server answers is not known yet.
-            Ok(watcher::Event::Init) => sink(Event::Began),
-            Ok(event) => {
-                health.well();
-                if health.forbidden.swap(false, Ordering::Relaxed) {
-                    on_rights(false);
-                }
-                if trouble.as_mut().is_some_and(Trouble::ends) {
-                    revival.notify_waiters();
-                }
-                match event {
-                    watcher::Event::Init => {}
-                    watcher::Event::InitApply(object) => sink(Event::Listed(Box::new(object))),
-                    watcher::Event::InitDone => {
-                        health.synced.store(true, Ordering::Relaxed);
-                        sink(Event::Complete);
-                    }
-                    watcher::Event::Apply(object) => sink(Event::Applied(Box::new(object))),
-                    watcher::Event::Delete(object) => sink(Event::Deleted(Box::new(object))),
-                }
-            }
-            Err(error) => {
-                health.fails(&selection.resource.kind, &error);
-                let trouble = trouble.get_or_insert_default();
-                if trouble.refused_for(&error) >= Some(REFUSAL_PATIENCE)
-                    && !health.forbidden.swap(true, Ordering::Relaxed)
-                {
-                    on_rights(true);
-                }
-                let delay = trouble.delay();
-                tokio::select! {
-                    () = tokio::time::sleep(delay) => {}
-                    () = revival.notified() => {}
-                }
-            }
-        }
-    }
-}
-
-/// What goes wrong with a watch, for as long as it does.
-#[derive(Debug, Default)]
-struct Trouble {
-    failures: u32,
-    lasts: bool,
-    last: Option<Instant>,
-    refused_since: Option<Instant>,
-}
-
-impl Trouble {
-    /// Since when the server has refused the watch for want of rights and nothing else.
-    fn refused_for(&mut self, error: &watcher::Error) -> Option<Duration> {
-        if !is_status(error, 403) {
-            self.refused_since = None;
-            return None;
-        }
-        Some(self.refused_since.get_or_insert_with(Instant::now).elapsed())
-    }
-
-    /// How long to wait: 200 ms doubling to 10 s, each with up to half of it as jitter; anew after a minute without an
-    /// error.
-    fn delay(&mut self) -> Duration {
-        if self.last.is_some_and(|last| last.elapsed() > CALM) {
-            self.failures = 0;
-        }
-        let base = FIRST_DELAY
-            .saturating_mul(1 << self.failures.min(6))
-            .min(LONGEST_DELAY);
-        self.failures += 1;
-        self.lasts = true;
-        self.last = Some(Instant::now());
-        let jitter = u32::try_from(RandomState::new().hash_one(self.failures) % 128).unwrap_or(0);
-        base / 2 + base.mul_f64(f64::from(jitter) / 256.0)
-    }
-
-    /// The server has answered; whether it had failed before.
-    fn ends(&mut self) -> bool {
-        self.refused_since = None;
-        std::mem::take(&mut self.lasts)
-    }
-}
-
-/// Whether the server answered with this code, at the request or within the stream.
-fn is_status(error: &watcher::Error, code: u16) -> bool {
-    let inner = match error {
-        watcher::Error::InitialListFailed(e)
-        | watcher::Error::WatchStartFailed(e)
-        | watcher::Error::WatchFailed(e) => e,
-        watcher::Error::WatchError(status) => return status.code == code,
-        watcher::Error::NoResourceVersion => return false,
+    let mut watch = Watch {
+        plane,
+        kind: &selection.resource.kind,
+        health,
+        revival,
+        sink,
+        on_rights,
+        trouble: Trouble::default(),
     };
-    matches!(inner, kube::Error::Api(status) if status.code == code)
+    loop {
+        watch.follow(pin!(watcher(api.clone(), config.clone()))).await;
+    }
+}
+
+struct Watch<'a, S, R> {
+    plane: &'a Plane,
+    kind: &'a str,
+    health: &'a Health,
+    revival: &'a Notify,
+    sink: S,
+    on_rights: R,
+    trouble: Trouble,
+}
+
+impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
+    /// Follows one watcher until it has lost its place.
+    async fn follow(
+        &mut self,
+        mut events: impl Stream<Item = watcher::Result<watcher::Event<Tolerant>>> + Unpin,
+    ) {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = self.trouble.settled() => {
+                    self.answered();
+                    continue;
+                }
+            };
+            match event {
+                Some(Ok(event)) => self.event(event),
+                Some(Err(error)) => {
+                    let cause = Cause::of(&error);
+                    self.fails(cause, &error).await;
+                    if cause.needs_list() {
+                        return;
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn event(&mut self, event: watcher::Event<Tolerant>) {
+        // A list is only being asked for; whether the server answers is not known yet.
+        if matches!(event, watcher::Event::Init) {
+            return (self.sink)(Event::Began);
+        }
+        *self.health.last_event.lock() = Instant::now();
+        self.answered();
+        let event = match event {
+            watcher::Event::Init => None,
+            watcher::Event::InitApply(object) => self.named(object).map(Event::Listed),
+            watcher::Event::InitDone => {
+                self.health.synced.store(true, Ordering::Relaxed);
+                Some(Event::Complete)
+            }
+            watcher::Event::Apply(object) => self.named(object).map(Event::Applied),
+            watcher::Event::Delete(object) => self.named(object).map(Event::Deleted),
+        };
+        if let Some(event) = event {
+            (self.sink)(event);
+        }
+    }
+
+    /// The object, unless it has no name by which anything could be done about it.
+    fn named(&self, tolerant: Tolerant) -> Option<Box<DynamicObject>> {
+        let Tolerant { object, faults } = tolerant;
+        let metadata = &object.metadata;
+        if !faults.is_empty() || metadata.name.is_none() {
+            tracing::warn!(
+                plane = %self.plane,
+                kind = self.kind,
+                namespace = metadata.namespace,
+                name = metadata.name,
+                fields = faults.join(", "),
+                "an object has malformed metadata, which counts as absent; correct it or ask who serves it"
+            );
+        }
+        metadata.name.is_some().then(|| Box::new(object))
+    }
+
+    /// The server has answered, or must have.
+    fn answered(&mut self) {
+        if self.health.goes_on() {
+            tracing::info!(plane = %self.plane, kind = self.kind, "the watch goes on");
+        }
+        if self.health.forbidden.swap(false, Ordering::Relaxed) {
+            (self.on_rights)(false);
+        }
+        if self.trouble.ends() {
+            self.revival.notify_waiters();
+        }
+    }
+
+    /// Notes and tells what is wrong, and waits before the next attempt.
+    async fn fails(&mut self, cause: Cause, error: &watcher::Error) {
+        let text = error.to_string();
+        if self.health.fails(cause, text.clone()) {
+            let (plane, kind, what) = (self.plane, self.kind, cause.what());
+            if let Some(next) = cause.next_step(plane) {
+                tracing::warn!(%plane, kind, error = text, next, "a watch fails and is tried again: {what}");
+            } else {
+                tracing::info!(%plane, kind, error = text, "a watch is begun again: {what}");
+            }
+        }
+        if self.trouble.refused_for(cause) >= Some(REFUSAL_PATIENCE)
+            && !self.health.forbidden.swap(true, Ordering::Relaxed)
+        {
+            (self.on_rights)(true);
+        }
+        let delay = self.trouble.delay();
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = self.revival.notified() => {}
+        }
+    }
 }
 
 /// Between 240 and 290 s, so that the watches of many planes do not all begin anew at once.
@@ -251,36 +285,4 @@ fn watch_timeout() -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused() -> watcher::Error {
-        let status = kube::core::Status::failure("no", "Forbidden").with_code(403);
-        watcher::Error::WatchError(Box::new(status))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn delays_grow_while_it_fails_and_begin_anew_after_a_calm_minute() {
-        let mut trouble = Trouble::default();
-        let delays: Vec<Duration> = (0..12).map(|_| trouble.delay()).collect();
-        assert!(
-            delays[0] <= FIRST_DELAY && delays[11] <= LONGEST_DELAY,
-            "{delays:?}"
-        );
-        assert!(delays[11] >= LONGEST_DELAY / 2, "{delays:?}");
-        assert!(trouble.ends() && !trouble.ends(), "it ends once");
-        assert!(trouble.delay() >= LONGEST_DELAY / 2, "an answer alone is no calm");
-        tokio::time::advance(CALM + Duration::from_secs(1)).await;
-        assert!(trouble.delay() <= FIRST_DELAY);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_refusal_counts_from_the_first_one_in_a_row() {
-        let mut trouble = Trouble::default();
-        assert_eq!(trouble.refused_for(&refused()), Some(Duration::ZERO));
-        tokio::time::advance(REFUSAL_PATIENCE).await;
-        assert_eq!(trouble.refused_for(&refused()), Some(REFUSAL_PATIENCE));
-        assert_eq!(trouble.refused_for(&watcher::Error::NoResourceVersion), None);
-        assert_eq!(trouble.refused_for(&refused()), Some(Duration::ZERO));
-    }
-}
+mod tests;

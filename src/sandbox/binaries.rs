@@ -11,7 +11,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::Command,
+    process::{ChildStderr, Command},
 };
 
 /// How often a build says that it is still at work.
@@ -147,49 +147,15 @@ async fn build(
     let started = Instant::now();
     let alive = built.with_extension("building");
     File::create(&alive).map_err(SandboxError::io("create", &alive))?;
-    let mut child = Command::new(holder)
-        .args(["sandbox", "hold", "--lock"])
-        .arg(&alive)
-        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w", "-o"])
-        .arg(&unfinished)
-        .arg(package)
-        .current_dir(source)
-        .env("CGO_ENABLED", "0")
-        // The module stands alone, whatever the caller's settings say.
-        .env("GOWORK", "off")
-        .env("GOFLAGS", "-mod=readonly")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0)
+    let mut child = go_build(package, source, &unfinished, &alive, holder)
         .spawn()
         .map_err(SandboxError::io("start", holder))?;
     // `wait` would close it, and the holder would end the build.
     let _pipe = child.stdin.take();
-    let mut kept: Vec<String> = Vec::new();
-    if let Some(stderr) = child.stderr.take() {
-        let mut lines = BufReader::new(stderr).lines();
-        let (mut compiled, mut downloaded, mut reported) = (0_u32, 0_u32, Instant::now());
-        // With -v, go names each module that it downloads and each package that it compiles.
-        while let Ok(Some(line)) = lines.next_line().await {
-            if line.starts_with("go: downloading ") {
-                downloaded += 1;
-            } else {
-                compiled += 1;
-            }
-            if kept.len() == KEPT_LINES {
-                kept.remove(0);
-            }
-            kept.push(line);
-            if reported.elapsed() >= REPORT_EVERY {
-                reported = Instant::now();
-                progress.say(&format!(
-                    "{program}: {downloaded} modules downloaded, {compiled} packages compiled, {} s",
-                    started.elapsed().as_secs()
-                ));
-            }
-        }
-    }
+    let kept = match child.stderr.take() {
+        Some(stderr) => watch_build(program, stderr, progress).await,
+        None => Vec::new(),
+    };
     let status = child
         .wait()
         .await
@@ -215,4 +181,53 @@ async fn build(
         built.display()
     ));
     Ok(())
+}
+
+/// `go build`, held by a process that ends it with us.
+fn go_build(package: &str, source: &Path, output: &Path, alive: &Path, holder: &Path) -> Command {
+    let mut command = Command::new(holder);
+    command
+        .args(["sandbox", "hold", "--lock"])
+        .arg(alive)
+        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w", "-o"])
+        .arg(output)
+        .arg(package)
+        .current_dir(source)
+        .env("CGO_ENABLED", "0")
+        // The module stands alone, whatever the caller's settings say.
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "-mod=readonly")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    command
+}
+
+/// Reports how far the build is; its last lines.
+async fn watch_build(program: &str, stderr: ChildStderr, progress: &Progress) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let mut lines = BufReader::new(stderr).lines();
+    let started = Instant::now();
+    let (mut compiled, mut downloaded, mut reported) = (0_u32, 0_u32, started);
+    // With -v, go names each module that it downloads and each package that it compiles.
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.starts_with("go: downloading ") {
+            downloaded += 1;
+        } else {
+            compiled += 1;
+        }
+        if kept.len() == KEPT_LINES {
+            kept.remove(0);
+        }
+        kept.push(line);
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
+            progress.say(&format!(
+                "{program}: {downloaded} modules downloaded, {compiled} packages compiled, {} s",
+                started.elapsed().as_secs()
+            ));
+        }
+    }
+    kept
 }

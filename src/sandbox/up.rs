@@ -16,7 +16,7 @@ use super::{
     users::{self, Users},
 };
 use futures::future::try_join_all;
-use std::time::Instant;
+use std::{path::PathBuf, time::Instant};
 use tokio::sync::Mutex;
 
 impl Sandbox {
@@ -45,40 +45,13 @@ impl Sandbox {
             lock: layout.processes_lock(),
         };
         std::fs::create_dir_all(&launcher.logs).map_err(SandboxError::io("create folder", &launcher.logs))?;
-        let audit_policy = layout.pki().join("audit-policy.yaml");
-        apiserver::write_audit_policy(&audit_policy)?;
+        apiserver::write_audit_policy(&audit_policy(&layout))?;
 
         let etcd = Etcd::start(&launcher, &binaries.etcd, &layout.etcd(), options.fsync).await?;
-        let mut planes = Vec::new();
-        for (name, role) in names {
-            let port = free_port()?;
-            let server_spec = ApiServer {
-                program: &binaries.kube_apiserver,
-                plane: &name,
-                role,
-                port,
-                etcd: &etcd.url,
-                files: &files,
-                audit_policy: &audit_policy,
-                audit_log: &layout.audit_log(&name),
-            }
-            .spec();
-            let controllers_spec = controller_manager::spec(
-                &binaries.kube_controller_manager,
-                &name,
-                &users::controller_manager_path(&layout, &name),
-                &files,
-            );
-            planes.push(Plane {
-                url: format!("https://127.0.0.1:{port}"),
-                name,
-                role,
-                server_spec,
-                controllers_spec,
-                server: Mutex::default(),
-                controllers: Mutex::default(),
-            });
-        }
+        let planes = names
+            .into_iter()
+            .map(|(name, role)| plane(name, role, &layout, &binaries, &files, &etcd))
+            .collect::<Result<Vec<_>, _>>()?;
         users.write_kubeconfigs(&layout, &planes)?;
         progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
         let starting = planes.iter().map(|plane| async {
@@ -146,6 +119,48 @@ impl Sandbox {
         }
         Ok(())
     }
+}
+
+/// A plane that has not been started: its address and how its processes are run.
+fn plane(
+    name: String,
+    role: PlaneRole,
+    layout: &Layout,
+    binaries: &Binaries,
+    files: &Files,
+    etcd: &Etcd,
+) -> Result<Plane, SandboxError> {
+    let port = free_port()?;
+    let server_spec = ApiServer {
+        program: &binaries.kube_apiserver,
+        plane: &name,
+        role,
+        port,
+        etcd: &etcd.url,
+        files,
+        audit_policy: &audit_policy(layout),
+        audit_log: &layout.audit_log(&name),
+    }
+    .spec();
+    let controllers_spec = controller_manager::spec(
+        &binaries.kube_controller_manager,
+        &name,
+        &users::controller_manager_path(layout, &name),
+        files,
+    );
+    Ok(Plane {
+        url: format!("https://127.0.0.1:{port}"),
+        name,
+        role,
+        server_spec,
+        controllers_spec,
+        server: Mutex::default(),
+        controllers: Mutex::default(),
+    })
+}
+
+fn audit_policy(layout: &Layout) -> PathBuf {
+    layout.pki().join("audit-policy.yaml")
 }
 
 /// What a plane has before its controllers start.

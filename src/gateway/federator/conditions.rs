@@ -150,96 +150,31 @@ fn delivery(
     now: Now,
 ) -> (Option<OwnCondition>, Next) {
     let generation = source.digest.generation;
-    let bad = |reason, message: String| {
-        (
-            Some(federated(false, reason, &message, generation)),
-            Next::OnEvent,
-        )
-    };
-    match s.hub_state {
-        HubNamespaceState::Terminating => {
-            return bad(
-                "HubNamespaceTerminating",
-                "the hub namespace is being deleted; delivery goes on when it is gone".into(),
-            );
-        }
-        HubNamespaceState::EarlierLife => {
-            return bad(
-                "EarlierLifeDraining",
-                "the hub still holds objects of an earlier project of this name".into(),
-            );
-        }
-        HubNamespaceState::Absent | HubNamespaceState::Ours => {}
-    }
-    if let Some(held) = &s.companion_taken {
-        let hub = s.hub.as_ref().map_or("", |h| h.as_str());
-        return bad(
-            "HubNameTaken",
-            format!("the hub has another object in {hub} in the place of {held}"),
-        );
+    if let Some((reason, message)) = obstacle(s) {
+        let condition = federated(false, reason, &message, generation);
+        return (Some(condition), Next::OnEvent);
     }
     if let Some((message, left)) = memory.refusal(source, now) {
         return (Some(hub_refused(source, message)), Next::After(left));
     }
     let companion = s.companion_refused.as_ref().map(not_carried);
     if let Some(message) = s.place_refused.clone().or(companion) {
-        return bad("HubRefused", message);
+        let condition = federated(false, "HubRefused", &message, generation);
+        return (Some(condition), Next::OnEvent);
     }
     let Some(copy) = &s.copy else {
         return (None, Next::OnEvent);
     };
-    if taken(s, copy) {
-        return bad(
-            "HubNameTaken",
-            format!(
-                "the hub has another object named {} in {}",
-                s.name,
-                s.hub.as_ref().map_or("", |h| h.as_str())
-            ),
-        );
-    }
     let observed = copy
         .digest
         .source_generation
         .unwrap_or(generation)
         .min(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
-    let label = &s.profile().placement.label;
-    // One of an earlier copy of the name tells nothing of this one.
-    let binding = s
-        .binding
-        .as_ref()
-        .filter(|b| !b.deleting && b.digest.owner.as_ref() == Some(&copy.uid))
-        .map(|b| &b.digest);
-    let reports = reported && !silent(copy);
-    let verdict = match binding {
-        Some(b) if b.no_cluster => Some(federated(
-            false,
-            "NoCellForCity",
-            &format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}"),
-            observed,
-        )),
-        Some(b) if b.failed.is_some() => {
-            let (cell, message) = b.failed.clone().unwrap_or_default();
-            Some(federated(
-                false,
-                "ApplyFailed",
-                &format!("{cell}: {message}"),
-                observed,
-            ))
-        }
-        Some(b) if b.scheduled && (b.applied || reports) => Some(federated(
-            true,
-            "Delivered",
-            &format!("delivered to {}", names(&b.clusters)),
-            observed,
-        )),
-        None if reports => Some(federated(true, "Delivered", "a cell reports", observed)),
-        _ => None,
-    };
-    if verdict.is_some() {
+    if let Some((delivered, reason, message)) = verdict(s, copy, city, reported && !silent(copy)) {
         memory.undelivered = None;
-        return (verdict, Next::OnEvent);
+        let condition = federated(delivered, reason, &message, observed);
+        return (Some(condition), Next::OnEvent);
     }
     let since = *memory.undelivered.get_or_insert(now.instant);
     let waited = now.since(since);
@@ -251,6 +186,58 @@ fn delivery(
         );
     }
     (None, Next::After(PATIENCE.saturating_sub(waited)))
+}
+
+/// What keeps the copy from being made or carried, as reason and message.
+fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
+    let hub = s.hub.as_ref().map_or("", |h| h.as_str());
+    match s.hub_state {
+        HubNamespaceState::Terminating => Some((
+            "HubNamespaceTerminating",
+            "the hub namespace is being deleted; delivery goes on when it is gone".into(),
+        )),
+        HubNamespaceState::EarlierLife => Some((
+            "EarlierLifeDraining",
+            "the hub still holds objects of an earlier project of this name".into(),
+        )),
+        HubNamespaceState::Absent | HubNamespaceState::Ours => {
+            let message = if let Some(held) = &s.companion_taken {
+                format!("the hub has another object in {hub} in the place of {held}")
+            } else if s.copy.as_ref().is_some_and(|copy| taken(s, copy)) {
+                format!("the hub has another object named {} in {hub}", s.name)
+            } else {
+                return None;
+            };
+            Some(("HubNameTaken", message))
+        }
+    }
+}
+
+/// What binding and reports say of the delivery: whether it is done, reason and message; `None` while they say nothing.
+fn verdict(
+    s: &Snapshot,
+    copy: &Row<Copy>,
+    city: &str,
+    reports: bool,
+) -> Option<(bool, &'static str, String)> {
+    // One of an earlier copy of the name tells nothing of this one.
+    let binding = s.binding.as_ref().filter(|b| !b.deleting).map(|b| &b.digest);
+    let Some(binding) = binding.filter(|b| b.owner.as_ref() == Some(&copy.uid)) else {
+        return reports.then(|| (true, "Delivered", "a cell reports".to_owned()));
+    };
+    if binding.no_cluster {
+        let label = &s.profile().placement.label;
+        let message = format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
+        return Some((false, "NoCellForCity", message));
+    }
+    if let Some((cell, message)) = &binding.failed {
+        return Some((false, "ApplyFailed", format!("{cell}: {message}")));
+    }
+    let delivered = binding.scheduled && (binding.applied || reports);
+    delivered.then(|| {
+        let message = format!("delivered to {}", names(&binding.clusters));
+        (true, "Delivered", message)
+    })
 }
 
 /// Whether the hub says that no cell reports.

@@ -40,3 +40,6 @@ fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, c
         "annotations": annotations,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 pub mod decide;
 
 #[cfg(test)]
-mod tests_index;
+mod tests;
 
 use super::{
     context::{PASSES, Turn},

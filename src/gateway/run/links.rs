@@ -104,7 +104,7 @@ impl Links {
             generation.borrow_and_update();
             let client = connection.current().watches.clone();
             tokio::select! {
-                () = watch::run(client, &selection, &health, &revival, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f)) => {}
+                () = watch::run(&plane, client, &selection, &health, &revival, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f)) => {}
                 changed = generation.changed() => {
                     if changed.is_err() {
                         return;

@@ -5,6 +5,7 @@ pub mod decide;
 mod matching;
 mod name;
 mod observe;
+mod prepare;
 mod rollup;
 mod settled;
 pub mod snapshot;
@@ -96,7 +97,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled
             }
         };
         ctx.quarantine.release(key);
-        let plan = observe::prepare(
+        let plan = prepare::prepare(
             &observed,
             project,
             decide::decide(&observed.snapshot, ctx.now().wall),

@@ -1,17 +1,10 @@
 //! The snapshot of a Workload, rebuilt from what the index keeps: of the Workload its text, of its deployments their
 //! text without the template, which is the Workload's wherever the digests agree.
 
-use super::{
-    decide::{WorkloadEffect, WorkloadPlan},
-    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
-};
+use super::snapshot::{Checks, Locations, Networks, WorkloadSnapshot};
 use crate::{
-    api::{Workload, WorkloadDeployment, keys, names::ProjectKey},
-    engine::{
-        diff::Digest,
-        key::{Key, Plane},
-        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
-    },
+    api::{Workload, WorkloadDeployment, names::ProjectKey},
+    engine::{diff::Digest, key::Key},
     gateway::world::{
         Project, World,
         digest::{Rollup, template_digest},
@@ -28,9 +21,9 @@ pub(super) struct Observed {
     pub(super) snapshot: WorkloadSnapshot,
     /// A digest of the Workload and its deployments.
     pub(super) basis: Digest,
-    version: String,
-    workloads: ApiResource,
-    deployments: ApiResource,
+    pub(super) version: String,
+    pub(super) workloads: ApiResource,
+    pub(super) deployments: ApiResource,
 }
 
 /// Why there is nothing to decide.
@@ -156,112 +149,4 @@ fn rebuild(
         deployment.spec.template = workload.spec.template.clone();
     }
     Ok(deployment)
-}
-
-/// The plan's effects as the executor takes them.
-pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadPlan) -> Plan<Prepared> {
-    let metadata = &observed.snapshot.workload.metadata;
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    let plane = Plane::Project(project.clone());
-    let workload = Target::namespaced(
-        plane.clone(),
-        &observed.workloads,
-        namespace,
-        metadata.name.as_deref().unwrap_or_default(),
-    );
-    let deployment = |name: Option<&str>| {
-        Target::namespaced(
-            plane.clone(),
-            &observed.deployments,
-            namespace,
-            name.unwrap_or_default(),
-        )
-    };
-    let main = |target, write, reason| Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write,
-        reason,
-    };
-    let finalizers = |wanted: Vec<&str>| {
-        let metadata =
-            json!({"uid": metadata.uid, "resourceVersion": observed.version, "finalizers": wanted});
-        Write::Merge {
-            patch: json!({"metadata": metadata}),
-        }
-    };
-    let others = || {
-        metadata
-            .finalizers
-            .iter()
-            .flatten()
-            .map(String::as_str)
-            .filter(|f| *f != keys::WORKLOAD_FINALIZER)
-    };
-    let mut prepared = Plan::default();
-    for effect in plan.effects {
-        prepared.effects.push(match effect {
-            WorkloadEffect::AddFinalizer => {
-                let all = others().chain([keys::WORKLOAD_FINALIZER]).collect();
-                main(workload.clone(), finalizers(all), "hold_workload")
-            }
-            WorkloadEffect::RemoveFinalizer => main(
-                workload.clone(),
-                finalizers(others().collect()),
-                "let_workload_go",
-            ),
-            WorkloadEffect::Create(d) => {
-                let target = deployment(d.metadata.name.as_deref());
-                let mut body = serde_json::to_value(&d).unwrap_or_default();
-                strip_status(&mut body);
-                main(target, Write::Create { body }, "create_deployment")
-            }
-            WorkloadEffect::Apply(d) => {
-                let target = deployment(d.metadata.name.as_deref());
-                let mut body = serde_json::to_value(&d).unwrap_or_default();
-                strip_status(&mut body);
-                main(
-                    target,
-                    Write::Apply {
-                        body,
-                        exact: Exact::roots(["spec"]),
-                    },
-                    "update_deployment",
-                )
-            }
-            WorkloadEffect::Delete { name, uid } => main(
-                deployment(Some(&name)),
-                Write::Delete {
-                    uid,
-                    resource_version: None,
-                },
-                "delete_deployment",
-            ),
-            WorkloadEffect::PatchStatus(status) => {
-                let body = json!({
-                    "apiVersion": observed.workloads.api_version,
-                    "kind": observed.workloads.kind,
-                    "metadata": {"name": metadata.name, "namespace": namespace, "uid": metadata.uid},
-                    "status": status,
-                });
-                let write = Write::Apply {
-                    body,
-                    exact: Exact::roots(["status"]),
-                };
-                Effect {
-                    target: workload.clone(),
-                    endpoint: Endpoint::Status,
-                    write,
-                    reason: "roll_up",
-                }
-            }
-        });
-    }
-    prepared
-}
-
-fn strip_status(body: &mut Value) {
-    if let Some(map) = body.as_object_mut() {
-        map.remove("status");
-    }
 }

@@ -83,6 +83,15 @@ pub struct Woken {
     pub refused: Vec<Refusal>,
 }
 
+impl Woken {
+    fn synced(synced: bool) -> Self {
+        Self {
+            synced,
+            ..Self::default()
+        }
+    }
+}
+
 impl World {
     /// Takes in an event of the hub.
     pub fn hub_event(&mut self, role: Role, event: Event) -> Woken {
@@ -97,45 +106,9 @@ impl World {
             }};
         }
         match role {
-            Role::Namespaces => {
-                for d in feed_table!(self.hub.namespaces, HubNamespaceDigest::read) {
-                    self.elect(&d.name.1, &mut woken);
-                    self.wake_hub_namespace(&d.name.1, &mut woken.keys);
-                    if let Some(set) = d.old.and_then(|row| row.digest.cities) {
-                        let policy = crate::api::names::city_set_policy(&set);
-                        woken.keys.push(self.hub_key(Role::CitySets, "", &policy));
-                    }
-                }
-            }
-            Role::CitySets => {
-                let label = kinds
-                    .first()
-                    .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label);
-                for d in feed_table!(self.hub.city_sets, |o| CitySet::read(o, label)) {
-                    woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
-                    let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
-                    let policy = self.hub.city_sets.get("", &d.name.1);
-                    if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
-                        self.sets.insert(set.into(), cities);
-                    }
-                    let users: Vec<Arc<str>> = self
-                        .hub
-                        .namespaces
-                        .iter()
-                        .filter(|(_, row)| row.digest.cities.as_deref() == Some(set))
-                        .map(|((_, name), _)| name.clone())
-                        .collect();
-                    for name in users {
-                        self.wake_hub_namespace(&name, &mut woken.keys);
-                    }
-                    if self.hub.city_sets.get("", &d.name.1).is_none() {
-                        // Any Namespace may have waited for its end, to carry the set from then on.
-                        let tied = self.ties.keys();
-                        let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
-                        woken.keys.extend(keys);
-                    }
-                }
-            }
+            Role::Namespaces => return self.hub_namespace_event(event),
+            Role::CitySets => return self.city_set_event(event),
+            Role::Interpreters => return self.interpreter_event(event),
             Role::CityPolicies => {
                 for d in feed_table!(self.hub.city_policies, |o| CityPolicy::read(o, &kinds)) {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
@@ -148,18 +121,6 @@ impl World {
             Role::Bindings => {
                 for d in feed_table!(self.hub.bindings, |o| Binding::read(o, words)) {
                     self.wake_for_binding(&d, &mut woken.keys);
-                }
-            }
-            Role::Interpreters => {
-                for d in feed_table!(self.hub.interpreters, |o| InterpreterDigest::read(
-                    o, &kinds, words
-                )) {
-                    woken.keys.push(self.hub_key(Role::Interpreters, "", &d.name.1));
-                    if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
-                        woken
-                            .keys
-                            .push(self.hub_key(Role::Interpreters, "", &kinds[kind].interpreter.name));
-                    }
                 }
             }
             Role::ConfigMaps => {
@@ -192,6 +153,67 @@ impl World {
                 }
             }
             Role::Workloads | Role::Locations | Role::Networks => {}
+        }
+        woken
+    }
+
+    fn hub_namespace_event(&mut self, event: Event) -> Woken {
+        let (deltas, synced) = feed(&mut self.hub.namespaces, event, HubNamespaceDigest::read);
+        let mut woken = Woken::synced(synced);
+        for d in deltas {
+            self.elect(&d.name.1, &mut woken);
+            self.wake_hub_namespace(&d.name.1, &mut woken.keys);
+            if let Some(set) = d.old.and_then(|row| row.digest.cities) {
+                let policy = crate::api::names::city_set_policy(&set);
+                woken.keys.push(self.hub_key(Role::CitySets, "", &policy));
+            }
+        }
+        woken
+    }
+
+    fn city_set_event(&mut self, event: Event) -> Woken {
+        let label = self.cluster_label().to_owned();
+        let (deltas, synced) = feed(&mut self.hub.city_sets, event, |o| CitySet::read(o, &label));
+        let mut woken = Woken::synced(synced);
+        for d in deltas {
+            woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
+            let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
+            let policy = self.hub.city_sets.get("", &d.name.1);
+            if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
+                self.sets.insert(set.into(), cities);
+            }
+            let users: Vec<Arc<str>> = self
+                .hub
+                .namespaces
+                .iter()
+                .filter(|(_, row)| row.digest.cities.as_deref() == Some(set))
+                .map(|((_, name), _)| name.clone())
+                .collect();
+            for name in users {
+                self.wake_hub_namespace(&name, &mut woken.keys);
+            }
+            if self.hub.city_sets.get("", &d.name.1).is_none() {
+                // Any Namespace may have waited for its end, to carry the set from then on.
+                let tied = self.ties.keys();
+                let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
+                woken.keys.extend(keys);
+            }
+        }
+        woken
+    }
+
+    fn interpreter_event(&mut self, event: Event) -> Woken {
+        let (kinds, words) = (&self.kinds, &mut self.words);
+        let (deltas, synced) = feed(&mut self.hub.interpreters, event, |o| {
+            InterpreterDigest::read(o, kinds, words)
+        });
+        let mut woken = Woken::synced(synced);
+        for d in deltas {
+            woken.keys.push(self.hub_key(Role::Interpreters, "", &d.name.1));
+            if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
+                let ours = &self.kinds[kind].interpreter.name;
+                woken.keys.push(self.hub_key(Role::Interpreters, "", ours));
+            }
         }
         woken
     }

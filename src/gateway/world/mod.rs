@@ -28,6 +28,7 @@ use digest::{
 };
 use kube::core::ApiResource;
 use networking::{Location, WorkloadChecks};
+pub use resources::{Resources, resource};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -35,7 +36,6 @@ use std::{
 use ties::Rival;
 use tokio::time::Instant;
 
-pub use resources::{Resources, resource};
 pub use waking::companion_role;
 
 /// Which table an event belongs to.

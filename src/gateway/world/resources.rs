@@ -1,4 +1,4 @@
-//! The foreign resources that the gateway reads and writes.
+//! The resources that the gateway touches and that are no federated kinds.
 
 use crate::kinds::CompanionKind;
 use kube::core::ApiResource;

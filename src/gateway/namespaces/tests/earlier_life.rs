@@ -115,7 +115,7 @@ fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
 fn a_write_backs_city_is_held_and_never_brought_in() {
     let (mut world, _) = world();
     let in_use = |world: &World| {
-        let seen = super::observe(world, HUB).unwrap();
+        let seen = crate::gateway::namespaces::observe(world, HUB).unwrap();
         seen.in_use.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let written = ["IAD", "LHR"].map(|city| {

@@ -1,8 +1,6 @@
 //! Where a hub Namespace goes, as the index shows it.
 
-mod earlier_life;
-
-use super::{
+use crate::gateway::namespaces::{
     decide::{Decision, decide},
     observe,
 };

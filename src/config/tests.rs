@@ -1,0 +1,79 @@
+//! The flags: defaults, how values are written, what goes together, the table.
+
+use super::*;
+
+fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
+    #[derive(Debug, Parser)]
+    struct Gateway {
+        #[command(flatten)]
+        args: GatewayArgs,
+    }
+    let given = ["fedgate", "--hub-kubeconfig", "/hub"].iter().chain(arguments);
+    let parsed = Gateway::try_parse_from(given).map_err(|e| e.to_string())?;
+    parsed.args.into_config().map_err(|e| e.to_string())
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let config = parse(&[]).unwrap();
+    assert_eq!(config.projects, Projects::Single(None));
+    assert_eq!(config.settings.city_linger, Duration::from_mins(1));
+    assert_eq!(config.settings.status_interval, Duration::from_millis(250));
+    assert_eq!(config.settings.release_after, None);
+    assert_eq!(
+        config.lease,
+        Some(("fedgate-system".to_owned(), "fedgate-gateway".to_owned()))
+    );
+    assert!(
+        config.settings.manage_interpreters && !config.settings.require_owner && !config.rules.plain_http
+    );
+    assert_eq!(config.workers, 32);
+}
+
+#[test]
+fn values_are_read_as_people_write_them() {
+    let config = parse(&[
+        "--release-after",
+        "1h30m",
+        "--leader-elect=false",
+        "--require-owner",
+    ])
+    .unwrap();
+    assert_eq!(config.settings.release_after, Some(Duration::from_mins(90)));
+    assert_eq!(config.lease, None);
+    assert!(config.settings.require_owner);
+    for bad in ["0s", "-1s", "soon", "5"] {
+        assert!(
+            parse(&[&format!("--city-linger={bad}")])
+                .unwrap_err()
+                .contains("duration"),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn a_mode_and_its_flags_go_together() {
+    let error = parse(&["--project-mode", "directory"]).unwrap_err();
+    assert!(
+        error.contains("--project-directory") && error.contains("FEDGATE_PROJECT_DIRECTORY"),
+        "{error}"
+    );
+    let error = parse(&["--project-directory", "/d"]).unwrap_err();
+    assert!(error.contains("--project-mode directory"), "{error}");
+    assert!(parse(&["--project-mode", "secrets", "--project-secrets-namespace", "n"]).is_ok());
+}
+
+#[test]
+fn the_table_has_a_row_with_variable_and_meaning_for_every_flag() {
+    let table = flags_markdown();
+    assert!(
+        table.contains("| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |"),
+        "{table}"
+    );
+    assert!(
+        table.contains("One of `single`, `directory`, `secrets`."),
+        "{table}"
+    );
+    assert_eq!(table.lines().count(), 2 + 26, "{table}");
+}

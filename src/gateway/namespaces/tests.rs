@@ -1,0 +1,4 @@
+//! Tests of the Namespace controller.
+
+mod earlier_life;
+mod index;

@@ -1,0 +1,149 @@
+//! A Workload's plan as the executor takes it.
+
+use super::{
+    decide::{WorkloadEffect, WorkloadPlan},
+    observe::Observed,
+};
+use crate::{
+    api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey},
+    engine::{
+        key::Plane,
+        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+    },
+};
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+/// Prepares the plan's effects.
+pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadPlan) -> Plan<Prepared> {
+    let subject = Subject {
+        observed,
+        plane: Plane::Project(project.clone()),
+    };
+    let mut prepared = Plan::default();
+    prepared
+        .effects
+        .extend(plan.effects.into_iter().map(|e| subject.effect(e)));
+    prepared
+}
+
+/// The Workload that a plan is about.
+struct Subject<'a> {
+    observed: &'a Observed,
+    plane: Plane,
+}
+
+impl Subject<'_> {
+    fn effect(&self, effect: WorkloadEffect) -> Effect {
+        match effect {
+            WorkloadEffect::AddFinalizer => {
+                let all = self.foreign_finalizers().chain([keys::WORKLOAD_FINALIZER]);
+                let write = self.finalizers(&all.collect::<Vec<_>>());
+                main(self.workload(), write, "hold_workload")
+            }
+            WorkloadEffect::RemoveFinalizer => {
+                let write = self.finalizers(&self.foreign_finalizers().collect::<Vec<_>>());
+                main(self.workload(), write, "let_workload_go")
+            }
+            WorkloadEffect::Create(d) => {
+                let target = self.deployment(d.metadata.name.as_deref());
+                let body = without_status(&d);
+                main(target, Write::Create { body }, "create_deployment")
+            }
+            WorkloadEffect::Apply(d) => {
+                let target = self.deployment(d.metadata.name.as_deref());
+                let write = Write::Apply {
+                    body: without_status(&d),
+                    exact: Exact::roots(["spec"]),
+                };
+                main(target, write, "update_deployment")
+            }
+            WorkloadEffect::Delete { name, uid } => {
+                let write = Write::Delete {
+                    uid,
+                    resource_version: None,
+                };
+                main(self.deployment(Some(&name)), write, "delete_deployment")
+            }
+            WorkloadEffect::PatchStatus(status) => Effect {
+                target: self.workload(),
+                endpoint: Endpoint::Status,
+                write: self.status(&status),
+                reason: "roll_up",
+            },
+        }
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.observed.snapshot.workload.metadata
+    }
+
+    fn namespace(&self) -> &str {
+        self.metadata().namespace.as_deref().unwrap_or_default()
+    }
+
+    fn workload(&self) -> Target {
+        let name = self.metadata().name.as_deref().unwrap_or_default();
+        Target::namespaced(
+            self.plane.clone(),
+            &self.observed.workloads,
+            self.namespace(),
+            name,
+        )
+    }
+
+    fn deployment(&self, name: Option<&str>) -> Target {
+        let name = name.unwrap_or_default();
+        Target::namespaced(
+            self.plane.clone(),
+            &self.observed.deployments,
+            self.namespace(),
+            name,
+        )
+    }
+
+    fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
+        let all = self.metadata().finalizers.iter().flatten();
+        all.map(String::as_str)
+            .filter(|finalizer| *finalizer != keys::WORKLOAD_FINALIZER)
+    }
+
+    fn finalizers(&self, wanted: &[&str]) -> Write {
+        let uid = &self.metadata().uid;
+        let metadata = json!({"uid": uid, "resourceVersion": self.observed.version, "finalizers": wanted});
+        Write::Merge {
+            patch: json!({"metadata": metadata}),
+        }
+    }
+
+    fn status(&self, status: &WorkloadStatus) -> Write {
+        let metadata = self.metadata();
+        let body = json!({
+            "apiVersion": self.observed.workloads.api_version,
+            "kind": self.observed.workloads.kind,
+            "metadata": {"name": metadata.name, "namespace": self.namespace(), "uid": metadata.uid},
+            "status": status,
+        });
+        Write::Apply {
+            body,
+            exact: Exact::roots(["status"]),
+        }
+    }
+}
+
+fn main(target: Target, write: Write, reason: &'static str) -> Effect {
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    }
+}
+
+fn without_status(deployment: &WorkloadDeployment) -> Value {
+    let mut body = serde_json::to_value(deployment).unwrap_or_default();
+    if let Some(map) = body.as_object_mut() {
+        map.remove("status");
+    }
+    body
+}

@@ -1,0 +1,213 @@
+//! The metrics by family, each registered with its name, labels and meaning.
+
+use super::registrar::Registrar;
+use prometheus::{Error, Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
+
+/// The controllers' turns.
+#[derive(Debug)]
+pub(super) struct Turns {
+    pub(super) results: IntCounterVec,
+    pub(super) errors: IntCounterVec,
+    pub(super) seconds: HistogramVec,
+    pub(super) noops: IntCounterVec,
+    pub(super) unfinished: GaugeVec,
+    pub(super) longest: GaugeVec,
+}
+
+impl Turns {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            results: r.counters(
+                "controller_runtime_reconcile_total",
+                &["controller", "result"],
+                "Turns of controllers.",
+            )?,
+            errors: r.counters(
+                "controller_runtime_reconcile_errors_total",
+                &["controller"],
+                "Turns that failed.",
+            )?,
+            seconds: r.seconds(
+                "controller_runtime_reconcile_time_seconds",
+                &["controller"],
+                "Time of a turn.",
+            )?,
+            noops: r.counters(
+                "fedgate_noop_reconciles_total",
+                &["controller"],
+                "Turns that had nothing to write.",
+            )?,
+            unfinished: r.seconds_gauges(
+                "workqueue_unfinished_work_seconds",
+                &["name"],
+                "Sum of the ages of all turns under way.",
+            )?,
+            longest: r.seconds_gauges(
+                "workqueue_longest_running_processor_seconds",
+                &["name"],
+                "Age of the oldest turn under way.",
+            )?,
+        })
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct QueueFigures {
+    pub(super) depth: IntGaugeVec,
+    pub(super) adds: IntCounterVec,
+    pub(super) waited: HistogramVec,
+    pub(super) worked: HistogramVec,
+    pub(super) retries: IntCounterVec,
+}
+
+impl QueueFigures {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            depth: r.gauges("workqueue_depth", &["name"], "Keys that could run now.")?,
+            adds: r.counters("workqueue_adds_total", &["name"], "Keys put into the queue.")?,
+            waited: r.seconds(
+                "workqueue_queue_duration_seconds",
+                &["name"],
+                "Time a key waited for a worker.",
+            )?,
+            worked: r.seconds(
+                "workqueue_work_duration_seconds",
+                &["name"],
+                "Time a worker took for a key.",
+            )?,
+            retries: r.counters(
+                "workqueue_retries_total",
+                &["name"],
+                "Keys put back after a failure.",
+            )?,
+        })
+    }
+}
+
+/// What is carried, written and refused.
+#[derive(Debug)]
+pub(super) struct Federation {
+    pub(super) seconds: HistogramVec,
+    pub(super) writes: IntCounterVec,
+    pub(super) fights: IntCounterVec,
+    pub(super) rejections: IntCounterVec,
+    pub(super) quarantined: IntGaugeVec,
+    pub(super) quarantined_alias: IntGaugeVec,
+    pub(super) backoff: IntGauge,
+}
+
+impl Federation {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            seconds: r.seconds(
+                "fedgate_federation_seconds",
+                &["stage"],
+                "Time from an event on one plane to its write on the other.",
+            )?,
+            writes: r.counters(
+                "fedgate_writes_total",
+                &["plane", "kind", "reason"],
+                "Writes, each with its reason.",
+            )?,
+            fights: r.counters(
+                "fedgate_write_fights_total",
+                &["kind", "field_group"],
+                "Writes of what was written before and someone changed back within a minute.",
+            )?,
+            rejections: r.counters(
+                "fedgate_identity_rejections_total",
+                &["reason"],
+                "Objects and namespaces that claim an identity that is not their own.",
+            )?,
+            quarantined: r.gauges(
+                "fedgate_quarantined_objects",
+                &["kind", "reason"],
+                "Objects that are refused as they are.",
+            )?,
+            quarantined_alias: r.gauges(
+                "compute_federation_quarantined_objects",
+                &["reason"],
+                "The same under the peer's name.",
+            )?,
+            backoff: r.gauge("fedgate_keys_in_backoff", "Keys that failed at their last turn.")?,
+        })
+    }
+}
+
+/// Planes, watches and the index.
+#[derive(Debug)]
+pub(super) struct Planes {
+    pub(super) leader: IntGaugeVec,
+    pub(super) states: IntGaugeVec,
+    pub(super) last_event: GaugeVec,
+    pub(super) watch_restarts: IntCounterVec,
+    pub(super) cached: IntGaugeVec,
+}
+
+impl Planes {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            leader: r.gauges(
+                "leader_election_master_status",
+                &["name"],
+                "1 while this replica may write.",
+            )?,
+            states: r.gauges(
+                "fedgate_planes",
+                &["state"],
+                "Planes: connected, syncing, backoff or unauthorized.",
+            )?,
+            last_event: r.seconds_gauges(
+                "fedgate_plane_last_event_age_seconds",
+                &["state"],
+                "Longest silence of a plane in this state.",
+            )?,
+            watch_restarts: r.counters(
+                "fedgate_watch_restarts_total",
+                &["plane", "kind", "cause"],
+                "Watches begun again after a failure: gone (410) or error. One that ends by its time limit or by \
+                 silence is begun again uncounted: there is no cause timeout.",
+            )?,
+            cached: r.gauges(
+                "fedgate_cache_objects",
+                &["plane", "kind"],
+                "Objects in the index.",
+            )?,
+        })
+    }
+}
+
+/// What is to go from the hub, and what there is against our will.
+#[derive(Debug)]
+pub(super) struct Leftovers {
+    pub(super) pending: IntGauge,
+    pub(super) oldest_pending: Gauge,
+    pub(super) orphans: IntGauge,
+    pub(super) drift: IntGauge,
+    pub(super) brake: IntGauge,
+}
+
+impl Leftovers {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            pending: r.gauge("fedgate_pending_deletions", "Deployments being deleted.")?,
+            oldest_pending: r.seconds_gauge(
+                "fedgate_oldest_pending_deletion_seconds",
+                "Age of the oldest deletion under way.",
+            )?,
+            orphans: r.gauge(
+                "fedgate_orphan_hub_objects",
+                "Objects on the hub whose origin is gone.",
+            )?,
+            drift: r.gauge(
+                "fedgate_interpreter_drift",
+                "Interpreters that differ from ours or rival them.",
+            )?,
+            brake: r.gauge(
+                "fedgate_garbage_brake",
+                "1 while the sweep has stopped because it would delete too much.",
+            )?,
+        })
+    }
+}

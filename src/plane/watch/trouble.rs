@@ -1,0 +1,270 @@
+//! What goes wrong with a watch: when it is tried again, and what the operator is told.
+
+use crate::{engine::key::Plane, plane::client::CallError};
+use kube::runtime::watcher;
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// After this time without an error the next one counts as the first.
+pub(super) const CALM: Duration = Duration::from_mins(1);
+/// A watch without events says nothing when it has begun again. Two attempts that fail are never further apart than this:
+/// the longest delay and the time limit of a call, and some more.
+pub(super) const SETTLED: Duration = Duration::from_secs(30);
+
+/// Why a watch fails, as far as an operator's next step depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// No connection, or no answer in time.
+    Unreachable,
+    /// The connection broke under the watch.
+    Broken,
+    /// 401.
+    Unauthorized,
+    /// 403.
+    Forbidden,
+    /// 404: the kind is not served.
+    NotServed,
+    /// 410: the server no longer has the version.
+    Gone,
+    /// What came is not what an API server sends.
+    Garbled,
+    /// Any other answer.
+    Failing,
+}
+
+impl Cause {
+    pub(super) fn of(error: &watcher::Error) -> Self {
+        let inner = match error {
+            watcher::Error::InitialListFailed(e)
+            | watcher::Error::WatchStartFailed(e)
+            | watcher::Error::WatchFailed(e) => e,
+            watcher::Error::WatchError(status) => return Self::of_status(status),
+            watcher::Error::NoResourceVersion => return Self::Garbled,
+        };
+        match inner {
+            kube::Error::Api(status) => Self::of_status(status),
+            kube::Error::Service(e) => match e.downcast_ref() {
+                Some(CallError::TooLarge { .. }) => Self::Failing,
+                Some(CallError::Retired) => Self::Broken,
+                _ => Self::Unreachable,
+            },
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Garbled,
+            _ => Self::Broken,
+        }
+    }
+
+    fn of_status(status: &kube::core::Status) -> Self {
+        match status.code {
+            401 => Self::Unauthorized,
+            403 => Self::Forbidden,
+            404 => Self::NotServed,
+            410 => Self::Gone,
+            // A server says 404 in plain text for a group it does not have, which the client takes for an outage.
+            _ if status.message.starts_with("HTTP 404 ") => Self::NotServed,
+            _ => Self::Failing,
+        }
+    }
+
+    /// Whether the watch has lost its place, so that only a new list tells what there is.
+    pub(super) fn needs_list(self) -> bool {
+        matches!(self, Self::Gone | Self::Garbled)
+    }
+
+    /// What is wrong.
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Self::Unreachable => "the API server cannot be reached",
+            Self::Broken => "the connection broke",
+            Self::Unauthorized => "the credential is refused",
+            Self::Forbidden => "the user may not list and watch this kind",
+            Self::NotServed => "the kind is not served",
+            Self::Gone => "the server no longer has the version, the list is read anew",
+            Self::Garbled => "the answer is not that of an API server",
+            Self::Failing => "the API server answers with an error",
+        }
+    }
+
+    /// What the operator is to do about it; `None` for what happens in the best of houses.
+    pub(super) fn next_step(self, plane: &Plane) -> Option<String> {
+        let kubeconfig = match plane {
+            Plane::Hub => "the file of --hub-kubeconfig".to_owned(),
+            Plane::Project(key) => format!("the kubeconfig of project {key}"),
+        };
+        Some(match self {
+            Self::Unreachable | Self::Garbled => {
+                format!("check clusters[].cluster.server in {kubeconfig}, the network and the server itself")
+            }
+            Self::Unauthorized => format!("renew the credential in {kubeconfig}"),
+            Self::Forbidden => {
+                let roles = match plane {
+                    Plane::Hub => "manifests/hub",
+                    Plane::Project(_) => "manifests/project",
+                };
+                format!("apply {roles} on this plane and bind its roles to the user in {kubeconfig}")
+            }
+            Self::NotServed => {
+                "install the kind's CustomResourceDefinition on this plane (ours: manifests/crds)".to_owned()
+            }
+            Self::Broken | Self::Gone => return None,
+            Self::Failing => "see the API server's own log if this lasts".to_owned(),
+        })
+    }
+}
+
+/// What goes wrong with one watch, for as long as it does.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    failures: u32,
+    lasts: bool,
+    last: Option<Instant>,
+    refused_since: Option<Instant>,
+}
+
+impl Trouble {
+    /// Since when the server has refused the watch for want of rights and nothing else.
+    pub(super) fn refused_for(&mut self, cause: Cause) -> Option<Duration> {
+        if cause != Cause::Forbidden {
+            self.refused_since = None;
+            return None;
+        }
+        Some(self.refused_since.get_or_insert_with(Instant::now).elapsed())
+    }
+
+    /// How long to wait: 200 ms doubling to 10 s, each with up to half of it as jitter; anew after a minute without an
+    /// error.
+    pub(super) fn delay(&mut self) -> Duration {
+        if self.last.is_some_and(|last| last.elapsed() > CALM) {
+            self.failures = 0;
+        }
+        let base = FIRST_DELAY
+            .saturating_mul(1 << self.failures.min(6))
+            .min(LONGEST_DELAY);
+        self.failures += 1;
+        self.lasts = true;
+        self.last = Some(Instant::now());
+        let jitter = u32::try_from(RandomState::new().hash_one(self.failures) % 128).unwrap_or(0);
+        base / 2 + base.mul_f64(f64::from(jitter) / 256.0)
+    }
+
+    /// Completes when it has not failed for so long that it must be well; never if it is well.
+    pub(super) async fn settled(&self) {
+        match self.last {
+            Some(last) if self.lasts => tokio::time::sleep_until(last + SETTLED).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// The server has answered; whether it had failed before.
+    pub(super) fn ends(&mut self) -> bool {
+        self.refused_since = None;
+        std::mem::take(&mut self.lasts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::names::ProjectKey;
+    use kube::core::Status;
+
+    fn answered(code: u16, message: &str) -> Cause {
+        let status = Status::failure(message, "").with_code(code);
+        Cause::of(&watcher::Error::WatchStartFailed(kube::Error::Api(
+            status.boxed(),
+        )))
+    }
+
+    fn called(error: CallError) -> Cause {
+        Cause::of(&watcher::Error::InitialListFailed(kube::Error::Service(
+            error.into(),
+        )))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_grow_while_it_fails_and_begin_anew_after_a_calm_minute() {
+        let mut trouble = Trouble::default();
+        let delays: Vec<Duration> = (0..12).map(|_| trouble.delay()).collect();
+        assert!(
+            delays[0] <= FIRST_DELAY && delays[11] <= LONGEST_DELAY,
+            "{delays:?}"
+        );
+        assert!(delays[11] >= LONGEST_DELAY / 2, "{delays:?}");
+        assert!(trouble.ends() && !trouble.ends(), "it ends once");
+        assert!(trouble.delay() >= LONGEST_DELAY / 2, "an answer alone is no calm");
+        tokio::time::advance(CALM + Duration::from_secs(1)).await;
+        assert!(trouble.delay() <= FIRST_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_counts_from_the_first_one_in_a_row() {
+        let mut trouble = Trouble::default();
+        let patience = Duration::from_secs(10);
+        assert_eq!(trouble.refused_for(Cause::Forbidden), Some(Duration::ZERO));
+        tokio::time::advance(patience).await;
+        assert_eq!(trouble.refused_for(Cause::Forbidden), Some(patience));
+        assert_eq!(trouble.refused_for(Cause::Garbled), None);
+        assert_eq!(trouble.refused_for(Cause::Forbidden), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn causes_are_told_apart() {
+        let connection = CallError::Connection {
+            plane: crate::metrics::PlaneKind::Hub,
+            cause: "refused".to_owned(),
+        };
+        assert_eq!(called(connection), Cause::Unreachable);
+        assert_eq!(called(CallError::Retired), Cause::Broken);
+        assert_eq!(answered(401, "no"), Cause::Unauthorized);
+        assert_eq!(answered(403, "no"), Cause::Forbidden);
+        assert_eq!(answered(404, "no"), Cause::NotServed);
+        assert_eq!(
+            answered(502, "HTTP 404 Not Found without a Kubernetes Status"),
+            Cause::NotServed
+        );
+        assert_eq!(answered(410, "old"), Cause::Gone);
+        assert_eq!(answered(500, "etcd"), Cause::Failing);
+        assert_eq!(Cause::of(&watcher::Error::NoResourceVersion), Cause::Garbled);
+        let expired = Status::failure("too old", "Expired").with_code(410);
+        assert_eq!(
+            Cause::of(&watcher::Error::WatchError(expired.boxed())),
+            Cause::Gone
+        );
+    }
+
+    #[test]
+    fn each_cause_names_the_file_or_folder_to_look_at() {
+        let prod = Plane::Project(ProjectKey::parse("prod").unwrap());
+        for (cause, plane, words) in [
+            (
+                Cause::Unreachable,
+                &prod,
+                "clusters[].cluster.server in the kubeconfig of project prod",
+            ),
+            (
+                Cause::Unreachable,
+                &Plane::Hub,
+                "clusters[].cluster.server in the file of --hub-kubeconfig",
+            ),
+            (
+                Cause::Forbidden,
+                &prod,
+                "apply manifests/project on this plane and bind its roles to the user in the kubeconfig of project prod",
+            ),
+            (Cause::Forbidden, &Plane::Hub, "apply manifests/hub"),
+            (
+                Cause::Unauthorized,
+                &prod,
+                "renew the credential in the kubeconfig of project prod",
+            ),
+            (Cause::NotServed, &prod, "manifests/crds"),
+        ] {
+            let step = cause.next_step(plane).unwrap();
+            assert!(step.contains(words), "{cause:?} at {plane}: {step}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `fedgate gateway` as a process that cannot start: it ends with code 1 and says which object, which field and what to do.
+
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+use tokio::process::Command;
+
+const KIND: &str = "\
+plural: gizmos
+placement:
+  path: $.spec.city
+  label: topology.datum.net/city-code
+  policyPrefix: gizmo-
+carriedAnnotations: []
+status:
+  counters: []
+  ownConditions: []
+";
+
+/// An empty folder of the test's own.
+fn folder(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("startup").join(name);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A kubeconfig for `server`, whose user has these fields.
+fn kubeconfig(dir: &Path, server: &str, user: &Value) -> PathBuf {
+    let document = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "gateway"}}],
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
+        "users": [{"name": "gateway", "user": user}],
+    });
+    write(dir, "hub.kubeconfig", &document.to_string())
+}
+
+/// Runs the gateway to its end; what it said last.
+async fn refusal(hub: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+    command
+        .arg("gateway")
+        .args(["--admin-address", "127.0.0.1:0", "--development-allow-http"])
+        .arg("--hub-kubeconfig")
+        .arg(hub)
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let ended = tokio::time::timeout(Duration::from_mins(1), command.output()).await;
+    let output = ended
+        .unwrap_or_else(|_| panic!("it went on, {arguments:?}"))
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["level"], &last["message"]),
+        (&json!("ERROR"), &json!("the gateway did not start"))
+    );
+    last["error"].as_str().unwrap().to_owned()
+}
+
+fn assert_says(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is missing in: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_kind_with_an_unknown_field() {
+    let dir = folder("field");
+    let hub = kubeconfig(&dir, "http://127.0.0.1:1", &json!({"token": "t"}));
+    let file = write(
+        &dir,
+        "kinds/example.com/v1/Gizmo/kind.yaml",
+        &format!("{KIND}policyPrefx: x-\n"),
+    );
+    let kinds = dir.join("kinds");
+    let said = refusal(&hub, &["--interpreters", kinds.to_str().unwrap()]).await;
+    let place = format!("{}:10: ", file.display());
+    assert_says(
+        &said,
+        &[
+            &place,
+            r#"unknown field "policyPrefx""#,
+            "allowed are plural, placement",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_script_that_is_no_lua() {
+    let dir = folder("script");
+    let hub = kubeconfig(&dir, "http://127.0.0.1:1", &json!({"token": "t"}));
+    write(&dir, "kinds/example.com/v1/Gizmo/kind.yaml", KIND);
+    let script = write(
+        &dir,
+        "kinds/example.com/v1/Gizmo/status-reflection.lua",
+        "function ReflectStatus(observed)\n  return = observed\nend\n",
+    );
+    let kinds = dir.join("kinds");
+    let said = refusal(&hub, &["--interpreters", kinds.to_str().unwrap()]).await;
+    let place = format!("{}:2: ", script.display());
+    assert_says(
+        &said,
+        &[&place, "unexpected symbol near '='", "correct the script"],
+    );
+}
+
+#[tokio::test]
+async fn kinds_in_a_folder_that_is_not_there() {
+    let dir = folder("nowhere");
+    let hub = kubeconfig(&dir, "http://127.0.0.1:1", &json!({"token": "t"}));
+    let said = refusal(&hub, &["--interpreters", "/nowhere/at/all"]).await;
+    assert_says(
+        &said,
+        &[
+            "cannot read /nowhere/at/all",
+            "give a folder of the form <group>/<version>/<Kind>",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there() {
+    let path = folder("missing").join("hub.kubeconfig");
+    let said = refusal(&path, &[]).await;
+    let file = format!("--hub-kubeconfig: kubeconfig file {}", path.display());
+    assert_says(
+        &said,
+        &[
+            &file,
+            "cannot read",
+            "make the file readable for this process or correct the path",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_would_run_a_program() {
+    let dir = folder("exec");
+    let user = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/touch"}});
+    let hub = kubeconfig(&dir, "http://127.0.0.1:1", &user);
+    let said = refusal(&hub, &[]).await;
+    let file = format!("--hub-kubeconfig: kubeconfig file {}", hub.display());
+    let next = "give a token or a client certificate instead";
+    assert_says(
+        &said,
+        &[
+            &file,
+            "field users[gateway].user.exec is refused",
+            "run a program",
+            next,
+        ],
+    );
+}
+
+/// A server that answers everything alike; its address.
+async fn server(answer: axum::response::Response) -> String {
+    let (parts, body) = answer.into_parts();
+    let body = axum::body::to_bytes(body, 10_000).await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let app = axum::Router::new().fallback(move || {
+        let answer = (parts.status, parts.headers.clone(), body.clone());
+        async move { answer }
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+#[tokio::test]
+async fn a_hub_without_karmadas_kinds() {
+    use axum::response::IntoResponse;
+    let dir = folder("karmada");
+    // What an API server says of a group that it does not have.
+    let plain = (axum::http::StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+    let hub = kubeconfig(&dir, &server(plain).await, &json!({"token": "t"}));
+    let said = refusal(&hub, &[]).await;
+    assert_says(
+        &said,
+        &[
+            "hub: clusterpropagationpolicies.policy.karmada.io/v1alpha1 is not served",
+            "point --hub-kubeconfig at the Karmada API server, or install Karmada's CRDs (karmadactl init)",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_hub_that_refuses_the_credential() {
+    use axum::response::IntoResponse;
+    let dir = folder("credential");
+    let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Unauthorized",
+        "message": "Unauthorized", "code": 401});
+    let refused = (axum::http::StatusCode::UNAUTHORIZED, axum::Json(status)).into_response();
+    let hub = kubeconfig(&dir, &server(refused).await, &json!({"token": "t"}));
+    let said = refusal(&hub, &[]).await;
+    assert_says(
+        &said,
+        &[
+            "hub: the credential in --hub-kubeconfig is refused (Unauthorized)",
+            "issue a new token or client certificate for the gateway's user",
+        ],
+    );
+}
