@@ -9,19 +9,20 @@
 //! * [`engine`]: key, queue, plan, executor, diff, errors, clock. Knows no workload.
 //! * [`plane`]: clients, watches, index, discovery of project planes, lease.
 //! * [`gateway`]: the controllers that join projects and hub.
-//! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them.
-//! * [`config`], [`doctor`], [`process`]: flags; checks of the planes; the gateway as a process.
+//! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them. [`metrics`] uses nothing of
+//!   ours and is used everywhere.
 //! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
-//! * [`config`], [`telemetry`], [`metrics`], [`admin`]: flags, logs, figures, the administrative address. [`metrics`] uses
-//!   nothing of ours and is used everywhere.
+//! * [`config`]: flags and settings of the gateway.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`process`]: the process around the gateway.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
+//! * [`commands`]: the command line. Uses `config` and `sandbox`.
 
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod api;
+pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod engine;

@@ -12,7 +12,7 @@ pub use turn::{Measurement, TurnResult};
 use parking_lot::Mutex;
 use prometheus::{
     Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
-    process_collector::ProcessCollector,
+    core::Collector, process_collector::ProcessCollector,
 };
 use registrar::Registrar;
 use std::{
@@ -194,7 +194,7 @@ impl Metrics {
             quarantined_alias: r.gauges(
                 "compute_federation_quarantined_objects",
                 &["reason"],
-                "The same under the peer's name.",
+                "The same under the name that datum-cloud/compute gives it.",
             )?,
             backoff: r.gauge("fedgate_keys_in_backoff", "Keys that failed at their last turn.")?,
             planes: r.gauges(
@@ -242,7 +242,7 @@ impl Metrics {
             )?,
             brake: r.gauge(
                 "fedgate_garbage_brake",
-                "1 while the sweep has stopped because it would delete too much.",
+                "1 while no orphaned copy is deleted because there are too many of them; README.md says what to do.",
             )?,
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
@@ -386,21 +386,28 @@ impl Metrics {
 
     /// The metrics as a Markdown table, for the README.
     pub fn markdown(&self) -> String {
-        let mut rows = self.rows.clone();
-        rows.sort_by_key(|row| row.name);
+        let ours = self.rows.iter().map(|row| {
+            let labels: Vec<_> = row.labels.iter().map(|l| format!("`{l}`")).collect();
+            (
+                row.name.to_owned(),
+                row.kind,
+                labels.join(", "),
+                row.help.to_owned(),
+            )
+        });
+        let process = ProcessCollector::for_self();
+        let process = process.desc().into_iter().map(|desc| {
+            let kind = if desc.fq_name.ends_with("_total") {
+                "counter"
+            } else {
+                "gauge"
+            };
+            (desc.fq_name.clone(), kind, String::new(), desc.help.clone())
+        });
+        let mut rows: Vec<_> = ours.chain(process).collect();
+        rows.sort();
         let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
-        for Row {
-            name,
-            kind,
-            labels,
-            help,
-        } in rows
-        {
-            let labels = labels
-                .iter()
-                .map(|l| format!("`{l}`"))
-                .collect::<Vec<_>>()
-                .join(", ");
+        for (name, kind, labels, help) in rows {
             let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
         }
         table
