@@ -242,7 +242,7 @@ impl Metrics {
             )?,
             brake: r.gauge(
                 "fedgate_garbage_brake",
-                "1 while no orphaned copy is deleted because there are too many of them; README.md says what to do.",
+                "1 while orphaned copies are not deleted because there are too many of them.",
             )?,
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
