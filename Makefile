@@ -7,9 +7,13 @@ CARGO ?= cargo
 KEEP ?=
 # make e2e ARGS=a14 runs some tests only.
 ARGS ?=
+# make image IMAGE=registry.example.com/fedgate:0.1.0 BUILDER=podman
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+IMAGE ?= fedgate:$(VERSION)
+BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell command -v $(tool))))
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 
-.PHONY: help demo test build prepare lint manifests sandbox down e2e bench clean
+.PHONY: help demo test build install image prepare lint manifests sandbox down e2e bench clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +25,17 @@ test: build prepare ## Run every test: unit, interpreter cases, generated files,
 	@mkdir -p target
 	set -o pipefail; $(CARGO) test --no-fail-fast 2>&1 | tee target/test.log
 	@if grep -E '[1-9][0-9]* ignored' target/test.log; then echo 'make test: tests were skipped, see above'; exit 1; fi
+	@awk '/^test result: ok/ { passed += $$4 } END { print "make test: " passed " tests passed, none failed, none was skipped" }' target/test.log
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --bins
+
+install: ## Build fedgate, optimized, and install it where cargo installs executables
+	$(CARGO) install --path . --locked --bin fedgate
+
+image: ## Build the container image; IMAGE=name:tag, BUILDER=podman, docker or another
+	@if [ -z "$(BUILDER)" ]; then echo 'make image: none of podman, docker, buildah, nerdctl is here; set BUILDER'; exit 1; fi
+	$(BUILDER) build --file Containerfile --tag $(IMAGE) .
 
 prepare: build ## Build etcd, kube-apiserver and its controller manager, once, unless KUBEBUILDER_ASSETS has them
 	@$(FEDGATE) sandbox prepare

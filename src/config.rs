@@ -8,8 +8,8 @@ use crate::{
     },
     telemetry::LogFormat,
 };
-use clap::{Args, CommandFactory, Parser, ValueEnum};
-use std::{fmt::Write, net::SocketAddr, path::PathBuf, time::Duration};
+use clap::{Args, ValueEnum};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// How projects are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -369,54 +369,6 @@ fn duration_or_never(text: &str) -> Result<ReleaseAfter, String> {
     } else {
         duration(text).map(|d| ReleaseAfter(Some(d)))
     }
-}
-
-#[derive(Debug, Parser)]
-struct Flags {
-    #[command(flatten)]
-    _args: GatewayArgs,
-}
-
-/// The flags as a Markdown table, for the README.
-pub fn flags_markdown() -> String {
-    let mut table = String::from("| flag | environment | default | meaning |\n|---|---|---|---|\n");
-    for flag in Flags::command()
-        .get_arguments()
-        .filter(|a| a.get_long().is_some_and(|l| l != "help"))
-    {
-        let long = flag.get_long().unwrap_or_default();
-        let variable = flag
-            .get_env()
-            .map(|v| v.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let default = flag
-            .get_default_values()
-            .iter()
-            .map(|v| v.to_string_lossy())
-            .collect::<Vec<_>>()
-            .join(",");
-        let default = if default.is_empty() {
-            "–".to_owned()
-        } else {
-            format!("`{default}`")
-        };
-        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-        let values: Vec<_> = flag
-            .get_possible_values()
-            .iter()
-            .map(|v| v.get_name().to_owned())
-            .collect();
-        let values = if values.is_empty() || values.iter().any(|v| v == "true") {
-            String::new()
-        } else {
-            format!(" One of `{}`.", values.join("`, `"))
-        };
-        let _ = writeln!(
-            table,
-            "| `--{long}` | `{variable}` | {default} | {help}.{values} |"
-        );
-    }
-    table
 }
 
 /// Clients with the usual limits, counted in `metrics`.

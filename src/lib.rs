@@ -18,11 +18,17 @@
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
 //!
 //! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
+//! * [`config`]: flags and settings of the gateway.
+//! * [`doctor`]: checks of hub and projects, before the start and on demand.
+//! * [`process`]: the process around the gateway.
+//! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
+//! * [`commands`]: the command line. Uses `config` and `sandbox`.
 
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod api;
+pub mod commands;
 pub mod config;
 pub mod doctor;
 pub mod engine;

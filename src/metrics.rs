@@ -12,7 +12,7 @@ pub use turn::{Measurement, TurnResult};
 
 use families::{Federation, Leftovers, Planes, QueueFigures, Turns};
 use parking_lot::Mutex;
-use prometheus::{Registry, TextEncoder, process_collector::ProcessCollector};
+use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -266,21 +266,28 @@ impl Metrics {
 
     /// The metrics as a Markdown table, for the README.
     pub fn markdown(&self) -> String {
-        let mut rows = self.rows.clone();
-        rows.sort_by_key(|row| row.name);
+        let ours = self.rows.iter().map(|row| {
+            let labels: Vec<_> = row.labels.iter().map(|l| format!("`{l}`")).collect();
+            (
+                row.name.to_owned(),
+                row.kind,
+                labels.join(", "),
+                row.help.to_owned(),
+            )
+        });
+        let process = ProcessCollector::for_self();
+        let process = process.desc().into_iter().map(|desc| {
+            let kind = if desc.fq_name.ends_with("_total") {
+                "counter"
+            } else {
+                "gauge"
+            };
+            (desc.fq_name.clone(), kind, String::new(), desc.help.clone())
+        });
+        let mut rows: Vec<_> = ours.chain(process).collect();
+        rows.sort();
         let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
-        for Row {
-            name,
-            kind,
-            labels,
-            help,
-        } in rows
-        {
-            let labels = labels
-                .iter()
-                .map(|l| format!("`{l}`"))
-                .collect::<Vec<_>>()
-                .join(", ");
+        for (name, kind, labels, help) in rows {
             let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
         }
         table

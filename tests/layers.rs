@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("admin", &[]),
     ("telemetry", &[]),
     ("config", &["gateway", "metrics", "plane", "telemetry"]),
+    ("commands", &["config", "sandbox"]),
     ("doctor", &["api", "gateway", "kinds", "manifests", "plane"]),
     (
         "process",

@@ -6,8 +6,8 @@ use fedgate::{
     kinds::FederatedKind,
     manifests::{self, Carried, Manifest, Plane},
 };
-use serde_json::Value;
-use std::path::Path;
+use serde_json::{Value, json};
+use std::{path::Path, process::Command};
 
 fn kinds() -> Vec<Carried> {
     let kinds = FederatedKind::builtin().unwrap();
@@ -23,13 +23,10 @@ fn folder() -> &'static Path {
 
 #[test]
 fn committed_manifests_are_those_that_are_generated() {
-    if std::env::var_os("UPDATE_MANIFESTS").is_some() {
-        manifests::write(folder(), &kinds()).unwrap();
-    }
     let differing = manifests::compare(folder(), &kinds()).unwrap();
     assert!(
         differing.is_empty(),
-        "run `UPDATE_MANIFESTS=1 cargo test --test manifests`; these differ: {differing:?}"
+        "run `make manifests`; these differ: {differing:?}"
     );
 }
 
@@ -130,4 +127,92 @@ fn the_gateway_runs_under_the_restricted_profile() {
     assert_eq!(container["allowPrivilegeEscalation"], false);
     assert_eq!(container["readOnlyRootFilesystem"], true);
     assert_eq!(container["capabilities"]["drop"][0], "ALL");
+}
+
+/// What the executable prints for the built-in kinds and those of a folder.
+#[test]
+fn kinds_of_a_folder_get_roles_and_interpreters_too() {
+    let kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kinds");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("manifests-of-more-kinds");
+    let fedgate = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+        command.arg("manifests").args(arguments).arg(&dir);
+        command.output().unwrap()
+    };
+    let written = fedgate(&["--interpreters", kinds, "--write"]);
+    assert!(
+        written.status.success(),
+        "{}",
+        String::from_utf8_lossy(&written.stderr)
+    );
+    let objects = |path: &str| -> Vec<Value> {
+        serde_saphyr::from_multiple(&std::fs::read_to_string(dir.join(path)).unwrap()).unwrap()
+    };
+    for (path, verbs) in [
+        (
+            "project/gateway-role.yaml",
+            json!(["get", "list", "watch", "patch"]),
+        ),
+        (
+            "hub/gateway-role.yaml",
+            json!(["get", "list", "watch", "create", "patch", "delete"]),
+        ),
+    ] {
+        let objects = objects(path);
+        let named = |kind: &str, name: &str| {
+            let found = objects
+                .iter()
+                .find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+            found.unwrap_or_else(|| panic!("{path} has no {kind} {name}"))
+        };
+        let role = "fedgate-gateway-gadgets.example.fedgate.dev";
+        assert_eq!(
+            named("ClusterRole", role)["rules"][0],
+            json!({"apiGroups": ["example.fedgate.dev"], "resources": ["gadgets"], "verbs": verbs}),
+            "{path}"
+        );
+        assert_eq!(named("ClusterRoleBinding", role)["roleRef"]["name"], role);
+        named(
+            "ClusterRole",
+            "fedgate-gateway-workloaddeployments.compute.datumapis.com",
+        );
+    }
+    let interpreter = &objects("hub/interpreters/gadget.yaml")[0];
+    assert_eq!(interpreter["spec"]["target"]["kind"], "Gadget");
+
+    assert!(fedgate(&["--interpreters", kinds, "--check"]).status.success());
+    let without = fedgate(&["--check"]);
+    assert!(
+        !without.status.success(),
+        "the built-in kinds alone are another set"
+    );
+    assert!(String::from_utf8_lossy(&without.stderr).contains("hub/interpreters/gadget.yaml"));
+}
+
+/// The line of a text file that begins with these words.
+fn line<'a>(text: &'a str, begins: &str) -> &'a str {
+    text.lines()
+        .find_map(|line| line.strip_prefix(begins))
+        .unwrap_or_else(|| panic!("no line begins with {begins:?}"))
+        .trim()
+}
+
+#[test]
+fn the_image_is_built_by_the_pinned_toolchain_for_the_deployments_user() {
+    let container = include_str!("../Containerfile");
+    let pinned = line(include_str!("../rust-toolchain.toml"), "channel =").trim_matches('"');
+    assert_eq!(line(container, "ENV RUSTUP_TOOLCHAIN="), pinned);
+    assert!(line(container, "FROM docker.io/library/rust:").starts_with(&format!("{pinned}-")));
+    let files = manifests::all(&kinds()).unwrap();
+    let deploy = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
+    let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
+    let security = &pod["securityContext"];
+    assert_eq!(
+        line(container, "USER "),
+        format!("{}:{}", security["runAsUser"], security["runAsGroup"])
+    );
+    assert_eq!(
+        pod["containers"][0]["image"],
+        concat!("fedgate:", env!("CARGO_PKG_VERSION"))
+    );
 }

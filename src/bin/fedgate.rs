@@ -1,7 +1,8 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
 use fedgate::{
+    commands::{Command, DoctorArgs, InterpretersCommand, KindsDir, ManifestsArgs},
     config::{self, GatewayArgs},
     doctor::{self, Verdict},
     kinds::FederatedKind,
@@ -12,73 +13,12 @@ use fedgate::{
         client::PlaneClient,
         kubeconfig::{Credential, Rules},
     },
-    process,
-    sandbox::SandboxCommand,
-    telemetry,
+    process, telemetry,
 };
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// A federation gateway for Karmada.
-#[derive(Parser)]
-#[command(name = "fedgate", version)]
-enum Command {
-    /// Carry what tenants write from their projects to the hub, and bring status and Instances back.
-    Gateway(Box<GatewayArgs>),
-    /// Check hub and projects for everything that the gateway needs; each line says what to do.
-    Doctor(DoctorArgs),
-    /// Local planes for trying things out and for tests.
-    #[command(subcommand)]
-    Sandbox(SandboxCommand),
-    /// Print what an administrator applies: definitions, roles, policies, interpreters, the deployment.
-    Manifests(ManifestsArgs),
-    /// Check the Lua scripts of federated kinds, without a cluster.
-    #[command(subcommand)]
-    Interpreters(InterpretersCommand),
-}
-
-#[derive(Args)]
-struct DoctorArgs {
-    /// Kubeconfig of the Karmada hub.
-    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
-    hub_kubeconfig: PathBuf,
-    /// Kubeconfig of a project; may be repeated.
-    #[arg(long = "project-kubeconfig", value_name = "PATH")]
-    project_kubeconfigs: Vec<PathBuf>,
-    /// Folder with more federated kinds, beside the built-in ones.
-    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
-    interpreters: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct ManifestsArgs {
-    /// Write the files under this folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "check")]
-    write: Option<PathBuf>,
-    /// Compare the files under this folder with what would be written; fail if they differ.
-    #[arg(long, value_name = "DIR")]
-    check: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-enum InterpretersCommand {
-    /// Run the cases beside the scripts, and show how results differ from what is expected.
-    Test(KindsDir),
-    /// Look for what Karmada would refuse or misunderstand.
-    Lint(KindsDir),
-}
-
-#[derive(Args)]
-struct KindsDir {
-    /// Folder of federated kinds.
-    #[arg(default_value = "interpreters")]
-    dir: PathBuf,
-}
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -141,7 +81,7 @@ async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
-    let kinds: Vec<Carried> = FederatedKind::builtin()?
+    let kinds: Vec<Carried> = FederatedKind::load(args.interpreters.as_deref())?
         .iter()
         .map(|kind| Carried::of(kind, Some(kind.interpreter_object())))
         .collect();

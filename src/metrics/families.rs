@@ -128,7 +128,7 @@ impl Federation {
             quarantined_alias: r.gauges(
                 "compute_federation_quarantined_objects",
                 &["reason"],
-                "The same under the peer's name.",
+                "The same under the name that datum-cloud/compute gives it.",
             )?,
             backoff: r.gauge("fedgate_keys_in_backoff", "Keys that failed at their last turn.")?,
         })
@@ -206,7 +206,7 @@ impl Leftovers {
             )?,
             brake: r.gauge(
                 "fedgate_garbage_brake",
-                "1 while the sweep has stopped because it would delete too much.",
+                "1 while orphaned copies are not deleted because there are too many of them.",
             )?,
         })
     }

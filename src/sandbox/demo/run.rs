@@ -90,9 +90,9 @@ async fn dump(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
     Ok(path)
 }
 
-/// What to type on a sandbox that was kept.
+/// What to type on a sandbox that was kept: the executable by its path, since it need not be installed.
 pub(in crate::sandbox) fn how_to_use(sandbox: &Sandbox) -> String {
-    let dir = sandbox.layout.dir.display();
+    let (fedgate, dir) = (sandbox.launcher.holder.display(), sandbox.layout.dir.display());
     format!(
         "\n== The sandbox and the gateway keep running\n\
          export KUBECONFIG='{}'\n\
@@ -100,8 +100,8 @@ pub(in crate::sandbox) fn how_to_use(sandbox: &Sandbox) -> String {
          kubectl --context alpha get workloads,workloaddeployments\n\
          kubectl --context hub get workloaddeployments,propagationpolicies --all-namespaces\n\
          kubectl --context dfw-1 get workloaddeployments --all-namespaces\n\
-         fedgate sandbox status --dir '{dir}'     planes, processes, logs\n\
-         fedgate sandbox down --dir '{dir}'       ends everything",
+         '{fedgate}' sandbox status --dir '{dir}'     # planes, processes, logs\n\
+         '{fedgate}' sandbox down --dir '{dir}'       # ends everything",
         sandbox.merged_kubeconfig().display()
     )
 }

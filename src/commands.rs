@@ -1,0 +1,190 @@
+//! The command line of `fedgate`: its commands and flags, and the README's tables of them.
+
+use crate::{config::GatewayArgs, sandbox::SandboxCommand};
+use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
+use std::{fmt::Write, path::PathBuf};
+
+/// The command with the table of its own.
+const GATEWAY: &str = "gateway";
+
+/// A federation gateway for Karmada.
+#[derive(Debug, Parser)]
+#[command(name = "fedgate", version)]
+pub enum Command {
+    /// Carry what tenants write from their projects to the hub, and bring status and Instances back.
+    Gateway(Box<GatewayArgs>),
+    /// Check hub and projects for everything that the gateway needs; each line says what to do.
+    Doctor(DoctorArgs),
+    /// Local planes for trying things out and for tests.
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
+    /// Print what an administrator applies: definitions, roles, policies, interpreters, the deployment.
+    Manifests(ManifestsArgs),
+    /// Check the Lua scripts of federated kinds, without a cluster.
+    #[command(subcommand)]
+    Interpreters(InterpretersCommand),
+}
+
+/// What to check.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Kubeconfig of the Karmada hub.
+    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
+    pub hub_kubeconfig: PathBuf,
+    /// Kubeconfig of a project; may be repeated.
+    #[arg(long = "project-kubeconfig", value_name = "PATH")]
+    pub project_kubeconfigs: Vec<PathBuf>,
+    /// Folder with more federated kinds, beside the built-in ones.
+    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+}
+
+/// What to generate, and what to do with it.
+#[derive(Debug, Args)]
+pub struct ManifestsArgs {
+    /// Write the files under this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    pub write: Option<PathBuf>,
+    /// Compare the files under this folder with what would be written; fail if they differ.
+    #[arg(long, value_name = "DIR")]
+    pub check: Option<PathBuf>,
+    /// Folder with more federated kinds, beside the built-in ones: roles and interpreters are theirs too.
+    #[arg(long, value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+}
+
+/// The commands of `fedgate interpreters`.
+#[derive(Debug, Subcommand)]
+pub enum InterpretersCommand {
+    /// Run the cases beside the scripts, and show how results differ from what is expected.
+    Test(KindsDir),
+    /// Look for what Karmada would refuse or misunderstand.
+    Lint(KindsDir),
+}
+
+/// Which kinds.
+#[derive(Debug, Args)]
+pub struct KindsDir {
+    /// Folder of federated kinds.
+    #[arg(default_value = "interpreters")]
+    pub dir: PathBuf,
+}
+
+/// The flags of `fedgate gateway` as a Markdown table.
+pub fn gateway_flags() -> String {
+    let mut table = header("flag");
+    let all = Command::command();
+    for flag in all
+        .find_subcommand(GATEWAY)
+        .into_iter()
+        .flat_map(clap::Command::get_arguments)
+    {
+        table.push_str(&row(flag));
+    }
+    table
+}
+
+/// All other commands with their flags as a Markdown table.
+pub fn other_commands() -> String {
+    let mut table = header("command, flag");
+    for command in Command::command().get_subcommands() {
+        if command.get_name() != GATEWAY {
+            describe(command, "fedgate", &mut table);
+        }
+    }
+    table
+}
+
+fn header(first: &str) -> String {
+    format!("| {first} | environment | default | meaning |\n|---|---|---|---|\n")
+}
+
+/// A command's rows, or those of its subcommands. Hidden ones are for the program itself.
+fn describe(command: &clap::Command, parent: &str, table: &mut String) {
+    let name = format!("{parent} {}", command.get_name());
+    if command.has_subcommands() {
+        for below in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            describe(below, &name, table);
+        }
+        return;
+    }
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let _ = writeln!(table, "| **`{name}`** | | | {about}. |");
+    for flag in command.get_arguments().filter(|a| !a.is_hide_set()) {
+        table.push_str(&row(flag));
+    }
+}
+
+fn row(flag: &Arg) -> String {
+    let name = flag.get_long().map_or_else(
+        || flag.get_id().as_str().to_uppercase(),
+        |long| format!("--{long}"),
+    );
+    let variable = flag
+        .get_env()
+        .map_or_else(|| "–".to_owned(), |v| format!("`{}`", v.to_string_lossy()));
+    let defaults: Vec<_> = flag
+        .get_default_values()
+        .iter()
+        .map(|v| format!("`{}`", v.to_string_lossy()))
+        .collect();
+    let default = match (defaults.is_empty(), flag.is_required_set()) {
+        (false, _) => defaults.join(", "),
+        (true, true) => "must be given".to_owned(),
+        (true, false) => "–".to_owned(),
+    };
+    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    let values = flag.get_possible_values();
+    let values = if values.is_empty() || values.iter().any(|v| v.get_name() == "true") {
+        String::new()
+    } else {
+        let names: Vec<_> = values.iter().map(|v| format!("`{}`", v.get_name())).collect();
+        format!(" One of {}.", names.join(", "))
+    };
+    format!("| `{name}` | {variable} | {default} | {help}.{values} |\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Command::command().debug_assert();
+    }
+
+    #[test]
+    fn the_gateways_table_has_a_row_with_variable_and_meaning_for_every_flag() {
+        let table = gateway_flags();
+        for row in [
+            "| `--hub-kubeconfig` | `FEDGATE_HUB_KUBECONFIG` | must be given | ",
+            "| `--workers` | `FEDGATE_WORKERS` | `32` | How many keys are worked on at a time. |",
+            "One of `single`, `directory`, `secrets`.",
+        ] {
+            assert!(table.contains(row), "{row} is missing in {table}");
+        }
+        assert_eq!(table.lines().count(), 2 + 26, "{table}");
+    }
+
+    #[test]
+    fn the_other_table_has_all_commands_but_those_for_the_program_itself() {
+        let table = other_commands();
+        for row in [
+            "| **`fedgate doctor`** | | | Check hub and projects",
+            "| **`fedgate sandbox prepare`** | | | Get the executables",
+            "| `--project` | – | `alpha`, `beta` | A project plane; may be repeated. |",
+            "| `DIR` | – | `interpreters` | Folder of federated kinds. |",
+        ] {
+            assert!(table.contains(row), "{row} is missing in {table}");
+        }
+        for hidden in [
+            "supervise",
+            "standin",
+            "`fedgate sandbox hold`",
+            "demonstrate",
+            "--workers",
+        ] {
+            assert!(!table.contains(hidden), "{table}");
+        }
+    }
+}
