@@ -10,14 +10,14 @@ use super::{
         WorkloadEffect::{self, AddFinalizer, Apply, Create, Delete, PatchStatus, RemoveFinalizer},
         decide,
     },
-    snapshot::{Checks, Locations, Networks, WorkloadSnapshot, belongs},
+    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
 };
 use crate::api::{
     Condition, ConditionStatus, Reason, ReplicaCounts, Workload, WorkloadDeployment,
     WorkloadDeploymentStatus, WorkloadStatus, conditions::find, keys, names::HubNamespace,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 const UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
