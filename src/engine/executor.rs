@@ -7,6 +7,7 @@ use crate::engine::{
     key::Plane,
     plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
 };
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client,
@@ -25,8 +26,12 @@ pub const FIELD_MANAGER: &str = "fedgate";
 pub trait Surroundings: Send + Sync {
     /// The client for short calls to a plane; `None` if the plane is not engaged.
     fn client(&self, plane: &Plane) -> Option<Client>;
-    /// Whether this replica may write now.
+    /// Whether this replica may begin a write now.
     fn may_write(&self) -> bool;
+    /// Ends when this replica may have no write under way any more.
+    fn writing_ends(&self) -> BoxFuture<'_, ()>;
+    /// A write was given up, or nothing was heard of it: the server may still carry it out.
+    fn unanswered(&self, target: &Target);
     /// What a server answered to a write, to be known before its watch says so.
     fn answered(&self, target: &Target, answer: Answer);
     /// One write was done: its reason, for metrics.
@@ -77,8 +82,9 @@ impl Executor {
         Ok(plan.applied())
     }
 
-    /// Reads one object; `None` if it does not exist.
+    /// Reads one object; `None` if it does not exist. What is read is read for a write, so a standby reads nothing.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+        self.may_write(target, "get")?;
         let api = self.api(target, "get")?;
         api.get_opt(&target.name)
             .await
@@ -109,14 +115,6 @@ impl Executor {
             Write::Merge { .. } => "patch",
             Write::Delete { .. } => "delete",
         };
-        if !self.surroundings.may_write() {
-            return Err(failed(
-                target,
-                verb,
-                Category::NotLeader,
-                "this replica does not hold the Lease",
-            ));
-        }
         let api = self.api(target, verb)?;
         let answer = match write {
             Write::Create { body } => {
@@ -126,10 +124,13 @@ impl Executor {
                     dry_run: false,
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                 };
-                api.create(&params, &object).await
+                self.send(target, verb, api.create(&params, &object)).await
             }
             Write::Apply { body, exact } => self.apply(&api, target, *endpoint, body, exact).await,
-            Write::Merge { patch } => merge(&api, target, *endpoint, patch).await,
+            Write::Merge { patch } => {
+                self.send(target, verb, merge(&api, target, *endpoint, patch))
+                    .await
+            }
             Write::Delete {
                 uid,
                 resource_version,
@@ -152,14 +153,51 @@ impl Executor {
                 tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
                 Ok(())
             }
-            Err(error) => {
-                let failure = failure(target, verb, &error);
+            Err(failure) => {
                 if failure.category == Category::NotFound {
                     self.surroundings.answered(target, Answer::Gone);
                 }
                 Err(failure)
             }
         }
+    }
+
+    fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
+        if self.surroundings.may_write() {
+            return Ok(());
+        }
+        let message = "this replica does not hold the Lease, or the process ends";
+        Err(failed(target, verb, Category::NotLeader, message))
+    }
+
+    /// One request that writes: the right is asked for anew, and the request does not outlive it.
+    async fn send<T>(
+        &self,
+        target: &Target,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        self.may_write(target, verb)?;
+        let mut under_way = UnderWay {
+            surroundings: &*self.surroundings,
+            target,
+            answered: false,
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = request => answer.map_err(|e| failure(target, verb, &e)),
+            () = self.surroundings.writing_ends() => {
+                let message = "the right to write ended before the answer came";
+                Err(failed(target, verb, Category::NotLeader, message))
+            }
+        };
+        under_way.answered = !answer.as_ref().is_err_and(|failure| {
+            matches!(
+                failure.category,
+                Category::NotLeader | Category::Network | Category::Timeout
+            )
+        });
+        answer
     }
 
     async fn apply(
@@ -169,18 +207,22 @@ impl Executor {
         endpoint: Endpoint,
         body: &Value,
         exact: &Exact,
-    ) -> Result<DynamicObject, kube::Error> {
+    ) -> Result<DynamicObject, Failure> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
-        let object = match endpoint {
-            Endpoint::Main => api.patch(&target.name, &params, &patch).await?,
-            Endpoint::Status => api.patch_status(&target.name, &params, &patch).await?,
+        let request = async {
+            match endpoint {
+                Endpoint::Main => api.patch(&target.name, &params, &patch).await,
+                Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
+            }
         };
+        let object = self.send(target, "apply", request).await?;
         let Some(mut patch) = diff::exact_patch(&object.data, body, exact) else {
             return Ok(object);
         };
         patch["metadata"] = json!({"uid": object.metadata.uid});
-        merge(api, target, endpoint, &patch).await
+        self.send(target, "apply", merge(api, target, endpoint, &patch))
+            .await
     }
 
     async fn delete(
@@ -196,7 +238,10 @@ impl Executor {
             resource_version: resource_version.cloned(),
         };
         let params = DeleteParams::background().preconditions(preconditions);
-        match api.delete(&target.name, &params).await {
+        match self
+            .send(target, "delete", api.delete(&target.name, &params))
+            .await
+        {
             Ok(done) => {
                 self.surroundings.wrote(target, reason);
                 self.fights.forget(target);
@@ -204,8 +249,7 @@ impl Executor {
                     .answered(target, done.left().map_or(Answer::Gone, answer_of));
                 Ok(())
             }
-            Err(error) => {
-                let failure = failure(target, "delete", &error);
+            Err(failure) => {
                 if failure.category == Category::NotFound {
                     self.surroundings.answered(target, Answer::Gone);
                     return Ok(());
@@ -257,7 +301,11 @@ impl Executor {
             uid: Some(note.about.uid.clone()),
             ..ObjectReference::default()
         };
-        if let Err(error) = recorder.publish(&event, &about).await {
+        let published = tokio::select! {
+            published = recorder.publish(&event, &about) => published,
+            () = self.surroundings.writing_ends() => return,
+        };
+        if let Err(error) = published {
             tracing::debug!(plane = %note.plane, reason = note.reason, %error, "event not published");
         }
     }
@@ -265,6 +313,21 @@ impl Executor {
     /// Forgets what it holds for a plane that has left or has a new credential.
     pub fn forget(&self, plane: &Plane) {
         self.recorders.lock().remove(plane);
+    }
+}
+
+/// A write that is under way. However it is given up, be it by the end of its task, its surroundings are told.
+struct UnderWay<'a> {
+    surroundings: &'a dyn Surroundings,
+    target: &'a Target,
+    answered: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.surroundings.unanswered(self.target);
+        }
     }
 }
 
@@ -322,3 +385,6 @@ fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure 
         ..failed(target, verb, category, &message)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

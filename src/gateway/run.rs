@@ -61,6 +61,9 @@ const READY_PATIENCE: Duration = Duration::from_secs(10);
 /// How often the main loop turns at least.
 const TURN_EVERY: Duration = Duration::from_secs(5);
 
+/// At the end, the turns under way may take this long: with the time to release the Lease, a standby takes over within 2 s.
+const LAST_TURNS: Duration = Duration::from_millis(1_500);
+
 /// A main loop that has not turned for this time is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);
 
@@ -133,7 +136,7 @@ impl Gateway {
         gateway
     }
 
-    /// Works until `shutdown`; then finishes what is in the workers' hands.
+    /// Works until `shutdown`; then the writes under way are finished, and given up where a plane does not answer.
     pub async fn run(
         self: &Arc<Self>,
         projects: impl Stream<Item = ProjectEvent>,
@@ -172,8 +175,14 @@ impl Gateway {
                 }
             }
         }
+        self.links.lease.stop_writing();
         self.ctx.queue.close();
-        while workers.join_next().await.is_some() {}
+        let last_turns = async { while workers.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_TURNS, last_turns).await.is_err() {
+            tracing::warn!("a plane does not answer; what is under way there is given up");
+            // Waits for the ends as well: what they give up decides whether the Lease may be released.
+            workers.shutdown().await;
+        }
     }
 
     /// Whether the main loop turns.
@@ -372,3 +381,6 @@ impl Gateway {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use super::context::{Context, PASSES, Turn};
 use crate::{
     api::names::ProjectKey,
     engine::{
-        error::{Failure, Retry},
+        error::{Category, Failure, Retry},
         key::{Key, Plane},
         plan::{Next, Target},
     },
@@ -99,6 +99,7 @@ async fn turn(
             return Ok(Next::OnEvent);
         };
         let now = ctx.now();
+        let before = memory.clone();
         match decide::decide(&snapshot, memory, settings, now) {
             Decision::Read { source, copy } => {
                 if !read(ctx, &snapshot, source, copy).await? {
@@ -113,6 +114,11 @@ async fn turn(
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
                 if let Err(failure) = ctx.perform(plan).await {
+                    if failure.category == Category::NotLeader {
+                        // What was not written may not be remembered as done.
+                        *memory = before;
+                        return Err(failure);
+                    }
                     return refused(ctx, &snapshot, memory, settings, failure).await;
                 }
                 if let Some((reason, plane)) = wrote {

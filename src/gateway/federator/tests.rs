@@ -1,5 +1,7 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
+mod standby;
+
 use super::{
     decide::{Decision, Settings, decide},
     memory::{Memory, PATIENCE},
