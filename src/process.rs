@@ -89,6 +89,8 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     let mut follow =
         |flag, path: &Path, plane| follow(&clients, config.rules, &mut background, flag, path, plane);
     let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
+    // Renewals must not queue behind the workers' calls, so the Lease has a client of its own.
+    let election = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
     let secrets = match &config.projects {
         Projects::Secrets {
             kubeconfig: Some(path),
@@ -115,7 +117,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         checked = check(&hub, &kinds) => checked?,
     }
     let identity = identity();
-    let lease = elect(&config, &hub, &identity, &metrics, &mut background);
+    let lease = elect(&config, &election, &identity, &metrics, &mut background);
     let setup = Setup {
         hub,
         kinds,

@@ -1,4 +1,4 @@
-//! Flags as people write them.
+//! The flags: defaults, how values are written, what goes together.
 
 use super::*;
 use clap::Parser;

@@ -8,6 +8,7 @@ use crate::engine::{
     key::Plane,
     plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
 };
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client,
@@ -26,8 +27,12 @@ pub const FIELD_MANAGER: &str = "fedgate";
 pub trait Surroundings: Send + Sync {
     /// The client for short calls to a plane; `None` if the plane is not engaged.
     fn client(&self, plane: &Plane) -> Option<Client>;
-    /// Whether this replica may write now.
+    /// Whether this replica may begin a write now.
     fn may_write(&self) -> bool;
+    /// Ends when this replica may have no write under way any more.
+    fn writing_ends(&self) -> BoxFuture<'_, ()>;
+    /// A write was given up, or nothing was heard of it: the server may still carry it out.
+    fn unanswered(&self, target: &Target);
     /// What a server answered to a write, to be known before its watch says so.
     fn answered(&self, target: &Target, answer: Answer);
     /// One write was done: its reason, for metrics.
@@ -80,8 +85,9 @@ impl Executor {
         Ok(plan.applied())
     }
 
-    /// Reads one object; `None` if it does not exist.
+    /// Reads one object; `None` if it does not exist. What is read is read for a write, so a standby reads nothing.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+        self.may_write(target, "get")?;
         let api = self.api(target, "get")?;
         let answer = api
             .get_opt(&target.name)
@@ -125,20 +131,8 @@ impl Executor {
             Write::Merge { .. } => "patch",
             Write::Delete { .. } => "delete",
         };
-        if !self.surroundings.may_write() {
-            return Err(failed(
-                target,
-                verb,
-                Category::NotLeader,
-                "this replica does not hold the Lease",
-            ));
-        }
         let api = self.api(target, verb)?;
-        let sent = self.send(&api, target, *endpoint, write).await;
-        let sent = sent.map_err(|error| failure(target, verb, &error));
-        self.gates
-            .ended(&target.plane, sent.as_ref().err().map(|f| f.category));
-        match sent {
+        match self.write(&api, target, *endpoint, verb, write).await {
             Ok(answer) => {
                 self.surroundings.wrote(target, reason);
                 self.watch_for_fights(target, *endpoint, write);
@@ -172,28 +166,34 @@ impl Executor {
         }
     }
 
-    async fn send(
+    async fn write(
         &self,
         api: &Api<DynamicObject>,
         target: &Target,
         endpoint: Endpoint,
+        verb: &'static str,
         write: &Write,
-    ) -> Result<Answer, kube::Error> {
+    ) -> Result<Answer, Failure> {
         match write {
             Write::Create { body } => {
-                let object: DynamicObject =
-                    serde_json::from_value(body.clone()).map_err(kube::Error::SerdeError)?;
+                let object: DynamicObject = serde_json::from_value(body.clone())
+                    .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
                 let params = PostParams {
                     dry_run: false,
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                 };
-                api.create(&params, &object).await.map(answer_of)
+                self.send(target, verb, api.create(&params, &object))
+                    .await
+                    .map(answer_of)
             }
             Write::Apply { body, exact } => self
                 .apply(api, target, endpoint, body, exact)
                 .await
                 .map(answer_of),
-            Write::Merge { patch } => merge(api, target, endpoint, patch).await.map(answer_of),
+            Write::Merge { patch } => self
+                .send(target, verb, merge(api, target, endpoint, patch))
+                .await
+                .map(answer_of),
             Write::Delete {
                 uid,
                 resource_version,
@@ -202,11 +202,51 @@ impl Executor {
                     uid: Some(uid.clone()),
                     resource_version: resource_version.clone(),
                 });
-                let done = api.delete(&target.name, &params).await?;
+                let done = self.send(target, verb, api.delete(&target.name, &params)).await?;
                 let gone = || Answer::Gone { uid: uid.clone() };
                 Ok(done.left().map_or_else(gone, answer_of))
             }
         }
+    }
+
+    fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
+        if self.surroundings.may_write() {
+            return Ok(());
+        }
+        let message = "this replica does not hold the Lease, or the process ends";
+        Err(failed(target, verb, Category::NotLeader, message))
+    }
+
+    /// One request that writes: the right is asked for anew, and the request does not outlive it.
+    async fn send<T>(
+        &self,
+        target: &Target,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        self.may_write(target, verb)?;
+        let mut under_way = UnderWay {
+            surroundings: &*self.surroundings,
+            target,
+            answered: false,
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = request => answer.map_err(|e| failure(target, verb, &e)),
+            () = self.surroundings.writing_ends() => {
+                let message = "the right to write ended before the answer came";
+                Err(failed(target, verb, Category::NotLeader, message))
+            }
+        };
+        under_way.answered = !answer.as_ref().is_err_and(|failure| {
+            matches!(
+                failure.category,
+                Category::NotLeader | Category::Network | Category::Timeout
+            )
+        });
+        self.gates
+            .ended(&target.plane, answer.as_ref().err().map(|f| f.category));
+        answer
     }
 
     async fn apply(
@@ -216,17 +256,21 @@ impl Executor {
         endpoint: Endpoint,
         body: &Value,
         exact: &Exact,
-    ) -> Result<DynamicObject, kube::Error> {
+    ) -> Result<DynamicObject, Failure> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
-        let object = match endpoint {
-            Endpoint::Main => api.patch(&target.name, &params, &patch).await?,
-            Endpoint::Status => api.patch_status(&target.name, &params, &patch).await?,
+        let request = async {
+            match endpoint {
+                Endpoint::Main => api.patch(&target.name, &params, &patch).await,
+                Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
+            }
         };
+        let object = self.send(target, "apply", request).await?;
         let Some(patch) = diff::exact_patch(&object, body, exact) else {
             return Ok(object);
         };
-        merge(api, target, endpoint, &patch).await
+        self.send(target, "apply", merge(api, target, endpoint, &patch))
+            .await
     }
 
     /// Publishes an event; one that is lost costs nothing but itself.
@@ -271,7 +315,11 @@ impl Executor {
             uid: Some(note.about.uid.clone()),
             ..ObjectReference::default()
         };
-        if let Err(error) = recorder.publish(&event, &about).await {
+        let published = tokio::select! {
+            published = recorder.publish(&event, &about) => published,
+            () = self.surroundings.writing_ends() => return,
+        };
+        if let Err(error) = published {
             tracing::debug!(plane = %note.plane, reason = note.reason, %error, "event not published");
         }
     }
@@ -285,6 +333,21 @@ impl Executor {
     /// A plane that did not answer was heard of: calls to it are sent again.
     pub fn revived(&self, plane: &Plane) {
         self.gates.open(plane);
+    }
+}
+
+/// A write that is under way. However it is given up, be it by the end of its task, its surroundings are told.
+struct UnderWay<'a> {
+    surroundings: &'a dyn Surroundings,
+    target: &'a Target,
+    answered: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.surroundings.unanswered(self.target);
+        }
     }
 }
 
@@ -349,3 +412,6 @@ fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure 
         ..failed(target, verb, category, &message)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -48,6 +48,8 @@ impl Gates {
                 gate.unanswered += 1;
                 gate.next_probe = Instant::now() + PROBE_EVERY;
             }
+            // It was not waited for.
+            Some(Category::NotLeader) => {}
             _ => self.open(plane),
         }
     }

@@ -17,6 +17,7 @@ use crate::{
     plane::watch::Event,
 };
 use axum::body::Body;
+use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::Client;
 use parking_lot::Mutex;
@@ -43,6 +44,12 @@ impl Surroundings for Planes {
     fn may_write(&self) -> bool {
         true
     }
+
+    fn writing_ends(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn unanswered(&self, _: &Target) {}
 
     fn answered(&self, target: &Target, answer: Answer) {
         let mut world = self.world.lock();

@@ -69,6 +69,9 @@ const READY_PATIENCE: Duration = Duration::from_secs(10);
 /// How often the main loop turns at least.
 const TURN_EVERY: Duration = Duration::from_secs(5);
 
+/// At the end, the turns under way may take this long: with the time to release the Lease, a standby takes over within 2 s.
+const LAST_TURNS: Duration = Duration::from_millis(1_500);
+
 /// A main loop that has not turned for this time is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);
 
@@ -145,7 +148,7 @@ impl Gateway {
         gateway
     }
 
-    /// Works until `shutdown`; then finishes what is in the workers' hands.
+    /// Works until `shutdown`; then the writes under way are finished, and given up where a plane does not answer.
     pub async fn run(
         self: &Arc<Self>,
         projects: impl Stream<Item = ProjectEvent>,
@@ -180,6 +183,7 @@ impl Gateway {
                 }
             }
         }
+        self.links.lease.stop_writing();
         self.ctx.queue.close();
         // It ends when the last turn has; a turn's own panic has been caught.
         let _ = work.await;
@@ -266,7 +270,12 @@ impl Gateway {
             while turns.try_join_next().is_some() {}
             turns.spawn(self.clone().turn(taken, place));
         }
-        while turns.join_next().await.is_some() {}
+        let last_turns = async { while turns.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_TURNS, last_turns).await.is_err() {
+            tracing::warn!("a plane does not answer; what is under way there is given up");
+            // Waits for the ends as well: what they give up decides whether the Lease may be released.
+            turns.shutdown().await;
+        }
     }
 
     async fn turn(self: Arc<Self>, Taken { key, since }: Taken, place: OwnedSemaphorePermit) {
@@ -404,3 +413,6 @@ impl Gateway {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,12 @@
 //! Leader election by a Lease: of several replicas, at most one may write.
 //!
 //! Safety rests on local time alone, never on comparing clocks. The holder counts from the moment it *sent* a renewal and
-//! stops writing after [`RENEW_DEADLINE`]; a standby counts from the moment it *saw* the last change and takes over after
-//! [`LEASE_DURATION`]. What lies between the two is room for writes still under way. Taking over is a PUT with the
-//! resourceVersion that was seen, so of two candidates the server lets one win.
+//! stops writing after [`RENEW_DEADLINE`], which also ends the writes under way; a standby counts from the moment it *saw*
+//! the last change and takes over after [`LEASE_DURATION`]. What lies between the two is room for what a server still
+//! carries out. Taking over is a PUT with the resourceVersion that was seen, so of two candidates the server lets one win.
+//! A Lease that is deleted takes its holder's name along, not the holder's time.
+
+mod right;
 
 use super::client::Connection;
 use futures::{Stream, StreamExt};
@@ -17,24 +20,22 @@ use kube::{
     api::PostParams,
     runtime::{WatchStreamExt, watcher},
 };
-use std::{
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use right::Right;
+use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 /// A Lease that nobody was seen to renew for this time is free.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// The holder renews this often.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// A holder that could not renew for this time no longer writes.
+/// A holder that could not renew for this time no longer writes, and what it has under way is given up.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// An attempt that hangs leaves time for another, on another connection, before the deadline.
+const ATTEMPT: Duration = Duration::from_millis(2_500);
 /// Pause after a failed attempt.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// What is said of an attempt that hangs.
+const NO_ANSWER: &str = "no answer in time";
 /// Releasing is a courtesy to the next holder; the process does not wait longer for it.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -45,23 +46,19 @@ pub struct Lease;
 impl Lease {
     /// Stands for election on `plane` until [`LeaseHandle::release`]. `identity` must be this process's alone.
     pub fn run(plane: &Connection, namespace: &str, name: &str, identity: &str) -> LeaseHandle {
-        let state = Arc::new(State {
-            base: Instant::now(),
-            deadline: AtomicU64::new(0),
-            leading: watch::Sender::new(false),
-        });
+        let right = Arc::new(Right::none());
         let (stop, stopped) = watch::channel(false);
         let candidate = Candidate {
             plane: plane.clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity.to_owned(),
-            state: state.clone(),
+            right: right.clone(),
             held: None,
             last_error: None,
         };
         LeaseHandle {
-            state,
+            right,
             stop,
             task: Some(Arc::new(parking_lot::Mutex::new(Some(tokio::spawn(
                 candidate.run(stopped),
@@ -73,66 +70,52 @@ impl Lease {
 /// The right to write, to be asked for at every write.
 #[derive(Debug, Clone)]
 pub struct LeaseHandle {
-    state: Arc<State>,
+    right: Arc<Right>,
     stop: watch::Sender<bool>,
     task: Option<Arc<parking_lot::Mutex<Option<JoinHandle<()>>>>>,
-}
-
-#[derive(Debug)]
-struct State {
-    base: Instant,
-    /// Milliseconds after `base` until which writing is allowed; `u64::MAX` without election.
-    deadline: AtomicU64,
-    leading: watch::Sender<bool>,
-}
-
-impl State {
-    fn may_write(&self) -> bool {
-        let deadline = self.deadline.load(Ordering::Acquire);
-        deadline == u64::MAX || u128::from(deadline) > self.base.elapsed().as_millis()
-    }
-
-    /// Allows writes until `until`; `None` forbids them.
-    fn allow(&self, until: Option<Instant>) {
-        let millis = until.map_or(0, |t| {
-            u64::try_from((t - self.base).as_millis()).unwrap_or(u64::MAX - 1)
-        });
-        self.deadline.store(millis, Ordering::Release);
-        self.leading
-            .send_if_modified(|leading| std::mem::replace(leading, until.is_some()) != until.is_some());
-    }
 }
 
 impl LeaseHandle {
     /// For a single replica: writing is always allowed.
     pub fn always() -> Self {
-        let state = State {
-            base: Instant::now(),
-            deadline: AtomicU64::new(u64::MAX),
-            leading: watch::Sender::new(true),
-        };
         Self {
-            state: Arc::new(state),
+            right: Arc::new(Right::unlimited()),
             stop: watch::Sender::new(false),
             task: None,
         }
     }
 
-    /// Whether a write may be sent now. Local and cheap; asks nobody.
+    /// Whether a write may begin now. Local and cheap; asks nobody.
     pub fn may_write(&self) -> bool {
-        self.state.may_write()
+        self.right.may_write()
     }
 
-    /// Tells when leadership comes and goes.
+    /// Waits until no write may be under way any more; each renewal puts that off.
+    pub async fn writing_ends(&self) {
+        self.right.ends().await;
+    }
+
+    /// Tells when leadership comes and goes, and when it comes back after a gap.
     pub fn changes(&self) -> watch::Receiver<bool> {
-        self.state.leading.subscribe()
+        self.right.changes()
     }
 
-    /// Stops writing at once and gives the Lease back, so that a standby need not wait for its end (2 s at most).
-    /// Call it when the last write has been answered.
+    /// Lets no more writes begin, because the process ends; those under way may be finished until the right ends.
+    pub fn stop_writing(&self) {
+        self.right.close();
+    }
+
+    /// Notes that a write to the plane of the Lease was given up without an answer: the server may still carry it out,
+    /// so for a while the Lease is not given back.
+    pub fn unanswered(&self) {
+        self.right.unanswered();
+    }
+
+    /// Ends all writing and gives the Lease back, so that a standby need not wait for its end (2 s at most).
+    /// Call it when the last write has been answered or given up.
     pub async fn release(&self) {
         self.stop.send_replace(true);
-        self.state.allow(None);
+        self.right.allow(None);
         let Some(task) = self.task.as_ref().and_then(|t| t.lock().take()) else {
             return;
         };
@@ -143,10 +126,16 @@ impl LeaseHandle {
     }
 }
 
-/// What a standby saw of the Lease, and when.
+/// What a standby saw of the Lease, and from when on it may be taken.
 struct Observed {
     lease: Option<LeaseObject>,
     free_at: Instant,
+}
+
+/// The Lease as this process last wrote it, and when it sent that.
+struct Held {
+    lease: LeaseObject,
+    sent: Instant,
 }
 
 struct Candidate {
@@ -154,9 +143,9 @@ struct Candidate {
     namespace: String,
     name: String,
     identity: String,
-    state: Arc<State>,
-    /// The Lease as this process last wrote it; `None` while it does not lead.
-    held: Option<LeaseObject>,
+    right: Arc<Right>,
+    /// `None` while this process does not lead.
+    held: Option<Held>,
     last_error: Option<String>,
 }
 
@@ -185,7 +174,7 @@ impl Candidate {
 
     fn step_down(&mut self) {
         self.held = None;
-        self.state.allow(None);
+        self.right.allow(None);
         tracing::warn!(lease = %self.label(), identity = %self.identity, "standing by: this replica writes nothing");
     }
 
@@ -210,59 +199,84 @@ impl Candidate {
                         self.complain("watch", &error);
                         // Without the right to watch, the election still works, only slower.
                         if observed.is_none() {
-                            observed = Some(self.look().await);
+                            observed = Some(self.look(None).await);
                         }
                     }
                     None => tokio::time::sleep(RETRY_AFTER).await,
                 },
                 // The plane outlives this task, so the generation never ends.
                 Ok(()) = generation.changed() => changes = self::changes(self.api(), config.clone()),
-                () = free => {
-                    let seen = observed.take().and_then(|o| o.lease);
-                    match self.take(seen).await {
-                        Ok(true) => return,
-                        // Someone else was faster, or the watch lags behind: look again.
-                        Ok(false) => observed = Some(self.look().await),
-                        Err(error) => observed = Some(self.retry_later("take", &error)),
-                    }
+                () = free => match self.try_to_take(observed.take()).await {
+                    Some(seen) => observed = Some(seen),
+                    None => return,
                 }
             }
         }
     }
 
-    async fn look(&mut self) -> Observed {
+    /// `None` when the Lease is ours, else what is known now.
+    async fn try_to_take(&mut self, seen: Option<Observed>) -> Option<Observed> {
+        let lease = seen.as_ref().and_then(|o| o.lease.clone());
+        match tokio::time::timeout(ATTEMPT, self.take(lease.clone())).await {
+            Ok(Ok(true)) => None,
+            // Someone else was faster, or the watch lags behind: look again.
+            Ok(Ok(false)) => {
+                let mut seen = self.look(seen).await;
+                if version(seen.lease.as_ref()) == version(lease.as_ref()) {
+                    seen.free_at = seen.free_at.max(Instant::now() + RETRY_AFTER);
+                }
+                Some(seen)
+            }
+            Ok(Err(error)) => Some(self.retry_later(seen, "take", &error)),
+            // It may have been taken all the same; then the next attempt conflicts, and looking tells.
+            Err(_) => Some(self.retry_later(seen, "take", &NO_ANSWER)),
+        }
+    }
+
+    async fn look(&mut self, before: Option<Observed>) -> Observed {
         match self.api().get_opt(&self.name).await {
-            Ok(lease) => self.observe(None, lease),
-            Err(error) => self.retry_later("read", &error),
+            Ok(lease) => self.observe(before, lease),
+            Err(error) => self.retry_later(before, "read", &error),
         }
     }
 
     fn observe(&self, before: Option<Observed>, lease: Option<LeaseObject>) -> Observed {
         let now = Instant::now();
-        let version = |l: &Option<LeaseObject>| l.as_ref().and_then(|l| l.metadata.resource_version.clone());
-        if let Some(before) = before.filter(|b| b.lease.is_some() && version(&b.lease) == version(&lease)) {
-            return before;
-        }
-        let holder = lease.as_ref().and_then(holder).unwrap_or_default();
-        let free_at = if holder.is_empty() || holder == self.identity {
-            now
-        } else {
-            now + LEASE_DURATION
+        let anothers = |l: &LeaseObject| holder(l).is_some_and(|h| !h.is_empty() && h != self.identity);
+        let free_at = match (before, &lease) {
+            (Some(before), _) if version(before.lease.as_ref()) == version(lease.as_ref()) => return before,
+            (_, Some(lease)) if anothers(lease) => now + LEASE_DURATION,
+            // Its holder does not know yet that it is gone, and writes on until it renews.
+            (Some(Observed { lease: Some(had), .. }), _)
+                if anothers(&had)
+                    && lease
+                        .as_ref()
+                        .is_none_or(|lease| lease.metadata.uid != had.metadata.uid) =>
+            {
+                now + LEASE_DURATION
+            }
+            (Some(Observed { lease: None, free_at }), _) => free_at.max(now),
+            _ => now,
         };
         Observed { lease, free_at }
     }
 
-    fn retry_later(&mut self, what: &str, error: &dyn std::fmt::Display) -> Observed {
+    fn retry_later(
+        &mut self,
+        before: Option<Observed>,
+        what: &str,
+        error: &dyn std::fmt::Display,
+    ) -> Observed {
         self.complain(what, error);
-        Observed {
-            lease: None,
-            free_at: Instant::now() + RETRY_AFTER,
-        }
+        let again = Instant::now() + RETRY_AFTER;
+        let (lease, free_at) = before.map_or((None, again), |o| (o.lease, o.free_at.max(again)));
+        Observed { lease, free_at }
     }
 
     /// Writes our name into the Lease as it was seen; false if it has changed since.
     async fn take(&mut self, seen: Option<LeaseObject>) -> Result<bool, kube::Error> {
         let sent = Instant::now();
+        let existed = seen.is_some();
         let written = match seen {
             Some(seen) => {
                 self.api()
@@ -282,15 +296,15 @@ impl Candidate {
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 409) => Ok(false),
             // The Lease was deleted after it was seen; a missing namespace also says 404, on the create that follows.
-            Err(kube::Error::Api(status)) if status.is_not_found() && self.held.is_some() => Ok(false),
+            Err(kube::Error::Api(status)) if status.is_not_found() && existed => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     fn won(&mut self, lease: LeaseObject, sent: Instant) {
-        self.held = Some(lease);
+        self.held = Some(Held { lease, sent });
         self.last_error = None;
-        self.state.allow(Some(sent + RENEW_DEADLINE));
+        self.right.allow(Some(sent + RENEW_DEADLINE));
     }
 
     fn ours(&self, mut lease: LeaseObject) -> LeaseObject {
@@ -323,29 +337,25 @@ impl Candidate {
 
     /// Renews until the Lease is lost or could not be renewed in time.
     async fn lead(&mut self) {
-        let mut sent = Instant::now();
-        let mut next = sent + RENEW_EVERY;
-        loop {
-            tokio::time::sleep_until(next).await;
+        let mut retry_at = None;
+        while let Some(sent) = self.held.as_ref().map(|held| held.sent) {
             let deadline = sent + RENEW_DEADLINE;
-            let attempt = Instant::now();
-            let Ok(outcome) = tokio::time::timeout_at(deadline, self.renew()).await else {
-                self.complain("renew", &"no answer before the deadline");
+            let next = retry_at.take().unwrap_or(sent + RENEW_EVERY);
+            tokio::time::sleep_until(next.min(deadline)).await;
+            let begun = Instant::now();
+            if begun >= deadline {
                 return;
-            };
-            match outcome {
-                Ok(true) => {
-                    sent = attempt;
-                    next = sent + RENEW_EVERY;
-                }
-                Ok(false) => return,
-                Err(error) => {
+            }
+            match tokio::time::timeout_at(deadline.min(begun + ATTEMPT), self.renew()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return,
+                Ok(Err(error)) => {
                     self.complain("renew", &error);
-                    next = Instant::now() + RETRY_AFTER;
-                    if next >= deadline {
-                        tokio::time::sleep_until(deadline).await;
-                        return;
-                    }
+                    retry_at = Some(Instant::now() + RETRY_AFTER);
+                }
+                Err(_) => {
+                    self.complain("renew", &NO_ANSWER);
+                    retry_at = Some(Instant::now());
                 }
             }
         }
@@ -353,7 +363,7 @@ impl Candidate {
 
     /// One renewal; false if another holds the Lease.
     async fn renew(&mut self) -> Result<bool, kube::Error> {
-        let held = self.held.clone();
+        let held = self.held.as_ref().map(|held| held.lease.clone());
         if self.take(held).await? {
             return Ok(true);
         }
@@ -366,8 +376,14 @@ impl Candidate {
     }
 
     async fn give_back(mut self) {
-        self.state.allow(None);
-        let Some(lease) = self.held.take() else { return };
+        self.right.allow(None);
+        let Some(Held { lease, .. }) = self.held.take() else {
+            return;
+        };
+        if self.right.unsettled() {
+            tracing::warn!(lease = %self.label(), "not released, because a write has gone unanswered; it ends by itself in 15 s");
+            return;
+        }
         let outcome = match self.vacate(lease).await {
             // A renewal that was under way when we stopped has changed the Lease; it is still ours.
             Err(kube::Error::Api(status)) if status.is_conflict() => {
@@ -420,6 +436,10 @@ fn holder(lease: &LeaseObject) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref()
 }
 
+fn version(lease: Option<&LeaseObject>) -> Option<&str> {
+    lease?.metadata.resource_version.as_deref()
+}
+
 type Changes = Pin<Box<dyn Stream<Item = Result<Option<LeaseObject>, watcher::Error>> + Send>>;
 
 /// The Lease at each change, `None` while it does not exist.
@@ -446,4 +466,4 @@ fn changes(api: Api<LeaseObject>, config: watcher::Config) -> Changes {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -106,6 +106,7 @@ async fn turn(
         };
         quarantine(ctx, key, &snapshot).await;
         let now = ctx.now();
+        let before = memory.clone();
         match decide::decide(&snapshot, memory, settings, now) {
             Decision::Read { source, copy } => {
                 if !read(ctx, &snapshot, source, copy).await? {
@@ -123,6 +124,11 @@ async fn turn(
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
                 if let Err(failure) = ctx.perform(plan).await {
+                    if failure.category == Category::NotLeader {
+                        // What was not written may not be remembered as done.
+                        *memory = before;
+                        return Err(failure);
+                    }
                     refused(ctx, key, &snapshot, memory, failure)?;
                     continue;
                 }

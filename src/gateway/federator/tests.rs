@@ -2,6 +2,7 @@
 
 mod deletion;
 mod index;
+mod standby;
 mod status;
 
 use super::{

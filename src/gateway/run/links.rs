@@ -19,6 +19,7 @@ use crate::{
         watch::{self, Event, Health, Selection},
     },
 };
+use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
@@ -238,6 +239,18 @@ impl Surroundings for Links {
 
     fn may_write(&self) -> bool {
         self.lease.may_write()
+    }
+
+    fn writing_ends(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.lease.writing_ends())
+    }
+
+    /// Only the hub's writes are kept apart by the Lease: a project that does not answer holds up nobody's hand-over, and
+    /// what reaches it late the next leader sees and puts right.
+    fn unanswered(&self, target: &Target) {
+        if target.plane == Plane::Hub {
+            self.lease.unanswered();
+        }
     }
 
     fn answered(&self, target: &Target, answer: Answer) {

@@ -9,9 +9,9 @@ use tokio::sync::broadcast;
 
 /// A server that holds one Lease, with resourceVersions and watches, and can be told to fail.
 #[derive(Clone)]
-struct Server(Arc<Mutex<Held>>);
+pub(crate) struct Server(Arc<Mutex<Stored>>);
 
-struct Held {
+struct Stored {
     lease: Option<Value>,
     version: u64,
     fail: Option<Failure>,
@@ -22,15 +22,19 @@ struct Held {
 #[derive(Clone, Copy, PartialEq)]
 enum Failure {
     Hang,
+    /// The next request hangs, the others work.
+    HangOnce,
     Error,
+    /// What is asked for is done, and answered after so many seconds.
+    Late(u64),
     /// Watches are refused, the rest works.
     NoWatch,
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let events = broadcast::Sender::new(64);
-        Self(Arc::new(Mutex::new(Held {
+        Self(Arc::new(Mutex::new(Stored {
             lease: None,
             version: 1,
             fail: None,
@@ -52,7 +56,7 @@ impl Server {
         self.0.lock().fail = failure;
     }
 
-    fn holder(&self) -> String {
+    pub(crate) fn holder(&self) -> String {
         let held = self.0.lock();
         held.lease
             .as_ref()
@@ -68,12 +72,20 @@ impl Server {
         held.store(lease);
     }
 
-    async fn answer(&self, request: Request<kube::client::Body>) -> Response<Body> {
+    fn delete(&self) {
+        let mut held = self.0.lock();
+        let lease = held.lease.take().unwrap();
+        held.tell("DELETED", &lease);
+    }
+
+    pub(crate) async fn answer(&self, request: Request<kube::client::Body>) -> Response<Body> {
         let failure = self.0.lock().fail;
-        let watching = request.uri().query().is_some_and(|q| q.contains("watch=true"));
         match failure {
             // As long as the client stack lets a call wait.
-            Some(Failure::Hang) => {
+            Some(Failure::Hang | Failure::HangOnce) => {
+                if failure == Some(Failure::HangOnce) {
+                    self.fail(None);
+                }
                 seconds(10).await;
                 return status(504, "Timeout");
             }
@@ -83,6 +95,15 @@ impl Server {
             }
             _ => {}
         }
+        let answer = self.carry_out(request).await;
+        if let Some(Failure::Late(by)) = failure {
+            seconds(by).await;
+        }
+        answer
+    }
+
+    async fn carry_out(&self, request: Request<kube::client::Body>) -> Response<Body> {
+        let watching = request.uri().query().is_some_and(|q| q.contains("watch=true"));
         let single = request.uri().path().ends_with("/gate");
         let (method, body) = (
             request.method().clone(),
@@ -118,17 +139,21 @@ impl Server {
     }
 }
 
-impl Held {
+impl Stored {
     fn store(&mut self, mut lease: Value) -> Value {
-        let kind = if self.lease.is_some() { "MODIFIED" } else { "ADDED" };
+        let before = self.lease.as_ref().map(|had| had["metadata"]["uid"].clone());
+        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
         self.version += 1;
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        lease["metadata"]["uid"] = json!("u");
+        lease["metadata"]["uid"] = before.unwrap_or_else(|| json!(format!("u{}", self.version)));
         self.lease = Some(lease.clone());
-        let _ = self
-            .events
-            .send(format!("{}\n", json!({"type": kind, "object": lease})).into());
+        self.tell(kind, &lease);
         lease
+    }
+
+    fn tell(&self, kind: &str, lease: &Value) {
+        let event = format!("{}\n", json!({"type": kind, "object": lease}));
+        let _ = self.events.send(event.into());
     }
 }
 
@@ -162,6 +187,11 @@ async fn until(handle: &LeaseHandle, leading: bool) -> Duration {
     let began = Instant::now();
     handle.changes().wait_for(|l| *l == leading).await.unwrap();
     began.elapsed()
+}
+
+/// Timers count in whole milliseconds.
+fn close_to(time: Duration, wanted: Duration) -> bool {
+    time.abs_diff(wanted) < Duration::from_millis(20)
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,4 +302,179 @@ async fn a_single_replica_always_writes_until_it_is_released() {
     assert!(alone.may_write() && *alone.changes().borrow());
     alone.release().await;
     assert!(!alone.may_write());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_is_tried_again_before_the_deadline() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let changes = a.changes();
+    for _ in 0..5 {
+        server.fail(Some(Failure::HangOnce));
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(a.may_write());
+        }
+        assert!(server.0.lock().fail.is_none(), "a renewal has hung");
+    }
+    assert!(!changes.has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_right_counts_from_the_sending_of_a_late_answer_and_leadership_ends_with_it() {
+    let server = Server::new();
+    server.fail(Some(Failure::Late(2)));
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    server.fail(Some(Failure::Error));
+    let led = until(&a, false).await + Duration::from_secs(2);
+    assert!(
+        close_to(led, RENEW_DEADLINE),
+        "no time in which it leads and may not write: {led:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_unheard_is_found_out() {
+    let server = Server::new();
+    server.fail(Some(Failure::Late(4)));
+    let a = stand(&server, "a");
+    // The list, the watch and the taking are all late.
+    while server.holder() != "a" {
+        seconds(1).await;
+        assert!(!a.may_write());
+    }
+    seconds(4).await;
+    server.fail(None);
+    assert!(until(&a, true).await <= Duration::from_secs(6));
+    assert!(a.may_write());
+}
+
+/// What it is called, and how it is done.
+type Deletion<'a> = (&'a str, &'a dyn Fn(&Server));
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_is_not_free_before_its_holder_has_stopped() {
+    let empty = || json!({"metadata": {"name": "gate"}, "spec": {"holderIdentity": ""}});
+    let deletions: [Deletion; 3] = [
+        ("deleted", &Server::delete),
+        ("made anew", &|server| {
+            server.delete();
+            server.0.lock().store(empty());
+        }),
+        ("replaced unseen", &|server| {
+            let mut stored = server.0.lock();
+            stored.lease = None;
+            stored.store(empty());
+        }),
+    ];
+    for (how, delete) in deletions {
+        let server = Server::new();
+        let a = stand(&server, "a");
+        until(&a, true).await;
+        let b = stand(&server, "b");
+        seconds(7).await;
+        // It neither renews nor hears of the deletion, and writes until its deadline.
+        a.task.as_ref().unwrap().lock().take().unwrap().abort();
+        delete(&server);
+        let deleted = Instant::now();
+        while !b.may_write() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let waited = deleted.elapsed();
+        assert!(!a.may_write());
+        assert!(
+            (LEASE_DURATION..Duration::from_secs(17)).contains(&waited),
+            "{how}: {waited:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_living_holder_makes_its_deleted_lease_anew() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let b = stand(&server, "b");
+    seconds(1).await;
+    server.delete();
+    for _ in 0..60 {
+        seconds(1).await;
+        assert!(a.may_write() && !b.may_write());
+    }
+    assert_eq!(server.holder(), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lapsed_right_that_comes_back_is_told_even_if_nobody_saw_the_gap() {
+    let right = Right::none();
+    let second = Duration::from_secs(1);
+    right.allow(Some(Instant::now() + second));
+    let mut changes = right.changes();
+    right.allow(Some(Instant::now() + 2 * second));
+    assert!(!changes.has_changed().unwrap(), "a renewal in time is no news");
+    tokio::time::advance(3 * second).await;
+    assert!(
+        !right.may_write() && *changes.borrow(),
+        "it leads and may not write"
+    );
+    right.allow(Some(Instant::now() + second));
+    assert!(changes.has_changed().unwrap() && *changes.borrow_and_update());
+    right.allow(None);
+    right.allow(Some(Instant::now() + second));
+    assert!(changes.has_changed().unwrap() && *changes.borrow());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_ends_with_the_right_and_not_with_a_renewal() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    let ends = tokio::spawn({
+        let a = a.clone();
+        async move { a.writing_ends().await }
+    });
+    seconds(60).await;
+    assert!(!ends.is_finished());
+    server.edit(|lease| lease["spec"]["holderIdentity"] = json!("z"));
+    until(&a, false).await;
+    ends.await.unwrap();
+    a.writing_ends().await;
+
+    let b = stand(&Server::new(), "b");
+    until(&b, true).await;
+    b.task.as_ref().unwrap().lock().take().unwrap().abort();
+    let began = Instant::now();
+    b.writing_ends().await;
+    assert!(close_to(began.elapsed(), RENEW_DEADLINE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released() {
+    let server = Server::new();
+    let a = stand(&server, "a");
+    until(&a, true).await;
+    a.stop_writing();
+    for _ in 0..20 {
+        seconds(1).await;
+        assert!(!a.may_write() && *a.changes().borrow());
+    }
+    assert_eq!(server.holder(), "a");
+    a.release().await;
+    assert_eq!(server.holder(), "");
+    a.writing_ends().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_given_back_while_an_unanswered_write_may_still_be_carried_out() {
+    for (after, holder) in [(0, "a"), (4, "a"), (5, "")] {
+        let server = Server::new();
+        let a = stand(&server, "a");
+        until(&a, true).await;
+        a.unanswered();
+        seconds(after).await;
+        a.release().await;
+        assert_eq!(server.holder(), holder, "after {after} s");
+    }
 }

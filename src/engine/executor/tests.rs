@@ -1,0 +1,242 @@
+//! The right to write: asked for at each request, and no request outlives it.
+
+use super::*;
+use axum::body::Body;
+use http::{Method, Request, Response};
+use serde_json::json;
+use std::{convert::Infallible, sync::atomic::AtomicUsize, sync::atomic::Ordering};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+/// Surroundings with one plane, whose right to write lasts until a given time.
+pub(crate) struct Ground {
+    client: Client,
+    until: watch::Sender<Instant>,
+    unanswered: AtomicUsize,
+}
+
+impl Ground {
+    pub(crate) fn new(client: Client, until: Instant) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            until: watch::Sender::new(until),
+            unanswered: AtomicUsize::new(0),
+        })
+    }
+
+    fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+}
+
+impl Surroundings for Ground {
+    fn client(&self, _: &Plane) -> Option<Client> {
+        Some(self.client.clone())
+    }
+
+    fn may_write(&self) -> bool {
+        Instant::now() < *self.until.borrow()
+    }
+
+    fn writing_ends(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            while self.may_write() {
+                let until = *self.until.borrow();
+                tokio::time::sleep_until(until).await;
+            }
+        })
+    }
+
+    fn unanswered(&self, _: &Target) {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn answered(&self, _: &Target, _: Answer) {}
+
+    fn wrote(&self, _: &Target, _: &'static str) {}
+
+    fn fought(&self, _: &Target, _: &'static str) {}
+}
+
+/// A server that answers each request after `delay`, and counts them.
+#[derive(Clone)]
+struct Server {
+    delay: Duration,
+    requests: watch::Sender<usize>,
+}
+
+impl Server {
+    fn new(delay: u64) -> Self {
+        Self {
+            delay: seconds(delay),
+            requests: watch::Sender::new(0),
+        }
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request.method().clone()).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, method: Method) -> Response<Body> {
+        self.requests.send_modify(|n| *n += 1);
+        sleep(self.delay).await;
+        let body = if method == Method::DELETE {
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+        } else {
+            // What another manager left under a root that has to be exact.
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"ours": "1", "theirs": "2"},
+                "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
+        };
+        Response::new(Body::from(body.to_string()))
+    }
+
+    fn requests(&self) -> usize {
+        *self.requests.borrow()
+    }
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn target() -> Target {
+    let resource = kube::core::ApiResource {
+        group: String::new(),
+        version: "v1".into(),
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+    };
+    Target::namespaced(Plane::Hub, &resource, "default", "x")
+}
+
+/// A server that takes `delay` for each answer, and an executor whose right ends after `right`.
+fn set_up(delay: u64, right: u64) -> (Server, Arc<Ground>, Arc<Executor>) {
+    let server = Server::new(delay);
+    let ground = Ground::new(server.client(), Instant::now() + seconds(right));
+    let executor = Executor::new(ground.clone(), "test".into());
+    (server, ground, Arc::new(executor))
+}
+
+fn plan(write: Write) -> Plan<Prepared> {
+    Plan::one(Effect {
+        target: target(),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "test",
+    })
+}
+
+fn body() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"ours": "1"}})
+}
+
+/// One write of each kind; the apply has to be exact, which takes a second request.
+fn writes() -> [Write; 4] {
+    [
+        Write::Create { body: body() },
+        Write::Apply {
+            body: body(),
+            exact: Exact::roots(["data"]),
+        },
+        Write::Merge { patch: body() },
+        Write::Delete {
+            uid: "u".into(),
+            resource_version: None,
+        },
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_under_way_ends_with_the_right() {
+    for write in writes() {
+        let (server, ground, executor) = set_up(60, 3);
+        let began = Instant::now();
+        let failure = executor.perform(plan(write)).await.unwrap_err();
+        assert_eq!(began.elapsed(), seconds(3));
+        assert_eq!(failure.category, Category::NotLeader);
+        assert_eq!((server.requests(), ground.unanswered()), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_write_is_finished_while_the_right_is_renewed() {
+    for write in writes() {
+        let (_, ground, executor) = set_up(5, 3);
+        let renewed = ground.clone();
+        let renewal = tokio::spawn(async move {
+            sleep(seconds(2)).await;
+            renewed.until.send_replace(Instant::now() + seconds(60));
+        });
+        executor.perform(plan(write)).await.unwrap();
+        assert_eq!(ground.unanswered(), 0);
+        renewal.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_it() {
+    let [_, apply, ..] = writes();
+    let (server, ground, executor) = set_up(2, 3);
+    let began = Instant::now();
+    let failure = executor.perform(plan(apply.clone())).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!(
+        (began.elapsed(), server.requests(), ground.unanswered()),
+        (seconds(3), 2, 1)
+    );
+
+    // Answered in the moment in which the right ends: what was sent is known, and nothing more is.
+    let (server, ground, executor) = set_up(3, 3);
+    let failure = executor.perform(plan(apply)).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!(server.requests(), 1);
+    assert!(ground.unanswered() <= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_nothing_is_sent_not_even_a_read() {
+    let (server, ground, executor) = set_up(0, 0);
+    for write in writes() {
+        let failure = executor.perform(plan(write)).await.unwrap_err();
+        assert_eq!(failure.category, Category::NotLeader);
+    }
+    let failure = executor.get(&target()).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!((server.requests(), ground.unanswered()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_task_is_ended_counts_as_unanswered() {
+    let (server, ground, executor) = set_up(60, 600);
+    let [create, ..] = writes();
+    let task = tokio::spawn(async move { executor.perform(plan(create)).await.map(drop) });
+    server.requests.subscribe().wait_for(|n| *n == 1).await.unwrap();
+    assert_eq!(ground.unanswered(), 0, "it is under way");
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    assert_eq!(ground.unanswered(), 1);
+}
+
+#[tokio::test]
+async fn silence_of_the_server_is_no_answer_and_a_refusal_is_one() {
+    for (code, unanswered) in [(504, 1), (500, 0), (409, 0)] {
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| async move {
+            let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "", "message": ""});
+            let response = Response::builder().status(code);
+            response.body(Body::from(body.to_string()))
+        });
+        let ground = Ground::new(Client::new(service, "default"), Instant::now() + seconds(60));
+        let executor = Executor::new(ground.clone(), "test".into());
+        let [create, ..] = writes();
+        executor.perform(plan(create)).await.unwrap_err();
+        assert_eq!(ground.unanswered(), unanswered, "{code}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The right to write, as this process knows it: until when it lasts, and what may still follow from its use.
+
+use super::{LEASE_DURATION, RENEW_DEADLINE};
+use parking_lot::Mutex;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use tokio::{sync::watch, time::Instant};
+
+/// Without election the right never ends.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
+/// How long a server may take to carry out what it was sent before nobody waited any more: as long as a standby leaves
+/// to a holder whose deadline has passed.
+const SETTLES_WITHIN: Duration = LEASE_DURATION.saturating_sub(RENEW_DEADLINE);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Right {
+    /// Until when writes may be under way; `None` while another may write.
+    until: watch::Sender<Option<Instant>>,
+    leading: watch::Sender<bool>,
+    /// The process ends: what is under way may be finished, nothing more begins.
+    closing: AtomicBool,
+    /// When a write was last given up without an answer.
+    unanswered: Mutex<Option<Instant>>,
+}
+
+impl Right {
+    /// That of a candidate: none.
+    pub(super) fn none() -> Self {
+        Self {
+            until: watch::Sender::new(None),
+            leading: watch::Sender::new(false),
+            closing: AtomicBool::new(false),
+            unanswered: Mutex::default(),
+        }
+    }
+
+    /// That of a single replica.
+    pub(super) fn unlimited() -> Self {
+        let right = Self::none();
+        right.allow(Some(Instant::now() + FOR_EVER));
+        right
+    }
+
+    /// Whether a write may begin now.
+    pub(super) fn may_write(&self) -> bool {
+        !self.closing.load(Ordering::Acquire) && lasts(*self.until.borrow())
+    }
+
+    /// Allows writes until `until`; `None` ends those under way.
+    ///
+    /// A right that has lapsed and comes back is told like a new one, whoever noticed the gap: what failed in it waits
+    /// for that. The clock is read under the lock here as in the questions, so that no refusal falls between.
+    pub(super) fn allow(&self, until: Option<Instant>) {
+        let mut lapsed = false;
+        self.until.send_modify(|had| {
+            lapsed = !lasts(*had);
+            *had = until;
+        });
+        let leads = until.is_some();
+        self.leading
+            .send_if_modified(|led| std::mem::replace(led, leads) != leads || (leads && lapsed));
+    }
+
+    /// Lets nothing more begin.
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// Tells when leadership comes and goes, and when it comes back after a gap.
+    pub(super) fn changes(&self) -> watch::Receiver<bool> {
+        self.leading.subscribe()
+    }
+
+    /// Waits until the right ends, however often it is renewed before.
+    pub(super) async fn ends(&self) {
+        let mut changes = self.until.subscribe();
+        loop {
+            let until = changes.borrow_and_update().filter(|until| lasts(Some(*until)));
+            let Some(until) = until else { return };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                // The sender lives as long as `self`.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Notes a write that was given up without an answer.
+    pub(super) fn unanswered(&self) {
+        *self.unanswered.lock() = Some(Instant::now());
+    }
+
+    /// Whether a write that was given up may still be carried out.
+    pub(super) fn unsettled(&self) -> bool {
+        self.unanswered
+            .lock()
+            .is_some_and(|at| at.elapsed() < SETTLES_WITHIN)
+    }
+}
+
+fn lasts(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() < until)
+}
