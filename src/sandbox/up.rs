@@ -54,18 +54,7 @@ impl Sandbox {
             .collect::<Result<Vec<_>, _>>()?;
         users.write_kubeconfigs(&layout, &planes)?;
         progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
-        let starting = planes.iter().map(|plane| async {
-            let admin = users.client(plane, User::Admin)?;
-            plane.start_server(&launcher, &admin).await?;
-            let objects = objects(&options, &hub, plane, &users.authority_base64())?;
-            plane.start_controllers(&launcher, &admin, &objects).await?;
-            progress.say(&format!(
-                "{} {} is ready at {}",
-                plane.role, plane.name, plane.url
-            ));
-            Ok::<(), SandboxError>(())
-        });
-        try_join_all(starting).await?;
+        start(&planes, &users, &launcher, &hub, &options).await?;
 
         let hub_processes = Vec::new();
         let hub_controllers = options.hub_controllers.to_string();
@@ -157,6 +146,28 @@ fn plane(
         server: Mutex::default(),
         controllers: Mutex::default(),
     })
+}
+
+/// Starts all planes at once.
+async fn start(
+    planes: &[Plane],
+    users: &Users,
+    launcher: &Launcher,
+    hub: &Hub,
+    options: &Options,
+) -> Result<(), SandboxError> {
+    let starting = planes.iter().map(|plane| async {
+        let admin = users.client(plane, User::Admin)?;
+        plane.start_server(launcher, &admin).await?;
+        let objects = objects(options, hub, plane, &users.authority_base64())?;
+        plane.start_controllers(launcher, &admin, &objects).await?;
+        options.progress.say(&format!(
+            "{} {} is ready at {}",
+            plane.role, plane.name, plane.url
+        ));
+        Ok::<(), SandboxError>(())
+    });
+    try_join_all(starting).await.map(drop)
 }
 
 fn audit_policy(layout: &Layout) -> PathBuf {
