@@ -1,11 +1,13 @@
 //! The acceptance behaviours of federation, each under its number, on real API servers: docs/e2e.md.
 //!
 //! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop the gateway or a
-//! plane, or have a second's limit, run after them, one at a time; two that look back at the whole run come last. The sandbox is ended then.
+//! plane, or have a second's limit, run after them, one at a time; two that look back at the whole run come last. The
+//! sandbox is ended then.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod budget;
+mod budget_companions;
 mod city_move;
 mod closing;
 mod companions;
@@ -29,7 +31,11 @@ use libtest_mimic::{Arguments, Trial};
 const PARALLEL: usize = 8;
 
 fn together() -> Vec<Trial> {
+    // Those that wait longest begin first.
     [
+        budget_companions::trials(),
+        budget::trials(),
+        projects::trials(),
         federation::trials(),
         policies::trials(),
         city_move::trials(),
@@ -40,8 +46,6 @@ fn together() -> Vec<Trial> {
         deletion::trials(),
         companions::trials(),
         suspension::trials(),
-        projects::trials(),
-        budget::trials(),
         workload::trials(),
         kinds::trials(),
     ]
@@ -51,15 +55,16 @@ fn together() -> Vec<Trial> {
 }
 
 fn alone() -> Vec<Trial> {
+    // What those that need rest leave behind goes while others run; the last leave the least.
     [
-        federation::lone_trials(),
-        policies::lone_trials(),
-        status::lone_trials(),
-        projection::lone_trials(),
+        rest::lone_trials(),
+        projects::lone_trials(),
         deletion::lone_trials(),
         companions::lone_trials(),
-        projects::lone_trials(),
-        rest::lone_trials(),
+        federation::lone_trials(),
+        status::lone_trials(),
+        projection::lone_trials(),
+        policies::lone_trials(),
     ]
     .into_iter()
     .flatten()
