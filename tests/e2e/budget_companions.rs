@@ -32,9 +32,18 @@ fn with_settings(name: &str) -> Value {
     deployment_with_data(name, "DFW", Some("settings"), None, &[])
 }
 
+/// A deployment that references data: the first one of a project makes the gateway watch sources there, and what it
+/// expects is said when they are listed, by a patch of its own.
+async fn warm(case: &Case) {
+    case.config_map("first", &json!({"a": "1"})).await;
+    let first = deployment_with_data("other", "DFW", Some("first"), None, &[]);
+    case.create(&DEPLOYMENT, first).await;
+    reported(case, "other", "DFW").await;
+}
+
 async fn a78_companions(case: Case) {
     case.config_map("settings", &json!({"a": "1"})).await;
-    settled(&case, "other", "DFW").await;
+    warm(&case).await;
     case.quiet_for(REST).await;
     let row = [PATCH, CREATE, CREATE_COMPANION];
     costs(&case, "deployment with a companion", &row, AT_MOST_ONCE, async {
@@ -84,6 +93,7 @@ async fn a78_companions(case: Case) {
 async fn a78_companion_lists(case: Case) {
     case.config_map("settings", &json!({"a": "1"})).await;
     case.config_map("more", &json!({"a": "1"})).await;
+    warm(&case).await;
     settled(&case, "web", "DFW").await;
     case.quiet_for(REST).await;
     let refer = async |to: Option<&str>| {
@@ -104,7 +114,8 @@ async fn a78_companion_lists(case: Case) {
             .await;
         case.dfw.report(&case.hub_ns, "web", 1, 1).await;
     };
-    // The status returns with the cell's report of the new generation.
+    // The status returns with the cell's report of the new generation, and before that once alone: the verdict's
+    // condition says at once that it is of this generation.
     let row = [PATCH, APPLY, CREATE_COMPANION];
     let what = "first reference of a live deployment";
     costs(&case, what, &row, 1..=2, async {
@@ -114,7 +125,7 @@ async fn a78_companion_lists(case: Case) {
     })
     .await;
     let row = [PATCH, APPLY, CREATE_COMPANION, REMOVE_COMPANION];
-    costs(&case, "list of a live deployment changed", &row, ONCE, async {
+    costs(&case, "list of a live deployment changed", &row, 1..=2, async {
         refer(Some("more")).await;
         companion_at_cell(&case, "more", "1").await;
         expects("[\"ConfigMap/more\"]").await;

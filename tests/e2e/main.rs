@@ -76,10 +76,19 @@ fn main() {
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(PARALLEL);
-    let mut failed = libtest_mimic::run(&arguments, together()).has_failed();
+    // The runner knows one filter; here it may be several, with commas between them.
+    let parts = arguments.filter.take_if(|filter| filter.contains(','));
+    let chosen = |mut trials: Vec<Trial>| {
+        trials.retain(|trial| {
+            let among = |parts: &String| parts.split(',').any(|part| trial.name().contains(part));
+            parts.as_ref().is_none_or(among)
+        });
+        trials
+    };
+    let mut failed = libtest_mimic::run(&arguments, chosen(together())).has_failed();
     arguments.test_threads = Some(1);
-    failed |= libtest_mimic::run(&arguments, alone()).has_failed();
-    failed |= libtest_mimic::run(&arguments, closing::trials()).has_failed();
+    failed |= libtest_mimic::run(&arguments, chosen(alone())).has_failed();
+    failed |= libtest_mimic::run(&arguments, chosen(closing::trials())).has_failed();
     if let Some(suite) = support::suite::Suite::present() {
         support::suite::RUNTIME.block_on(suite.down());
     }
