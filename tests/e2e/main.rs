@@ -1,11 +1,13 @@
 //! The acceptance behaviours of federation, each under its number, on real API servers: docs/e2e.md.
 //!
 //! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop the gateway or a
-//! plane, or have a second's limit, run after them, one at a time; two that look back at the whole run come last. The sandbox is ended then.
+//! plane, or have a second's limit, run after them, one at a time; two that look back at the whole run come last. The
+//! sandbox is ended then.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod budget;
+mod budget_companions;
 mod city_move;
 mod closing;
 mod companions;
@@ -29,7 +31,11 @@ use libtest_mimic::{Arguments, Trial};
 const PARALLEL: usize = 8;
 
 fn together() -> Vec<Trial> {
+    // Those that wait longest begin first.
     [
+        budget_companions::trials(),
+        budget::trials(),
+        projects::trials(),
         federation::trials(),
         policies::trials(),
         city_move::trials(),
@@ -40,8 +46,6 @@ fn together() -> Vec<Trial> {
         deletion::trials(),
         companions::trials(),
         suspension::trials(),
-        projects::trials(),
-        budget::trials(),
         workload::trials(),
         kinds::trials(),
     ]
@@ -51,15 +55,16 @@ fn together() -> Vec<Trial> {
 }
 
 fn alone() -> Vec<Trial> {
+    // What those that need rest leave behind goes while others run; the last leave the least.
     [
-        federation::lone_trials(),
-        policies::lone_trials(),
-        status::lone_trials(),
-        projection::lone_trials(),
+        rest::lone_trials(),
+        projects::lone_trials(),
         deletion::lone_trials(),
         companions::lone_trials(),
-        projects::lone_trials(),
-        rest::lone_trials(),
+        federation::lone_trials(),
+        status::lone_trials(),
+        projection::lone_trials(),
+        policies::lone_trials(),
     ]
     .into_iter()
     .flatten()
@@ -71,10 +76,19 @@ fn main() {
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(PARALLEL);
-    let mut failed = libtest_mimic::run(&arguments, together()).has_failed();
+    // The runner knows one filter; here it may be several, with commas between them.
+    let parts = arguments.filter.take_if(|filter| filter.contains(','));
+    let chosen = |mut trials: Vec<Trial>| {
+        trials.retain(|trial| {
+            let among = |parts: &String| parts.split(',').any(|part| trial.name().contains(part));
+            parts.as_ref().is_none_or(among)
+        });
+        trials
+    };
+    let mut failed = libtest_mimic::run(&arguments, chosen(together())).has_failed();
     arguments.test_threads = Some(1);
-    failed |= libtest_mimic::run(&arguments, alone()).has_failed();
-    failed |= libtest_mimic::run(&arguments, closing::trials()).has_failed();
+    failed |= libtest_mimic::run(&arguments, chosen(alone())).has_failed();
+    failed |= libtest_mimic::run(&arguments, chosen(closing::trials())).has_failed();
     if let Some(suite) = support::suite::Suite::present() {
         support::suite::RUNTIME.block_on(suite.down());
     }

@@ -2,35 +2,47 @@
 
 use crate::support::{
     Case, credentials, deployment,
-    gateway::{Projects, RETENTION},
+    gateway::{ORPHAN, Projects, RETENTION, SELDOM, SWEEP},
     hub_namespace,
     kinds::{DEPLOYMENT, NAMESPACE, SECRET},
-    lone_trials, seconds, suite, trials, uid, wait_for,
+    lone_trials, seconds,
+    suite::{ALPHA_KEY, BETA_KEY, SYSTEM},
+    trials, uid, wait_for,
 };
 use fedgate::api::keys;
-use serde_json::json;
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// Namespace of the gateway's own things on the hub.
-const SYSTEM: &str = "fedgate-system";
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{net::TcpListener, time::Instant};
 
 trials![a72_namespace_recreated, a73_kubeconfig_with_exec_is_refused];
 
 lone_trials![
     a68_project_added_late,
     a69_project_that_never_answers,
+    projects_that_lead_nowhere_or_lack_rights,
     a74_removed_file_leaves_the_hub,
     a75_rotation_under_load,
     projects_from_secrets,
 ];
 
-/// The kubeconfig file of project `beta` in the gateway's folder.
-fn beta_file(case: &Case) -> std::path::PathBuf {
-    case.suite
-        .gateway
-        .projects()
-        .join(format!("{}.yaml", suite::BETA_KEY))
+/// The kubeconfig file of a project in the gateway's folder.
+fn file_of(case: &Case, key: &str) -> PathBuf {
+    case.suite.gateway.projects().join(format!("{key}.yaml"))
+}
+
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).expect("the project's kubeconfig is in the folder")
+}
+
+fn remove(file: &Path) {
+    std::fs::remove_file(file).expect("take the project's kubeconfig away");
+}
+
+fn scaled(o: &Value) -> bool {
+    o["spec"]["scaleSettings"]["minReplicas"] == 4
 }
 
 /// A namespace of the test's name in `beta`, and its hub namespace.
@@ -49,101 +61,143 @@ async fn leave_beta(case: &Case) {
 }
 
 async fn a68_project_added_late(case: Case) {
+    let gateway = &case.suite.gateway;
     let hub_ns = in_beta(&case).await;
     case.deploy("web", "DFW").await;
-    case.quiet().await;
-    let file = beta_file(&case);
-    let text = std::fs::read_to_string(&file).expect("beta's kubeconfig is in the folder");
-    std::fs::remove_file(&file).expect("take beta away");
-    tokio::time::sleep(seconds(1)).await;
+    let file = file_of(&case, BETA_KEY);
+    let text = read(&file);
+    remove(&file);
+    gateway.left(BETA_KEY).await;
     case.suite
         .beta
         .create(&DEPLOYMENT, &case.ns, deployment("web", "DFW"))
         .await;
-    let absent = |state: Option<&serde_json::Value>| state.is_none();
+    let what = "is absent while beta is away";
+    let absent = |state: Option<&Value>| state.is_none();
     case.hub
-        .holds(
-            &DEPLOYMENT,
-            &hub_ns,
-            "web",
-            "is absent while beta is away",
-            seconds(3),
-            absent,
-        )
+        .holds(&DEPLOYMENT, &hub_ns, "web", what, seconds(3), absent)
         .await;
     credentials::replace(&file, &text);
     case.hub.exists(&DEPLOYMENT, &hub_ns, "web", seconds(60)).await;
-    assert!(
-        case.suite.gateway.planes().await.contains(suite::BETA_KEY),
-        "/debug/planes shows beta"
-    );
+    gateway.engaged(BETA_KEY).await;
     // Taken away again, it is left alone; the other project goes on.
-    std::fs::remove_file(&file).expect("take beta away");
-    tokio::time::sleep(seconds(1)).await;
-    let scaled = json!({"spec": {"scaleSettings": {"minReplicas": 4}}});
+    remove(&file);
+    gateway.left(BETA_KEY).await;
+    let scale = json!({"spec": {"scaleSettings": {"minReplicas": 4}}});
     case.suite
         .beta
-        .merge(&DEPLOYMENT, &case.ns, "web", scaled.clone())
+        .merge(&DEPLOYMENT, &case.ns, "web", scale.clone())
         .await;
-    case.merge(&DEPLOYMENT, "web", scaled).await;
-    let arrived = |o: &serde_json::Value| o["spec"]["scaleSettings"]["minReplicas"] == 4;
-    case.copy_sees("web", "has the new scale", arrived).await;
+    case.merge(&DEPLOYMENT, "web", scale).await;
+    case.copy_sees("web", "has the new scale", scaled).await;
+    let as_it_was = |state: Option<&Value>| state.is_some_and(|o| !scaled(o));
     case.hub
-        .holds(&DEPLOYMENT, &hub_ns, "web", "is as it was", seconds(2), |o| {
-            !o.is_some_and(arrived)
-        })
+        .holds(&DEPLOYMENT, &hub_ns, "web", "is as it was", seconds(2), as_it_was)
         .await;
     credentials::replace(&file, &text);
+    let what = "has the new scale";
     case.hub
-        .sees(
-            &DEPLOYMENT,
-            &hub_ns,
-            "web",
-            "has the new scale",
-            seconds(30),
-            arrived,
-        )
+        .sees(&DEPLOYMENT, &hub_ns, "web", what, seconds(30), scaled)
         .await;
     leave_beta(&case).await;
 }
 
 async fn a69_project_that_never_answers(case: Case) {
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("bind a free port");
+    let gateway = &case.suite.gateway;
+    let timed = async |name: &str| {
+        let began = Instant::now();
+        case.deploy(name, "DFW").await;
+        began.elapsed()
+    };
+    timed("first").await;
+    let alone = timed("alone").await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("bind a free port");
     let address = silent.local_addr().expect("a bound listener has an address");
+    let (reached, mut called) = tokio::sync::mpsc::unbounded_channel();
     let holder = tokio::spawn(async move {
         let mut held = Vec::new();
         while let Ok((stream, _)) = silent.accept().await {
             held.push(stream);
+            let _ = reached.send(());
         }
     });
-    let text = std::fs::read_to_string(beta_file(&case)).expect("beta's kubeconfig is in the folder");
-    let mut config: serde_json::Value = serde_saphyr::from_str(&text).expect("a kubeconfig is YAML");
-    config["clusters"][0]["cluster"]["server"] = json!(format!("https://{address}"));
-    let file = case.suite.gateway.projects().join("silent.yaml");
+    let file = file_of(&case, "silent");
     credentials::replace(
         &file,
-        &serde_saphyr::to_string(&config).expect("a kubeconfig prints"),
+        &credentials::with_server(&file_of(&case, BETA_KEY), address),
     );
-    tokio::time::sleep(seconds(2)).await;
+    called.recv().await.expect("the gateway calls the silent project");
+    // The gateway gives a connection 5 s to come about: what waits for the silent project takes longer than that.
     let quick = async |name: &str| {
-        let began = Instant::now();
-        case.deploy(name, "DFW").await;
+        let beside = timed(name).await;
         assert!(
-            began.elapsed() < seconds(5),
-            "{name} took {:?} beside a silent project",
-            began.elapsed()
+            beside < 3 * alone + seconds(4),
+            "{name} took {beside:?} beside a silent project, and {alone:?} without"
         );
     };
     quick("beside").await;
-    // It never makes the process unready either.
+    // It does not keep the process from being ready either.
     let began = Instant::now();
-    case.suite.gateway.restart().await;
+    gateway.restart().await;
     assert!(began.elapsed() < seconds(60), "ready after {:?}", began.elapsed());
     quick("after-restart").await;
-    std::fs::remove_file(&file).expect("take the silent project away");
+    remove(&file);
+    gateway.left("silent").await;
     holder.abort();
+}
+
+/// The watches of a project, as soon as all of them show an error and none a complete list.
+async fn failing_watches(case: &Case, key: &str, error: &str) -> Vec<Value> {
+    let what = format!("every watch of project {key} shows an error with {error:?}");
+    wait_for(&what, seconds(30), || async {
+        let watches = case.suite.gateway.project(key).await?["watches"].clone();
+        let watches = watches.as_array()?.clone();
+        let fails = |watch: &Value| {
+            let said = watch["error"].as_str().unwrap_or_default().to_lowercase();
+            watch["synced"] == false && said.contains(error)
+        };
+        (!watches.is_empty() && watches.iter().all(fails)).then_some(watches)
+    })
+    .await
+}
+
+async fn projects_that_lead_nowhere_or_lack_rights(case: Case) {
+    let suite = &case.suite;
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind a free port");
+        listener.local_addr().expect("a bound listener has an address")
+    };
+    let stranger =
+        credentials::Twin::without_rights(&suite.beta, "default", &format!("stranger-{}", case.ns)).await;
+    let beta = file_of(&case, BETA_KEY);
+    let texts = [
+        ("nowhere", credentials::with_server(&beta, closed)),
+        (
+            "stranger",
+            credentials::with_token(&beta, &stranger.token().await),
+        ),
+    ];
+    for (key, text) in &texts {
+        credentials::replace(&file_of(&case, key), text);
+    }
+    failing_watches(&case, "nowhere", "connect").await;
+    failing_watches(&case, "stranger", "forbidden").await;
+    // The others go on: the one whose server the stranger asks as well.
+    case.deploy("web", "DFW").await;
+    let hub_ns = in_beta(&case).await;
+    suite
+        .beta
+        .create(&DEPLOYMENT, &case.ns, deployment("web", "DFW"))
+        .await;
+    case.hub.exists(&DEPLOYMENT, &hub_ns, "web", seconds(60)).await;
+    // Nor do they keep the process from being ready.
+    suite.gateway.restart().await;
+    case.deploy("after-restart", "DFW").await;
+    for (key, _) in &texts {
+        remove(&file_of(&case, key));
+        suite.gateway.left(key).await;
+    }
+    leave_beta(&case).await;
 }
 
 async fn a72_namespace_recreated(case: Case) {
@@ -175,17 +229,9 @@ async fn a72_namespace_recreated(case: Case) {
 }
 
 async fn a73_kubeconfig_with_exec_is_refused(case: Case) {
-    let text = std::fs::read_to_string(beta_file(&case)).expect("beta's kubeconfig is in the folder");
-    let mut config: serde_json::Value = serde_saphyr::from_str(&text).expect("a kubeconfig is YAML");
-    config["users"][0]["user"] = json!({"exec": {
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never",
-    }});
     let mark = case.suite.gateway.log_mark();
-    let file = case.suite.gateway.projects().join("plugin.yaml");
-    credentials::replace(
-        &file,
-        &serde_saphyr::to_string(&config).expect("a kubeconfig prints"),
-    );
+    let file = file_of(&case, "plugin");
+    credentials::replace(&file, &credentials::with_plugin(&file_of(&case, BETA_KEY)));
     let line = wait_for("the refusal is logged", seconds(20), || async {
         case.suite
             .gateway
@@ -194,7 +240,7 @@ async fn a73_kubeconfig_with_exec_is_refused(case: Case) {
             .find(|line| line.contains("plugin") && line.contains("exec"))
     })
     .await;
-    std::fs::remove_file(&file).expect("take the file away");
+    remove(&file);
     assert!(
         line.contains("WARN") || line.contains("ERROR"),
         "the refusal stands out: {line}"
@@ -203,30 +249,28 @@ async fn a73_kubeconfig_with_exec_is_refused(case: Case) {
 }
 
 async fn a74_removed_file_leaves_the_hub(case: Case) {
+    let gateway = &case.suite.gateway;
+    gateway.sweep_every(SWEEP).await;
     let hub_ns = in_beta(&case).await;
     case.suite
         .beta
         .create(&DEPLOYMENT, &case.ns, deployment("web", "DFW"))
         .await;
     let copy = case.hub.exists(&DEPLOYMENT, &hub_ns, "web", seconds(60)).await;
-    let file = beta_file(&case);
-    let text = std::fs::read_to_string(&file).expect("beta's kubeconfig is in the folder");
-    std::fs::remove_file(&file).expect("take beta away");
-    // Longer than orphan time, sweep and retention together.
-    let same = |state: Option<&serde_json::Value>| {
+    let file = file_of(&case, BETA_KEY);
+    let text = read(&file);
+    remove(&file);
+    gateway.left(BETA_KEY).await;
+    let same = |state: Option<&Value>| {
         state.is_some_and(|o| uid(o) == uid(&copy) && o["metadata"]["deletionTimestamp"].is_null())
     };
+    // Longer than all the patience there is, and a sweep.
+    let time = seconds(ORPHAN + RETENTION + SWEEP + 2);
     case.hub
-        .holds(
-            &DEPLOYMENT,
-            &hub_ns,
-            "web",
-            "is untouched",
-            seconds(RETENTION + 10),
-            same,
-        )
+        .holds(&DEPLOYMENT, &hub_ns, "web", "is untouched", time, same)
         .await;
     assert!(case.hub.get(&NAMESPACE, "", &hub_ns).await.is_some());
+    gateway.sweep_every(SELDOM).await;
     credentials::replace(&file, &text);
     case.suite.beta.delete(&DEPLOYMENT, &case.ns, "web").await;
     case.suite
@@ -238,12 +282,8 @@ async fn a74_removed_file_leaves_the_hub(case: Case) {
 
 async fn a75_rotation_under_load(case: Case) {
     let twin = credentials::Twin::new(&case.project, "default", &format!("twin-{}", case.ns)).await;
-    let file = case
-        .suite
-        .gateway
-        .projects()
-        .join(format!("{}.yaml", suite::ALPHA_KEY));
-    let original = std::fs::read_to_string(&file).expect("alpha's kubeconfig is in the folder");
+    let file = file_of(&case, ALPHA_KEY);
+    let original = read(&file);
     let mark = case.suite.alpha_log.mark();
     let creator = {
         let case = case.clone();
@@ -295,59 +335,39 @@ async fn publish(case: &Case, name: &str, kubeconfig: &str) {
 
 async fn projects_from_secrets(case: Case) {
     let suite = &case.suite;
-    let file = suite
-        .gateway
-        .projects()
-        .join(format!("{}.yaml", suite::ALPHA_KEY));
-    let text = std::fs::read_to_string(file).expect("alpha's kubeconfig is in the folder");
+    let file = file_of(&case, ALPHA_KEY);
+    let text = read(&file);
     suite.gateway.stop().await;
     let second = suite.other_gateway(
         suite.gateway.hub_kubeconfig().to_owned(),
         Projects::Secrets(SYSTEM),
     );
-    publish(&case, suite::ALPHA_KEY, &text).await;
+    publish(&case, ALPHA_KEY, &text).await;
     second.start().await;
     let copy = case.deploy("web", "DFW").await;
     // One that is published while it runs, and may not be used.
-    let mut config: serde_json::Value = serde_saphyr::from_str(&text).expect("a kubeconfig is YAML");
-    config["users"][0]["user"] = json!({"exec": {
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never",
-    }});
-    let plugin = serde_saphyr::to_string(&config).expect("a kubeconfig prints");
+    let plugin = credentials::with_plugin(&file);
     publish(&case, "plugin", &plugin).await;
     wait_for("the refusal names the field", seconds(20), || async {
-        let planes: serde_json::Value = serde_json::from_str(&second.planes().await).ok()?;
+        let planes = second.planes().await;
         let refused = planes["refusedProjects"]["plugin"].as_str()?;
         refused.contains("exec").then_some(())
     })
     .await;
     // Taken away, the project is left alone.
-    case.hub.delete(&SECRET, SYSTEM, suite::ALPHA_KEY).await;
-    wait_for("the project is left", seconds(20), || async {
-        let planes = second.planes().await;
-        (!planes.contains(&format!("project {}", suite::ALPHA_KEY))).then_some(())
-    })
-    .await;
-    let scaled = json!({"spec": {"scaleSettings": {"minReplicas": 4}}});
-    case.merge(&DEPLOYMENT, "web", scaled).await;
-    let same = |state: Option<&serde_json::Value>| {
-        state.is_some_and(|o| uid(o) == uid(&copy) && o["spec"] == copy["spec"])
-    };
+    case.hub.delete(&SECRET, SYSTEM, ALPHA_KEY).await;
+    second.left(ALPHA_KEY).await;
+    let scale = json!({"spec": {"scaleSettings": {"minReplicas": 4}}});
+    case.merge(&DEPLOYMENT, "web", scale).await;
+    let same =
+        |state: Option<&Value>| state.is_some_and(|o| uid(o) == uid(&copy) && o["spec"] == copy["spec"]);
+    let what = "is left as it is";
     case.hub
-        .holds(
-            &DEPLOYMENT,
-            &case.hub_ns,
-            "web",
-            "is left as it is",
-            seconds(3),
-            same,
-        )
+        .holds(&DEPLOYMENT, &case.hub_ns, "web", what, seconds(3), same)
         .await;
     case.hub.delete(&SECRET, SYSTEM, "plugin").await;
     second.stop().await;
     suite.gateway.start().await;
-    case.copy_sees("web", "follows once the project is back", |o| {
-        o["spec"]["scaleSettings"]["minReplicas"] == 4
-    })
-    .await;
+    case.copy_sees("web", "follows once the project is back", scaled)
+        .await;
 }

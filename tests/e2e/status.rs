@@ -1,11 +1,12 @@
 //! 24–30: what the cells report, in the project.
 
 use crate::support::{
-    Case, Entry,
+    Case,
+    audit::GATEWAY,
     cell::said,
-    condition, deployment_with_data,
+    condition, deployment, deployment_with_data,
     kinds::{CLUSTER, DEPLOYMENT},
-    lone_trials, seconds, trials,
+    lone_trials, seconds, trials, with_cleanup,
 };
 use fedgate::api::keys;
 use serde_json::{Value, json};
@@ -142,6 +143,12 @@ fn in_city(code: &str) -> Value {
     json!({"metadata": {"labels": {keys::CITY_CODE: code}}})
 }
 
+async fn lhr_serves_its_city(case: &Case) {
+    case.hub
+        .merge(&CLUSTER, "", &case.lhr.name, in_city(&case.lhr.city))
+        .await;
+}
+
 async fn a27_withdrawn_cell(case: Case) {
     case.deploy("web", "LHR").await;
     case.lhr.report(&case.hub_ns, "web", 1, 1).await;
@@ -152,28 +159,12 @@ async fn a27_withdrawn_cell(case: Case) {
     case.hub
         .merge(&CLUSTER, "", &case.lhr.name, in_city("ELSEWHERE"))
         .await;
-    let withdrawn = case.project.until(
-        &DEPLOYMENT,
-        &case.ns,
-        "web",
-        "has zero counters and NoCellReporting",
-        seconds(90),
-        |o| {
-            o.is_some_and(|o| {
-                o["status"]["readyReplicas"] == 0
-                    && o["status"]["replicas"] == 0
-                    && condition(o, "Available").is_some_and(|c| c["reason"] == "NoCellReporting")
-            })
-        },
-    );
-    // The label goes back whatever was seen.
-    let outcome = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(withdrawn)).await;
-    case.hub
-        .merge(&CLUSTER, "", &case.lhr.name, in_city(&case.lhr.city))
-        .await;
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
-    }
+    let withdrawn = case.project_sees("web", "has zero counters and NoCellReporting", |o| {
+        o["status"]["readyReplicas"] == 0
+            && o["status"]["replicas"] == 0
+            && condition(o, "Available").is_some_and(|c| c["reason"] == "NoCellReporting")
+    });
+    with_cleanup(withdrawn, lhr_serves_its_city(&case)).await;
     case.lhr.deployment(&case.hub_ns, "web").await;
 }
 
@@ -199,68 +190,86 @@ async fn a28_two_cells_in_a_city(case: Case) {
         );
         case.remove("web").await;
     };
-    let outcome = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(both)).await;
-    case.hub
-        .merge(&CLUSTER, "", &case.lhr.name, in_city(&case.lhr.city))
-        .await;
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
-    }
+    with_cleanup(both, lhr_serves_its_city(&case)).await;
 }
 
+/// Writes a deployment's status on the hub, one version after another, for that time; answers how many it were.
+async fn storm(case: Case, name: &'static str, time: Duration) -> u32 {
+    let (began, mut sent) = (Instant::now(), 0);
+    while began.elapsed() < time {
+        sent += 1;
+        let status = json!({"replicas": sent, "currentReplicas": 0, "desiredReplicas": 1, "readyReplicas": 0,
+            "conditions": [said("Available", "False", "InstancesProvisioning", None)]});
+        case.hub
+            .merge_status(&DEPLOYMENT, &case.hub_ns, name, status)
+            .await;
+    }
+    sent
+}
+
+/// The copies' status is written directly: Karmada itself would already thin the storm out. Several storms at once load
+/// the gateway, and each deployment has its four writes a second.
 async fn a29_status_storm(case: Case) {
-    const SENDERS: u64 = 8;
+    const NAMES: [&str; 4] = ["web", "api", "jobs", "mail"];
     const TIME: Duration = Duration::from_secs(5);
-    case.deploy("web", "DFW").await;
-    case.dfw.deployment(&case.hub_ns, "web").await;
-    case.quiet().await;
-    let count = case.count();
+    /// Ten times what may be written: a weaker storm would prove nothing.
+    const WORTH_THE_NAME: f64 = 40.0;
+    for name in NAMES {
+        case.create(&DEPLOYMENT, deployment(name, "DFW")).await;
+    }
+    for name in NAMES {
+        case.dfw.deployment(&case.hub_ns, name).await;
+    }
+    // Longer than what is said of a delivery takes.
+    case.quiet_for(seconds(7)).await;
+    let mark = case.suite.alpha_log.mark();
     let began = Instant::now();
-    // The copies' status is written directly: Karmada itself would already thin the storm out.
-    let senders: Vec<_> = (0..SENDERS)
-        .map(|sender| {
-            let case = case.clone();
-            tokio::spawn(async move {
-                let mut sent = 0_u64;
-                while began.elapsed() < TIME {
-                    let value = sent * SENDERS + sender + 1;
-                    let status = json!({"replicas": value, "currentReplicas": 0, "desiredReplicas": 1, "readyReplicas": 0,
-                        "conditions": [said("Available", "False", "InstancesProvisioning", None)]});
-                    case.hub.merge_status(&DEPLOYMENT, &case.hub_ns, "web", status).await;
-                    sent += 1;
-                    let due = Duration::from_micros(sent * SENDERS * 1_000);
-                    tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
-                }
-                sent
-            })
-        })
-        .collect();
-    let mut sent = 0;
+    let senders = NAMES.map(|name| tokio::spawn(storm(case.clone(), name, TIME)));
+    let mut sent = Vec::new();
     for sender in senders {
-        sent += sender.await.expect("a sender ends in order");
+        sent.push(sender.await.expect("a sender ends in order"));
+    }
+    let stormed = began.elapsed();
+    for (name, sent) in NAMES.iter().zip(&sent) {
+        let rate = f64::from(*sent) / stormed.as_secs_f64();
+        assert!(
+            rate >= WORTH_THE_NAME,
+            "inconclusive: this machine's hub took only {rate:.0} updates a second of {name} ({sent:?} in {stormed:?}), \
+             and the test needs {WORTH_THE_NAME}; run it on an idle machine"
+        );
     }
     let last = json!({"replicas": 424_242});
     case.hub
         .merge_status(&DEPLOYMENT, &case.hub_ns, "web", last)
         .await;
-    let stormed = began.elapsed();
     let ended = Instant::now();
     case.project_sees("web", "has the last value", |o| {
         o["status"]["replicas"] == 424_242
     })
     .await;
     let lag = ended.elapsed();
-    let writes = case
-        .writes(&count)
-        .iter()
-        .filter(|w| *w == "project: patch workloaddeployments/status")
-        .count();
-    let per_second = f64::from(u32::try_from(writes).unwrap()) / (stormed + lag).as_secs_f64();
-    eprintln!("    {sent} status writes in {stormed:?}; {writes} in the project; the last after {lag:?}");
-    assert!(
-        per_second <= 4.5,
-        "{writes} project writes in {stormed:?} are more than four a second"
-    );
-    assert!(lag < seconds(3), "the last value took {lag:?}");
-    assert!(case.project_requests().iter().any(Entry::is_write));
+    for (name, sent) in NAMES.iter().zip(&sent) {
+        case.project_sees(name, "has the last value", |o| {
+            *name == "web" || o["status"]["replicas"] == *sent
+        })
+        .await;
+    }
+    let elapsed = began.elapsed().as_secs_f64();
+    let requests = case.suite.alpha_log.since(mark, &case.ns);
+    for name in NAMES {
+        let written = requests.iter().filter(|entry| {
+            entry.user.username == GATEWAY
+                && entry.action() == "patch workloaddeployments/status"
+                && entry.object_ref.namespace == case.ns
+                && entry.object_ref.name == name
+        });
+        let written = f64::from(u32::try_from(written.count()).unwrap());
+        assert!(written >= 1.0, "nothing was written of {name}");
+        assert!(
+            written <= 4.0 * elapsed + 1.0,
+            "{written} project writes of {name} in {elapsed:.1} s are more than four a second"
+        );
+    }
+    eprintln!("    {sent:?} status writes in {stormed:?}; the last value after {lag:?}");
+    assert!(lag <= seconds(1), "the last value took {lag:?}");
 }

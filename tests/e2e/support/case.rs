@@ -3,7 +3,7 @@
 use super::{
     audit::{Entry, GATEWAY},
     cell::Cell,
-    kinds::{CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
+    kinds::{CLUSTER_POLICY, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
     plane::{Plane, seconds, wait_for},
     suite::{ALPHA_KEY, Suite},
 };
@@ -75,6 +75,15 @@ impl Case {
             ns,
             hub_ns,
             marks,
+        }
+    }
+
+    /// The same planes, seen from other namespaces.
+    pub(crate) fn within(&self, (ns, hub_ns): (String, String)) -> Case {
+        Case {
+            ns,
+            hub_ns,
+            ..self.clone()
         }
     }
 
@@ -258,6 +267,18 @@ impl Case {
         all
     }
 
+    /// The gateway's writes to one policy of a city set since the count began: it belongs to the whole hub.
+    pub(crate) fn city_set_writes(&self, count: &Count, policy: &str) -> Vec<String> {
+        let all = self.suite.hub_log.since(count.marks.hub, GATEWAY);
+        all.iter()
+            .filter(|entry| entry.is_write() && entry.response_status.code != 409)
+            .filter(|entry| {
+                entry.object_ref.resource == CLUSTER_POLICY.plural && entry.object_ref.name == policy
+            })
+            .map(Entry::action)
+            .collect()
+    }
+
     /// The gateway's gets since the count began.
     pub(crate) fn gets(&self, count: &Count) -> Vec<String> {
         let (project, hub) = self.requests(count.marks, GATEWAY);
@@ -268,10 +289,15 @@ impl Case {
 
     /// Waits until the gateway has written nothing for this test for a while.
     pub(crate) async fn quiet(&self) {
+        self.quiet_for(Duration::from_millis(2_500)).await;
+    }
+
+    /// Waits until the gateway has written nothing for this test for `time`.
+    pub(crate) async fn quiet_for(&self, time: Duration) {
         let mut last = self.count();
         let mut since = tokio::time::Instant::now();
         let deadline = since + seconds(60);
-        while since.elapsed() < Duration::from_millis(2_500) {
+        while since.elapsed() < time {
             tokio::time::sleep(Duration::from_millis(250)).await;
             let writes = self.writes(&last);
             if !writes.is_empty() {
@@ -280,7 +306,7 @@ impl Case {
             }
             assert!(
                 since < deadline,
-                "the gateway does not come to rest; its last writes: {writes:?}"
+                "the gateway does not come to rest for {time:?}; its last writes: {writes:?}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! A second user with exactly the gateway's rights, made of a `ServiceAccount`.
+//! Users made of a `ServiceAccount`, with the gateway's rights or with none, and kubeconfigs for them.
 
 use super::{
     kinds::{Kind, SERVICE_ACCOUNT},
@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A `ServiceAccount` bound to whatever the gateway's own user is bound to.
+/// A `ServiceAccount`, as a rule bound to whatever the gateway's own user is bound to.
 pub(crate) struct Twin {
     plane: Plane,
     namespace: String,
@@ -23,11 +23,21 @@ pub(crate) struct Twin {
 }
 
 impl Twin {
-    /// Makes the account and copies the gateway's bindings for it.
-    pub(crate) async fn new(plane: &Plane, namespace: &str, name: &str) -> Self {
+    /// Makes the account and gives it no right at all.
+    pub(crate) async fn without_rights(plane: &Plane, namespace: &str, name: &str) -> Self {
         plane
             .create(&SERVICE_ACCOUNT, namespace, json!({"metadata": {"name": name}}))
             .await;
+        Self {
+            plane: plane.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Makes the account and copies the gateway's bindings for it.
+    pub(crate) async fn new(plane: &Plane, namespace: &str, name: &str) -> Self {
+        let twin = Self::without_rights(plane, namespace, name).await;
         let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
         for kind in [&super::kinds::CLUSTER_ROLE_BINDING, &super::kinds::ROLE_BINDING] {
             for binding in gateway_bindings(plane, kind).await {
@@ -43,11 +53,7 @@ impl Twin {
                 plane.create(kind, &within, copy).await;
             }
         }
-        Self {
-            plane: plane.clone(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
+        twin
     }
 
     /// The user under which audit logs name it.
@@ -119,12 +125,35 @@ async fn gateway_bindings(plane: &Plane, kind: &Kind) -> Vec<Value> {
     .collect()
 }
 
-/// The kubeconfig with its user's credential replaced by the token.
-pub(crate) fn with_token(kubeconfig: &Path, token: &str) -> String {
+/// The kubeconfig after a change.
+pub(crate) fn changed(kubeconfig: &Path, change: impl FnOnce(&mut Value)) -> String {
     let text = std::fs::read_to_string(kubeconfig).expect("read a kubeconfig");
     let mut config: Value = serde_saphyr::from_str(&text).expect("a kubeconfig is YAML");
-    config["users"][0]["user"] = json!({"token": token});
+    change(&mut config);
     serde_saphyr::to_string(&config).expect("a kubeconfig prints")
+}
+
+/// The kubeconfig with its user's credential replaced by the token.
+pub(crate) fn with_token(kubeconfig: &Path, token: &str) -> String {
+    changed(kubeconfig, |config| {
+        config["users"][0]["user"] = json!({"token": token});
+    })
+}
+
+/// The kubeconfig with a plugin in place of its user's credential, which no project may have.
+pub(crate) fn with_plugin(kubeconfig: &Path) -> String {
+    changed(kubeconfig, |config| {
+        config["users"][0]["user"] = json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never",
+        }});
+    })
+}
+
+/// The kubeconfig with another address of the server.
+pub(crate) fn with_server(kubeconfig: &Path, address: std::net::SocketAddr) -> String {
+    changed(kubeconfig, |config| {
+        config["clusters"][0]["cluster"]["server"] = json!(format!("https://{address}"));
+    })
 }
 
 /// Replaces a file in one step, as a credential agent does.

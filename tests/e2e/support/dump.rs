@@ -23,15 +23,35 @@ const HUB: [&Kind; 7] = [
 ];
 const CELL: [&Kind; 5] = [&DEPLOYMENT, &INSTANCE, &CONFIG_MAP, &SECRET, &EVENT];
 
-/// Writes the objects of the test's namespaces on all planes, events and log tails to a file, and says where it is.
-pub(super) async fn write(case: &Case, name: &str, problem: &str) -> String {
-    let mut text = format!(
-        "{name}: {problem}\n\nnamespace {} = hub namespace {}\n",
-        case.ns, case.hub_ns
-    );
-    objects(&mut text, &case.project, &PROJECT, &case.ns).await;
-    objects(&mut text, &case.hub, &HUB, &case.hub_ns).await;
+/// Writes what there is of a test to a file, and says where it is. A test that runs alone may have worked in the shared
+/// namespace, which is then described as well.
+pub(super) async fn write(case: &Case, name: &str, problem: &str, alone: bool) -> String {
+    let mut text = format!("{name}: {problem}\n");
+    describe(&mut text, case).await;
+    if alone && let Some(shared) = case.suite.shared().await {
+        describe(&mut text, &case.within(shared)).await;
+    }
     objects(&mut text, &case.hub, &[&CLUSTER, &CLUSTER_POLICY], "").await;
+    let _ = writeln!(
+        text,
+        "\n== end of the gateway's log\n{}",
+        case.suite.gateway.log_tail(60)
+    );
+    let file = case
+        .suite
+        .dir
+        .join(format!("failed-{}.txt", name.replace("::", "-")));
+    match std::fs::write(&file, text) {
+        Ok(()) => format!("all planes, requests and logs: {}", file.display()),
+        Err(error) => format!("the dump could not be written to {}: {error}", file.display()),
+    }
+}
+
+/// The objects of the test's namespaces on all planes, the gateway's requests for them and its log lines.
+async fn describe(text: &mut String, case: &Case) {
+    let _ = writeln!(text, "\nnamespace {} = hub namespace {}", case.ns, case.hub_ns);
+    objects(text, &case.project, &PROJECT, &case.ns).await;
+    objects(text, &case.hub, &HUB, &case.hub_ns).await;
     for (plane, namespace) in [
         (&case.project, &case.ns),
         (&case.hub, &case.hub_ns),
@@ -46,8 +66,8 @@ pub(super) async fn write(case: &Case, name: &str, problem: &str) -> String {
             yaml(&found.ok().flatten())
         );
     }
-    objects(&mut text, &case.dfw.plane, &CELL, &case.hub_ns).await;
-    objects(&mut text, &case.lhr.plane, &CELL, &case.hub_ns).await;
+    objects(text, &case.dfw.plane, &CELL, &case.hub_ns).await;
+    objects(text, &case.lhr.plane, &CELL, &case.hub_ns).await;
     let _ = writeln!(text, "\n== requests of the gateway for this test");
     for (plane, entries) in [("project", case.project_requests()), ("hub", case.hub_requests())] {
         for entry in entries
@@ -78,15 +98,6 @@ pub(super) async fn write(case: &Case, name: &str, problem: &str) -> String {
     let _ = writeln!(text, "\n== log of the gateway ({running}), lines of this test");
     for line in own {
         let _ = writeln!(text, "{line}");
-    }
-    let _ = writeln!(text, "\n== end of the gateway's log\n{}", gateway.log_tail(60));
-    let file = case
-        .suite
-        .dir
-        .join(format!("failed-{}.txt", name.replace("::", "-")));
-    match std::fs::write(&file, text) {
-        Ok(()) => format!("all planes, requests and logs: {}", file.display()),
-        Err(error) => format!("the dump could not be written to {}: {error}", file.display()),
     }
 }
 

@@ -4,12 +4,14 @@ use super::{
     http,
     plane::{seconds, wait_for},
 };
+use serde_json::Value;
 use std::{
     ffi::OsString,
     fs::OpenOptions,
     hash::{BuildHasher, RandomState},
     path::{Path, PathBuf},
     process::Stdio,
+    sync::atomic::{AtomicU64, Ordering},
 };
 use tokio::{
     process::{Child, Command},
@@ -22,8 +24,10 @@ pub(crate) const LINGER: u64 = 5;
 pub(crate) const RETENTION: u64 = 8;
 /// How long a city set's policy outlives its last namespace.
 pub(crate) const UNUSED_SET: u64 = 12;
-/// Pause between two sweeps.
-pub(crate) const SWEEP: u64 = 6;
+/// Pause between two sweeps where a test asks for them.
+pub(crate) const SWEEP: u64 = 3;
+/// Pause between two sweeps otherwise: longer than any test, so that nothing but an event can have done what is awaited.
+pub(crate) const SELDOM: u64 = 3600;
 /// How long a hub object must lack its origin before it is garbage.
 pub(crate) const ORPHAN: u64 = 5;
 
@@ -68,6 +72,7 @@ impl Projects {
 pub(crate) struct Gateway {
     setup: Setup,
     address: String,
+    sweep: AtomicU64,
     child: Mutex<Option<Child>>,
 }
 
@@ -114,6 +119,7 @@ impl Gateway {
         Self {
             setup,
             address: free_address(),
+            sweep: AtomicU64::new(SELDOM),
             child: Mutex::new(None),
         }
     }
@@ -139,7 +145,10 @@ impl Gateway {
             .args(["--city-linger", &format!("{LINGER}s")])
             .args(["--hub-namespace-retention", &format!("{RETENTION}s")])
             .args(["--unused-city-set-after", &format!("{UNUSED_SET}s")])
-            .args(["--sweep-interval", &format!("{SWEEP}s")])
+            .args([
+                "--sweep-interval",
+                &format!("{}s", self.sweep.load(Ordering::Relaxed)),
+            ])
             .args(["--orphan-after", &format!("{ORPHAN}s")])
             .stdin(Stdio::piped())
             .stdout(log)
@@ -209,6 +218,13 @@ impl Gateway {
         self.start().await;
     }
 
+    /// Sweeps with this pause from now on, for which a running process is started anew.
+    pub(crate) async fn sweep_every(&self, pause: u64) {
+        if self.sweep.swap(pause, Ordering::Relaxed) != pause && self.is_running().await {
+            self.restart().await;
+        }
+    }
+
     /// Whether the process is there.
     pub(crate) async fn is_running(&self) -> bool {
         matches!(
@@ -229,11 +245,47 @@ impl Gateway {
         http::metric(&self.metrics().await, name, labels)
     }
 
-    /// The text of `/debug/planes`.
-    pub(crate) async fn planes(&self) -> String {
-        http::get(&self.address, "/debug/planes")
-            .await
-            .map_or_else(String::new, |(_, body)| body)
+    /// The document at `/debug/planes`, null if nobody answers.
+    pub(crate) async fn planes(&self) -> Value {
+        let answer = http::get(&self.address, "/debug/planes").await;
+        answer
+            .and_then(|(_, body)| serde_json::from_str(&body).ok())
+            .unwrap_or_default()
+    }
+
+    /// What `/debug/planes` says of a project, if it is engaged.
+    pub(crate) async fn project(&self, key: &str) -> Option<Value> {
+        let (name, document) = (format!("project {key}"), self.planes().await);
+        let planes = document["planes"].as_array()?;
+        planes.iter().find(|plane| plane["plane"] == name).cloned()
+    }
+
+    /// Waits until the project is engaged and its first lists are complete.
+    pub(crate) async fn engaged(&self, key: &str) {
+        wait_for(&format!("project {key} is engaged"), seconds(60), || async {
+            self.project(key).await.filter(|project| project["ready"] == true)
+        })
+        .await;
+    }
+
+    /// Waits until the project is left.
+    pub(crate) async fn left(&self, key: &str) {
+        wait_for(&format!("project {key} is left"), seconds(30), || async {
+            let planes = self.planes().await["planes"].is_array();
+            (planes && self.project(key).await.is_none()).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the process may write and has read all of the hub.
+    pub(crate) async fn leads(&self) {
+        wait_for("the gateway leads", seconds(60), || async {
+            let document = self.planes().await;
+            let planes = document["planes"].as_array()?;
+            let hub = planes.iter().find(|plane| plane["plane"] == "hub")?;
+            (document["leading"] == true && hub["ready"] == true).then_some(())
+        })
+        .await;
     }
 
     /// Length of the log now, for [`Gateway::log_since`].

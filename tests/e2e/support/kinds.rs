@@ -51,6 +51,14 @@ pub(crate) const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps", tr
 pub(crate) const SECRET: Kind = kind("", "v1", "Secret", "secrets", true);
 pub(crate) const SERVICE_ACCOUNT: Kind = kind("", "v1", "ServiceAccount", "serviceaccounts", true);
 pub(crate) const EVENT: Kind = kind("events.k8s.io", "v1", "Event", "events", true);
+pub(crate) const CLUSTER_ROLE: Kind = kind(RBAC, "v1", "ClusterRole", "clusterroles", false);
+pub(crate) const ACCESS_REVIEW: Kind = kind(
+    "authorization.k8s.io",
+    "v1",
+    "SubjectAccessReview",
+    "subjectaccessreviews",
+    false,
+);
 pub(crate) const CLUSTER_ROLE_BINDING: Kind =
     kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false);
 pub(crate) const ROLE_BINDING: Kind = kind(RBAC, "v1", "RoleBinding", "rolebindings", true);

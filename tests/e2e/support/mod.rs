@@ -17,12 +17,13 @@ pub(crate) use case::{Case, annotation, condition, has_finalizer, hub_namespace,
 pub(crate) use cell::Cell;
 pub(crate) use objects::{deployment, deployment_with_data};
 pub(crate) use plane::{seconds, wait_for};
+pub(crate) use suite::rest_seconds;
 
 use futures::FutureExt;
 use libtest_mimic::{Failed, Trial};
 use std::panic::AssertUnwindSafe;
 
-/// The longest a test may take, cleaning up included.
+/// The longest a test may take beside its two rests, cleaning up included.
 const TEST_LIMIT: u64 = 400;
 
 /// Makes a test of the runner out of an async function; one that runs `alone` may leave a plane stopped when it fails.
@@ -49,23 +50,24 @@ where
         test(case.clone()).await;
         case.clean_up().await;
     });
-    let outcome = tokio::time::timeout(seconds(TEST_LIMIT), body.catch_unwind()).await;
+    let limit = TEST_LIMIT + 2 * rest_seconds();
+    let outcome = tokio::time::timeout(seconds(limit), body.catch_unwind()).await;
     let problem = match outcome {
         Ok(Ok(())) => {
             eprintln!("    {name}: {:.1} s", began.elapsed().as_secs_f64());
             return Ok(());
         }
         Ok(Err(panic)) => text(&*panic),
-        Err(_) => format!("the test took more than {TEST_LIMIT} s"),
+        Err(_) => format!("the test took more than {limit} s"),
     };
-    let dumped = dump::write(&case, name, &problem).await;
+    let dumped = dump::write(&case, name, &problem, alone).await;
     // The objects of a failed test would disturb the others: their namespace goes, but nobody waits for it.
     let _ = case
         .project
         .try_delete(&kinds::NAMESPACE, "", &case.ns, None)
         .await;
     if alone
-        && AssertUnwindSafe(case.suite.recover())
+        && AssertUnwindSafe(case.suite.recover(&case.ns))
             .catch_unwind()
             .await
             .is_err()
@@ -75,6 +77,13 @@ where
         );
     }
     Err(format!("{problem}\n{dumped}").into())
+}
+
+/// Awaits `body`, then `cleanup` whether or not `body` panicked, and passes a panic on.
+pub(crate) async fn with_cleanup<T>(body: impl Future<Output = T>, cleanup: impl Future<Output = ()>) -> T {
+    let outcome = AssertUnwindSafe(body).catch_unwind().await;
+    cleanup.await;
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -278,7 +278,9 @@ impl Plane {
     ) {
         let deadline = Instant::now() + time;
         let mut states = self.states(kind, namespace, name);
+        let mut seen = 0_u32;
         while let Ok(Some(state)) = timeout_at(deadline, states.next()).await {
+            seen += 1;
             assert!(
                 test(state.as_ref()),
                 "{} must stay so that it {what}; seen: {}",
@@ -286,6 +288,11 @@ impl Plane {
                 brief(state.as_ref())
             );
         }
+        assert!(
+            seen > 0,
+            "{} was to be held to it that it {what}, but its watch showed no state in {time:?}",
+            self.at(kind, namespace, name)
+        );
     }
 }
 

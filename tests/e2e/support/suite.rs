@@ -1,10 +1,11 @@
 //! What all tests share: one sandbox, one gateway, one runtime that outlives each test.
 
 use super::{
-    audit::AuditLog,
+    audit::{AuditLog, GATEWAY},
     case::hub_namespace,
-    gateway::{Gateway, Projects, Setup},
-    kinds::{CLUSTER, NAMESPACE},
+    credentials,
+    gateway::{Gateway, Projects, SELDOM, Setup},
+    kinds::{ACCESS_REVIEW, CLUSTER, CLUSTER_ROLE, DEPLOYMENT, NAMESPACE, SECRET},
     plane::{Plane, seconds, wait_for},
 };
 use anyhow::{Context, Result};
@@ -35,6 +36,17 @@ pub(crate) const ALPHA_KEY: &str = "single";
 /// File name, hence project key, of the project plane `beta`.
 pub(crate) const BETA_KEY: &str = "beta";
 
+/// Namespace of the gateway's own things on the hub.
+pub(crate) const SYSTEM: &str = "fedgate-system";
+
+/// Seconds at rest; the contract's ten minutes are `FEDGATE_E2E_REST_SECONDS=600`.
+pub(crate) fn rest_seconds() -> u64 {
+    std::env::var("FEDGATE_E2E_REST_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(20)
+}
+
 /// The sandbox, its gateway, and connections as administrator.
 pub(crate) struct Suite {
     sandbox: Mutex<Option<Sandbox>>,
@@ -47,14 +59,21 @@ pub(crate) struct Suite {
     pub(crate) hub_log: AuditLog,
     pub(crate) alpha_log: AuditLog,
     pub(crate) beta_log: AuditLog,
+    /// The kubeconfigs of the projects as they were at the start.
+    kubeconfigs: Vec<(PathBuf, String)>,
     outages: Mutex<Vec<Outage>>,
+    /// The gateway's role in `alpha`, while a verb is taken from it.
+    role: Mutex<Option<Value>>,
     /// Project namespaces that stay until the end of the run.
     kept: Mutex<Vec<String>>,
+    /// The one of them that the tests of rest share: its name and that of its hub namespace.
+    shared: Mutex<Option<(String, String)>>,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
 }
 
-/// A time in which a plane's API server was stopped by a test, in the form of the audit logs.
+/// A time in which a plane's API server was stopped, or the gateway's rights there were cut, by a test, in the form of
+/// the audit logs.
 struct Outage {
     plane: String,
     from: String,
@@ -116,12 +135,16 @@ impl Suite {
         })
         .await
         .context("bring the sandbox up")?;
+        let mut kubeconfigs = Vec::new();
         for (plane, key) in [("alpha", ALPHA_KEY), ("beta", BETA_KEY)] {
-            std::fs::copy(
+            let (from, to) = (
                 sandbox.kubeconfig(plane, User::Gateway),
                 projects.join(format!("{key}.yaml")),
-            )
-            .with_context(|| format!("copy the kubeconfig of {plane}"))?;
+            );
+            let text = std::fs::read_to_string(from)
+                .and_then(|text| std::fs::write(&to, &text).map(|()| text))
+                .with_context(|| format!("copy the kubeconfig of {plane}"))?;
+            kubeconfigs.push((to, text));
         }
         let gateway = Gateway::new(Setup {
             hub: sandbox.kubeconfig("hub", User::Gateway),
@@ -159,8 +182,11 @@ impl Suite {
             alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
             beta_log: AuditLog::new(&sandbox.audit_log("beta")),
             sandbox: Mutex::new(Some(sandbox)),
+            kubeconfigs,
             outages: Mutex::default(),
+            role: Mutex::default(),
             kept: Mutex::default(),
+            shared: Mutex::default(),
             dir,
         })
     }
@@ -180,13 +206,25 @@ impl Suite {
         })
     }
 
-    /// Stops a plane's API server.
-    pub(crate) async fn stop_plane(&self, plane: &str) {
+    async fn outage_begins(&self, plane: &str) {
         self.outages.lock().await.push(Outage {
             plane: plane.to_owned(),
             from: now(),
             until: None,
         });
+    }
+
+    async fn outage_ends(&self, plane: &str) {
+        for outage in self.outages.lock().await.iter_mut() {
+            if outage.plane == plane {
+                outage.until.get_or_insert_with(now);
+            }
+        }
+    }
+
+    /// Stops a plane's API server.
+    pub(crate) async fn stop_plane(&self, plane: &str) {
+        self.outage_begins(plane).await;
         let sandbox = self.sandbox.lock().await;
         sandbox
             .as_ref()
@@ -205,18 +243,57 @@ impl Suite {
             .start_plane(plane)
             .await
             .expect("start the plane");
-        for outage in self
-            .outages
-            .lock()
-            .await
-            .iter_mut()
-            .filter(|outage| outage.plane == plane)
-        {
-            outage.until.get_or_insert_with(now);
+        self.outage_ends(plane).await;
+    }
+
+    /// Takes the right to list deployments in `alpha` from the gateway, and waits until the plane knows.
+    pub(crate) async fn revoke_list(&self) {
+        self.outage_begins("alpha").await;
+        let role = self.alpha.get(&CLUSTER_ROLE, "", GATEWAY).await;
+        let role = role.expect("the gateway has a role in a project");
+        let mut rules = role["rules"].clone();
+        for rule in rules.as_array_mut().into_iter().flatten() {
+            let covers = |list: &Value| {
+                list.as_array()
+                    .is_some_and(|names| names.iter().any(|name| name == DEPLOYMENT.plural))
+            };
+            if covers(&rule["resources"])
+                && let Some(verbs) = rule["verbs"].as_array_mut()
+            {
+                verbs.retain(|verb| verb != "list");
+            }
+        }
+        assert_ne!(rules, role["rules"], "the role had the right");
+        *self.role.lock().await = Some(role["rules"].clone());
+        self.set_rules(&rules, false).await;
+    }
+
+    /// Gives the gateway its right back, if it was taken.
+    pub(crate) async fn restore_list(&self) {
+        if let Some(rules) = self.role.lock().await.take() {
+            self.set_rules(&rules, true).await;
+            self.outage_ends("alpha").await;
         }
     }
 
-    /// Whether the plane was stopped, or starting, at that time of an audit log.
+    async fn set_rules(&self, rules: &Value, listing: bool) {
+        self.alpha
+            .merge(&CLUSTER_ROLE, "", GATEWAY, json!({"rules": rules}))
+            .await;
+        let question = json!({"metadata": {}, "spec": {"user": GATEWAY, "resourceAttributes": {
+            "verb": "list", "group": "compute.datumapis.com", "resource": DEPLOYMENT.plural}}});
+        wait_for("the plane knows the changed role", seconds(20), || async {
+            let answer = self
+                .alpha
+                .try_create(&ACCESS_REVIEW, "", question.clone())
+                .await
+                .ok()?;
+            (answer["status"]["allowed"] == listing).then_some(())
+        })
+        .await;
+    }
+
+    /// Whether the plane was stopped or starting, or rights there were cut, at that time of an audit log.
     pub(crate) async fn was_out(&self, plane: &str, time: &str) -> bool {
         let outages = self.outages.lock().await;
         outages
@@ -228,22 +305,57 @@ impl Suite {
     }
 
     /// Puts everything back to work after a test that failed halfway.
-    pub(crate) async fn recover(&self) {
+    pub(crate) async fn recover(&self, namespace: &str) {
         for plane in ["hub", "alpha", "beta", "dfw-1", "lhr-1"] {
             self.start_plane(plane).await;
         }
+        self.restore_list().await;
         for cell in [&self.dfw, &self.lhr] {
             let city = json!({"metadata": {"labels": {keys::CITY_CODE: cell.city}}});
             self.hub.merge(&CLUSTER, "", &cell.name, city).await;
         }
+        self.restore_projects().await;
+        self.beta.delete(&NAMESPACE, "", namespace).await;
+        // What the test left in the shared namespace may be anything: the next one furnishes its own.
+        *self.shared.lock().await = None;
+        self.gateway.sweep_every(SELDOM).await;
         if !self.gateway.is_running().await {
             self.gateway.start().await;
         }
     }
 
-    /// Leaves a test's namespace in `alpha` until the end of the run: the next test that needs rest everywhere need not
-    /// wait for its end.
-    pub(crate) async fn keep(&self, namespace: &str) {
+    /// The projects' kubeconfigs and no others, in the folder and in Secrets.
+    async fn restore_projects(&self) {
+        let files = std::fs::read_dir(self.gateway.projects()).expect("list the projects' folder");
+        for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
+            if self.kubeconfigs.iter().all(|(path, _)| *path != file) {
+                std::fs::remove_file(&file).expect("remove a stray kubeconfig");
+            }
+        }
+        for (path, text) in &self.kubeconfigs {
+            credentials::replace(path, text);
+        }
+        let labelled = format!("{}=true", keys::PROJECT_SECRET);
+        for secret in self.hub.list(&SECRET, SYSTEM, &labelled).await {
+            if let Some(name) = secret["metadata"]["name"].as_str() {
+                self.hub.delete(&SECRET, SYSTEM, name).await;
+            }
+        }
+    }
+
+    /// The namespaces that the tests of rest share; `None` until one has furnished them, or after one has failed.
+    pub(crate) async fn shared(&self) -> Option<(String, String)> {
+        self.shared.lock().await.clone()
+    }
+
+    /// Shares a test's namespaces, which stay until the end of the run: then the next test that needs rest everywhere
+    /// waits neither for their end nor for others like them.
+    pub(crate) async fn share(&self, namespace: &str, hub_namespace: &str) {
+        self.keep(namespace).await;
+        *self.shared.lock().await = Some((namespace.to_owned(), hub_namespace.to_owned()));
+    }
+
+    async fn keep(&self, namespace: &str) {
         self.kept.lock().await.push(namespace.to_owned());
     }
 
@@ -253,6 +365,7 @@ impl Suite {
 
     /// Lets go of what was kept.
     pub(crate) async fn keep_no_longer(&self) {
+        *self.shared.lock().await = None;
         for namespace in self.kept.lock().await.drain(..) {
             self.alpha.delete(&NAMESPACE, "", &namespace).await;
         }
