@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod budget;
+mod by_hand;
 mod city_move;
 mod closing;
 mod companions;
@@ -54,6 +55,7 @@ fn alone() -> Vec<Trial> {
     [
         federation::lone_trials(),
         policies::lone_trials(),
+        by_hand::lone_trials(),
         status::lone_trials(),
         projection::lone_trials(),
         deletion::lone_trials(),
