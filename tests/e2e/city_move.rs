@@ -90,33 +90,68 @@ async fn a15_others_of_the_old_city_are_untouched(case: Case) {
 }
 
 async fn a16_wrong_claim_is_repaired(case: Case) {
-    case.deploy("web", "DFW").await;
-    case.dfw.deployment(&case.hub_ns, "web").await;
-    let claimed = case
-        .copy_sees("web", "is claimed", |o| {
-            annotation(o, keys::CLAIM_NAME) == Some("city-dfw") && label(o, keys::CLAIM_ID).is_some()
-        })
-        .await;
+    // Of a vanished policy, and of another city's, which lives in the namespace too.
+    for (name, city) in [("web", "DFW"), ("too", "DFW"), ("other", "LHR")] {
+        case.deploy(name, city).await;
+    }
+    let claim = async |name: &str, policy: &str| {
+        let what = format!("is claimed by {policy}");
+        let copy = case
+            .copy_sees(name, &what, |o| {
+                annotation(o, keys::CLAIM_NAME) == Some(policy) && label(o, keys::CLAIM_ID).is_some()
+            })
+            .await;
+        label(&copy, keys::CLAIM_ID)
+            .map(str::to_owned)
+            .expect("the wait asks for it")
+    };
+    let (ours, theirs) = (claim("web", "city-dfw").await, claim("other", "city-lhr").await);
+    assert_eq!(
+        claim("too", "city-dfw").await,
+        ours,
+        "the city's policy claims both"
+    );
+    for name in ["web", "too"] {
+        case.dfw.deployment(&case.hub_ns, name).await;
+    }
     case.quiet().await;
-    let vanished = json!({"metadata": {
-        "labels": {keys::CLAIM_ID: "00000000-0000-4000-8000-00000000dead"},
-        "annotations": {keys::CLAIM_NAME: "city-gone"},
-    }});
-    case.hub.merge(&DEPLOYMENT, &case.hub_ns, "web", vanished).await;
-    case.copy_sees("web", "is claimed by city-dfw again", |o| {
-        annotation(o, keys::CLAIM_NAME) == Some("city-dfw")
-            && label(o, keys::CLAIM_ID) == label(&claimed, keys::CLAIM_ID)
-    })
-    .await;
-    case.merge(
-        &DEPLOYMENT,
-        "web",
-        json!({"spec": {"scaleSettings": {"minReplicas": 2}}}),
-    )
-    .await;
-    case.dfw
-        .sees(&case.hub_ns, "web", "gets changes again", |o| {
-            o["spec"]["scaleSettings"]["minReplicas"] == 2
-        })
-        .await;
+    let count = case.count();
+    let wrong = [
+        ("web", "city-gone", "00000000-0000-4000-8000-00000000dead"),
+        ("too", "city-lhr", &*theirs),
+    ];
+    for (name, policy, id) in wrong {
+        let claim = json!({"metadata": {
+            "labels": {keys::CLAIM_ID: id}, "annotations": {keys::CLAIM_NAME: policy},
+        }});
+        case.hub.merge(&DEPLOYMENT, &case.hub_ns, name, claim).await;
+    }
+    for (name, policy, _) in wrong {
+        assert_eq!(
+            claim(name, "city-dfw").await,
+            ours,
+            "{name} lost its claim of {policy}"
+        );
+    }
+    let patches: Vec<String> = case
+        .writes(&count)
+        .into_iter()
+        .filter(|write| write.starts_with("hub: "))
+        .collect();
+    assert_eq!(
+        patches, ["hub: patch workloaddeployments"; 2],
+        "one patch takes each wrong claim off"
+    );
+    for (name, policy, _) in wrong {
+        let scale = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
+        case.merge(&DEPLOYMENT, name, scale).await;
+        let what = format!("gets changes again after the claim of {policy}");
+        case.dfw
+            .sees(&case.hub_ns, name, &what, |o| {
+                o["spec"]["scaleSettings"]["minReplicas"] == 2
+            })
+            .await;
+    }
+    let there = case.lhr.plane.get(&DEPLOYMENT, &case.hub_ns, "too").await;
+    assert!(there.is_none(), "the claim of city-lhr brought it nowhere");
 }

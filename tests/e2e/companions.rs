@@ -1,14 +1,19 @@
 //! 56–64: `ConfigMap`s and Secrets travel with the deployments that refer to them.
 
 use crate::support::{
-    Case, Cell, annotation, condition, deployment_with_data,
-    gateway::{ORPHAN, SWEEP},
+    Case, Cell, annotation,
+    case::Count,
+    deployment_with_data,
+    gate::Gate,
+    gateway::ORPHAN,
     kinds::{BINDING, CONFIG_MAP, DEPLOYMENT, Kind, LEASE, SECRET},
-    label, lone_trials, seconds, trials, uid, wait_for,
+    label, lone_trials,
+    plane::BY_EVENT,
+    seconds, trials, wait_for,
 };
 use fedgate::api::keys;
+use futures::future::join_all;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 trials![
     a56_companions_reach_the_cell,
@@ -179,16 +184,16 @@ async fn a59_last_deployment_takes_companions_along(case: Case) {
         case.hub.gone(&BINDING, &case.hub_ns, binding, seconds(90)).await;
         case.dfw.plane.gone(kind, &case.hub_ns, name, seconds(90)).await;
     }
-    for (kind, name, _) in bindings {
-        case.hub
-            .holds(kind, &case.hub_ns, name, "is gone", seconds(5), |state| {
+    let places = [&case.hub, &case.dfw.plane];
+    let away = places.iter().flat_map(|plane| {
+        bindings.iter().map(|(kind, name, _)| {
+            plane.holds(kind, &case.hub_ns, name, "is gone", seconds(30), |state| {
                 state.is_none()
             })
-            .await;
-        assert!(
-            case.dfw.plane.get(kind, &case.hub_ns, name).await.is_none(),
-            "{name} came back at the cell"
-        );
+        })
+    });
+    join_all(away).await;
+    for (kind, name, _) in bindings {
         assert!(
             case.project.get(kind, &case.ns, name).await.is_some(),
             "the source {name} is the tenant's"
@@ -210,7 +215,7 @@ async fn a60_orphaned_companion(case: Case) {
     let plain = json!({"metadata": {"name": "plain"}, "data": {"a": "1"}});
     case.hub.create(&CONFIG_MAP, &case.hub_ns, plain).await;
     case.hub
-        .gone(&CONFIG_MAP, &case.hub_ns, "ghosts", seconds(SWEEP + ORPHAN + 60))
+        .gone(&CONFIG_MAP, &case.hub_ns, "ghosts", seconds(ORPHAN) + BY_EVENT)
         .await;
     assert!(
         case.hub.get(&CONFIG_MAP, &case.hub_ns, "plain").await.is_some(),
@@ -230,8 +235,13 @@ async fn a61_kind_of_a_reference_changes(case: Case) {
     let other = deployment_with_data("web", "DFW", None, Some("x"), &[]);
     case.merge(&DEPLOYMENT, "web", json!({"spec": other["spec"]}))
         .await;
-    is_referenced_by(&case, &SECRET, "x", &["web"]).await;
-    case.hub.gone(&CONFIG_MAP, &case.hub_ns, "x", seconds(90)).await;
+    let changed = async {
+        is_referenced_by(&case, &SECRET, "x", &["web"]).await;
+        case.hub.gone(&CONFIG_MAP, &case.hub_ns, "x", BY_EVENT).await;
+    };
+    tokio::time::timeout(BY_EVENT, changed)
+        .await
+        .expect("the event of the change brings the Secret and releases the ConfigMap");
     at_cell(&case, &case.dfw, &SECRET, "x").await;
     case.dfw
         .plane
@@ -240,40 +250,59 @@ async fn a61_kind_of_a_reference_changes(case: Case) {
 }
 
 async fn a62_missing_source_heals_by_event(case: Case) {
+    let sources: [(&str, &str, &Kind); 2] = [("web", "ConfigMap", &CONFIG_MAP), ("safe", "Secret", &SECRET)];
     case.create(
         &DEPLOYMENT,
         deployment_with_data("web", "DFW", Some("late"), None, &[]),
     )
     .await;
-    let missing = case
-        .condition("web", "ReferencedDataReady", "False", "SourceNotFound")
-        .await;
-    assert!(
-        missing["message"]
-            .as_str()
-            .is_some_and(|text| text.contains("late")),
-        "the message names it: {missing}"
-    );
-    case.dfw
-        .sees(&case.hub_ns, "web", "carries the error", |o| {
-            annotation(o, keys::REFERENCED_DATA_ERROR).is_some_and(|text| text.contains("SourceNotFound"))
-        })
-        .await;
-    case.config_map("late", &json!({"a": "1"})).await;
-    case.condition("web", "ReferencedDataReady", "True", "Ready")
-        .await;
-    at_cell(&case, &case.dfw, &CONFIG_MAP, "late").await;
-    case.dfw
-        .sees(&case.hub_ns, "web", "has lost the error", |o| {
-            annotation(o, keys::REFERENCED_DATA_ERROR).is_none()
-                && annotation(o, keys::EXPECTED_REFERENCED_DATA) == Some(r#"["ConfigMap/late"]"#)
-        })
-        .await;
+    case.create(
+        &DEPLOYMENT,
+        deployment_with_data("safe", "DFW", None, Some("late"), &[]),
+    )
+    .await;
+    for (name, source, _) in sources {
+        let missing = case
+            .condition(name, "ReferencedDataReady", "False", "SourceNotFound")
+            .await;
+        let message = missing["message"].as_str().unwrap_or_default();
+        assert!(
+            message.contains("late") && message.contains(source),
+            "the message names it: {missing}"
+        );
+        case.dfw
+            .sees(&case.hub_ns, name, "carries the error", |o| {
+                annotation(o, keys::REFERENCED_DATA_ERROR).is_some_and(|text| text.contains("SourceNotFound"))
+            })
+            .await;
+    }
+    for (name, source, kind) in sources {
+        let data = if source == "Secret" { "stringData" } else { "data" };
+        case.create(kind, json!({"metadata": {"name": "late"}, data: {"a": "1"}}))
+            .await;
+        let healed = async {
+            case.condition(name, "ReferencedDataReady", "True", "Ready").await;
+            companion(&case, kind, "late").await;
+        };
+        tokio::time::timeout(BY_EVENT, healed)
+            .await
+            .unwrap_or_else(|_| panic!("{name} is ready by the event of its {source}"));
+        at_cell(&case, &case.dfw, kind, "late").await;
+        let expected = format!("[\"{source}/late\"]");
+        case.dfw
+            .sees(&case.hub_ns, name, "has lost the error", |o| {
+                annotation(o, keys::REFERENCED_DATA_ERROR).is_none()
+                    && annotation(o, keys::EXPECTED_REFERENCED_DATA) == Some(&expected)
+            })
+            .await;
+    }
 }
 
 async fn a63_refused_sources(case: Case) {
     let long = "n".repeat(244);
     case.config_map("big", &json!({"a": "x".repeat(257 * 1024)}))
+        .await;
+    case.secret("big", "Opaque", &json!({"a": "x".repeat(257 * 1024)}))
         .await;
     case.config_map(&long, &json!({"a": "1"})).await;
     for part in 0..5 {
@@ -283,6 +312,11 @@ async fn a63_refused_sources(case: Case) {
     case.create(
         &DEPLOYMENT,
         deployment_with_data("one-too-big", "DFW", Some("big"), None, &[]),
+    )
+    .await;
+    case.create(
+        &DEPLOYMENT,
+        deployment_with_data("secret-too-big", "DFW", None, Some("big"), &[]),
     )
     .await;
     case.create(
@@ -299,87 +333,142 @@ async fn a63_refused_sources(case: Case) {
         .map(|n| json!({"name": format!("v{n}"), "mountPath": format!("/v{n}")}))
         .collect();
     case.create(&DEPLOYMENT, many).await;
-    case.condition("one-too-big", "ReferencedDataReady", "False", "SourceTooLarge")
-        .await;
-    case.condition("all-too-big", "ReferencedDataReady", "False", "SourceTooLarge")
-        .await;
-    let refused = case
-        .condition(
-            "name-too-long",
-            "ReferencedDataReady",
-            "False",
-            "SourceNameTooLong",
-        )
-        .await;
-    assert!(
-        condition(
-            &json!({"status": {"conditions": [refused]}}),
-            "ReferencedDataReady"
-        )
-        .is_some()
-    );
+    for (name, reason, named) in [
+        ("one-too-big", "SourceTooLarge", "ConfigMap big"),
+        ("secret-too-big", "SourceTooLarge", "Secret big"),
+        ("all-too-big", "SourceTooLarge", ""),
+        ("name-too-long", "SourceNameTooLong", &*long),
+    ] {
+        let refused = case.condition(name, "ReferencedDataReady", "False", reason).await;
+        assert!(
+            refused["message"]
+                .as_str()
+                .is_some_and(|text| text.contains(named)),
+            "the message names the source: {refused}"
+        );
+    }
     let labelled = format!("{}=true", keys::REFERENCED_DATA);
-    assert!(
-        case.hub
-            .list(&CONFIG_MAP, &case.hub_ns, &labelled)
-            .await
-            .is_empty(),
-        "nothing refused becomes a companion"
-    );
+    for kind in [&CONFIG_MAP, &SECRET] {
+        let made = case.hub.list(kind, &case.hub_ns, &labelled).await;
+        assert!(made.is_empty(), "nothing refused becomes a companion: {made:?}");
+    }
 }
 
-/// Kills the gateway this long after each step, from before its first request to after its last.
-const CRASHES: [u64; 6] = [0, 15, 40, 80, 150, 300];
+/// Lets `writes` of what the gateway does next pass and kills it before the one after; whether there was one after, or
+/// all was done first. The gateway runs again then.
+async fn crash_after(
+    case: &Case,
+    gate: &Gate,
+    writes: usize,
+    since: &Count,
+    done: impl Future<Output = ()>,
+) -> bool {
+    let crash = tokio::select! {
+        () = done => false,
+        () = gate.holds() => true,
+    };
+    if crash {
+        // What was let through is carried out before the crash, so that it falls between two requests.
+        let what = format!("the {writes} writes that may pass are answered");
+        wait_for(&what, seconds(10), || async {
+            (case
+                .writes(since)
+                .iter()
+                .filter(|w| !w.ends_with("/status"))
+                .count()
+                >= writes)
+                .then_some(())
+        })
+        .await;
+        case.suite.gateway.kill().await;
+    }
+    gate.open();
+    if crash {
+        // What a dead holder leaves would be waited for; 83 is about that.
+        case.hub.delete(&LEASE, "fedgate-system", "fedgate-gateway").await;
+        case.suite.gateway.start().await;
+    }
+    crash
+}
 
-async fn crash_after(case: &Case, pause: u64) {
-    tokio::time::sleep(Duration::from_millis(pause)).await;
-    case.suite.gateway.kill().await;
-    // What a dead holder leaves would be waited for; 83 is about that.
-    case.hub.delete(&LEASE, "fedgate-system", "fedgate-gateway").await;
-    case.suite.gateway.start().await;
+/// What a crash may come between, each until it is done.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Create,
+    /// The pull secret is dropped.
+    Change,
+    Release,
+}
+
+impl Step {
+    async fn begin(self, case: &Case, name: &str) {
+        match self {
+            Self::Create => with_data(case, name, "DFW", &["pull"]).await,
+            Self::Change => {
+                let runtime = json!({"sandbox": {"imagePullSecrets": null}});
+                let dropped = json!({"spec": {"template": {"spec": {"runtime": runtime}}}});
+                case.merge(&DEPLOYMENT, name, dropped).await;
+            }
+            Self::Release => case.delete(&DEPLOYMENT, name).await,
+        }
+    }
+
+    /// Waits until all that the step asks for is there, and no entry too many or too few.
+    async fn done(self, case: &Case, name: &str) {
+        let expects =
+            |list: &'static str| move |o: &Value| annotation(o, keys::EXPECTED_REFERENCED_DATA) == Some(list);
+        let with = ["stays", name];
+        let users: &[&str] = match self {
+            Self::Create => {
+                is_referenced_by(case, &SECRET, "pull", &[name]).await;
+                let all = r#"["ConfigMap/settings","Secret/keys","Secret/pull"]"#;
+                case.copy_sees(name, "expects all", expects(all)).await;
+                &with
+            }
+            Self::Change => {
+                case.hub.gone(&SECRET, &case.hub_ns, "pull", seconds(90)).await;
+                let fewer = r#"["ConfigMap/settings","Secret/keys"]"#;
+                case.copy_sees(name, "expects less", expects(fewer)).await;
+                &with
+            }
+            Self::Release => {
+                case.project.gone(&DEPLOYMENT, &case.ns, name, seconds(120)).await;
+                &with[..1]
+            }
+        };
+        is_referenced_by(case, &CONFIG_MAP, "settings", users).await;
+        is_referenced_by(case, &SECRET, "keys", users).await;
+    }
 }
 
 async fn a64_crashes_leak_no_entry(case: Case) {
     sources(&case).await;
     with_data(&case, "stays", "DFW", &[]).await;
     is_referenced_by(&case, &CONFIG_MAP, "settings", &["stays"]).await;
-    for (round, pause) in CRASHES.into_iter().enumerate() {
-        let name = format!("web-{round}");
-        // Creation, in the city that is there and in a new one.
-        with_data(
-            &case,
-            &name,
-            if round % 2 == 0 { "DFW" } else { "LHR" },
-            &["pull"],
-        )
-        .await;
-        crash_after(&case, pause).await;
-        is_referenced_by(&case, &SECRET, "pull", &[&name]).await;
-        is_referenced_by(&case, &CONFIG_MAP, "settings", &["stays", &name]).await;
-        // Change: the pull secret is dropped.
-        let dropped =
-            json!({"spec": {"template": {"spec": {"runtime": {"sandbox": {"imagePullSecrets": null}}}}}});
-        case.merge(&DEPLOYMENT, &name, dropped).await;
-        crash_after(&case, pause).await;
-        case.hub.gone(&SECRET, &case.hub_ns, "pull", seconds(90)).await;
-        // Release.
-        case.delete(&DEPLOYMENT, &name).await;
-        crash_after(&case, pause).await;
-        case.project
-            .gone(&DEPLOYMENT, &case.ns, &name, seconds(120))
-            .await;
-        let kept = is_referenced_by(&case, &CONFIG_MAP, "settings", &["stays"]).await;
-        assert!(!uid(&kept).is_empty());
+    case.copy("stays").await;
+    case.quiet().await;
+    let gate = Gate::new(&[(&case.project, &case.ns), (&case.hub, &case.hub_ns)]).await;
+    // Patch of the deployment, three companions, copy; patch, copy, companion; copy, two companions, finalizer.
+    let steps = [(Step::Create, 5), (Step::Change, 3), (Step::Release, 4)];
+    for writes in 0..=5 {
+        let name = format!("web-{writes}");
+        for (step, requests) in steps {
+            let since = case.count();
+            gate.admit(writes);
+            step.begin(&case, &name).await;
+            let crashed = crash_after(&case, &gate, writes, &since, step.done(&case, &name)).await;
+            step.done(&case, &name).await;
+            let asked = case.writes(&since);
+            assert_eq!(
+                crashed,
+                writes < requests,
+                "{step:?} is {requests} requests, and a crash follows each but the last; there were {asked:?}"
+            );
+        }
     }
-    wait_for(
-        "only the live deployment's companions are left",
-        seconds(60),
-        || async {
-            let labelled = format!("{}=true", keys::REFERENCED_DATA);
-            let left = case.hub.list(&SECRET, &case.hub_ns, &labelled).await.len()
-                + case.hub.list(&CONFIG_MAP, &case.hub_ns, &labelled).await.len();
-            (left == 2).then_some(())
-        },
-    )
-    .await;
+    gate.remove().await;
+    let labelled = format!("{}=true", keys::REFERENCED_DATA);
+    let left = case.hub.list(&SECRET, &case.hub_ns, &labelled).await.len()
+        + case.hub.list(&CONFIG_MAP, &case.hub_ns, &labelled).await.len();
+    assert_eq!(left, 2, "only the live deployment's companions are left");
 }

@@ -3,7 +3,9 @@
 use crate::support::{
     Case, Entry, annotation, condition, deployment, has_finalizer,
     kinds::{CLUSTER, DEPLOYMENT, NAMESPACE, POLICY},
-    label, lone_trials, seconds, trials, unique_city,
+    label, lone_trials,
+    plane::BY_EVENT,
+    seconds, trials, unique_city,
 };
 use fedgate::api::keys;
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ trials![
     a04_project_is_patched_before_the_copy,
     a05_no_foreign_key_reaches_the_hub,
     a06_invalid_city_code_stays_in_the_project,
+    too_long_name_stays_in_the_project,
 ];
 
 lone_trials![a07_city_without_a_cell_until_one_joins];
@@ -77,7 +80,19 @@ async fn a02_city_policy_is_exact(case: Case) {
         "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {keys::CITY_CODE: "DFW"}}}},
     });
     assert_eq!(own_fields(&policy), expected);
-    assert!(annotation(&policy, "any").is_none() && policy["metadata"].get("ownerReferences").is_none());
+    let metadata = &policy["metadata"];
+    assert!(metadata.get("ownerReferences").is_none(), "it has no owner");
+    let of = |field: &str| metadata[field].as_object().cloned().unwrap_or_default();
+    let foreign: Vec<String> = of("labels")
+        .into_iter()
+        .chain(of("annotations"))
+        .map(|(key, _)| key)
+        .filter(|key| !key.contains("karmada.io/"))
+        .collect();
+    assert!(
+        foreign.is_empty(),
+        "labels and annotations are Karmada's alone: {foreign:?}"
+    );
 }
 
 async fn a03_codes_that_differ_in_case_have_a_policy_each(case: Case) {
@@ -218,10 +233,38 @@ async fn a06_invalid_city_code_stays_in_the_project(case: Case) {
     case.quiet().await;
     let asked: Vec<String> = case.hub_requests().iter().map(Entry::action).collect();
     assert!(asked.is_empty(), "no request to the hub, but there was {asked:?}");
-    // A correct code heals it by event.
     case.merge(&DEPLOYMENT, "spaced", json!({"spec": {"cityCode": "DFW"}}))
         .await;
-    case.copy("spaced").await;
+    case.hub
+        .exists(&DEPLOYMENT, &case.hub_ns, "spaced", BY_EVENT)
+        .await;
+}
+
+async fn too_long_name_stays_in_the_project(case: Case) {
+    let (fits, long) = ("n".repeat(63), "n".repeat(64));
+    case.create(&DEPLOYMENT, deployment(&long, "DFW")).await;
+    let federated = case.condition(&long, "Federated", "False", "InvalidName").await;
+    let message = federated["message"].as_str().unwrap_or_default();
+    for said in ["metadata.name", "64", "63", "create it under a shorter name"] {
+        assert!(
+            message.contains(said),
+            "field, limit and next step are said: {message:?}"
+        );
+    }
+    assert_eq!(federated["observedGeneration"], 1);
+    let event = case.event(&long, "InvalidName").await;
+    assert_eq!(
+        (&event["type"], &event["regarding"]["kind"]),
+        (&json!("Warning"), &json!("WorkloadDeployment"))
+    );
+    case.quiet().await;
+    let asked: Vec<String> = case.hub_requests().iter().map(Entry::action).collect();
+    assert!(asked.is_empty(), "no request to the hub, but there was {asked:?}");
+    // Nothing holds it, and the longest name goes through.
+    case.delete(&DEPLOYMENT, &long).await;
+    case.project.gone(&DEPLOYMENT, &case.ns, &long, BY_EVENT).await;
+    case.deploy(&fits, "DFW").await;
+    case.dfw.deployment(&case.hub_ns, &fits).await;
 }
 
 async fn a07_city_without_a_cell_until_one_joins(case: Case) {
@@ -239,11 +282,24 @@ async fn a07_city_without_a_cell_until_one_joins(case: Case) {
     let delivered = async {
         case.lhr.deployment(&case.hub_ns, "web").await;
         case.lhr.report(&case.hub_ns, "web", 1, 1).await;
-        case.condition("web", "Federated", "True", "Delivered").await;
-        let status = case
-            .project_sees("web", "has the cell's counters", |o| o["status"]["replicas"] == 1)
+        let counted = |o: &Value| o["status"]["replicas"] == 1;
+        case.copy_sees("web", "has the cell's counters", counted).await;
+        let said = |o: &Value| {
+            counted(o)
+                && condition(o, "Available").is_some()
+                && condition(o, "Federated").is_some_and(|c| c["reason"] == "Delivered")
+        };
+        // What the hub says is in the project at once.
+        case.project
+            .sees(
+                &DEPLOYMENT,
+                &case.ns,
+                "web",
+                "is delivered and counted",
+                seconds(2),
+                said,
+            )
             .await;
-        assert!(condition(&status, "Available").is_some());
         case.remove("web").await;
     };
     let outcome = tokio::time::timeout(seconds(240), delivered).await;

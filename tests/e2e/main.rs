@@ -8,6 +8,7 @@
 
 mod budget;
 mod budget_companions;
+mod by_hand;
 mod city_move;
 mod closing;
 mod companions;
@@ -59,6 +60,7 @@ fn alone() -> Vec<Trial> {
     [
         rest::lone_trials(),
         projects::lone_trials(),
+        by_hand::lone_trials(),
         deletion::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),

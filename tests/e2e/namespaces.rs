@@ -1,14 +1,19 @@
 //! 17–23: the hub namespace and the cells it is at.
 
 use crate::support::{
-    Case, deployment,
+    Case,
+    audit::between,
+    deployment,
     gateway::{LINGER, RETENTION, UNUSED_SET},
     kinds::{CLUSTER_POLICY, DEPLOYMENT, INSTANCE, NAMESPACE},
-    label, seconds, trials, uid, unique_city, wait_for,
+    label,
+    plane::BY_EVENT,
+    seconds, trials, uid, unique_city, wait_for,
 };
 use fedgate::api::{keys, names};
 use futures::StreamExt;
 use serde_json::json;
+use tokio::time::Instant;
 
 trials![
     a17_hub_namespace_is_complete_at_once,
@@ -156,6 +161,23 @@ async fn a20_city_left_after_linger_and_write_backs(case: Case) {
         .await;
     case.hub.delete(&INSTANCE, &case.hub_ns, "here-0").await;
     case.dfw.namespace_gone(&case.hub_ns).await;
+    // Then the linger alone keeps the city.
+    let requests = case.hub_requests_of_all();
+    let at = |action: &str, name: &str| {
+        let found = requests
+            .iter()
+            .rfind(|e| e.action() == action && e.object_ref.name == name && e.succeeded());
+        found.unwrap_or_else(|| panic!("the audit log has no `{action} {name}`"))
+    };
+    let (last, narrowed) = (
+        at("delete instances", "here-0"),
+        at("patch namespaces", &case.hub_ns),
+    );
+    let lingered = between(last, narrowed);
+    assert!(
+        lingered >= seconds(LINGER) && lingered < seconds(LINGER) + 2 * BY_EVENT,
+        "the city is left {LINGER} s after its last write-back, not after {lingered:?}"
+    );
     let hub = case.hub.exists(&NAMESPACE, "", &case.hub_ns, seconds(5)).await;
     assert_eq!(label(&hub, keys::CITIES), Some("lhr"));
     let same = |state: Option<&serde_json::Value>| state.is_some_and(|ns| uid(ns) == uid(&lhr));
@@ -173,10 +195,31 @@ async fn a21_return_within_the_linger_writes_nothing(case: Case) {
     case.lhr.deployment(&case.hub_ns, "there").await;
     case.quiet().await;
     let count = case.count();
-    case.remove("here").await;
+    case.delete(&DEPLOYMENT, "here").await;
+    case.hub
+        .gone(&DEPLOYMENT, &case.hub_ns, "here", seconds(60))
+        .await;
+    let left = Instant::now();
     case.create(&DEPLOYMENT, deployment("again", "DFW")).await;
+    assert!(
+        left.elapsed() < seconds(LINGER - 1),
+        "this machine is too busy: the return took {:?}",
+        left.elapsed()
+    );
+    let both = |state: Option<&serde_json::Value>| {
+        state.is_some_and(|ns| label(ns, keys::CITIES) == Some("dfw-lhr"))
+    };
+    case.hub
+        .holds(
+            &NAMESPACE,
+            "",
+            &case.hub_ns,
+            "has both cities",
+            seconds(LINGER + 2),
+            both,
+        )
+        .await;
     case.dfw.deployment(&case.hub_ns, "again").await;
-    tokio::time::sleep(seconds(LINGER + 2)).await;
     let patched: Vec<String> = case
         .writes(&count)
         .into_iter()
@@ -199,6 +242,7 @@ async fn a22_project_namespace_gone(case: Case) {
     case.hub
         .gone(&NAMESPACE, "", &case.hub_ns, seconds(RETENTION + 60))
         .await;
+    case.kept_for_its_retention();
     case.dfw.namespace_gone(&case.hub_ns).await;
     case.lhr.namespace_gone(&case.hub_ns).await;
     case.hub
@@ -209,11 +253,14 @@ async fn a22_project_namespace_gone(case: Case) {
 async fn a23_identity_label_edited(case: Case) {
     case.deploy("web", "DFW").await;
     case.quiet().await;
-    let before = case
-        .suite
-        .gateway
-        .metric("fedgate_identity_rejections_total", &[])
-        .await;
+    // No other test edits a hub namespace while this one runs.
+    let restored = || async {
+        let gateway = &case.suite.gateway;
+        gateway
+            .metric("fedgate_identity_rejections_total", &["namespace_labels_edited"])
+            .await
+    };
+    let before = restored().await;
     for (key, forged) in [
         (keys::UPSTREAM_CLUSTER, json!("cluster-beta")),
         (keys::UPSTREAM_NAMESPACE, json!(null)),
@@ -229,25 +276,20 @@ async fn a23_identity_label_edited(case: Case) {
                 json!({"metadata": {"labels": {key: forged}}}),
             )
             .await;
-        let restored = |ns: &serde_json::Value| label(ns, key) == label(&was, key);
+        let whole = |ns: &serde_json::Value| label(ns, key) == label(&was, key);
         case.hub
             .sees(
                 &NAMESPACE,
                 "",
                 &case.hub_ns,
                 &format!("has its {key} again"),
-                seconds(20),
-                restored,
+                BY_EVENT,
+                whole,
             )
             .await;
     }
     wait_for("the rejections are counted", seconds(10), || async {
-        let now = case
-            .suite
-            .gateway
-            .metric("fedgate_identity_rejections_total", &[])
-            .await;
-        (now > before).then_some(())
+        (restored().await >= before + 4.0).then_some(())
     })
     .await;
 }

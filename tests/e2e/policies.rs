@@ -6,8 +6,7 @@ use crate::support::{
     lone_trials, seconds, trials, uid, wait_for,
 };
 use fedgate::api::keys;
-use serde_json::json;
-use std::time::Duration;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 trials![
@@ -45,7 +44,7 @@ async fn a09_first_deletion_leaves_the_policy(case: Case) {
         .exists(&POLICY, &case.hub_ns, "city-dfw", seconds(30))
         .await;
     case.remove("one").await;
-    let same = |state: Option<&serde_json::Value>| {
+    let same = |state: Option<&Value>| {
         state.is_some_and(|p| uid(p) == uid(&policy) && p["metadata"]["deletionTimestamp"].is_null())
     };
     case.hub
@@ -101,11 +100,28 @@ async fn a10_last_deletion_removes_the_policy_after_the_binding(case: Case) {
 
 async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
     case.deploy("web-0", "DFW").await;
+    let gone = |state: Option<&Value>| state.is_none();
+    let going = |state: Option<&Value>| state.is_none_or(|o| !o["metadata"]["deletionTimestamp"].is_null());
     for round in 1..=8_u64 {
         let (old, new) = (format!("web-{}", round - 1), format!("web-{round}"));
         case.delete(&DEPLOYMENT, &old).await;
-        // The policy's deletion follows that of copy and binding: sooner, about then, and later.
-        tokio::time::sleep(Duration::from_millis(round * 60)).await;
+        // The policy's deletion follows that of copy and binding: just before, while it is asked for, and after.
+        let binding = format!("{old}-workloaddeployment");
+        let (kind, name) = match round % 4 {
+            0 => (&DEPLOYMENT, &*old),
+            1 => (&BINDING, &*binding),
+            _ => (&POLICY, "city-dfw"),
+        };
+        let limit = seconds(60);
+        if round % 4 == 2 {
+            case.hub
+                .until(kind, &case.hub_ns, name, "is going", limit, going)
+                .await;
+        } else {
+            case.hub
+                .until(kind, &case.hub_ns, name, "is gone", limit, gone)
+                .await;
+        }
         let created = Instant::now();
         case.create(&DEPLOYMENT, deployment(&new, "DFW")).await;
         let copy = case.copy(&new).await;
@@ -125,7 +141,7 @@ async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
     }
     case.dfw.deployment(&case.hub_ns, "web-8").await;
     // In the order of the requests: no copy was created while the policy was deleted or not there yet.
-    let mut present = false;
+    let (mut present, mut made) = (false, 0);
     for entry in case
         .hub_requests()
         .iter()
@@ -133,7 +149,11 @@ async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
     {
         match entry.action().as_str() {
             "delete propagationpolicies" => present = false,
-            "create propagationpolicies" | "patch propagationpolicies" => present = true,
+            "create propagationpolicies" => {
+                present = true;
+                made += 1;
+            }
+            "patch propagationpolicies" => present = true,
             "create workloaddeployments" => {
                 assert!(
                     present,
@@ -144,6 +164,10 @@ async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
             _ => {}
         }
     }
+    assert!(
+        made >= 5,
+        "the first creation and the four that waited for the policy's deletion each need one, yet {made} were made"
+    );
 }
 
 async fn a12_policy_deleted_by_hand_is_back(case: Case) {

@@ -5,7 +5,9 @@ use crate::support::{
     cell::{THEN, running, waiting},
     condition, deployment,
     kinds::{DEPLOYMENT, INSTANCE},
-    label, lone_trials, objects, seconds, trials, uid, wait_for,
+    label, lone_trials, objects,
+    plane::BY_EVENT,
+    seconds, trials, uid, wait_for,
 };
 use fedgate::api::keys;
 use serde_json::{Value, json};
@@ -94,7 +96,7 @@ async fn a32_owner_is_the_live_deployment(case: Case) {
 }
 
 async fn a33_projection_follows_the_deployments_event(case: Case) {
-    // The hub namespace exists through another deployment; this one's copy was made before its origin.
+    // The hub namespace exists through another deployment; the write-back comes before its own.
     case.deploy("other", "DFW").await;
     write(&case, by_hand(&case, "web-0", "web")).await;
     case.project
@@ -192,7 +194,7 @@ async fn a36_recreated_deployment(case: Case) {
             &case.ns,
             "web-0",
             "is owned by the new deployment",
-            seconds(30),
+            BY_EVENT,
             adopted,
         )
         .await;
@@ -214,11 +216,14 @@ async fn a37_forged_identity(case: Case) {
         .create(&DEPLOYMENT, &case.ns, deployment("web", "NOWHERE"))
         .await;
     case.deploy("web", "DFW").await;
-    let rejected = case
-        .suite
-        .gateway
-        .metric("fedgate_identity_rejections_total", &[])
-        .await;
+    // No other test forges an identity while this one runs.
+    let rejections = || async {
+        let gateway = &case.suite.gateway;
+        gateway
+            .metric("fedgate_identity_rejections_total", &["identity_mismatch"])
+            .await
+    };
+    let rejected = rejections().await;
     let mut cluster = by_hand(&case, "web-0", "web");
     cluster["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-beta");
     let mut namespace = by_hand(&case, "web-1", "web");
@@ -226,12 +231,7 @@ async fn a37_forged_identity(case: Case) {
     write(&case, cluster).await;
     write(&case, namespace).await;
     wait_for("the rejections are counted", seconds(20), || async {
-        let now = case
-            .suite
-            .gateway
-            .metric("fedgate_identity_rejections_total", &[])
-            .await;
-        (now >= rejected + 2.0).then_some(())
+        (rejections().await >= rejected + 2.0).then_some(())
     })
     .await;
     case.quiet().await;
@@ -283,10 +283,11 @@ async fn a38_wrong_owner_uid(case: Case) {
     write(&case, object).await;
     let event = case.event("web", "QuarantinedOwnerMismatch").await;
     assert_eq!(event["action"], "QuarantiningProjection");
-    assert!(
-        case.project.get(&INSTANCE, &case.ns, "web-0").await.is_none(),
-        "it is not projected"
-    );
+    case.project
+        .holds(&INSTANCE, &case.ns, "web-0", "is absent", seconds(2), |state| {
+            state.is_none()
+        })
+        .await;
     release(&case, "web-0").await;
 }
 
@@ -319,14 +320,9 @@ async fn a39_tenants_own_instance(case: Case) {
     // With the tenant's gone, the projection appears at once.
     case.delete(&INSTANCE, "web-0").await;
     case.project
-        .sees(
-            &INSTANCE,
-            &case.ns,
-            "web-0",
-            "is the projection",
-            seconds(30),
-            |o| label(o, keys::UPSTREAM_CLUSTER).is_some(),
-        )
+        .sees(&INSTANCE, &case.ns, "web-0", "is the projection", BY_EVENT, |o| {
+            label(o, keys::UPSTREAM_CLUSTER).is_some()
+        })
         .await;
 }
 
@@ -397,7 +393,11 @@ async fn a41_quarantine_is_said_once(case: Case) {
             let noise = json!({"metadata": {"annotations": {"noise": round.to_string()}}});
             case.hub.merge(&INSTANCE, &case.hub_ns, name, noise).await;
         }
-        tokio::time::sleep(seconds(2)).await;
+        // The watch is in order: with a later write-back projected, the noise has been read.
+        let later = format!("later-{name}");
+        write(&case, by_hand(&case, &later, "web")).await;
+        projection(&case, &later).await;
+        case.quiet().await;
         let events = case.events("web", reason).await;
         assert_eq!(events.len(), 1, "one Event {reason}");
         let lines: Vec<String> = gateway
@@ -458,7 +458,7 @@ async fn a42_projection_disturbed_by_hand(case: Case) {
         .await;
     case.delete(&INSTANCE, "web-0").await;
     case.project
-        .sees(&INSTANCE, &case.ns, "web-0", "is there again", seconds(10), |o| {
+        .sees(&INSTANCE, &case.ns, "web-0", "is there again", BY_EVENT, |o| {
             uid(o) != uid(&first) && ready(o)
         })
         .await;
@@ -469,7 +469,7 @@ async fn a42_projection_disturbed_by_hand(case: Case) {
         .merge_status(&INSTANCE, &case.ns, "web-0", running())
         .await;
     case.project
-        .sees(&INSTANCE, &case.ns, "web-0", "is restored", seconds(10), |o| {
+        .sees(&INSTANCE, &case.ns, "web-0", "is restored", BY_EVENT, |o| {
             label(o, keys::WORKLOAD_NAME) == Some("storefront")
                 && o["metadata"]["ownerReferences"][0]["name"] == "web"
                 && o["spec"]["runtime"]["resources"]["instanceType"] == "datumcloud/d1-standard-2"

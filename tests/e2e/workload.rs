@@ -1,16 +1,21 @@
 //! Workloads in the project: deployments per placement and city, and the roll-up of their status.
 
 use crate::support::{
-    Case, condition, has_finalizer,
+    Case,
+    cell::{THEN, said},
+    condition, has_finalizer,
     kinds::{DEPLOYMENT, WORKLOAD},
-    objects, seconds, trials, uid,
+    objects,
+    plane::BY_EVENT,
+    seconds, trials, uid,
 };
 use fedgate::api::keys;
 use serde_json::json;
 
 trials![
     workload_becomes_deployments_and_rolls_up,
-    workload_deletion_takes_all_along
+    workload_deletion_takes_all_along,
+    workload_that_does_not_decode_is_quarantined,
 ];
 
 async fn workload_becomes_deployments_and_rolls_up(case: Case) {
@@ -89,4 +94,76 @@ async fn workload_deletion_takes_all_along(case: Case) {
             .is_none()
     );
     case.dfw.gone(&case.hub_ns, "shop-main-dfw").await;
+}
+
+async fn workload_that_does_not_decode_is_quarantined(case: Case) {
+    case.create(&WORKLOAD, objects::workload("shop", &["DFW"])).await;
+    let made = case
+        .project
+        .exists(&DEPLOYMENT, &case.ns, "shop-main-dfw", seconds(30))
+        .await;
+    case.dfw.deployment(&case.hub_ns, "shop-main-dfw").await;
+    case.quiet().await;
+    let (gateway, mark) = (&case.suite.gateway, case.suite.gateway.log_mark());
+    // An API server takes any two digits for hours and minutes of an offset; no time has this one.
+    let mut odd = said("Odd", "True", "Odd", None);
+    odd["lastTransitionTime"] = json!(THEN.replace('Z', "+99:99"));
+    let status = async |conditions: serde_json::Value| {
+        case.project
+            .merge_status(&WORKLOAD, &case.ns, "shop", json!({"conditions": conditions}))
+            .await
+    };
+    status(json!([odd])).await;
+    let event = case.event("shop", "QuarantinedUndecodable").await;
+    assert_eq!(
+        (&event["type"], &event["action"]),
+        (&json!("Warning"), &json!("QuarantiningWorkload"))
+    );
+    let note = event["note"].as_str().unwrap_or_default();
+    assert!(note.contains("correct"), "the next step is said: {note:?}");
+    let held = gateway
+        .metric("fedgate_quarantined_objects", &["undecodable"])
+        .await;
+    assert!((held - 1.0).abs() < f64::EPSILON, "the gauge is {held}");
+    // Until it is repaired nothing is made of it, nor taken from it.
+    let wider = objects::workload("shop", &["DFW", "LHR"]);
+    case.merge(
+        &WORKLOAD,
+        "shop",
+        json!({"spec": {"placements": wider["spec"]["placements"]}}),
+    )
+    .await;
+    case.quiet().await;
+    let later = case.project.get(&DEPLOYMENT, &case.ns, "shop-main-lhr").await;
+    assert!(
+        later.is_none(),
+        "a city is added to a Workload that cannot be read"
+    );
+    let still = case
+        .project
+        .get(&DEPLOYMENT, &case.ns, "shop-main-dfw")
+        .await
+        .expect("what runs goes on");
+    assert_eq!(uid(&still), uid(&made));
+    assert!(still["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(
+        case.events("shop", "QuarantinedUndecodable").await.len(),
+        1,
+        "it is said once"
+    );
+    let lines: Vec<String> = gateway
+        .log_since(mark)
+        .into_iter()
+        .filter(|line| line.contains("\"WARN\"") && line.contains(&case.ns))
+        .collect();
+    assert_eq!(lines.len(), 1, "one log line says it: {lines:#?}");
+    // Repaired, it is taken up by that event.
+    status(json!([])).await;
+    case.project
+        .exists(&DEPLOYMENT, &case.ns, "shop-main-lhr", BY_EVENT)
+        .await;
+    let left = gateway
+        .metric("fedgate_quarantined_objects", &["undecodable"])
+        .await;
+    assert!(left < 0.5, "the gauge is back at 0, not {left}");
 }

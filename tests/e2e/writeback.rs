@@ -184,7 +184,7 @@ async fn a48_unmarked_hub_deployment_is_nobodys(case: Case) {
         .create(&DEPLOYMENT, &case.hub_ns, deployment("hand-made", "DFW"))
         .await;
     let policies = case.hub.list(&POLICY, &case.hub_ns, "").await.len();
-    let time = seconds(crate::support::gateway::SWEEP + crate::support::gateway::ORPHAN + 5);
+    let time = seconds(crate::support::gateway::ORPHAN + 5);
     let same = |state: Option<&Value>| {
         state.is_some_and(|o| {
             uid(o) == uid(&foreign)

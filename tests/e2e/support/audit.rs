@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Seek, SeekFrom},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The gateway's user on every plane.
@@ -117,4 +118,14 @@ impl AuditLog {
             .filter(|entry| entry.stage.is_empty() || entry.stage == "ResponseComplete")
             .collect()
     }
+}
+
+/// How long after one request another came, nothing if it came before.
+pub(crate) fn between(first: &Entry, second: &Entry) -> Duration {
+    let at = |entry: &Entry| -> jiff::Timestamp {
+        let text = &entry.request_received_timestamp;
+        text.parse()
+            .unwrap_or_else(|error| panic!("{text} of an audit log is no time: {error}"))
+    };
+    Duration::try_from(at(second).duration_since(at(first))).unwrap_or_default()
 }

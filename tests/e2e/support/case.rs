@@ -1,8 +1,9 @@
 //! What one test works with: a project namespace of its own and the planes.
 
 use super::{
-    audit::{Entry, GATEWAY},
+    audit::{Entry, GATEWAY, between},
     cell::Cell,
+    gateway::RETENTION,
     kinds::{CLUSTER_POLICY, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
     plane::{Plane, seconds, wait_for},
     suite::{ALPHA_KEY, Suite},
@@ -357,4 +358,29 @@ pub(crate) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     object["metadata"]["finalizers"]
         .as_array()
         .is_some_and(|list| list.iter().any(|item| item == finalizer))
+}
+
+impl Case {
+    /// Asserts that the gateway let the hub namespace outlive the project namespace by its retention. Both are gone.
+    pub(crate) fn kept_for_its_retention(&self) {
+        let (project, _) = self.requests(self.marks, "");
+        let ended = project
+            .iter()
+            .rfind(|e| {
+                e.object_ref.resource == "namespaces"
+                    && e.object_ref.subresource == "finalize"
+                    && e.succeeded()
+            })
+            .expect("the project namespace was finalized");
+        let hub = self.hub_requests();
+        let deleted = hub
+            .iter()
+            .find(|e| e.action() == "delete namespaces")
+            .expect("the gateway deleted the hub namespace");
+        let kept = between(ended, deleted);
+        assert!(
+            kept >= seconds(RETENTION),
+            "the hub namespace outlived the project namespace by {kept:?} only"
+        );
+    }
 }

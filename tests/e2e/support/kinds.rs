@@ -102,3 +102,10 @@ pub(crate) const INTERPRETER: Kind = kind(
     "resourceinterpretercustomizations",
     false,
 );
+pub(crate) const WEBHOOK: Kind = kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    false,
+);

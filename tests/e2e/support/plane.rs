@@ -325,3 +325,6 @@ async fn warms_up<T>(answer: &kube::Result<T>, deadline: Instant) -> bool {
     }
     false
 }
+
+/// What an event brings about while other tests run: sooner than any timer of the gateway that could have done it.
+pub(crate) const BY_EVENT: Duration = seconds(4);
