@@ -13,7 +13,7 @@ use super::{
     projector::Projector,
     quarantine::Quarantine,
     workload::Workloads,
-    world::{Role, World, networking::WorkloadChecks},
+    world::{Role, Tie, World, networking::WorkloadChecks},
 };
 use crate::{
     engine::{
@@ -31,7 +31,7 @@ use crate::{
 use futures::{FutureExt, Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -285,12 +285,11 @@ impl Gateway {
             .turn(self.controller(&key), self.ctx.now().since(since));
         let turn = Turn::new(&self.ctx, since);
         let mut work = std::pin::pin!(AssertUnwindSafe(self.dispatch(&turn, &key)).catch_unwind());
-        let end = match tokio::time::timeout(PLACE_FOR, &mut work).await {
-            Ok(end) => end,
-            Err(_) => {
-                drop(place);
-                work.await
-            }
+        let end = if let Ok(end) = tokio::time::timeout(PLACE_FOR, &mut work).await {
+            end
+        } else {
+            drop(place);
+            work.await
         };
         let outcome = end.map_or_else(
             |_| {
@@ -372,6 +371,19 @@ impl Gateway {
         self.ctx.queue.extend(keys, urgency);
     }
 
+    /// What failed and may have failed for the sake of this plane is tried again at once.
+    fn wake_failed(&self, plane: &Plane) {
+        let hubs: HashSet<Arc<str>> = {
+            let world = self.ctx.world.lock();
+            let ours = |tie: &Tie| matches!(plane, Plane::Project(key) if *key == tie.project);
+            let ties = world.ties.iter().filter(|(_, tie)| ours(tie));
+            ties.map(|(hub, _)| hub.clone()).collect()
+        };
+        self.ctx
+            .queue
+            .wake_failed(|key| *plane == Plane::Hub || key.plane == *plane || hubs.contains(&key.namespace));
+    }
+
     fn project(&self, change: ProjectEvent) {
         match change {
             ProjectEvent::Engaged { key, connection } => {
@@ -408,7 +420,11 @@ impl Gateway {
             }
             Command::Renewed(plane) => {
                 self.ctx.executor.forget(&plane);
-                self.ctx.queue.wake_failed(|key| key.plane == plane);
+                self.wake_failed(&plane);
+            }
+            Command::Revived(plane) => {
+                self.ctx.executor.revived(&plane);
+                self.wake_failed(&plane);
             }
         }
     }

@@ -47,6 +47,8 @@ pub struct Selection {
     pub resource: ApiResource,
     /// Only objects with these labels.
     pub labels: Option<String>,
+    /// How many of them a list reads at a time.
+    pub page: u32,
 }
 
 /// The state of a watch, for readiness, metrics and `/debug/planes`.
@@ -129,8 +131,10 @@ impl Health {
 /// until it has read its roles.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Objects in one page of a list: small pages keep the peak of a re-list low.
-const PAGE_SIZE: u32 = 100;
+/// Objects in one page of a list of small objects: small pages keep the peak of a re-list low.
+pub const SMALL_OBJECTS: u32 = 100;
+/// The same of objects that may have a MiB each.
+pub const LARGE_OBJECTS: u32 = 10;
 
 /// Watches until the future is dropped. `sink` must not wait: a watch that nobody reads stalls its neighbours.
 /// Of the watches of one plane that fail, all try again as soon as one of them is answered: they share `revival`.
@@ -146,7 +150,7 @@ pub async fn run(
 ) {
     let api: Api<Tolerant> = Api::all_with(client, &selection.resource);
     let mut config = watcher::Config::default()
-        .page_size(PAGE_SIZE)
+        .page_size(selection.page)
         .timeout(watch_timeout());
     if let Some(labels) = &selection.labels {
         config = config.labels(labels);

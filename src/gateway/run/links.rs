@@ -54,11 +54,13 @@ pub(super) enum Command {
     WatchReferences(ProjectKey),
     /// The plane has a new credential.
     Renewed(Plane),
+    /// The plane did not answer and does again.
+    Revived(Plane),
 }
 
 impl Links {
     pub(super) fn engage(self: &Arc<Self>, plane: &Plane, connection: Connection, roles: &[Role]) {
-        let engaged = Engaged {
+        let mut engaged = Engaged {
             connection,
             since: Instant::now(),
             watches: Vec::new(),
@@ -66,8 +68,19 @@ impl Links {
             references: false,
             revival: Arc::default(),
         };
+        let hears = self.clone().hear(plane.clone(), engaged.revival.clone());
+        engaged.tasks.spawn(hears);
         self.planes.lock().insert(plane.clone(), engaged);
         self.watch_more(plane, roles);
+    }
+
+    /// Tells each time that a plane which did not answer is heard of again.
+    async fn hear(self: Arc<Self>, plane: Plane, revival: Arc<Notify>) {
+        loop {
+            revival.notified().await;
+            // Fails only while the process ends.
+            let _ = self.commands.send(Command::Revived(plane.clone()));
+        }
     }
 
     pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
@@ -99,6 +112,11 @@ impl Links {
             resource: self.world.lock().resource(role),
             labels: matches!((&plane, role), (Plane::Hub, Role::ConfigMaps | Role::Secrets))
                 .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
+            page: if matches!(role, Role::ConfigMaps | Role::Secrets) {
+                watch::LARGE_OBJECTS
+            } else {
+                watch::SMALL_OBJECTS
+            },
         };
         let mut generation = connection.generation();
         loop {

@@ -113,6 +113,7 @@ impl Running {
         let task = tokio::spawn(async move {
             let selection = Selection {
                 resource: kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&()),
+                page: SMALL_OBJECTS,
                 labels: None,
             };
             let table = Mutex::new(Table::<()>::default());
