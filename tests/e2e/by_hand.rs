@@ -365,7 +365,7 @@ async fn changes_by_hand_in_the_project_are_undone(case: Case) {
 
     let mut deployment = Ours::in_project(&case, &DEPLOYMENT, name, owned);
     let edit = json!({
-        "metadata": {"labels": {keys::WORKLOAD_NAME: "other"}},
+        "metadata": {"labels": {keys::WORKLOAD_UID: "other"}},
         "spec": {"scaleSettings": {"minReplicas": 9}},
     });
     deployment.edited(edit, &["patch workloaddeployments"]).await;

@@ -226,8 +226,11 @@ async fn a55_finalizer_stripped_by_hand(case: Case) {
     );
     case.dfw.gone(&case.hub_ns, "web").await;
     case.quiet().await;
+    // The other deployment's status may change meanwhile.
+    let mut writes = case.writes(&count);
+    writes.retain(|write| !write.ends_with("/status"));
     assert_eq!(
-        case.writes(&count),
+        writes,
         ["hub: delete workloaddeployments"],
         "garbage removes the copy, and nothing else is written"
     );
