@@ -105,8 +105,8 @@ async fn held_by(labels: Value) -> (Next, usize, bool) {
     let rig = Rig::new(referencing(), move |method, _| {
         let mut object = fixture::object(HUB, "db", "k-db");
         object["metadata"]["labels"] = labels.clone();
-        match method {
-            &Method::POST => refusal(409, "AlreadyExists", &json!({"name": "db"})),
+        match *method {
+            Method::POST => refusal(409, "AlreadyExists", &json!({"name": "db"})),
             _ => (200, object),
         }
     });
@@ -125,9 +125,9 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     let rig = Rig::new(referencing(), move |method, _| {
         let mut companion = fixture::companion("db", &json!(["default/web"]));
         companion["data"] = json!({"k": "dg=="});
-        match method {
-            &Method::POST if !lets.load(Ordering::Relaxed) => refusal(422, "Invalid", &json!({"name": "db"})),
-            &Method::POST => (201, companion),
+        match *method {
+            Method::POST if !lets.load(Ordering::Relaxed) => refusal(422, "Invalid", &json!({"name": "db"})),
+            Method::POST => (201, companion),
             _ => (200, fixture::object("default", "db", "u-db")),
         }
     });
@@ -170,8 +170,8 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
             Retry::Backoff(Duration::ZERO),
         ),
     ] {
-        let rig = Rig::new(referencing(), move |method, _| match method {
-            &Method::POST => refusal(404, "NotFound", &details),
+        let rig = Rig::new(referencing(), move |method, _| match *method {
+            Method::POST => refusal(404, "NotFound", &details),
             _ => (200, fixture::object("default", "db", "u-db")),
         });
         let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");

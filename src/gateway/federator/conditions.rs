@@ -135,19 +135,12 @@ fn not_carried((token, words): &(String, String)) -> String {
     text.chars().take(MESSAGE_LIMIT).collect()
 }
 
-fn delivery(
-    s: &Snapshot,
-    source: &Row<Source>,
-    reported: bool,
-    memory: &mut Memory,
-    now: Now,
-) -> (Option<OwnCondition>, Next) {
+/// What keeps the copy from the hub, as it is or at all.
+fn obstacle(s: &Snapshot, source: &Row<Source>, memory: &Memory, now: Now) -> Option<(OwnCondition, Next)> {
     let generation = source.digest.generation;
     let bad = |reason, message: String| {
-        (
-            Some(federated(false, reason, &message, generation)),
-            Next::OnEvent,
-        )
+        let condition = federated(false, reason, &message, generation);
+        Some((condition, Next::OnEvent))
     };
     match s.hub_state {
         HubNamespaceState::Terminating => {
@@ -172,24 +165,32 @@ fn delivery(
         );
     }
     if let Some((message, left)) = memory.refusal(source, now) {
-        return (Some(hub_refused(source, message)), Next::After(left));
+        return Some((hub_refused(source, message), Next::After(left)));
     }
     let companion = s.companion_refused.as_ref().map(not_carried);
-    if let Some(message) = s.place_refused.clone().or(companion) {
-        return bad("HubRefused", message);
+    let message = s.place_refused.clone().or(companion)?;
+    bad("HubRefused", message)
+}
+
+fn delivery(
+    s: &Snapshot,
+    source: &Row<Source>,
+    reported: bool,
+    memory: &mut Memory,
+    now: Now,
+) -> (Option<OwnCondition>, Next) {
+    if let Some((condition, next)) = obstacle(s, source, memory, now) {
+        return (Some(condition), next);
     }
+    let generation = source.digest.generation;
     let Some(copy) = &s.copy else {
         return (None, Next::OnEvent);
     };
     if taken(s, copy) {
-        return bad(
-            "HubNameTaken",
-            format!(
-                "the hub has another object named {} in {}",
-                s.name,
-                s.hub.as_ref().map_or("", |h| h.as_str())
-            ),
-        );
+        let hub = s.hub.as_ref().map_or("", |h| h.as_str());
+        let message = format!("the hub has another object named {} in {hub}", s.name);
+        let condition = federated(false, "HubNameTaken", &message, generation);
+        return (Some(condition), Next::OnEvent);
     }
     let observed = copy
         .digest

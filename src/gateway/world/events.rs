@@ -17,7 +17,6 @@ use crate::{
     },
 };
 use kube::core::DynamicObject;
-use std::sync::Arc;
 
 /// Namespace whose UID stands for a project's where no platform gives one.
 const PROJECT_MARK: &str = "kube-system";
@@ -113,28 +112,7 @@ impl World {
                     .first()
                     .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label);
                 for d in feed_table!(self.hub.city_sets, |o| CitySet::read(o, label)) {
-                    woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
-                    let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
-                    let policy = self.hub.city_sets.get("", &d.name.1);
-                    if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
-                        self.sets.insert(set.into(), cities);
-                    }
-                    let users: Vec<Arc<str>> = self
-                        .hub
-                        .namespaces
-                        .iter()
-                        .filter(|(_, row)| row.digest.cities.as_deref() == Some(set))
-                        .map(|((_, name), _)| name.clone())
-                        .collect();
-                    for name in users {
-                        self.wake_hub_namespace(&name, &mut woken.keys);
-                    }
-                    if self.hub.city_sets.get("", &d.name.1).is_none() {
-                        // Any Namespace may have waited for its end, to carry the set from then on.
-                        let tied = self.ties.keys();
-                        let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
-                        woken.keys.extend(keys);
-                    }
+                    self.wake_for_city_set(&d.name.1, &mut woken.keys);
                 }
             }
             Role::CityPolicies => {

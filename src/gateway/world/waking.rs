@@ -141,6 +141,29 @@ impl World {
         }
     }
 
+    pub(super) fn wake_for_city_set(&mut self, name: &str, keys: &mut Vec<Key>) {
+        keys.push(self.hub_key(Role::CitySets, "", name));
+        let set = name.strip_prefix("cities-").unwrap_or_default();
+        let policy = self.hub.city_sets.get("", name);
+        let there = policy.is_some();
+        if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
+            self.sets.insert(set.into(), cities);
+        }
+        for ((_, namespace), row) in self.hub.namespaces.iter() {
+            if row.digest.cities.as_deref() == Some(set) {
+                self.wake_hub_namespace(namespace, keys);
+            }
+        }
+        if !there {
+            // Any Namespace may have waited for its end, to carry the set from then on.
+            keys.extend(
+                self.ties
+                    .keys()
+                    .map(|hub| self.hub_key(Role::Namespaces, "", hub)),
+            );
+        }
+    }
+
     /// The Namespace's own controllers, and everything that may have waited for it.
     pub(super) fn wake_hub_namespace(&self, name: &str, keys: &mut Vec<Key>) {
         if HubNamespace::parse(name).is_none() {
