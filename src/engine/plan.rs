@@ -107,9 +107,10 @@ pub type Tolerated = (&'static str, Option<&'static str>);
 impl Exact {
     /// Whether a field right below a root may stay as it is.
     pub fn tolerates(tolerated: &[Tolerated], field: &str, value: &Value) -> bool {
+        let equals = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|default| default == *value);
         tolerated
             .iter()
-            .any(|(name, default)| *name == field && default.is_none_or(|text| value.to_string() == text))
+            .any(|(name, default)| *name == field && default.is_none_or(equals))
     }
 
     /// These roots, nothing tolerated.

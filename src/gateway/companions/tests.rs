@@ -139,7 +139,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     let turn = Turn::new(&rig.context, rig.context.now().instant);
     reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
     assert_eq!(rig.context.world.lock().refused[&key], "Invalid");
-    assert_eq!(rig.woken().await, [web.clone()]);
+    assert_eq!(rig.woken().await, std::slice::from_ref(&web));
     let seen = observe_source(&rig.context.world.lock(), &web, &shop()).unwrap();
     assert_eq!(
         seen.companion_refused,
