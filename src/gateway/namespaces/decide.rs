@@ -74,7 +74,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn wait(left: BTreeMap<CityCode, Instant>, next: Next) -> Self {
+    pub(super) fn wait(left: BTreeMap<CityCode, Instant>, next: Next) -> Self {
         Self {
             plan: Plan::wait(next),
             left,
