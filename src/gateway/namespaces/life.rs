@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn copy(source: Option<&str>) -> Value {
-        let metadata = json!({"labels": {keys::CITY_CODE: "DFW"}, "annotations": {keys::SOURCE_UID: source}});
+        let metadata = json!({"labels": {keys::CITY_CODE: "DFW"}, "annotations": source.map(|uid| json!({keys::SOURCE_UID: uid}))});
         object("WorkloadDeployment", Some(HUB), "web", &metadata, &json!({}))
     }
 
