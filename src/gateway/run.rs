@@ -173,6 +173,8 @@ impl Gateway {
                     let leads = *leading.borrow_and_update();
                     tracing::info!(leads, "leadership changed");
                     if leads {
+                        // What others wrote meanwhile is no edit.
+                        self.ctx.world.lock().left_at.clear();
                         self.wake_everything(Urgency::Backlog);
                     }
                 }

@@ -95,7 +95,9 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
             }
         }
     }
-    let set = row.as_ref().and_then(|r| r.digest.cities.clone());
+    let labelled = row.as_ref().and_then(|r| r.digest.cities.clone());
+    let left_at = world.left_at.get(hub).filter(|_| row.is_some()).cloned();
+    let set = left_at.or(labelled);
     let all: BTreeSet<CityCode> = in_use.iter().chain(&written_back).cloned().collect();
     let named = |cities: &BTreeSet<CityCode>| city_set(cities).as_deref() == set.as_deref();
     let current = match &set {
@@ -132,6 +134,18 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
             .collect(),
         row,
     })
+}
+
+/// Notes the city set on a Namespace: what we have written, or what is found where nothing is noted yet.
+fn note_set(world: &mut World, hub: &str, written: bool) {
+    let row = world.hub.namespaces.get("", hub);
+    let Some(set) = row.and_then(|row| row.digest.cities.clone()) else {
+        world.left_at.remove(hub);
+        return;
+    };
+    if written || !world.left_at.contains_key(hub) {
+        world.left_at.insert(hub.into(), set);
+    }
 }
 
 /// One turn of a hub Namespace that belongs to a live project namespace.
@@ -185,6 +199,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         }
         ctx.quarantine.release(key);
         if decision.plan.is_idle() {
+            note_set(&mut ctx.world.lock(), hub, false);
             return ctx.heard(key, hub, Ok(decision.plan.next));
         }
         if decision.identity_restored {
@@ -205,6 +220,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let result = ctx.perform(decision.plan).await;
         ctx.lift_ban(hub, &condemned);
         ctx.heard(key, hub, result)?;
+        note_set(&mut ctx.world.lock(), hub, true);
         tracing::info!(
             plane = "hub",
             controller = "namespaces",

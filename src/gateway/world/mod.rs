@@ -150,6 +150,8 @@ pub struct World {
     pub rivals: HashMap<Arc<str>, Vec<Rival>>,
     /// The codes of city sets whose names do not tell them, as their policies did.
     pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
+    /// The city set of each hub Namespace as this replica last left it: another one on its label is someone's edit.
+    pub left_at: HashMap<Arc<str>, Arc<str>>,
     /// When the last object of a city left a hub namespace (or was found gone), for the linger.
     pub left: HashMap<(Arc<str>, CityCode), Instant>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
@@ -186,6 +188,7 @@ impl World {
             ties: HashMap::new(),
             rivals: HashMap::new(),
             sets: HashMap::new(),
+            left_at: HashMap::new(),
             left: HashMap::new(),
             condemned: HashSet::new(),
             taken: HashSet::new(),
@@ -217,6 +220,7 @@ impl World {
         let ties = &self.ties;
         self.left.retain(|(hub, _), _| ties.contains_key(hub));
         self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
+        self.left_at.retain(|hub, _| ties.contains_key(hub));
         self.refused
             .retain(|key, _| ties.contains_key(&key.namespace) || ties.contains_key(&key.name));
     }

@@ -65,12 +65,16 @@ impl OwnCondition {
         if self.status { "True" } else { "False" }
     }
 
-    /// Whether `had` says the same.
+    /// Whether `had` says the same, of the same generation.
     pub fn equals(&self, had: &ConditionDigest) -> bool {
+        self.agrees(had) && had.observed == Some(self.observed)
+    }
+
+    /// Whether `had` says the same, if perhaps of an earlier generation.
+    pub fn agrees(&self, had: &ConditionDigest) -> bool {
         *had.status == *self.truth()
             && *had.reason == *self.reason
             && had.message == Digest::of_hash(&self.message.as_str())
-            && had.observed == Some(self.observed)
     }
 }
 

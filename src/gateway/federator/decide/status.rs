@@ -78,7 +78,10 @@ pub(super) fn status_step(
     });
     due |= vanished;
     for condition in own.iter().filter(changed) {
-        if condition.kind == conditions::FEDERATED && condition.status {
+        let had = source.digest.status.condition(condition.kind);
+        let news = !had.is_some_and(|had| condition.agrees(had));
+        // Good news, and the same of a new generation, ride with what the cell reports next.
+        if !news || condition.kind == conditions::FEDERATED && condition.status {
             let since = *memory.good_news.get_or_insert(now.instant);
             let waited = now.since(since);
             due |= waited >= PATIENCE;

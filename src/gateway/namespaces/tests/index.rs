@@ -2,12 +2,13 @@
 
 use crate::gateway::namespaces::{
     decide::{Decision, decide},
-    observe,
+    note_set, observe,
 };
 use crate::{
+    api::keys,
     engine::{
         clock::Now,
-        plan::{Next, Plan},
+        plan::{Next, Plan, Write},
     },
     gateway::world::{
         Role, World,
@@ -85,4 +86,39 @@ async fn a_policy_that_is_gone_is_made_again_for_the_cities_that_linger_or_for_n
     let lingers = decide(&observe(&world, HUB).unwrap(), LINGER, now);
     assert_eq!(reasons(&lingers), ["create_city_set"]);
     assert_eq!(lingers.plan.effects[0].target.name, "cities-dfw-lhr");
+}
+
+#[tokio::test]
+async fn a_set_that_someone_edits_is_put_back_at_once() {
+    let now = Now {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        instant: Instant::now(),
+    };
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    for policy in [
+        fixture::city_set("cities-dfw", &["DFW"]),
+        fixture::city_set("cities-dfw-lhr", &["DFW", "LHR"]),
+    ] {
+        world.hub_has(Role::CitySets, &policy);
+    }
+    note_set(&mut world, HUB, false);
+    let mut edited = hub_namespace("dfw-lhr");
+    edited["metadata"]["resourceVersion"] = json!("6");
+    world.hub_has(Role::Namespaces, &edited);
+    note_set(&mut world, HUB, false);
+    let restored = decide(&observe(&world, HUB).unwrap(), LINGER, now);
+    assert_eq!(reasons(&restored), ["move_namespace"]);
+    let Write::Merge { patch } = &restored.plan.effects[0].write else {
+        panic!("{restored:?}")
+    };
+    assert_eq!(patch["metadata"]["labels"][keys::CITIES], "dfw");
+
+    note_set(&mut world, HUB, true);
+    let ours = decide(&observe(&world, HUB).unwrap(), LINGER, now);
+    assert_eq!(
+        (ours.plan, ours.left.len()),
+        (Plan::wait(Next::After(LINGER)), 1),
+        "the same set, written by us, lingers"
+    );
 }
