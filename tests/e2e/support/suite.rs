@@ -80,6 +80,11 @@ struct Outage {
     until: Option<String>,
 }
 
+/// The gateway's role for deployments in a project: there is one for each federated kind.
+fn deployments_role() -> String {
+    format!("{GATEWAY}-{}.compute.datumapis.com", DEPLOYMENT.plural)
+}
+
 fn now() -> String {
     format!("{:.6}", jiff::Timestamp::now())
 }
@@ -249,8 +254,8 @@ impl Suite {
     /// Takes the right to list deployments in `alpha` from the gateway, and waits until the plane knows.
     pub(crate) async fn revoke_list(&self) {
         self.outage_begins("alpha").await;
-        let role = self.alpha.get(&CLUSTER_ROLE, "", GATEWAY).await;
-        let role = role.expect("the gateway has a role in a project");
+        let role = self.alpha.get(&CLUSTER_ROLE, "", &deployments_role()).await;
+        let role = role.expect("the gateway has a role for deployments in a project");
         let mut rules = role["rules"].clone();
         for rule in rules.as_array_mut().into_iter().flatten() {
             let covers = |list: &Value| {
@@ -278,7 +283,7 @@ impl Suite {
 
     async fn set_rules(&self, rules: &Value, listing: bool) {
         self.alpha
-            .merge(&CLUSTER_ROLE, "", GATEWAY, json!({"rules": rules}))
+            .merge(&CLUSTER_ROLE, "", &deployments_role(), json!({"rules": rules}))
             .await;
         let question = json!({"metadata": {}, "spec": {"user": GATEWAY, "resourceAttributes": {
             "verb": "list", "group": "compute.datumapis.com", "resource": DEPLOYMENT.plural}}});
