@@ -153,7 +153,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         if named && *uid == copy.uid {
             memory.left_over = None;
         } else {
-            let earlier = write_back.deleting || w.created < copy.digest.created;
+            let earlier = w.created < copy.digest.created;
             if named
                 && earlier
                 && let Some(left) = awaited(memory, now)

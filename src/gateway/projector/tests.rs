@@ -325,12 +325,12 @@ fn what_an_earlier_copy_left_is_awaited_for_a_minute_before_it_counts_as_forged(
     };
     let last = decide::decide(&s, &mut memory, LENIENT, later);
     assert_eq!(quarantined(&last), "owner_mismatch");
-    // One that came after the copy is nobody's left-over, unless it is going.
+    // One that came after the copy is nobody's left-over, even while the collector takes it.
     w["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:09Z");
     s.write_back = snapshot(Some(&w), None).write_back;
     assert_eq!(quarantined(&decide(&s, LENIENT)), "owner_mismatch");
     s.write_back.as_mut().unwrap().deleting = true;
-    assert_eq!(decide(&s, LENIENT), Decision::WaitFor(minute));
+    assert_eq!(quarantined(&decide(&s, LENIENT)), "owner_mismatch");
 }
 
 #[test]
