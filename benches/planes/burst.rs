@@ -25,8 +25,8 @@ const CARRIERS: usize = 16;
 const UNDELIVERED: Duration = Duration::from_secs(5);
 /// Until what a burst leaves behind is written.
 const DRAIN: Duration = Duration::from_secs(12);
-/// Until freed memory is back with the system.
-const REST: Duration = Duration::from_secs(20);
+/// Until unused connections are closed (30 s) and freed memory is back with the system.
+const REST: Duration = Duration::from_secs(45);
 const INSTANCES_AT_ONCE: usize = 16;
 
 /// Rate in deployments per second, from the first request to the last copy seen.

@@ -50,6 +50,8 @@ impl Gateway {
         let out = out.with_context(|| format!("open {}", log.display()))?;
         let mut command = Command::new(program);
         command
+            // As in the image.
+            .env("_RJEM_MALLOC_CONF", "background_thread:true")
             .args(["sandbox", "hold", "--lock"])
             .arg(&lock)
             .args(["--", program, "gateway", "--hub-kubeconfig"])

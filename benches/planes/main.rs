@@ -2,7 +2,8 @@
 //! run: latencies (P1–P4), a burst (P5), requests per action (P6), memory (P8, P10). docs/performance.md says how.
 //!
 //! `FEDGATE_BENCH_SAMPLES` (500) scales everything: so many samples of each latency, four times as many deployments
-//! in a burst, twice as many Instances. Figures go to target/bench/planes.json, samples to planes-samples.json.
+//! in a burst, twice as many Instances. `FEDGATE_BENCH_ONLY` names the parts to measure. Figures go to
+//! target/bench/planes.json, samples to planes-samples.json.
 
 mod audit;
 mod budget;
@@ -18,6 +19,7 @@ mod sight;
 use anyhow::{Context, Result, bail};
 use budget::Budget;
 use burst::{Bursts, at_rest, instances, per_thousand};
+use gateway::Gateway;
 use report::Figure;
 use rig::Rig;
 use serde_json::{Value, json};
@@ -53,39 +55,79 @@ fn memory(name: String, value: f64, bar: &str, holds: bool) -> Figure {
     }
 }
 
+/// What is measured, by the names that `FEDGATE_BENCH_ONLY` takes.
+const PARTS: [&str; 4] = ["idle", "latency", "budget", "burst"];
+
+fn parts() -> Result<Vec<String>> {
+    let Ok(text) = std::env::var("FEDGATE_BENCH_ONLY") else {
+        return Ok(PARTS.map(str::to_owned).into());
+    };
+    let parts: Vec<String> = text.split(',').map(str::to_owned).collect();
+    if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        bail!(
+            "FEDGATE_BENCH_ONLY names {unknown:?}; it takes {}",
+            PARTS.join(", ")
+        );
+    }
+    Ok(parts)
+}
+
 async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut Value) -> Result<()> {
+    let parts = parts()?;
+    let wanted = |part: &str| parts.iter().any(|p| p == part);
+    if wanted("idle") {
+        idle(rig, figures).await?;
+    }
+    let mut gateway = rig.gateway(true).await?;
+    if wanted("latency") {
+        eprintln!("bench: P1, P3, P4, {samples} samples each");
+        let lives = latency::lives(rig, samples).await?;
+        figures.extend(lives.figures);
+        raw["latencies"] = lives.raw;
+        eprintln!("bench: P2, {samples} samples");
+        let first = latency::first_of_namespace(rig, samples).await?;
+        figures.extend(first.figures);
+        raw["first of a namespace"] = first.raw;
+    }
+    if wanted("budget") {
+        eprintln!("bench: P6");
+        let mut budget = Budget::new(rig);
+        let counted = async {
+            budget.deployments().await?;
+            budget.companions().await?;
+            budget.rest(gateway).await
+        }
+        .await;
+        figures.append(&mut budget.figures);
+        gateway = counted?;
+    }
+    if wanted("burst") {
+        burst_and_memory(rig, gateway, samples, figures, raw).await
+    } else {
+        gateway.stop().await
+    }
+}
+
+async fn idle(rig: &Rig, figures: &mut Vec<Figure>) -> Result<()> {
     eprintln!("bench: P8, a gateway without projects");
     let idle = rig.gateway(false).await?;
     let resident = at_rest(&idle).await?;
-    idle.stop().await?;
     figures.push(memory(
         "P8 memory without a project".to_owned(),
         resident,
         "≤ 25 MiB",
         resident <= 25.0,
     ));
+    idle.stop().await
+}
 
-    let gateway = rig.gateway(true).await?;
-    eprintln!("bench: P1, P3, P4, {samples} samples each");
-    let lives = latency::lives(rig, samples).await?;
-    figures.extend(lives.figures);
-    raw["latencies"] = lives.raw;
-    eprintln!("bench: P2, {samples} samples");
-    let first = latency::first_of_namespace(rig, samples).await?;
-    figures.extend(first.figures);
-    raw["first of a namespace"] = first.raw;
-
-    eprintln!("bench: P6");
-    let mut budget = Budget::new(rig);
-    let counted = async {
-        budget.deployments().await?;
-        budget.companions().await?;
-        budget.rest(gateway).await
-    }
-    .await;
-    figures.append(&mut budget.figures);
-    let gateway = counted?;
-
+async fn burst_and_memory(
+    rig: &Rig,
+    gateway: Gateway,
+    samples: usize,
+    figures: &mut Vec<Figure>,
+    raw: &mut Value,
+) -> Result<()> {
     let (deployments, write_backs) = (samples * 4, samples * 2);
     eprintln!("bench: P5 and P10, {deployments} deployments a burst, {write_backs} Instances");
     let before = at_rest(&gateway).await?;
@@ -109,21 +151,12 @@ async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut
         write_backs,
         4.0,
     ));
-    figures.push(memory(
-        "P10 memory at its highest so far".to_owned(),
-        highest,
-        "none",
-        true,
-    ));
+    let told = |name: &str, value| memory(name.to_owned(), value, "none", true);
+    figures.push(told("P10 memory at its highest so far", highest));
     gateway.stop().await?;
     let gateway = rig.gateway(true).await?;
     let again = at_rest(&gateway).await?;
-    figures.push(memory(
-        "P10 memory with all of it after a restart".to_owned(),
-        again,
-        "none",
-        true,
-    ));
+    figures.push(told("P10 memory with all of it after a restart", again));
     bursts.bare(rig, deployments).await?;
     for _ in 1..ROUNDS {
         bursts.bare(rig, deployments).await?;

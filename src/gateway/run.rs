@@ -178,11 +178,11 @@ impl Gateway {
                         self.wake_everything(Urgency::Backlog);
                     }
                 }
-                _ = turns.tick() => *self.turned.lock() = Instant::now(),
-                _ = sweep.tick() => {
+                _ = turns.tick() => {
+                    *self.turned.lock() = Instant::now();
                     self.federator.prune(&self.ctx);
-                    self.wake_everything(Urgency::Backlog);
                 }
+                _ = sweep.tick() => self.wake_everything(Urgency::Backlog),
             }
         }
         self.links.lease.stop_writing();
@@ -239,7 +239,7 @@ impl Gateway {
                     .iter()
                     .map(|(role, health)| {
                         serde_json::json!({
-                            "kind": crate::engine::key::Kind::of(&world.resource(*role)).as_str(),
+                            "kind": world.kind_of(*role).as_str(),
                             "synced": health.synced(), "forbidden": health.forbidden(),
                             "restarts": health.restarts(), "error": health.error(),
                         })

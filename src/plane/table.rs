@@ -5,8 +5,7 @@
 
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
-    ops::Bound,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -59,8 +58,8 @@ const TOMBSTONES: usize = 512;
 /// See the module.
 #[derive(Debug)]
 pub struct Table<D> {
-    rows: BTreeMap<Name, Row<D>>,
-    namespaces: HashSet<Arc<str>>,
+    /// By namespace, then by name. Boxed: a tree keeps room for rows that it does not have.
+    rows: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Box<Row<D>>>>,
     synced: bool,
     listing: Option<BTreeSet<Name>>,
     tombstones: Tombstones,
@@ -108,7 +107,6 @@ impl<D> Default for Table<D> {
         Self {
             bodies: false,
             rows: BTreeMap::new(),
-            namespaces: HashSet::new(),
             synced: false,
             listing: None,
             tombstones: Tombstones::default(),
@@ -132,30 +130,29 @@ impl<D: PartialEq> Table<D> {
 
     /// The row of an object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Row<D>> {
-        // A borrowed pair cannot look up a pair of owned texts, so the key is made; both are short.
-        self.rows.get(&(Arc::from(namespace), Arc::from(name)))
+        self.rows.get(namespace)?.get(name).map(Box::as_ref)
     }
 
-    /// All rows.
-    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Row<D>)> {
-        self.rows.iter()
+    fn get_mut(&mut self, namespace: &str, name: &str) -> Option<&mut Row<D>> {
+        self.rows.get_mut(namespace)?.get_mut(name).map(Box::as_mut)
+    }
+
+    /// All rows, by namespace and name.
+    pub fn iter(&self) -> impl Iterator<Item = ((&Arc<str>, &Arc<str>), &Row<D>)> {
+        self.rows
+            .iter()
+            .flat_map(|(namespace, rows)| rows.iter().map(move |(name, row)| ((namespace, name), &**row)))
     }
 
     /// The rows of one namespace, in order of names.
-    pub fn in_namespace<'a>(
-        &'a self,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)> {
-        let start: Name = (namespace.into(), "".into());
-        self.rows
-            .range((Bound::Included(start), Bound::Unbounded))
-            .take_while(move |((ns, _), _)| &**ns == namespace)
-            .map(|((_, name), row)| (name, row))
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Row<D>)> {
+        let rows = self.rows.get(namespace);
+        rows.into_iter().flatten().map(|(name, row)| (name, &**row))
     }
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.values().map(BTreeMap::len).sum()
     }
 
     /// Whether there are none.
@@ -178,7 +175,7 @@ impl<D: PartialEq> Table<D> {
         let mut object = object;
         object.metadata.managed_fields = None;
         let body = (self.bodies && origin == Origin::Event).then(|| Arc::new(object));
-        if let Some(row) = self.rows.get(&name)
+        if let Some(row) = self.get(&name.0, &name.1)
             && row.uid != uid
         {
             // The answer to a write may come after the watch has shown the next object of the name.
@@ -188,7 +185,7 @@ impl<D: PartialEq> Table<D> {
             let replaced = row.uid.clone();
             self.tombstones.bury(replaced, u64::MAX);
         }
-        if let Some(row) = self.rows.get_mut(&name)
+        if let Some(row) = self.get_mut(&name.0, &name.1)
             && row.uid == uid
         {
             if row.version >= version {
@@ -210,8 +207,9 @@ impl<D: PartialEq> Table<D> {
             digest,
             body,
         };
-        let old = self.rows.insert(name.clone(), row);
-        (name, Change::Changed(old))
+        let rows = self.rows.entry(name.0.clone()).or_default();
+        let old = rows.insert(name.1.clone(), Box::new(row));
+        (name, Change::Changed(old.map(|row| *row)))
     }
 
     /// Takes out an object as it was last seen; with its row if it was known. An object of another UID under the name
@@ -222,20 +220,20 @@ impl<D: PartialEq> Table<D> {
         self.tombstones
             .bury(uid.into(), version_of(last).unwrap_or(u64::MAX));
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let key: Name = (namespace.into(), meta.name.as_deref().unwrap_or_default().into());
-        if self.rows.get(&key).is_some_and(|row| &*row.uid != uid) {
+        let name = meta.name.as_deref().unwrap_or_default();
+        if self.get(namespace, name).is_some_and(|row| &*row.uid != uid) {
             return None;
         }
-        let row = self.rows.remove(&key)?;
-        self.forget_if_empty(namespace);
-        Some(row)
+        self.take(namespace, name)
     }
 
-    /// The shared name of a namespace goes with its last row.
-    fn forget_if_empty(&mut self, namespace: &str) {
-        if self.in_namespace(namespace).next().is_none() {
-            self.namespaces.remove(namespace);
+    fn take(&mut self, namespace: &str, name: &str) -> Option<Row<D>> {
+        let rows = self.rows.get_mut(namespace)?;
+        let row = rows.remove(name)?;
+        if rows.is_empty() {
+            self.rows.remove(namespace);
         }
+        Some(*row)
     }
 
     /// A list begins: what it does not name by its end is gone.
@@ -251,34 +249,35 @@ impl<D: PartialEq> Table<D> {
             return (Vec::new(), first);
         };
         let gone: Vec<Name> = self
-            .rows
-            .keys()
-            .filter(|name| !seen.contains(*name))
-            .cloned()
+            .iter()
+            .map(|((namespace, name), _)| (namespace.clone(), name.clone()))
+            .filter(|name| !seen.contains(name))
             .collect();
         let rows: Vec<_> = gone
             .into_iter()
-            .filter_map(|name| self.rows.remove(&name).map(|row| (name, row)))
+            .filter_map(|name| self.take(&name.0, &name.1).map(|row| (name, row)))
             .collect();
-        for ((namespace, _), row) in &rows {
+        for (_, row) in &rows {
             self.tombstones.bury(row.uid.clone(), row.version);
-            self.forget_if_empty(namespace);
         }
         (rows, first)
     }
 
     /// Drops the body of a row whose key has been settled.
     pub fn drop_body(&mut self, namespace: &str, name: &str) {
-        if let Some(row) = self.rows.get_mut(&(Arc::from(namespace), Arc::from(name))) {
+        if let Some(row) = self.get_mut(namespace, name) {
             row.body = None;
         }
     }
 
     /// Drops the bodies of all rows of a namespace.
     pub fn drop_bodies(&mut self, namespace: &str) {
-        let start: Name = (namespace.into(), "".into());
-        let rows = self.rows.range_mut((Bound::Included(start), Bound::Unbounded));
-        for (_, row) in rows.take_while(|((ns, _), _)| &**ns == namespace) {
+        for row in self
+            .rows
+            .get_mut(namespace)
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+        {
             row.body = None;
         }
     }
@@ -286,25 +285,19 @@ impl<D: PartialEq> Table<D> {
     /// Puts a body that was read again to its row.
     pub fn keep_body(&mut self, object: DynamicObject) {
         let name = self.name_of(&object);
-        let uid = object.metadata.uid.clone().unwrap_or_default();
-        if let Some(row) = self.rows.get_mut(&name)
-            && *row.uid == *uid
+        if let Some(row) = self.get_mut(&name.0, &name.1)
+            && object.metadata.uid.as_deref().unwrap_or_default() == &*row.uid
         {
             row.body = Some(Arc::new(object));
         }
     }
 
-    fn name_of(&mut self, object: &DynamicObject) -> Name {
+    /// The object's name, with the namespace's text shared by its rows.
+    fn name_of(&self, object: &DynamicObject) -> Name {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        let namespace = if let Some(known) = self.namespaces.get(namespace) {
-            known.clone()
-        } else {
-            let new: Arc<str> = namespace.into();
-            self.namespaces.insert(new.clone());
-            new
-        };
+        let known = self.rows.get_key_value(namespace).map(|(known, _)| known.clone());
         (
-            namespace,
+            known.unwrap_or_else(|| namespace.into()),
             object.metadata.name.as_deref().unwrap_or_default().into(),
         )
     }

@@ -132,7 +132,7 @@ impl Health {
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Objects in one page of a list of small objects: small pages keep the peak of a re-list low.
-pub const SMALL_OBJECTS: u32 = 100;
+pub const SMALL_OBJECTS: u32 = 50;
 /// The same of objects that may have a MiB each.
 pub const LARGE_OBJECTS: u32 = 10;
 

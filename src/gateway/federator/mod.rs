@@ -49,7 +49,7 @@ impl Federator {
         result
     }
 
-    /// Forgets what no longer matters, a project that has left before all; called by the sweep.
+    /// Forgets what no longer matters, a project that has left before all; called every few seconds.
     pub fn prune(&self, ctx: &Context) {
         let now = ctx.now();
         let mut world = ctx.world.lock();
@@ -81,10 +81,8 @@ impl Federator {
             ]
             .iter()
             .any(Option::is_some);
-            let recent = [*claim_repaired, *status_written]
-                .into_iter()
-                .flatten()
-                .any(|t| now.since(t) < super::quarantine::RETRY_AFTER);
+            let recent = claim_repaired.is_some_and(|at| now.since(at) < super::quarantine::RETRY_AFTER)
+                || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
             waits || recent || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
     }

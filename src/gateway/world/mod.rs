@@ -9,6 +9,7 @@ pub mod events;
 pub mod fixture;
 pub mod networking;
 mod resources;
+mod roles;
 pub mod shape;
 pub mod status;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use digest::{
 use kube::core::ApiResource;
 use networking::{Location, WorkloadChecks};
 pub use resources::{Resources, resource};
+use roles::Roles;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -136,6 +138,7 @@ pub struct Tie {
 pub struct World {
     /// The federated kinds; tables are in their order.
     pub kinds: Arc<Vec<FederatedKind>>,
+    roles: Roles,
     /// Foreign resources.
     pub resources: Arc<Resources>,
     /// Which checks of Workloads need more of a project than its Workloads.
@@ -179,9 +182,11 @@ impl World {
             write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
             by_deployment: HashMap::new(),
         };
+        let resources = Arc::default();
         Self {
+            roles: Roles::new(&resources, &kinds),
             kinds,
-            resources: Arc::default(),
+            resources,
             checks,
             hub,
             projects: BTreeMap::new(),
@@ -236,7 +241,7 @@ impl World {
             Role::ConfigMaps,
             Role::Secrets,
         ];
-        roles.extend(self.kind_roles());
+        roles.extend(roles::federated(&self.kinds));
         roles
     }
 
@@ -247,15 +252,8 @@ impl World {
             roles.push(Role::Workloads);
             roles.extend(self.checks.roles());
         }
-        roles.extend(self.kind_roles());
+        roles.extend(roles::federated(&self.kinds));
         roles
-    }
-
-    fn kind_roles(&self) -> impl Iterator<Item = Role> {
-        self.kinds.iter().enumerate().flat_map(|(i, kind)| {
-            std::iter::once(Role::Federated(i))
-                .chain(kind.write_back.is_some().then_some(Role::WrittenBack(i)))
-        })
     }
 
     /// Index of the kind that the workload controller writes, if it is federated here.
@@ -267,44 +265,17 @@ impl World {
 
     /// The resource behind a role.
     pub fn resource(&self, role: Role) -> ApiResource {
-        let r = &self.resources;
-        match role {
-            Role::Namespaces => r.namespaces.clone(),
-            Role::CitySets => r.city_sets.clone(),
-            Role::CityPolicies => r.city_policies.clone(),
-            Role::Bindings => r.bindings.clone(),
-            Role::Interpreters => r.interpreters.clone(),
-            Role::ConfigMaps => r.config_maps.clone(),
-            Role::Secrets => r.secrets.clone(),
-            Role::Workloads => r.workloads.clone(),
-            Role::Locations => r.locations.clone(),
-            Role::Networks => r.networks.clone(),
-            Role::Federated(i) => self.kinds[i].resource.clone(),
-            Role::WrittenBack(i) => self.kinds[i]
-                .write_back
-                .as_ref()
-                .map_or_else(|| self.kinds[i].resource.clone(), |w| w.resource.clone()),
-        }
+        roles::resource(&self.resources, &self.kinds, role).clone()
+    }
+
+    /// The kind of the objects in a role.
+    pub fn kind_of(&self, role: Role) -> Kind {
+        self.roles.kind(role)
     }
 
     /// The role of a kind.
     pub fn role_of(&self, kind: &Kind) -> Option<Role> {
-        let fixed = [
-            Role::Namespaces,
-            Role::CitySets,
-            Role::CityPolicies,
-            Role::Bindings,
-            Role::Interpreters,
-            Role::ConfigMaps,
-            Role::Secrets,
-            Role::Workloads,
-            Role::Locations,
-            Role::Networks,
-        ];
-        fixed
-            .into_iter()
-            .chain(self.kind_roles())
-            .find(|role| Kind::of(&self.resource(*role)) == *kind)
+        self.roles.of(kind)
     }
 
     /// The cluster label that all federated kinds share.
@@ -423,7 +394,7 @@ impl World {
     pub fn source_key(&self, kind: usize, project: &ProjectKey, namespace: &str, name: &str) -> Key {
         Key::new(
             Plane::Project(project.clone()),
-            Kind::of(&self.kinds[kind].resource),
+            self.kind_of(Role::Federated(kind)),
             namespace,
             name,
         )
@@ -431,6 +402,6 @@ impl World {
 
     /// A key on the hub.
     pub fn hub_key(&self, role: Role, namespace: &str, name: &str) -> Key {
-        Key::new(Plane::Hub, Kind::of(&self.resource(role)), namespace, name)
+        Key::new(Plane::Hub, self.kind_of(role), namespace, name)
     }
 }

@@ -109,6 +109,11 @@ impl StatusDigest {
         }
     }
 
+    /// Whether the object has no status at all.
+    pub fn is_absent(&self) -> bool {
+        self.size == 0
+    }
+
     /// The condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&ConditionDigest> {
         self.conditions.iter().find(|c| &*c.kind == kind)

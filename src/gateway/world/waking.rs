@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     api::names::{HubNamespace, ProjectKey},
-    engine::key::{Key, Kind, Plane},
+    engine::key::{Key, Plane},
     kinds::CompanionKind,
     plane::table::{Name, Row},
 };
@@ -114,7 +114,7 @@ impl World {
     pub fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
         Key::new(
             Plane::Project(project.clone()),
-            Kind::of(&self.resources.workloads),
+            self.kind_of(Role::Workloads),
             namespace,
             name,
         )

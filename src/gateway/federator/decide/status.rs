@@ -138,10 +138,11 @@ fn write_status(
         Some(copy) => (&copy.body, s.profile().status.own_conditions.clone()),
         None => (&source.body, replaced(s, source, own)),
     };
-    let Some(body) = body else {
-        return Step::Read(report.is_none(), report.is_some());
+    let base = match body {
+        Some(body) => body.data.get("status").cloned().unwrap_or_else(|| json!({})),
+        None if report.is_none() && source.digest.status.is_absent() => json!({}),
+        None => return Step::Read(report.is_none(), report.is_some()),
     };
-    let base = body.data.get("status").cloned().unwrap_or_else(|| json!({}));
     let generation = source.digest.generation;
     let counters = &s.profile().status.counters;
     let status = returned(

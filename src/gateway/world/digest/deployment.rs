@@ -160,7 +160,7 @@ impl Source {
                 meta.uid.as_deref(),
             ),
             city,
-            federation_namespace: owned(annotation(object, keys::FEDERATION_NAMESPACE)),
+            federation_namespace: annotation(object, keys::FEDERATION_NAMESPACE).map(|ns| words.share(ns)),
             expected: of(companions.and_then(|c| c.expected_annotation.as_ref())),
             error: of(companions.and_then(|c| c.error_annotation.as_ref())),
             references: references(kind, &whole),
@@ -238,10 +238,10 @@ impl Copy {
             created: created(object),
             source_uid: owned(source_uid),
             source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
-            upstream_namespace: owned(upstream),
+            upstream_namespace: upstream.map(|ns| words.share(ns)),
             city: city.and_then(|c| CityCode::parse(c).ok()),
             content: content(kind, object, city, upstream, source_uid),
-            claimed_by: owned(annotation(object, keys::CLAIM_NAME)),
+            claimed_by: annotation(object, keys::CLAIM_NAME).map(|name| words.share(name)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, &mut |w| {
                 words.share(w)
             }),
