@@ -58,13 +58,15 @@ const TOMBSTONES: usize = 512;
 /// See the module.
 #[derive(Debug)]
 pub struct Table<D> {
-    /// By namespace, then by name. Boxed: a tree keeps room for rows that it does not have.
-    rows: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Box<Row<D>>>>,
+    rows: BTreeMap<Arc<str>, Rows<D>>,
     synced: bool,
     listing: Option<BTreeSet<Name>>,
     tombstones: Tombstones,
     bodies: bool,
 }
+
+/// The rows of a namespace by name. Boxed: a tree keeps room for rows that it does not have.
+type Rows<D> = BTreeMap<Arc<str>, Box<Row<D>>>;
 
 /// Objects that are gone, by UID, each with the last version that may be late: an object may come back under its UID,
 /// e.g. into a selection that it had left.
