@@ -362,7 +362,8 @@ fn an_aggregated_message_fits_the_schema_and_cuts_no_character() {
     };
     for (letter, count) in [("x", 32_768), ("é", 16_384), ("x", 10)] {
         let items = [item("a", &letter.repeat(count)), item("b", "short")];
-        let desired = json!({"metadata": {"name": "web"}, "spec": {}});
+        let desired = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+            "metadata": {"name": "web"}, "spec": {}});
         let result = Host::new().aggregate_status(&script, &desired, &items).unwrap();
         let message = result["status"]["conditions"][0]["message"].as_str().unwrap();
         let kept = message.strip_prefix("a: ").unwrap();
