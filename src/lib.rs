@@ -16,13 +16,9 @@
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
 //! * [`process`]: the process around the gateway.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
+//! * [`commands`]: the command line. Uses `config` and `sandbox`.
 //!
 //! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
-//! * [`config`]: flags and settings of the gateway.
-//! * [`doctor`]: checks of hub and projects, before the start and on demand.
-//! * [`process`]: the process around the gateway.
-//! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
-//! * [`commands`]: the command line. Uses `config` and `sandbox`.
 
 #![forbid(unsafe_code)]
 

@@ -104,16 +104,11 @@ impl Rig {
             world: world.clone(),
             client: Client::new(service, "default"),
         };
-        let context = Context {
-            world,
-            queue: Arc::new(Queue::new(1_000)),
-            executor: Executor::new(Arc::new(planes), "test".into()),
-            clock: Clock::system(),
-            settings: settings(),
-            quarantine: Quarantine::default(),
-            metrics: Metrics::new().unwrap(),
-        };
-        Self { context, asked }
+        let executor = Executor::new(Arc::new(planes), "test".into());
+        Self {
+            context: context(world, executor),
+            asked,
+        }
     }
 
     /// What was asked of the planes since the last time: method and the last part of the path.
@@ -130,6 +125,19 @@ impl Rig {
             keys.push(taken.key);
         }
         keys
+    }
+}
+
+/// What controllers work with, over an executor that the test has made.
+pub(crate) fn context(world: Arc<Mutex<World>>, executor: Executor) -> Context {
+    Context {
+        world,
+        queue: Arc::new(Queue::new(1_000)),
+        executor,
+        clock: Clock::system(),
+        settings: settings(),
+        quarantine: Quarantine::default(),
+        metrics: Metrics::new().unwrap(),
     }
 }
 

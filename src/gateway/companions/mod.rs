@@ -55,12 +55,8 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         row: row.clone(),
     };
     let Some(tie) = world.ties.get(hub) else {
-        return garbage::proven_gone(world, hub).then(|| {
-            let held = entries(row.as_ref())
-                .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true)))
-                .collect();
-            snapshot(None, "".into(), held, None)
-        });
+        return garbage::proven_gone(world, hub)
+            .then(|| snapshot(None, "".into(), held_entries(world, hub, row.as_ref()), None));
     };
     if !world.project_ready(&tie.project) {
         return None;
@@ -68,9 +64,7 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
     let project = world.projects.get(&tie.project)?;
     if earlier_life(world, &tie.project, hub) {
         // It goes when the last of those that it was made for has gone.
-        let held =
-            |entry: &String| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true));
-        let wanted_by = entries(row.as_ref()).filter(held).collect();
+        let wanted_by = held_entries(world, hub, row.as_ref());
         let project = Some(tie.project.clone());
         return Some(snapshot(project, tie.namespace.clone(), wanted_by, None));
     }
@@ -120,6 +114,13 @@ fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
     serde_json::from_str::<Vec<String>>(text)
         .unwrap_or_default()
         .into_iter()
+}
+
+/// Those of them whose copy or binding is still there.
+fn held_entries(world: &World, hub: &str, row: Option<&Row<Companion>>) -> BTreeSet<String> {
+    entries(row)
+        .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true)))
+        .collect()
 }
 
 /// Namespace and name of a deployment in an entry.

@@ -97,10 +97,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
     }
     match status_step(s, source, memory, settings, now) {
         Step::Read(source, copy) => Decision::Read { source, copy },
-        Step::Act(plan) => {
-            memory.status_written = Some(now.instant);
-            Decision::Do(plan.by(next))
-        }
+        Step::Act(plan) => Decision::Do(plan.by(next)),
         Step::Wait(later) => Decision::Do(Plan::wait(later.sooner(next))),
     }
 }

@@ -1,7 +1,11 @@
 //! What the gateway can count of itself, for the metrics.
 
 use super::{Gateway, Role, World};
-use crate::{engine::key::Plane, metrics::Figures, plane::watch::Health};
+use crate::{
+    engine::key::Plane,
+    metrics::Figures,
+    plane::{table::Table, watch::Health},
+};
 
 impl Gateway {
     /// Counts; takes the index's lock for a moment.
@@ -67,36 +71,36 @@ fn tables(world: &World, figures: &mut Figures) {
             .or_default() += count;
     };
     let hub = &world.hub;
-    add("hub", Role::Namespaces, hub.namespaces.iter().count());
-    add("hub", Role::CitySets, hub.city_sets.iter().count());
-    add("hub", Role::CityPolicies, hub.city_policies.iter().count());
-    add("hub", Role::Bindings, hub.bindings.iter().count());
-    add("hub", Role::Interpreters, hub.interpreters.iter().count());
-    add("hub", Role::ConfigMaps, hub.config_maps.iter().count());
-    add("hub", Role::Secrets, hub.secrets.iter().count());
+    add("hub", Role::Namespaces, hub.namespaces.len());
+    add("hub", Role::CitySets, hub.city_sets.len());
+    add("hub", Role::CityPolicies, hub.city_policies.len());
+    add("hub", Role::Bindings, hub.bindings.len());
+    add("hub", Role::Interpreters, hub.interpreters.len());
+    add("hub", Role::ConfigMaps, hub.config_maps.len());
+    add("hub", Role::Secrets, hub.secrets.len());
     for (kind, table) in hub.copies.iter().enumerate() {
-        add("hub", Role::Federated(kind), table.iter().count());
+        add("hub", Role::Federated(kind), table.len());
     }
     for project in world.projects.values() {
-        add("project", Role::Namespaces, project.namespaces.iter().count());
-        add("project", Role::Workloads, project.workloads.iter().count());
+        add("project", Role::Namespaces, project.namespaces.len());
+        add("project", Role::Workloads, project.workloads.len());
         if world.checks.locations {
-            add("project", Role::Locations, project.locations.iter().count());
+            add("project", Role::Locations, project.locations.len());
         }
         if world.checks.networks {
-            add("project", Role::Networks, project.networks.iter().count());
+            add("project", Role::Networks, project.networks.len());
         }
-        add("project", Role::ConfigMaps, project.config_maps.iter().count());
-        add("project", Role::Secrets, project.secrets.iter().count());
+        add("project", Role::ConfigMaps, project.config_maps.len());
+        add("project", Role::Secrets, project.secrets.len());
         for (kind, table) in project.sources.iter().enumerate() {
-            add("project", Role::Federated(kind), table.iter().count());
+            add("project", Role::Federated(kind), table.len());
         }
     }
     for (kind, federated) in world.kinds.iter().enumerate() {
         let Some(back) = &federated.write_back else {
             continue;
         };
-        let count = hub.write_backs.get(kind).map_or(0, |t| t.iter().count());
+        let count = hub.write_backs.get(kind).map_or(0, Table::len);
         *figures
             .cached
             .entry(("hub", back.resource.plural.clone()))
@@ -105,7 +109,7 @@ fn tables(world: &World, figures: &mut Figures) {
             .projects
             .values()
             .filter_map(|p| p.projections.get(kind))
-            .map(|t| t.iter().count())
+            .map(Table::len)
             .sum::<usize>();
         *figures
             .cached

@@ -155,10 +155,14 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
     Box::new(serde_json::from_value(object.clone()).unwrap())
 }
 
-fn list(objects: &[Value], mut feed: impl FnMut(Event) -> Woken) {
-    feed(Event::Began);
-    for object in objects {
-        feed(Event::Listed(boxed(object)));
+/// Feeds a list from its beginning to its end; whom it wakes and what it was refused.
+pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(Event) -> Woken) -> Woken {
+    let mut all = feed(Event::Began);
+    let listed = objects.iter().map(|object| Event::Listed(boxed(object)));
+    for event in listed.chain([Event::Complete]) {
+        let woken = feed(event);
+        all.keys.extend(woken.keys);
+        all.refused.extend(woken.refused);
     }
-    feed(Event::Complete);
+    all
 }

@@ -232,17 +232,10 @@ impl World {
 
     /// What is watched on the hub.
     pub fn hub_roles(&self) -> Vec<Role> {
-        let mut roles = vec![
-            Role::Namespaces,
-            Role::CitySets,
-            Role::CityPolicies,
-            Role::Bindings,
-            Role::Interpreters,
-            Role::ConfigMaps,
-            Role::Secrets,
-        ];
-        roles.extend(roles::federated(&self.kinds));
-        roles
+        roles::HUB
+            .into_iter()
+            .chain(roles::federated(&self.kinds))
+            .collect()
     }
 
     /// What is watched in a project from the start; `ConfigMaps` and Secrets come once something references them.

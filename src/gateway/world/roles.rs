@@ -5,6 +5,19 @@ use crate::{engine::key::Kind, kinds::FederatedKind};
 use kube::core::ApiResource;
 use std::collections::HashMap;
 
+/// The roles that every hub has, whatever is federated.
+pub(super) const HUB: [Role; 7] = [
+    Role::Namespaces,
+    Role::CitySets,
+    Role::CityPolicies,
+    Role::Bindings,
+    Role::Interpreters,
+    Role::ConfigMaps,
+    Role::Secrets,
+];
+/// Those that only projects have.
+const PROJECT: [Role; 3] = [Role::Workloads, Role::Locations, Role::Networks];
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Roles {
@@ -14,23 +27,11 @@ pub(super) struct Roles {
 
 impl Roles {
     pub(super) fn new(resources: &Resources, kinds: &[FederatedKind]) -> Self {
-        let fixed = [
-            Role::Namespaces,
-            Role::CitySets,
-            Role::CityPolicies,
-            Role::Bindings,
-            Role::Interpreters,
-            Role::ConfigMaps,
-            Role::Secrets,
-            Role::Workloads,
-            Role::Locations,
-            Role::Networks,
-        ];
         let mut all = Self {
             kinds: HashMap::new(),
             roles: HashMap::new(),
         };
-        for role in fixed.into_iter().chain(federated(kinds)) {
+        for role in HUB.into_iter().chain(PROJECT).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, role));
             all.kinds.insert(role, kind.clone());
             // Of two kinds that are written back as one the first counts.

@@ -114,6 +114,11 @@ impl StatusDigest {
         self.size == 0
     }
 
+    /// Whether one of the gateway's own conditions is there as it should be.
+    pub fn says(&self, own: &OwnCondition) -> bool {
+        self.condition(own.kind).is_some_and(|had| own.equals(had))
+    }
+
     /// The condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&ConditionDigest> {
         self.conditions.iter().find(|c| &*c.kind == kind)

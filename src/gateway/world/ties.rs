@@ -184,38 +184,21 @@ mod tests {
         },
         gateway::{
             federator, garbage,
-            world::{Role, World, events::Woken, networking::WorkloadChecks},
+            world::{
+                Role, World,
+                events::Woken,
+                fixture::{HUB, list, namespace},
+                networking::WorkloadChecks,
+            },
         },
         kinds::FederatedKind,
         plane::watch::Event,
     };
-    use kube::core::DynamicObject;
     use serde_json::{Value, json};
     use std::sync::Arc;
 
-    const HUB: &str = "ns-a1";
-
     fn project(name: &str) -> ProjectKey {
         ProjectKey::parse(name).unwrap()
-    }
-
-    fn namespace(name: &str, uid: &str, labels: &Value) -> Value {
-        json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
-    }
-
-    fn list(objects: &[Value], mut feed: impl FnMut(Event) -> Woken) -> Woken {
-        let mut all = feed(Event::Began);
-        let objects = objects.iter().map(|o| {
-            let object: DynamicObject = serde_json::from_value(o.clone()).unwrap();
-            Event::Listed(Box::new(object))
-        });
-        for event in objects.chain([Event::Complete]) {
-            let woken = feed(event);
-            all.keys.extend(woken.keys);
-            all.refused.extend(woken.refused);
-        }
-        all
     }
 
     /// A hub whose Namespace is labelled for this project.

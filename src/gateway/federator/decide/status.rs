@@ -63,13 +63,7 @@ pub(super) fn status_step(
     } else {
         memory.unreported = None;
     }
-    let changed = |c: &&OwnCondition| {
-        !source
-            .digest
-            .status
-            .condition(c.kind)
-            .is_some_and(|had| c.equals(had))
-    };
+    let changed = |c: &&OwnCondition| !source.digest.status.says(c);
     let vanished = source.digest.status.conditions.iter().any(|had| {
         own_types.iter().any(|t| **t == *had.kind)
             && *had.kind != *conditions::FEDERATED
@@ -155,6 +149,7 @@ fn write_status(
         now.wall,
     );
     memory.good_news = None;
+    memory.status_written = Some(now.instant);
     let resource = &s.profile().resource;
     let body = json!({
         "apiVersion": resource.api_version,
@@ -198,14 +193,7 @@ pub(super) fn status_only(
     settings: &Settings,
     now: Now,
 ) -> Decision {
-    let said = |c: &OwnCondition| {
-        source
-            .digest
-            .status
-            .condition(c.kind)
-            .is_some_and(|had| c.equals(had))
-    };
-    if own.iter().all(said) {
+    if own.iter().all(|c| source.digest.status.says(c)) {
         return idle();
     }
     if let Some(wait) = throttle(memory, settings, now) {
@@ -213,10 +201,7 @@ pub(super) fn status_only(
     }
     match write_status(s, source, None, own, memory, now) {
         Step::Read(source, copy) => Decision::Read { source, copy },
-        Step::Act(plan) => {
-            memory.status_written = Some(now.instant);
-            Decision::Do(*plan)
-        }
+        Step::Act(plan) => Decision::Do(*plan),
         Step::Wait(next) => Decision::Do(Plan::wait(next)),
     }
 }

@@ -1,101 +1,67 @@
 //! An earlier life of a project in its hub namespace, and its end.
 
-use crate::gateway::namespaces::earlier_life;
 use crate::{
-    api::{keys, names::ProjectKey},
+    api::keys,
     gateway::{
-        companions, policies,
-        world::{Role, World, networking::WorkloadChecks},
+        companions,
+        namespaces::{earlier_life, observe},
+        policies,
+        world::{
+            Role, World,
+            fixture::{self, HUB, namespace, shop},
+        },
     },
-    kinds::{CompanionKind, FederatedKind},
-    plane::watch::Event,
+    kinds::CompanionKind,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
 
-const HUB: &str = "ns-a1";
-
-fn list(world: &mut World, project: Option<&ProjectKey>, role: Role, objects: &[Value]) {
-    let listed = objects
-        .iter()
-        .map(|o| Event::Listed(serde_json::from_value(o.clone()).map(Box::new).unwrap()));
-    for event in [Event::Began].into_iter().chain(listed).chain([Event::Complete]) {
-        match project {
-            Some(key) => drop(world.project_event(key, role, event)),
-            None => drop(world.hub_event(role, event)),
-        }
+/// [`HUB`] in a later version, of a project with this UID.
+fn hub(version: &str, project: &str, cities: Option<&str>) -> Value {
+    let mut labels = json!({keys::PROJECT_UID: project, keys::UPSTREAM_CLUSTER: shop().label()});
+    if let Some(cities) = cities {
+        labels[keys::CITIES] = json!(cities);
     }
-}
-
-fn object(kind: &str, namespace: Option<&str>, name: &str, metadata: &Value, spec: &Value) -> Value {
-    let mut meta = json!({"name": name, "namespace": namespace, "uid": format!("u-{kind}-{name}"), "resourceVersion": "5"});
-    meta.as_object_mut()
-        .unwrap()
-        .extend(metadata.as_object().unwrap().clone());
-    json!({"apiVersion": "x/v1", "kind": kind, "metadata": meta, "spec": spec})
+    let mut hub = namespace(HUB, "u-hub", &labels);
+    hub["metadata"]["resourceVersion"] = json!(version);
+    hub
 }
 
 /// A hub namespace of another project UID whose project namespace is back under the same UID, with a new deployment.
-fn world() -> (World, ProjectKey) {
-    let kinds = Arc::new(FederatedKind::builtin().unwrap());
-    let mut world = World::new(kinds, WorkloadChecks::default());
-    let shop = ProjectKey::parse("shop").unwrap();
-    world.engage(shop.clone());
-    for role in world.hub_roles() {
-        list(&mut world, None, role, &[]);
-    }
-    for role in world.project_roles() {
-        list(&mut world, Some(&shop), role, &[]);
-    }
+fn world() -> World {
+    let mut world = World::fixture();
     let own = [
-        object(
-            "Namespace",
-            None,
-            "kube-system",
-            &json!({"uid": "p2"}),
-            &json!({}),
-        ),
-        object("Namespace", None, "default", &json!({"uid": "a1"}), &json!({})),
+        namespace("kube-system", "p2", &json!({})),
+        namespace("default", "a1", &json!({})),
     ];
-    list(&mut world, Some(&shop), Role::Namespaces, &own);
-    let labels = json!({"labels": {keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-shop"}});
-    let hub = object("Namespace", None, HUB, &labels, &json!({}));
-    list(&mut world, None, Role::Namespaces, &[hub]);
-    let new = json!({"uid": "u-new", "finalizers": [keys::FEDERATOR_FINALIZER]});
-    let new = object(
-        "WorkloadDeployment",
-        Some("default"),
-        "web",
-        &new,
-        &json!({"cityCode": "DFW"}),
-    );
-    list(&mut world, Some(&shop), Role::Federated(0), &[new]);
-    (world, shop)
+    world.list_shop(Role::Namespaces, &own);
+    world.list_hub(Role::Namespaces, &[hub("6", "p1", None)]);
+    let mut new = fixture::source("web", "DFW");
+    new["metadata"]["uid"] = json!("u-new");
+    world.list_shop(Role::Federated(0), &[new]);
+    world
 }
 
 fn copy(source: Option<&str>) -> Value {
-    let annotations: BTreeMap<_, _> = source.map(|uid| (keys::SOURCE_UID, uid)).into_iter().collect();
-    let metadata = json!({"labels": {keys::CITY_CODE: "DFW"}, "annotations": annotations});
-    object("WorkloadDeployment", Some(HUB), "web", &metadata, &json!({}))
+    let mut copy = fixture::copy("web", "DFW");
+    copy["metadata"]["annotations"] = source.map_or_else(|| json!({}), |uid| json!({keys::SOURCE_UID: uid}));
+    copy
 }
 
 fn instance(controlled: bool) -> Value {
-    let owner = json!({"apiVersion": "x/v1", "kind": "WorkloadDeployment", "name": "web", "uid": "u", "controller": controlled});
-    let metadata = json!({"ownerReferences": [owner]});
-    object("Instance", Some(HUB), "web-0", &metadata, &json!({}))
+    let mut instance = fixture::object(HUB, "web-0", "u-instance");
+    instance["metadata"]["ownerReferences"] = json!([{"apiVersion": "x/v1", "kind": "WorkloadDeployment",
+        "name": "web", "uid": "u", "controller": controlled}]);
+    instance
 }
 
 fn companion() -> Value {
-    let metadata = json!({"annotations": {keys::REFERENCED_BY: "[\"default/web\"]"}});
-    object("ConfigMap", Some(HUB), "settings", &metadata, &json!({}))
+    fixture::companion("settings", &json!(["default/web"]))
 }
 
 #[test]
 fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
-    let (mut world, shop) = world();
-    assert!(!earlier_life(&world, &shop, HUB), "the label was edited");
-    let binding = json!({"resource": {"kind": "WorkloadDeployment", "name": "web"}});
-    let binding = object("ResourceBinding", Some(HUB), "b", &json!({}), &binding);
+    let mut world = world();
+    assert!(!earlier_life(&world, &shop(), HUB), "the label was edited");
     for (role, one, holds) in [
         (Role::Federated(0), copy(Some("u-dead")), true),
         (Role::Federated(0), copy(None), false),
@@ -103,50 +69,48 @@ fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
         (Role::WrittenBack(0), instance(true), true),
         (Role::WrittenBack(0), instance(false), false),
         (Role::ConfigMaps, companion(), true),
-        (Role::Bindings, binding, true),
+        (Role::Bindings, fixture::binding("web"), true),
     ] {
-        list(&mut world, None, role, std::slice::from_ref(&one));
-        assert_eq!(earlier_life(&world, &shop, HUB), holds, "{one}");
-        list(&mut world, None, role, &[]);
+        world.list_hub(role, std::slice::from_ref(&one));
+        assert_eq!(earlier_life(&world, &shop(), HUB), holds, "{one}");
+        world.list_hub(role, &[]);
     }
 }
 
 #[test]
 fn a_write_backs_city_is_held_and_never_brought_in() {
-    let (mut world, _) = world();
+    let mut world = world();
     let in_use = |world: &World| {
-        let seen = crate::gateway::namespaces::observe(world, HUB).unwrap();
+        let seen = observe(world, HUB).unwrap();
         seen.in_use.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let written = ["IAD", "LHR"].map(|city| {
-        let labels = json!({"labels": {keys::INSTANCE_CITY_CODE: city}});
-        object("Instance", Some(HUB), city, &labels, &json!({}))
+        let mut instance = fixture::object(HUB, city, &format!("u-{city}"));
+        instance["metadata"]["labels"] = json!({keys::INSTANCE_CITY_CODE: city});
+        instance
     });
-    list(&mut world, None, Role::WrittenBack(0), &written);
+    world.list_hub(Role::WrittenBack(0), &written);
     assert_eq!(
         in_use(&world),
         ["DFW", "IAD", "LHR"],
         "nothing is known of the set"
     );
-    let labels = json!({"resourceVersion": "6", "labels": {keys::PROJECT_UID: "p2",
-        keys::UPSTREAM_CLUSTER: "cluster-shop", keys::CITIES: "dfw-lhr"}});
-    let hub = object("Namespace", None, HUB, &labels, &json!({}));
-    list(&mut world, None, Role::Namespaces, &[hub]);
+    world.list_hub(Role::Namespaces, &[hub("7", "p2", Some("dfw-lhr"))]);
     assert_eq!(in_use(&world), ["DFW", "LHR"]);
 }
 
 #[test]
 fn an_earlier_lifes_companions_and_policies_go_after_its_copies() {
-    let (mut world, _) = world();
+    let mut world = world();
     let wanted = |world: &World| {
         let seen = companions::observe(world, CompanionKind::ConfigMap, HUB, "settings").unwrap();
         let policies = policies::observe(world, HUB).unwrap();
         assert!(policies.used[0].is_empty(), "the new life waits");
         (seen.wanted_by.len(), policies.needed[0].len())
     };
-    list(&mut world, None, Role::Federated(0), &[copy(Some("u-dead"))]);
-    list(&mut world, None, Role::ConfigMaps, &[companion()]);
+    world.list_hub(Role::Federated(0), &[copy(Some("u-dead"))]);
+    world.list_hub(Role::ConfigMaps, &[companion()]);
     assert_eq!(wanted(&world), (1, 1));
-    list(&mut world, None, Role::Federated(0), &[]);
+    world.list_hub(Role::Federated(0), &[]);
     assert_eq!(wanted(&world), (0, 0));
 }
