@@ -15,6 +15,7 @@ use super::{
     workload::Workloads,
     world::{Role, Tie, World, networking::WorkloadChecks},
 };
+use crate::engine::chance::HashSet;
 use crate::{
     engine::{
         clock::Clock,
@@ -31,7 +32,7 @@ use crate::{
 use futures::{FutureExt, Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;
-use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -55,6 +56,8 @@ pub struct Setup {
     pub workers: usize,
     /// The figures of the process.
     pub metrics: Arc<Metrics>,
+    /// The clock.
+    pub clock: Clock,
 }
 
 /// A turn that lasts longer no longer counts among those that the workers do at a time.
@@ -106,6 +109,7 @@ impl Gateway {
             identity,
             workers,
             metrics,
+            clock,
         } = setup;
         let checks = WorkloadChecks {
             locations: settings.location_checks,
@@ -129,7 +133,7 @@ impl Gateway {
                 world,
                 queue,
                 executor,
-                clock: Clock::system(),
+                clock,
                 settings,
                 quarantine: Quarantine::default(),
                 metrics,
@@ -166,9 +170,8 @@ impl Gateway {
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
+                biased;
                 () = &mut shutdown => break,
-                Some(change) = projects.next() => self.project(change),
-                Some(command) = commands.recv() => self.command(command),
                 Ok(()) = leading.changed() => {
                     let leads = *leading.borrow_and_update();
                     tracing::info!(leads, "leadership changed");
@@ -183,6 +186,8 @@ impl Gateway {
                     self.federator.prune(&self.ctx);
                 }
                 _ = sweep.tick() => self.wake_everything(Urgency::Backlog),
+                Some(command) = commands.recv() => self.command(command),
+                Some(change) = projects.next() => self.project(change),
             }
         }
         self.links.lease.stop_writing();

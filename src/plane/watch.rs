@@ -7,7 +7,7 @@
 mod object;
 mod trouble;
 
-use crate::engine::key::Plane;
+use crate::engine::{chance::Chance, key::Plane};
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
@@ -17,7 +17,6 @@ use kube::{
 use object::Tolerant;
 use parking_lot::Mutex;
 use std::{
-    hash::{BuildHasher, RandomState},
     pin::pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
@@ -151,7 +150,7 @@ pub async fn run(
     let api: Api<Tolerant> = Api::all_with(client, &selection.resource);
     let mut config = watcher::Config::default()
         .page_size(selection.page)
-        .timeout(watch_timeout());
+        .timeout(watch_timeout(plane, &selection.resource.kind));
     if let Some(labels) = &selection.labels {
         config = config.labels(labels);
     }
@@ -162,7 +161,7 @@ pub async fn run(
         revival,
         sink,
         on_rights,
-        trouble: Trouble::default(),
+        trouble: Trouble::none((plane, &selection.resource.kind)),
     };
     loop {
         watch.follow(pin!(watcher(api.clone(), config.clone()))).await;
@@ -187,6 +186,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
     ) {
         loop {
             let event = tokio::select! {
+                biased;
                 event = events.next() => event,
                 () = self.trouble.settled() => {
                     self.answered();
@@ -277,6 +277,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
         }
         let delay = self.trouble.delay();
         tokio::select! {
+            biased;
             () = tokio::time::sleep(delay) => {}
             () = self.revival.notified() => {}
         }
@@ -284,8 +285,9 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
 }
 
 /// Between 240 and 290 s, so that the watches of many planes do not all begin anew at once.
-fn watch_timeout() -> u32 {
-    240 + u32::try_from(RandomState::new().hash_one(()) % 50).unwrap_or(0)
+fn watch_timeout(plane: &Plane, kind: &str) -> u32 {
+    let spread = Duration::from_secs(50).mul_f64(Chance::share((plane, kind)));
+    240 + u32::try_from(spread.as_secs()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
 
+use crate::engine::chance::HashMap;
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -22,7 +23,7 @@ use crate::{
 use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
@@ -123,6 +124,7 @@ impl Links {
             generation.borrow_and_update();
             let client = connection.current().watches.clone();
             tokio::select! {
+                biased;
                 () = watch::run(&plane, client, &selection, &health, &revival, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f)) => {}
                 changed = generation.changed() => {
                     if changed.is_err() {

@@ -57,6 +57,7 @@ pub(super) fn stream(
                 return Some((event, state));
             }
             tokio::select! {
+                biased;
                 change = state.changes.next() => state.take(change),
                 // An error here means that the connection is gone, and the process with it.
                 Ok(()) = state.generation.changed() => state.changes = changes(&state.connection, &state.namespace),
