@@ -194,6 +194,8 @@ impl Gateway {
         self.ctx.queue.close();
         // It ends when the last turn has; a turn's own panic has been caught.
         let _ = work.await;
+        // The watches hold the gateway: whoever runs another one in this process is rid of this one.
+        self.links.planes.lock().clear();
     }
 
     /// Whether the main loop turns.
