@@ -60,14 +60,14 @@ impl Answer {
 }
 
 /// Carries a request out.
-pub(crate) fn handle(plane: &Arc<Shared>, call: &Call, body: &[u8]) -> Answer {
+pub(crate) fn handle(plane: &Arc<Shared>, user: &str, call: &Call, body: &[u8]) -> Answer {
     if call.resource.is_empty() {
         return about(call);
     }
     if let Some(answer) = review(call, body) {
         return answer;
     }
-    let answer = plane.with(|state| {
+    let answer = plane.with_as(user, |state| {
         let request = Request::read(state, call)?;
         request.carry_out(plane, state, body)
     });

@@ -2,9 +2,12 @@
 
 use crate::route::Verb;
 use parking_lot::Mutex;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::time::Instant;
 
@@ -39,6 +42,30 @@ pub struct Entry {
     pub uid_precondition: bool,
     /// The fault that met this request.
     pub fault: Option<&'static str>,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            plane,
+            user,
+            verb,
+            resource,
+            namespace,
+            name,
+            code,
+            ..
+        } = self;
+        write!(f, "{user} {verb} {plane} {resource}")?;
+        if let Some(part) = &self.subresource {
+            write!(f, "/{part}")?;
+        }
+        write!(f, " {namespace}/{name}: {code}")?;
+        if let Some(fault) = self.fault {
+            write!(f, " ({fault})")?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Default)]

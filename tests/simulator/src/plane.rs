@@ -3,6 +3,7 @@
 use crate::{
     definition::Definition,
     garbage::{Controllers, Deletion},
+    journal::{CONTROLLERS, DIRECT, Journal},
     log::Log,
     meta,
     prepare::Endpoint,
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) log: Log,
+    pub(crate) journal: Journal,
     pub(crate) latency: Mutex<Latency>,
 }
 
@@ -68,9 +70,16 @@ impl Shared {
 
     /// Works on the state, then lets the controllers act and wakes whoever waits.
     pub(crate) fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut State) -> T) -> T {
+        self.with_as(DIRECT, act)
+    }
+
+    /// The same; what `act` changes, this author changes.
+    pub(crate) fn with_as<T>(self: &Arc<Self>, author: &str, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.revision;
+        state.author = author.into();
         let result = act(&mut state);
+        state.author = CONTROLLERS.into();
         let later = self.controllers(&mut state);
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
         drop(state);
@@ -105,7 +114,7 @@ impl Shared {
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             if let Some(plane) = plane.upgrade() {
-                plane.with(|state| {
+                plane.with_as(CONTROLLERS, |state| {
                     state.do_chores();
                     state.deferred = false;
                 });

@@ -79,7 +79,7 @@ impl Service {
         let call = Call::read(&head.method, head.uri.path(), head.uri.query(), &head.headers);
         let answer = match &call {
             Ok(call) => {
-                let answer = handle(&plane, call, body);
+                let answer = handle(&plane, &self.user, call, body);
                 self.note(&plane, call, &answer);
                 answer
             }

@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    journal::{Change, Journal},
     log::Log,
     plane::{Common, Latency, Plane, Shared},
     random::Random,
@@ -36,6 +37,7 @@ impl Simulator {
     pub fn new(seed: u64) -> Self {
         let common = Common {
             log: Log::default(),
+            journal: Journal::default(),
             latency: Mutex::new(Latency {
                 range: None,
                 random: Random::new(seed),
@@ -54,7 +56,7 @@ impl Simulator {
     pub fn add(&self, name: &str) -> Plane {
         let birth = self.0.births.fetch_add(1, Ordering::Relaxed) + 1;
         let random = Random::new(self.0.seed ^ birth.wrapping_mul(0xd134_2543_de82_ef95));
-        let state = State::new(self.0.clock, random);
+        let state = State::new(name, self.0.clock, random, self.0.common.journal.clone());
         let plane = Arc::new(Shared::new(name, self.0.common.clone(), state));
         let before = self.0.planes.write().insert(name.into(), plane.clone());
         end(before);
@@ -75,6 +77,21 @@ impl Simulator {
     /// The request log.
     pub fn log(&self) -> Log {
         self.0.common.log.clone()
+    }
+
+    /// Keeps every change from now on.
+    pub fn keep_changes(&self) {
+        self.0.common.journal.keep();
+    }
+
+    /// The changes that were kept since the last call.
+    pub fn take_changes(&self) -> Vec<Change> {
+        self.0.common.journal.take()
+    }
+
+    /// The names of all planes.
+    pub fn names(&self) -> Vec<String> {
+        self.0.planes.read().keys().map(ToString::to_string).collect()
     }
 
     /// Delays each answer and each event of a watch by a draw from the range.

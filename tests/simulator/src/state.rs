@@ -4,6 +4,7 @@ use crate::{
     clock::Clock,
     definition::{Definition, builtin},
     garbage::{Chore, Controllers},
+    journal::{self, CONTROLLERS, Journal},
     meta,
     random::Random,
     status::Subject,
@@ -144,6 +145,11 @@ pub(crate) struct State {
     pub(crate) down: Option<Down>,
     pub(crate) removed: bool,
     watches: u64,
+    /// The plane's name.
+    name: Arc<str>,
+    /// Who makes the changes that are under way.
+    pub(crate) author: Arc<str>,
+    journal: Journal,
     /// Whom to wake when the lock is free again.
     pub(crate) wakes: Vec<Waker>,
 }
@@ -153,7 +159,7 @@ const HISTORY: usize = 1_000;
 
 impl State {
     /// A plane as it is after its start.
-    pub(crate) fn new(clock: Clock, random: Random) -> Self {
+    pub(crate) fn new(name: &str, clock: Clock, random: Random, journal: Journal) -> Self {
         let mut state = Self {
             clock,
             random,
@@ -170,6 +176,9 @@ impl State {
             down: None,
             removed: false,
             watches: 0,
+            name: name.into(),
+            author: CONTROLLERS.into(),
+            journal,
             wakes: Vec::new(),
         };
         for name in ["default", "kube-system"] {
@@ -247,6 +256,13 @@ impl State {
             objects.insert(key.into(), object.clone())
         };
         self.index(table, key, previous.as_deref(), (!deleted).then_some(&*object));
+        self.journal.add(|| journal::Change {
+            plane: self.name.clone(),
+            user: self.author.clone(),
+            at,
+            before: previous.clone(),
+            after: (!deleted).then(|| object.clone()),
+        });
         let kind = match (deleted, &previous) {
             (true, _) => Kind::Deleted,
             (false, None) => Kind::Added,
@@ -325,7 +341,7 @@ mod tests {
     use super::*;
 
     fn state() -> State {
-        State::new(Clock::start(), Random::new(1))
+        State::new("test", Clock::start(), Random::new(1), Journal::default())
     }
 
     fn map(value: &str) -> Value {
