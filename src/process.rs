@@ -4,6 +4,7 @@ use crate::{
     admin::{self, AdminError, Subject},
     config::{self, GatewayConfig, Projects},
     doctor::{PreflightError, preflight},
+    engine::clock::Clock,
     gateway::run::{Gateway, Setup},
     kinds::{FederatedKind, LoadError},
     metrics::{Figures, Metrics, PlaneKind},
@@ -126,6 +127,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         identity: identity.clone(),
         workers: config.workers,
         metrics: metrics.clone(),
+        clock: Clock::system(),
     };
     let gateway = Gateway::new(setup);
     let _ = subject.gateway.set(gateway.clone());

@@ -46,6 +46,9 @@ const DECISION: &[&[&str]] = &[
     &["engine", "clock"],
     &["engine", "diff"],
     &["plane", "table"],
+    // Maps; drawing from chance is another matter.
+    &["engine", "chance", "HashMap"],
+    &["engine", "chance", "HashSet"],
 ];
 
 /// Files beside the decisions that hold values and functions of values only. Decisions may use them, and they are held

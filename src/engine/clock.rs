@@ -38,12 +38,17 @@ impl std::fmt::Debug for Clock {
 impl Clock {
     /// The machine's clock.
     pub fn system() -> Self {
-        Self(Arc::new(Timestamp::now))
+        Self::of(Timestamp::now)
+    }
+
+    /// A wall clock of the caller's, for tests.
+    pub fn of(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wall))
     }
 
     /// A wall clock that stands still, for tests.
     pub fn fixed(at: Timestamp) -> Self {
-        Self(Arc::new(move || at))
+        Self::of(move || at)
     }
 
     /// Reads both clocks.

@@ -1,32 +1,29 @@
 //! Comparing without keeping: digests of JSON values, and the merge patch that turns one value into another.
 
-use super::plan::Exact;
+use super::{chance::Chance, plan::Exact};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeSet,
-    hash::{BuildHasher, Hash, Hasher, RandomState},
-    sync::LazyLock,
+    hash::{BuildHasher, Hash, Hasher},
 };
 
-/// Keyed anew in each process, so that no tenant can prepare two values with one digest.
-static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
-/// A digest of what a comparison needs; meaningful within this process only.
+/// A digest of what a comparison needs; meaningful within this process only, whose key no tenant knows: nobody
+/// can prepare two values with one digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Digest(u64);
 
 impl Digest {
     /// The digest of a JSON value; the order of its maps does not matter.
     pub fn of(value: &Value) -> Self {
-        let mut hasher = KEYS.build_hasher();
+        let mut hasher = Chance.build_hasher();
         feed(value, &mut hasher);
         Self(hasher.finish())
     }
 
     /// The digest of anything that can be hashed.
     pub fn of_hash(value: &impl Hash) -> Self {
-        Self(KEYS.hash_one(value))
+        Self(Chance.hash_one(value))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The executor: the only writer. It performs plans effect by effect and tells the index what the servers answered.
 
+use crate::engine::chance::HashMap;
 use crate::engine::{
     diff,
     error::{Category, Failure, classify, misses_namespace},
@@ -18,7 +19,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// The field manager of every write (contract: federation.md §2.1).
 pub const FIELD_MANAGER: &str = "fedgate";
@@ -329,6 +330,7 @@ impl Executor {
             ..ObjectReference::default()
         };
         let published = tokio::select! {
+            biased;
             published = recorder.publish(&event, &about) => published,
             () = self.surroundings.writing_ends() => return,
         };

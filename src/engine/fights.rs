@@ -1,14 +1,13 @@
 //! Write fights: the same content written to the same object again within a minute means that someone else keeps
 //! changing it back.
 
-use crate::engine::plan::{Endpoint, Target};
+use crate::engine::{
+    chance::{Chance, HashMap},
+    plan::{Endpoint, Target},
+};
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::{hash::BuildHasher, time::Duration};
 use tokio::time::Instant;
 
 /// A repetition counts as a fight within this time.
@@ -19,7 +18,6 @@ const LIMIT: usize = 4_096;
 /// The last write to each object, as hashes.
 #[derive(Debug, Default)]
 pub struct Fights {
-    seed: RandomState,
     last: Mutex<HashMap<u64, (u64, Instant)>>,
 }
 
@@ -33,12 +31,11 @@ pub fn field_group(endpoint: Endpoint, body: &Value) -> &'static str {
     }
 }
 
-impl Fights {
-    fn object(&self, target: &Target) -> u64 {
-        self.seed
-            .hash_one((&target.plane, target.kind(), &target.namespace, &target.name))
-    }
+fn object(target: &Target) -> u64 {
+    Chance.hash_one((&target.plane, target.kind(), &target.namespace, &target.name))
+}
 
+impl Fights {
     /// Notes a write; whether it repeats the last one to this object within the window.
     pub fn repeats(&self, target: &Target, body: &Value) -> bool {
         let mut body = body.clone();
@@ -46,7 +43,7 @@ impl Fights {
             // A precondition, not content.
             metadata.remove("resourceVersion");
         }
-        let content = self.seed.hash_one(body.to_string());
+        let content = Chance.hash_one(body.to_string());
         let now = Instant::now();
         let mut last = self.last.lock();
         if last.len() >= LIMIT {
@@ -55,13 +52,13 @@ impl Fights {
         if last.len() >= LIMIT {
             last.clear();
         }
-        let before = last.insert(self.object(target), (content, now));
+        let before = last.insert(object(target), (content, now));
         before.is_some_and(|(had, at)| had == content && now.saturating_duration_since(at) < WINDOW)
     }
 
     /// We deleted it ourselves: making it anew is no fight.
     pub fn forget(&self, target: &Target) {
-        self.last.lock().remove(&self.object(target));
+        self.last.lock().remove(&object(target));
     }
 }
 

@@ -1,9 +1,10 @@
 //! A gate before each plane: while a plane does not answer, calls to it are held back but for a probe now and then,
 //! so that they neither occupy workers nor storm a plane that comes back.
 
+use crate::engine::chance::HashMap;
 use crate::engine::{error::Category, key::Plane};
 use parking_lot::Mutex;
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// A plane that left so many calls in a row unanswered is held to be away.

@@ -3,6 +3,7 @@
 //! A controller *observes* what is known about a [`key::Key`], *decides* purely what should happen as a
 //! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next.
 
+pub mod chance;
 pub mod clock;
 pub mod diff;
 pub mod error;

@@ -1,10 +1,13 @@
 //! The one queue of the process: keyed, single-flight, de-duplicating, delayed, fair between lanes, fresh edits
 //! before the start-up backlog.
 
-use crate::engine::key::{Key, Lane};
+use crate::engine::{
+    chance::{Chance, HashMap, HashSet},
+    key::{Key, Lane},
+};
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
@@ -203,6 +206,7 @@ impl Queue {
             match due {
                 Some(due) => {
                     tokio::select! {
+                        biased;
                         () = notified => {}
                         () = tokio::time::sleep_until(due) => {}
                     }
@@ -382,12 +386,10 @@ impl State {
 
 /// The delay after so many failures: doubling, with up to a quarter of jitter drawn from the key.
 fn backoff(key: &Key, failures: u32) -> Duration {
-    use std::hash::{BuildHasher, RandomState};
     let base = FIRST_DELAY
         .saturating_mul(1 << failures.saturating_sub(1).min(16))
         .min(LONGEST_DELAY);
-    let jitter = RandomState::new().hash_one((key, failures)) % 256;
-    base.mul_f64(0.75 + 0.25 * f64::from(u8::try_from(jitter).unwrap_or(0)) / 255.0)
+    base.mul_f64(0.75 + 0.25 * Chance::share((key, failures)))
 }
 
 #[cfg(test)]

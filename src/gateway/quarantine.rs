@@ -1,15 +1,13 @@
 //! What is refused as it is: kept so that it is said once, counted, and let go when it heals
 //! (contract: federation.md §3.1, class quarantine). Verdicts live in memory.
 
+use crate::engine::chance::HashMap;
 use crate::engine::{
     error::Category,
     key::{Key, Kind, Plane},
 };
 use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A refused object is tried again after this, unless it changes.
 pub const RETRY_AFTER: Duration = Duration::from_mins(5);

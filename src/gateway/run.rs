@@ -15,6 +15,7 @@ use super::{
     workload::Workloads,
     world::{Role, Tie, World, networking::WorkloadChecks},
 };
+use crate::engine::chance::HashSet;
 use crate::{
     engine::{
         clock::Clock,
@@ -31,12 +32,7 @@ use crate::{
 use futures::{FutureExt, Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;
-use std::{
-    collections::{BTreeSet, HashSet},
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -60,6 +56,8 @@ pub struct Setup {
     pub workers: usize,
     /// The figures of the process.
     pub metrics: Arc<Metrics>,
+    /// The clock.
+    pub clock: Clock,
 }
 
 /// A turn that lasts longer no longer counts among those that the workers do at a time.
@@ -113,6 +111,7 @@ impl Gateway {
             identity,
             workers,
             metrics,
+            clock,
         } = setup;
         let checks = WorkloadChecks {
             locations: settings.location_checks,
@@ -136,7 +135,7 @@ impl Gateway {
                 world,
                 queue,
                 executor,
-                clock: Clock::system(),
+                clock,
                 settings,
                 quarantine: Quarantine::default(),
                 metrics,
@@ -174,9 +173,8 @@ impl Gateway {
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
+                biased;
                 () = &mut shutdown => break,
-                Some(change) = projects.next() => self.project(change),
-                Some(command) = commands.recv() => self.command(command),
                 Ok(()) = leading.changed() => {
                     let leads = *leading.borrow_and_update();
                     tracing::info!(leads, "leadership changed");
@@ -191,12 +189,16 @@ impl Gateway {
                     self.federator.prune(&self.ctx);
                 }
                 _ = sweep.tick() => self.sweep(),
+                Some(command) = commands.recv() => self.command(command),
+                Some(change) = projects.next() => self.project(change),
             }
         }
         self.links.lease.stop_writing();
         self.ctx.queue.close();
         // It ends when the last turn has; a turn's own panic has been caught.
         let _ = work.await;
+        // The watches hold the gateway: whoever runs another one in this process is rid of this one.
+        self.links.planes.lock().clear();
     }
 
     /// Whether the main loop turns.

@@ -3,22 +3,27 @@
 mod pool;
 mod request;
 mod service;
+mod way;
 
+use crate::engine::chance::HashMap;
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
     plane::kubeconfig::Credential,
 };
 use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{Request, Response};
 use parking_lot::Mutex;
 use pool::Pool;
 use service::PlaneService;
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::sync::watch;
+use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
+use way::Way;
 
 /// After this time the watches on a replaced credential are ended, whoever reads them.
 const RETIRE_AFTER: Duration = Duration::from_secs(30);
@@ -132,17 +137,34 @@ impl Clients {
 
     /// Clients for the plane that `credential` reaches.
     pub fn plane(&self, plane: PlaneKind, credential: &Credential) -> PlaneClient {
+        let way = Way::network(credential.clone(), self.pool(credential));
+        self.client(plane, way, &credential.namespace)
+    }
+
+    /// Clients for a plane that `service` stands for, with the same limits and figures: for tests without sockets.
+    pub fn plane_of<S, B>(&self, plane: PlaneKind, service: S) -> PlaneClient
+    where
+        S: tower::Service<Request<kube::client::Body>, Response = Response<B>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let service = service
+            .map_response(|response| response.map(way::received))
+            .map_err(Into::into);
+        self.client(plane, Way::Given(BoxCloneSyncService::new(service)), "default")
+    }
+
+    fn client(&self, plane: PlaneKind, way: Way, namespace: &str) -> PlaneClient {
         let (retire, retired) = watch::channel(false);
-        let service = PlaneService::new(
-            plane,
-            credential.clone(),
-            self.pool(credential),
-            self.limits,
-            self.metrics.clone(),
-            retired,
-        );
+        let service = PlaneService::new(plane, way, self.limits, self.metrics.clone(), retired);
         // The stack below sends watches and calls over different connections, so one client serves both.
-        let client = kube::Client::new(service, credential.namespace.clone());
+        let client = kube::Client::new(service, namespace);
         PlaneClient {
             watches: client.clone(),
             calls: client,

@@ -111,6 +111,7 @@ impl FileWatch {
             }
         };
         tokio::select! {
+            biased;
             Some(()) = self.events.recv() => {}
             () = poll => return,
         }

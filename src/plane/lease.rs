@@ -152,8 +152,9 @@ struct Candidate {
 impl Candidate {
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
-            () = self.elect() => {}
+            biased;
             _ = stopped.wait_for(|s| *s) => {}
+            () = self.elect() => {}
         }
         self.give_back().await;
     }
@@ -193,6 +194,7 @@ impl Candidate {
                 }
             };
             tokio::select! {
+                biased;
                 change = changes.next() => match change {
                     Some(Ok(lease)) => observed = Some(self.observe(observed, lease)),
                     Some(Err(error)) => {

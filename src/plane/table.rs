@@ -3,9 +3,10 @@
 //! A row holds identity and a digest `D` of what the gateway reads of the object. The body stays only from the event
 //! that brought it until the key it woke has been settled.
 
+use crate::engine::chance::HashMap;
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 

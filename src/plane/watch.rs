@@ -8,7 +8,7 @@ mod object;
 pub mod reach;
 mod trouble;
 
-use crate::engine::key::Plane;
+use crate::engine::{chance::Chance, key::Plane};
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
@@ -19,7 +19,6 @@ use object::Tolerant;
 use parking_lot::Mutex;
 use reach::{Line, Reach};
 use std::{
-    hash::{BuildHasher, RandomState},
     pin::pin,
     sync::{
         Arc,
@@ -156,7 +155,7 @@ pub async fn run(
     let api: Api<Tolerant> = Api::all_with(client, &selection.resource);
     let mut config = watcher::Config::default()
         .page_size(selection.page)
-        .timeout(watch_timeout());
+        .timeout(watch_timeout(plane, &selection.resource.kind));
     if let Some(labels) = &selection.labels {
         config = config.labels(labels);
     }
@@ -168,7 +167,7 @@ pub async fn run(
         line: Line::new(reach.clone()),
         sink,
         on_rights,
-        trouble: Trouble::default(),
+        trouble: Trouble::none((plane, &selection.resource.kind)),
     };
     let line = watch.line.clone();
     line.hold(async {
@@ -198,6 +197,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
     ) {
         loop {
             let event = tokio::select! {
+                biased;
                 () = self.line.opened() => {
                     self.answered();
                     continue;
@@ -305,6 +305,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
         };
         let delay = self.trouble.delay(away);
         tokio::select! {
+            biased;
             () = tokio::time::sleep(delay) => {}
             () = self.reach.revived() => {}
         }
@@ -313,8 +314,9 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
 }
 
 /// Between 240 and 290 s, so that the watches of many planes do not all begin anew at once.
-fn watch_timeout() -> u32 {
-    240 + u32::try_from(RandomState::new().hash_one(()) % 50).unwrap_or(0)
+fn watch_timeout(plane: &Plane, kind: &str) -> u32 {
+    let spread = Duration::from_secs(50).mul_f64(Chance::share((plane, kind)));
+    240 + u32::try_from(spread.as_secs()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod render;
 mod tests;
 
 use super::context::{Context, PASSES, Turn};
+use crate::engine::chance::HashMap;
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -26,7 +27,6 @@ use decide::{Decision, Settings};
 use memory::Memory;
 use observe::Snapshot;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! What the index and the memory of earlier turns show of hub objects that may have lost their origin.
 
 use super::decide::{CitySetSnapshot, CopySnapshot, NamespaceSnapshot, Origin, Standing, too_many};
+use crate::engine::chance::HashMap;
 use crate::{
     api::{keys, names::HubNamespace},
     engine::{
@@ -13,7 +14,7 @@ use crate::{
     },
     plane::table::{Row, Table},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Since when objects have had no origin or no use. Another object under the name of one that is remembered is news.

@@ -10,12 +10,13 @@ mod observe;
 mod tests;
 
 use super::context::{PASSES, Turn};
+use crate::engine::chance::HashMap;
 use crate::engine::{error::Failure, plan::Next};
 use decide::{Decision, decide};
 use observe::observe;
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 use tokio::time::Instant;

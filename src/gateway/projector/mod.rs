@@ -13,6 +13,7 @@ use super::{
     quarantine::RETRY_AFTER,
     world::{Deployment, Project, Role, Tie, World, digest::COUNT_FLOOR},
 };
+use crate::engine::chance::HashMap;
 use crate::{
     api::names::HubNamespace,
     engine::{
@@ -25,7 +26,7 @@ use crate::{
 use decide::{Decision, Snapshot, Verdict};
 use memory::Memory;
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -193,7 +194,7 @@ fn rank(world: &World, project: &Project, tie: &Tie, deployment: &Deployment, na
             p.cluster.as_deref() == Some(&*cluster) && p.owner.as_ref().is_some_and(|(of, _)| of == owner)
         })
     };
-    let mut of_cell: HashMap<Option<Arc<str>>, usize> = HashMap::new();
+    let mut of_cell: HashMap<Option<Arc<str>>, usize> = HashMap::default();
     let mut places = Vec::with_capacity(names.len());
     for other in names {
         let row = world.hub.write_backs[*kind].get(hub, other);

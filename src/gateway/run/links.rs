@@ -1,5 +1,6 @@
 //! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
 
+use crate::engine::chance::HashMap;
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -25,7 +26,7 @@ use crate::{
 use futures::{FutureExt, future::BoxFuture};
 use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
-use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 pub(super) struct Engaged {
@@ -126,6 +127,7 @@ impl Links {
             generation.borrow_and_update();
             let client = connection.current().watches.clone();
             tokio::select! {
+                biased;
                 // It ends by a defect alone.
                 _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, &reach, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f))).catch_unwind() => {
                     tracing::error!(%plane, kind = selection.resource.kind, "a watch failed by a defect of its own; it is begun again");

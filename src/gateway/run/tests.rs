@@ -220,6 +220,7 @@ async fn end(hub: &Server, project: &Server) -> Duration {
         identity: "a".to_owned(),
         workers: 4,
         metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
     });
     let engaged = ProjectEvent::Engaged {
         key: ProjectKey::parse("p1").unwrap(),

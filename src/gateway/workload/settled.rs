@@ -1,8 +1,8 @@
 //! Workloads whose API does not keep what is written as it is, so that it is not written for ever. Values only.
 
+use crate::engine::chance::HashMap;
 use crate::engine::{diff::Digest, key::Key};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 
 /// Of each such Workload: what was asked for, and what was found when it had been done.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ mod tests;
 pub mod ties;
 mod waking;
 
+use crate::engine::chance::{HashMap, HashSet};
 use crate::{
     api::names::{self, CityCode, HubNamespace, ProjectKey},
     engine::key::{Key, Kind, Plane},
@@ -32,7 +33,7 @@ use networking::{Location, WorkloadChecks};
 pub use resources::{Resources, resource};
 use roles::Roles;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 use ties::Rival;
@@ -180,7 +181,7 @@ impl World {
             secrets: Table::default(),
             copies: kinds.iter().map(|_| Table::with_bodies()).collect(),
             write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
-            by_deployment: HashMap::new(),
+            by_deployment: HashMap::default(),
         };
         let resources = Arc::default();
         Self {
@@ -190,14 +191,14 @@ impl World {
             checks,
             hub,
             projects: BTreeMap::new(),
-            ties: HashMap::new(),
-            rivals: HashMap::new(),
-            sets: HashMap::new(),
-            left_at: HashMap::new(),
-            left: HashMap::new(),
-            condemned: HashSet::new(),
-            taken: HashSet::new(),
-            refused: HashMap::new(),
+            ties: HashMap::default(),
+            rivals: HashMap::default(),
+            sets: HashMap::default(),
+            left_at: HashMap::default(),
+            left: HashMap::default(),
+            condemned: HashSet::default(),
+            taken: HashSet::default(),
+            refused: HashMap::default(),
             words: Words::default(),
         }
     }
@@ -215,7 +216,7 @@ impl World {
             config_maps: Table::default(),
             secrets: Table::default(),
             references: false,
-            forbidden: HashSet::new(),
+            forbidden: HashSet::default(),
         };
         self.projects.insert(key, project);
     }

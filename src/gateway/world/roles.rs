@@ -1,9 +1,9 @@
 //! Which kind is in which role. Every event and every turn asks, so that nothing is put together anew for it.
 
 use super::{Role, resources::Resources};
+use crate::engine::chance::HashMap;
 use crate::{engine::key::Kind, kinds::FederatedKind};
 use kube::core::ApiResource;
-use std::collections::HashMap;
 
 /// The roles that every hub has, whatever is federated.
 pub(super) const HUB: [Role; 7] = [
@@ -28,8 +28,8 @@ pub(super) struct Roles {
 impl Roles {
     pub(super) fn new(resources: &Resources, kinds: &[FederatedKind]) -> Self {
         let mut all = Self {
-            kinds: HashMap::new(),
-            roles: HashMap::new(),
+            kinds: HashMap::default(),
+            roles: HashMap::default(),
         };
         for role in HUB.into_iter().chain(PROJECT).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, role));

@@ -2,16 +2,17 @@
 
 use super::{
     CallError, Limits,
-    pool::{Pool, Slot},
+    pool::Slot,
     request::{Call, collect, status_body},
+    way::{Received, Way},
 };
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
-    plane::{kubeconfig::Credential, watch::reach::asking},
+    plane::watch::reach::asking,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response, header};
+use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use kube::client::Body;
@@ -30,9 +31,7 @@ pub(super) struct PlaneService(Arc<Shared>);
 
 struct Shared {
     plane: PlaneKind,
-    credential: Credential,
-    base_path: String,
-    pool: Arc<Pool>,
+    way: Way,
     permits: Semaphore,
     limits: Limits,
     metrics: ClientMetrics,
@@ -49,27 +48,23 @@ pub(super) enum Answer {
 
 /// The events of a watch, until the server, the link or a replaced credential ends them.
 pub(super) struct WatchBody {
-    events: Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>,
+    events: Received,
     retired: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _slot: Slot,
+    _slot: Option<Slot>,
 }
 
 impl PlaneService {
     pub(super) fn new(
         plane: PlaneKind,
-        credential: Credential,
-        pool: Arc<Pool>,
+        way: Way,
         limits: Limits,
         metrics: ClientMetrics,
         retired: watch::Receiver<bool>,
     ) -> Self {
-        let base_path = credential.server.path().trim_end_matches('/').to_owned();
         let permits = Semaphore::new(limits.concurrency);
         Self(Arc::new(Shared {
             plane,
-            credential,
-            base_path,
-            pool,
+            way,
             permits,
             limits,
             metrics,
@@ -101,7 +96,6 @@ impl Shared {
         let limit = self.limits.call;
         let outcome = asking(call.is_watch(), async {
             tokio::time::timeout(limit, async {
-                let request = self.address(request)?;
                 if call.is_watch() {
                     self.watch(request).await
                 } else {
@@ -125,31 +119,10 @@ impl Shared {
         outcome
     }
 
-    fn address(&self, request: Request<Body>) -> Result<Request<Body>, BoxError> {
-        let (mut parts, body) = request.into_parts();
-        let path = parts
-            .uri
-            .path_and_query()
-            .map_or("/", http::uri::PathAndQuery::as_str);
-        let server = self.credential.server.clone().into_parts();
-        let mut uri = http::uri::Parts::default();
-        uri.scheme = server.scheme;
-        uri.authority = server.authority;
-        uri.path_and_query = Some(format!("{}{path}", self.base_path).parse()?);
-        parts.uri = http::Uri::from_parts(uri)?;
-        if let Some(token) = &self.credential.token {
-            parts.headers.insert(header::AUTHORIZATION, token.0.clone());
-        }
-        parts
-            .headers
-            .insert(header::USER_AGENT, header::HeaderValue::from_static(USER_AGENT));
-        Ok(Request::from_parts(parts, body))
-    }
-
     /// A transport's error shows only its outermost layer; the reason lies below.
-    fn broken(&self, error: &hyper_util::client::legacy::Error) -> CallError {
+    fn broken(&self, error: &BoxError) -> CallError {
         let mut cause = error.to_string();
-        let mut source = std::error::Error::source(error);
+        let mut source = error.source();
         while let Some(inner) = source {
             let text = inner.to_string();
             if !cause.ends_with(&text) {
@@ -165,24 +138,16 @@ impl Shared {
 
     async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let _permit = self.permits.acquire().await?;
-        let response = self
-            .pool
-            .calls
-            .request(request)
-            .await
-            .map_err(|e| self.broken(&e))?;
+        let response = self.way.call(request).await.map_err(|e| self.broken(&e))?;
         self.read(response).await
     }
 
     async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        let (lane, slot) = self.pool.lane();
-        // Watches that begin together wait for one connection, and hyper fails them all if the request that opens it is
-        // dropped. A task of its own goes on although its caller has gone; its end drops what nobody wants.
-        let limit = self.limits.call;
-        let opening =
-            tokio::spawn(async move { (tokio::time::timeout(limit, lane.request(request)).await, slot) });
-        let (response, slot) = opening.await?;
-        let response = response?.map_err(|e| self.broken(&e))?;
+        let (response, slot) = self
+            .way
+            .watch(request, self.limits.call)
+            .await
+            .map_err(|e| self.broken(&e))?;
         if !response.status().is_success() {
             return self.read(response).await;
         }
@@ -194,7 +159,6 @@ impl Shared {
             }
         });
         Ok(response.map(|events| {
-            let events = Box::pin(http_body_util::BodyExt::map_err(events, Into::into));
             Answer::Watch(Box::new(WatchBody {
                 events,
                 retired,
@@ -203,11 +167,7 @@ impl Shared {
         }))
     }
 
-    async fn read<B>(&self, response: Response<B>) -> Result<Response<Answer>, BoxError>
-    where
-        B: HttpBody<Data = Bytes>,
-        B::Error: Into<BoxError>,
-    {
+    async fn read(&self, response: Response<Received>) -> Result<Response<Answer>, BoxError> {
         let (mut parts, body) = response.into_parts();
         let limit = self.limits.answer_bytes;
         let mut bytes = collect(body, limit).await.map_err(|e| -> BoxError {
@@ -248,7 +208,8 @@ impl Shared {
     }
 }
 
-const USER_AGENT: &str = concat!("fedgate/", env!("CARGO_PKG_VERSION"));
+/// What API servers' logs call this client.
+pub(super) const USER_AGENT: &str = concat!("fedgate/", env!("CARGO_PKG_VERSION"));
 
 impl HttpBody for Answer {
     type Data = Bytes;
@@ -264,7 +225,7 @@ impl HttpBody for Answer {
                 if watch.retired.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Some(Err(CallError::Retired.into())));
                 }
-                watch.events.as_mut().poll_frame(cx)
+                Pin::new(&mut watch.events).poll_frame(cx).map_err(Into::into)
             }
         }
     }

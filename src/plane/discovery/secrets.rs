@@ -59,6 +59,7 @@ pub(super) fn stream(
                 return Some((event, state));
             }
             tokio::select! {
+                biased;
                 change = next(&mut state.changes, state.paused) => state.take(change),
                 // An error here means that the connection is gone, and the process with it.
                 Ok(()) = state.generation.changed() => state.begin_anew(),

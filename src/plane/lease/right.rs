@@ -81,6 +81,7 @@ impl Right {
             let until = changes.borrow_and_update().filter(|until| lasts(Some(*until)));
             let Some(until) = until else { return };
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(until) => {}
                 // The sender lives as long as `self`.
                 _ = changes.changed() => {}

@@ -1,10 +1,13 @@
 //! What goes wrong with a watch: when it is tried again, and what the operator is told.
 
 use super::reach::Silence;
-use crate::{engine::key::Plane, plane::client::CallError};
+use crate::{
+    engine::{chance::Chance, key::Plane},
+    plane::client::CallError,
+};
 use kube::runtime::watcher;
 use std::{
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, Hash},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -132,8 +135,9 @@ impl Cause {
 }
 
 /// What goes wrong with one watch, for as long as it does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Trouble {
+    watch: u64,
     failures: u32,
     lasts: bool,
     last: Option<Instant>,
@@ -141,6 +145,17 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
+    /// That of a watch which has had none yet; the delays of different watches are spread.
+    pub(super) fn none(watch: impl Hash) -> Self {
+        Self {
+            watch: Chance.hash_one(watch),
+            failures: 0,
+            lasts: false,
+            last: None,
+            refused_since: None,
+        }
+    }
+
     /// Since when the server has refused the watch for want of rights and nothing else.
     pub(super) fn refused_for(&mut self, cause: Cause) -> Option<Duration> {
         if cause != Cause::Forbidden {
@@ -166,8 +181,7 @@ impl Trouble {
         self.failures += 1;
         self.lasts = true;
         self.last = Some(Instant::now());
-        let jitter = u32::try_from(RandomState::new().hash_one(self.failures) % 128).unwrap_or(0);
-        base / 2 + base.mul_f64(f64::from(jitter) / 256.0)
+        base.mul_f64(0.5 + 0.5 * Chance::share((self.watch, self.failures)))
     }
 
     /// The server has answered; whether it had failed before.
@@ -198,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn delays_grow_while_it_fails_and_begin_anew_after_a_calm_minute() {
-        let mut trouble = Trouble::default();
+        let mut trouble = Trouble::none(());
         let delays: Vec<Duration> = (0..12).map(|_| trouble.delay(false)).collect();
         assert!(
             delays[0] <= FIRST_DELAY && delays[11] <= LONGEST_DELAY,
@@ -222,7 +236,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_counts_from_the_first_one_in_a_row() {
-        let mut trouble = Trouble::default();
+        let mut trouble = Trouble::none(());
         let patience = Duration::from_secs(10);
         assert_eq!(trouble.refused_for(Cause::Forbidden), Some(Duration::ZERO));
         tokio::time::advance(patience).await;

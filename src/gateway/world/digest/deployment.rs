@@ -1,6 +1,7 @@
 //! Digests of the objects that are federated: a project's deployment and its copy on the hub.
 
 use super::{Words, annotation, content, controller, created, label, owned};
+use crate::engine::chance::HashMap;
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -10,10 +11,7 @@ use crate::{
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::Arc,
-};
+use std::{collections::hash_map::Entry, sync::Arc};
 
 /// A project's deployment (any federated kind).
 #[derive(Debug, Clone, PartialEq)]
@@ -198,7 +196,7 @@ pub const REFERENCE_LIMIT: usize = 1_024;
 
 fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
     let mut found: Vec<Reference> = Vec::new();
-    let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::new();
+    let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::default();
     for rule in kind.companions.iter().flat_map(|c| &c.references) {
         for value in rule.path.all(object) {
             let Some(name) = value

@@ -10,13 +10,11 @@ pub use deployment::{Copy, REFERENCE_LIMIT, Reference, Rollup, Source, template_
 pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{COUNT_FLOOR, Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 
+use crate::engine::chance::HashSet;
 use crate::{engine::diff::Digest, kinds::FederatedKind};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Shares the words that many objects repeat: condition types and reasons, finalizers, cluster names.
 #[derive(Debug, Default)]
