@@ -97,7 +97,7 @@ pub struct GatewayArgs {
     /// How long an empty hub namespace outlives its project namespace.
     #[arg(long, env = "FEDGATE_HUB_NAMESPACE_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "10m")]
     pub hub_namespace_retention: Duration,
-    /// How often everything held in memory is compared again; sends no requests by itself.
+    /// How often what is suspected to be garbage or stuck is looked at again, without requests.
     #[arg(long, env = "FEDGATE_SWEEP_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "5m")]
     pub sweep_interval: Duration,
     /// How long a hub object must have lacked its origin before it is deleted.

@@ -121,6 +121,14 @@ impl Failure {
             Category::Refused => Retry::Quarantine,
         }
     }
+
+    /// Whether what it waits for may come without an event that tells of it.
+    pub fn may_strand(&self) -> bool {
+        matches!(
+            self.category,
+            Category::NamespaceMissing | Category::NamespaceTerminating | Category::ProjectSuspended
+        )
+    }
 }
 
 /// Whether an error says that this namespace does not exist.

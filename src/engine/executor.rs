@@ -34,6 +34,12 @@ pub trait Surroundings: Send + Sync {
     fn writing_ends(&self) -> BoxFuture<'_, ()>;
     /// A write was given up, or nothing was heard of it: the server may still carry it out.
     fn unanswered(&self, target: &Target);
+    /// While the plane's watches get no answer: whether it is the turn of a call to ask, or how long to wait.
+    fn scout(&self, _plane: &Plane) -> Option<Result<(), Duration>> {
+        None
+    }
+    /// A plane that left calls unanswered has answered one.
+    fn heard(&self, _plane: &Plane) {}
     /// What a server answered to a write, to be known before its watch says so.
     fn answered(&self, target: &Target, answer: Answer);
     /// One write was done: its reason, for metrics.
@@ -94,8 +100,7 @@ impl Executor {
             .get_opt(&target.name)
             .await
             .map_err(|e| failure(target, "get", &e));
-        self.gates
-            .ended(&target.plane, answer.as_ref().err().map(|f| f.category));
+        self.ended(&target.plane, answer.as_ref().err());
         answer
     }
 
@@ -104,7 +109,8 @@ impl Executor {
             .surroundings
             .client(&target.plane)
             .ok_or_else(|| failed(target, verb, Category::NotEngaged, "the plane is not engaged"))?;
-        self.gates.pass(&target.plane).map_err(|wait| Failure {
+        let scout = || self.surroundings.scout(&target.plane);
+        self.gates.pass(&target.plane, scout).map_err(|wait| Failure {
             retry_after: wait,
             ..failed(
                 target,
@@ -132,6 +138,8 @@ impl Executor {
             Write::Merge { .. } => "patch",
             Write::Delete { .. } => "delete",
         };
+        // Asked for here as well: what will not be sent takes no turn at the gate from what would be.
+        self.may_write(target, verb)?;
         let api = self.api(target, verb)?;
         match self.write(&api, target, *endpoint, verb, write).await {
             Ok(answer) => {
@@ -210,6 +218,12 @@ impl Executor {
         }
     }
 
+    fn ended(&self, plane: &Plane, failure: Option<&Failure>) {
+        if self.gates.ended(plane, failure.map(|f| f.category)) {
+            self.surroundings.heard(plane);
+        }
+    }
+
     fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
         if self.surroundings.may_write() {
             return Ok(());
@@ -245,8 +259,7 @@ impl Executor {
                 Category::NotLeader | Category::Network | Category::Timeout
             )
         });
-        self.gates
-            .ended(&target.plane, answer.as_ref().err().map(|f| f.category));
+        self.ended(&target.plane, answer.as_ref().err());
         answer
     }
 
@@ -279,7 +292,7 @@ impl Executor {
         let Some(client) = self
             .surroundings
             .client(&note.plane)
-            .filter(|_| self.surroundings.may_write())
+            .filter(|_| self.surroundings.may_write() && self.gates.is_open(&note.plane))
         else {
             return;
         };

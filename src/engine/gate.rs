@@ -23,8 +23,19 @@ struct Gate {
 }
 
 impl Gates {
-    /// Lets a call through, or says how long to wait.
-    pub fn pass(&self, plane: &Plane) -> Result<(), Duration> {
+    /// Lets a call through, or says how long to wait. While the plane's watches ask it as well, `scout` says whose turn
+    /// it is.
+    pub fn pass(
+        &self,
+        plane: &Plane,
+        scout: impl FnOnce() -> Option<Result<(), Duration>>,
+    ) -> Result<(), Duration> {
+        if self.is_open(plane) {
+            return Ok(());
+        }
+        if let Some(turn) = scout() {
+            return turn;
+        }
         let mut gates = self.0.lock();
         let Some(gate) = gates.get_mut(plane).filter(|g| g.unanswered >= UNANSWERED) else {
             return Ok(());
@@ -37,8 +48,15 @@ impl Gates {
         Ok(())
     }
 
-    /// A call has ended: `None` if it was answered as asked.
-    pub fn ended(&self, plane: &Plane, failure: Option<Category>) {
+    /// Whether calls are let through as they come.
+    pub fn is_open(&self, plane: &Plane) -> bool {
+        let gates = self.0.lock();
+        gates.get(plane).is_none_or(|gate| gate.unanswered < UNANSWERED)
+    }
+
+    /// A call has ended: `None` if it was answered as asked. Returns whether that opened the gate.
+    pub fn ended(&self, plane: &Plane, failure: Option<Category>) -> bool {
+        let was_open = self.is_open(plane);
         match failure {
             Some(Category::Network | Category::Timeout) => {
                 let mut gates = self.0.lock();
@@ -53,6 +71,7 @@ impl Gates {
             Some(Category::NotLeader) => {}
             _ => self.open(plane),
         }
+        !was_open && self.is_open(plane)
     }
 
     /// The plane was heard of.
@@ -69,22 +88,38 @@ mod tests {
     async fn a_plane_that_does_not_answer_is_probed_and_opens_with_an_answer() {
         let gates = Gates::default();
         let plane = Plane::Hub;
+        let pass = || gates.pass(&plane, || None);
         for _ in 0..UNANSWERED {
-            assert_eq!(gates.pass(&plane), Ok(()));
+            assert_eq!(pass(), Ok(()));
             gates.ended(&plane, Some(Category::Timeout));
         }
-        assert_eq!(gates.pass(&plane), Err(PROBE_EVERY));
+        assert_eq!(pass(), Err(PROBE_EVERY));
         tokio::time::advance(PROBE_EVERY).await;
-        assert_eq!(gates.pass(&plane), Ok(()), "the probe");
-        assert_eq!(gates.pass(&plane), Err(PROBE_EVERY), "one at a time");
+        assert_eq!(pass(), Ok(()), "the probe");
+        assert_eq!(pass(), Err(PROBE_EVERY), "one at a time");
         gates.ended(&plane, Some(Category::Network));
-        assert_eq!(gates.pass(&plane), Err(PROBE_EVERY));
+        assert_eq!(pass(), Err(PROBE_EVERY));
         gates.open(&plane);
-        assert_eq!(gates.pass(&plane), Ok(()), "its watch was answered");
+        assert_eq!(pass(), Ok(()), "its watch was answered");
         gates.ended(&plane, Some(Category::Timeout));
         gates.ended(&plane, Some(Category::Conflict));
         gates.ended(&plane, Some(Category::Timeout));
         gates.ended(&plane, Some(Category::Timeout));
-        assert_eq!(gates.pass(&plane), Ok(()), "a refusal is an answer");
+        assert_eq!(pass(), Ok(()), "a refusal is an answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_the_watches_ask_a_probe_is_one_of_theirs() {
+        let (gates, plane) = (Gates::default(), Plane::Hub);
+        let wait = Duration::from_secs(2);
+        assert_eq!(gates.pass(&plane, || Some(Err(wait))), Ok(()), "it is open");
+        for _ in 0..UNANSWERED {
+            assert!(!gates.ended(&plane, Some(Category::Timeout)));
+        }
+        tokio::time::advance(PROBE_EVERY).await;
+        assert_eq!(gates.pass(&plane, || Some(Err(wait))), Err(wait));
+        assert_eq!(gates.pass(&plane, || Some(Ok(()))), Ok(()));
+        assert!(gates.ended(&plane, None), "the watches are told");
+        assert!(!gates.ended(&plane, None));
     }
 }

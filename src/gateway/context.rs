@@ -40,7 +40,7 @@ pub struct Settings {
     pub hub_namespace_retention: Duration,
     /// How long an object must have been an orphan before it is deleted.
     pub orphan_after: Duration,
-    /// How often everything held is looked at again, without requests.
+    /// How often suspects are looked at again, without requests.
     pub sweep_interval: Duration,
     /// After how long a deletion stops waiting for cells.
     pub release_after: Option<Duration>,

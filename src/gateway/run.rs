@@ -32,7 +32,7 @@ use crate::{
 use futures::{FutureExt, Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
@@ -87,6 +87,8 @@ pub struct Gateway {
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
+    /// Keys that wait for a change of which no event may tell.
+    stranded: Mutex<BTreeSet<Key>>,
     workers: usize,
     turned: Mutex<Instant>,
     commands: Mutex<Option<mpsc::UnboundedReceiver<Command>>>,
@@ -143,6 +145,7 @@ impl Gateway {
             workloads: Workloads::default(),
             interpreters: Interpreters::default(),
             garbage: Garbage::default(),
+            stranded: Mutex::default(),
             workers,
             turned: Mutex::new(Instant::now()),
             commands: Mutex::new(Some(receiver)),
@@ -185,7 +188,7 @@ impl Gateway {
                     *self.turned.lock() = Instant::now();
                     self.federator.prune(&self.ctx);
                 }
-                _ = sweep.tick() => self.wake_everything(Urgency::Backlog),
+                _ = sweep.tick() => self.sweep(),
                 Some(command) = commands.recv() => self.command(command),
                 Some(change) = projects.next() => self.project(change),
             }
@@ -307,7 +310,12 @@ impl Gateway {
                     at_least: Duration::from_secs(5),
                 }
             },
-            |result| outcome(&key, result, &self.ctx.quarantine),
+            |result| {
+                if result.as_ref().is_err_and(Failure::may_strand) {
+                    self.stranded.lock().insert(key.clone());
+                }
+                outcome(&key, result, &self.ctx.quarantine)
+            },
         );
         let result = match outcome {
             Outcome::Settled => TurnResult::Success,
@@ -366,6 +374,18 @@ impl Gateway {
             },
             (Plane::Project(_), _) => Ok(Next::OnEvent),
         }
+    }
+
+    /// Looks again at what is suspected, and at nothing else: everything that is decided here is woken by the event that
+    /// may change the decision, or by a time of its own, so that what is at rest costs nothing.
+    ///
+    /// Suspected are the orphans, who share one brake, and what a server told to wait for a change that may be over
+    /// without an event: nobody tells of a project that is resumed, and a replica of an API server may refuse for a
+    /// while what the others already take.
+    fn sweep(&self) {
+        let stranded = std::mem::take(&mut *self.stranded.lock());
+        let suspects = self.garbage.suspects().into_iter().chain(stranded);
+        self.ctx.queue.extend(suspects, Urgency::Backlog);
     }
 
     fn wake_everything(&self, urgency: Urgency) {

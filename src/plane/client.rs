@@ -92,6 +92,9 @@ pub enum CallError {
     /// The credential was replaced; the watch goes on with the new one.
     #[error("the credential of this connection was replaced; watch again with the current one")]
     Retired,
+    /// The plane has answered others who asked later.
+    #[error("no answer yet, while others are answered; it is asked again")]
+    Overtaken,
 }
 
 /// Whether a call ended because its time was over.

@@ -5,6 +5,7 @@
 //! listing anew, it fails a whole list for one malformed object, and it does not tell that a watch has begun again.
 
 mod object;
+pub mod reach;
 mod trouble;
 
 use crate::engine::{chance::Chance, key::Plane};
@@ -16,13 +17,17 @@ use kube::{
 };
 use object::Tolerant;
 use parking_lot::Mutex;
+use reach::{Line, Reach};
 use std::{
     pin::pin,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
-use tokio::{sync::Notify, time::Instant};
-use trouble::{Cause, Trouble};
+use tokio::time::Instant;
+use trouble::{Cause, OfPlane, Trouble};
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -136,14 +141,14 @@ pub const SMALL_OBJECTS: u32 = 50;
 pub const LARGE_OBJECTS: u32 = 10;
 
 /// Watches until the future is dropped. `sink` must not wait: a watch that nobody reads stalls its neighbours.
-/// Of the watches of one plane that fail, all try again as soon as one of them is answered: they share `revival`.
+/// The watches of one plane share `reach`: while it is away one of them asks in turn, and all go on once it answers.
 /// A change of rights (from or to "forbidden") is told through `on_rights` once it has proved to last.
 pub async fn run(
     plane: &Plane,
     client: Client,
     selection: &Selection,
     health: &Health,
-    revival: &Notify,
+    reach: &Arc<Reach>,
     sink: impl Fn(Event),
     on_rights: impl Fn(bool),
 ) {
@@ -158,21 +163,27 @@ pub async fn run(
         plane,
         kind: &selection.resource.kind,
         health,
-        revival,
+        reach,
+        line: Line::new(reach.clone()),
         sink,
         on_rights,
         trouble: Trouble::none((plane, &selection.resource.kind)),
     };
-    loop {
-        watch.follow(pin!(watcher(api.clone(), config.clone()))).await;
-    }
+    let line = watch.line.clone();
+    line.hold(async {
+        loop {
+            watch.follow(pin!(watcher(api.clone(), config.clone()))).await;
+        }
+    })
+    .await;
 }
 
 struct Watch<'a, S, R> {
     plane: &'a Plane,
     kind: &'a str,
     health: &'a Health,
-    revival: &'a Notify,
+    reach: &'a Arc<Reach>,
+    line: Arc<Line>,
     sink: S,
     on_rights: R,
     trouble: Trouble,
@@ -187,12 +198,15 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
         loop {
             let event = tokio::select! {
                 biased;
-                event = events.next() => event,
-                () = self.trouble.settled() => {
+                () = self.line.opened() => {
                     self.answered();
                     continue;
                 }
+                event = events.next() => event,
             };
+            if self.line.has_opened() {
+                self.answered();
+            }
             match event {
                 Some(Ok(event)) => self.event(event),
                 Some(Err(error)) => {
@@ -246,8 +260,9 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
         metadata.name.is_some().then(|| Box::new(object))
     }
 
-    /// The server has answered, or must have.
+    /// The server has answered.
     fn answered(&mut self) {
+        self.reach.heard();
         if self.health.goes_on() {
             tracing::info!(plane = %self.plane, kind = self.kind, "the watch goes on");
         }
@@ -255,7 +270,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
             (self.on_rights)(false);
         }
         if self.trouble.ends() {
-            self.revival.notify_waiters();
+            self.reach.revive();
         }
     }
 
@@ -275,12 +290,26 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
         {
             (self.on_rights)(true);
         }
-        let delay = self.trouble.delay();
+        let asked = self.line.fails();
+        let asked = match error {
+            watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_) => asked,
+            _ => Instant::now(),
+        };
+        let away = match cause.of_plane() {
+            OfPlane::Away(silence) => self.reach.lost(asked, silence),
+            OfPlane::Well => {
+                self.reach.heard();
+                false
+            }
+            OfPlane::Unsaid => false,
+        };
+        let delay = self.trouble.delay(away);
         tokio::select! {
             biased;
             () = tokio::time::sleep(delay) => {}
-            () = self.revival.notified() => {}
+            () = self.reach.revived() => {}
         }
+        self.reach.turn().await;
     }
 }
 

@@ -245,3 +245,19 @@ async fn silence_of_the_server_is_no_answer_and_a_refusal_is_one() {
         assert_eq!(ground.unanswered(), unanswered, "{code}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_no_turn_from_the_next_that_may_write() {
+    let (server, ground, executor) = set_up(0, 60);
+    for _ in 0..3 {
+        executor.gates.ended(&Plane::Hub, Some(Category::Timeout));
+    }
+    tokio::time::advance(crate::engine::gate::PROBE_EVERY).await;
+    ground.until.send_replace(Instant::now());
+    let [create, ..] = writes();
+    let failure = executor.perform(plan(create.clone())).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    ground.until.send_replace(Instant::now() + seconds(60));
+    executor.perform(plan(create)).await.unwrap();
+    assert_eq!(server.requests(), 1, "the probe");
+}

@@ -60,6 +60,12 @@ impl Garbage {
         self.waiting() + observe::orphaned_bindings(world)
     }
 
+    /// The keys of all that is held to have no origin or no use, for the sweep.
+    pub fn suspects(&self) -> Vec<Key> {
+        let memory = self.memory.lock();
+        memory.copies.keys().chain(memory.rest.keys()).cloned().collect()
+    }
+
     /// Told of a hub Namespace that its project namespace lives; should it go, its retention begins anew.
     pub fn lives(&self, key: &Key) {
         self.memory.lock().rest.forget(key);

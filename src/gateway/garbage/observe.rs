@@ -41,6 +41,10 @@ impl Since {
         self.0.remove(key);
     }
 
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.0.keys()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,7 +1,7 @@
 //! Interpreter emitter: the hub's `ResourceInterpreterCustomizations` are those of the federated kinds' folders
 //! (contract: federation.md §3.7).
 //!
-//! Woken by the start, by the sweep, and by any `ResourceInterpreterCustomization`.
+//! Woken by the start and by any `ResourceInterpreterCustomization`.
 
 pub mod decide;
 mod observe;

@@ -17,18 +17,17 @@ use crate::{
     plane::{
         client::Connection,
         lease::LeaseHandle,
-        watch::{self, Event, Health, Selection},
+        watch::{
+            self, Event, Health, Selection,
+            reach::{self, Reach},
+        },
     },
 };
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
-use std::sync::Arc;
-use tokio::{
-    sync::{Notify, mpsc},
-    task::JoinSet,
-    time::Instant,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 pub(super) struct Engaged {
     pub(super) connection: Connection,
@@ -36,8 +35,8 @@ pub(super) struct Engaged {
     pub(super) watches: Vec<(Role, Arc<Health>)>,
     pub(super) tasks: JoinSet<()>,
     pub(super) references: bool,
-    /// Wakes the plane's failing watches once one of them is answered.
-    pub(super) revival: Arc<Notify>,
+    /// What its watches and the executor find out together.
+    pub(super) reach: Arc<Reach>,
 }
 
 /// What executor and watches share.
@@ -67,21 +66,25 @@ impl Links {
             watches: Vec::new(),
             tasks: JoinSet::new(),
             references: false,
-            revival: Arc::default(),
+            reach: Arc::default(),
         };
-        let hears = self.clone().hear(plane.clone(), engaged.revival.clone());
+        let hears = self.clone().hear(plane.clone(), engaged.reach.clone());
         engaged.tasks.spawn(hears);
         self.planes.lock().insert(plane.clone(), engaged);
         self.watch_more(plane, roles);
     }
 
     /// Tells each time that a plane which did not answer is heard of again.
-    async fn hear(self: Arc<Self>, plane: Plane, revival: Arc<Notify>) {
+    async fn hear(self: Arc<Self>, plane: Plane, reach: Arc<Reach>) {
         loop {
-            revival.notified().await;
+            reach.revived().await;
             // Fails only while the process ends.
             let _ = self.commands.send(Command::Revived(plane.clone()));
         }
+    }
+
+    fn reach(&self, plane: &Plane) -> Option<Arc<Reach>> {
+        self.planes.lock().get(plane).map(|engaged| engaged.reach.clone())
     }
 
     pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
@@ -92,10 +95,10 @@ impl Links {
         for role in roles {
             let health = Arc::new(Health::default());
             engaged.watches.push((*role, health.clone()));
-            let (connection, revival) = (engaged.connection.clone(), engaged.revival.clone());
+            let (connection, reach) = (engaged.connection.clone(), engaged.reach.clone());
             let task = self
                 .clone()
-                .watch(plane.clone(), connection, *role, health, revival);
+                .watch(plane.clone(), connection, *role, health, reach);
             engaged.tasks.spawn(task);
         }
     }
@@ -107,7 +110,7 @@ impl Links {
         connection: Connection,
         role: Role,
         health: Arc<Health>,
-        revival: Arc<Notify>,
+        reach: Arc<Reach>,
     ) {
         let selection = Selection {
             resource: self.world.lock().resource(role),
@@ -125,7 +128,11 @@ impl Links {
             let client = connection.current().watches.clone();
             tokio::select! {
                 biased;
-                () = watch::run(&plane, client, &selection, &health, &revival, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f)) => {}
+                // It ends by a defect alone.
+                _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, &reach, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f))).catch_unwind() => {
+                    tracing::error!(%plane, kind = selection.resource.kind, "a watch failed by a defect of its own; it is begun again");
+                    tokio::time::sleep(reach::ASK_EVERY).await;
+                }
                 changed = generation.changed() => {
                     if changed.is_err() {
                         return;
@@ -270,6 +277,16 @@ impl Surroundings for Links {
     fn unanswered(&self, target: &Target) {
         if target.plane == Plane::Hub {
             self.lease.unanswered();
+        }
+    }
+
+    fn scout(&self, plane: &Plane) -> Option<Result<(), Duration>> {
+        self.reach(plane)?.try_turn()
+    }
+
+    fn heard(&self, plane: &Plane) {
+        if let Some(reach) = self.reach(plane) {
+            reach.heard();
         }
     }
 

@@ -1,9 +1,11 @@
-//! The end of a gateway: what hangs does not hold it up, and the Lease is given back only if nothing may follow.
+//! A gateway at rest, and at its end: what hangs does not hold it up, and the Lease is given back only if nothing may
+//! follow.
 
 use super::*;
 use crate::{
-    api::names::ProjectKey,
-    plane::lease::{Lease, tests::Server as LeaseServer},
+    api::{keys, names::ProjectKey},
+    gateway::world::fixture,
+    plane::lease::{Lease, LeaseHandle, tests::Server as LeaseServer},
 };
 use axum::body::{Body, Bytes};
 use http::{Method, Request, Response};
@@ -17,6 +19,8 @@ struct Server {
     objects: Arc<Vec<(&'static str, Value)>>,
     lease: LeaseServer,
     hangs: bool,
+    /// What it says to a write if it does not hang.
+    refusal: Arc<Value>,
     writes: watch::Sender<usize>,
 }
 
@@ -26,6 +30,7 @@ impl Server {
             objects: Arc::new(objects),
             lease: LeaseServer::new(),
             hangs,
+            refusal: Arc::new(refusal(500, &json!({}))),
             writes: watch::Sender::new(0),
         }
     }
@@ -49,10 +54,11 @@ impl Server {
             if self.hangs {
                 return std::future::pending().await;
             }
-            let error = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500,
-                "reason": "InternalError", "message": "no"});
-            let mut response = Response::new(Body::from(error.to_string()));
-            *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            let mut response = Response::new(Body::from(self.refusal.to_string()));
+            let code = self.refusal["code"]
+                .as_u64()
+                .and_then(|code| u16::try_from(code).ok());
+            *response.status_mut() = http::StatusCode::from_u16(code.unwrap()).unwrap();
             return response;
         }
         if request.uri().query().is_some_and(|q| q.contains("watch=true")) {
@@ -71,6 +77,11 @@ impl Server {
     async fn is_written_to(&self) {
         self.writes.subscribe().wait_for(|n| *n > 0).await.unwrap();
     }
+}
+
+fn refusal(code: u16, details: &Value) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Script",
+        "message": "no", "details": details})
 }
 
 /// A project with a Workload, which the gateway answers with a finalizer.
@@ -115,6 +126,86 @@ fn settings() -> Settings {
         location_checks: false,
         networking: false,
     }
+}
+
+/// A gateway that may write, between a hub and a project.
+fn running(hub: &Server, project: &Server) -> (Arc<Gateway>, tokio::task::JoinHandle<()>) {
+    let gateway = Gateway::new(Setup {
+        hub: hub.connection(),
+        kinds: FederatedKind::builtin().unwrap(),
+        settings: Settings {
+            manage_interpreters: false,
+            ..settings()
+        },
+        lease: LeaseHandle::always(),
+        identity: "a".to_owned(),
+        workers: 4,
+        metrics: Metrics::new().unwrap(),
+    });
+    let engaged = ProjectEvent::Engaged {
+        key: ProjectKey::parse("p1").unwrap(),
+        connection: project.connection(),
+    };
+    let events = futures::stream::iter([engaged]).chain(futures::stream::pending());
+    let work = gateway.clone();
+    let task = tokio::spawn(async move { work.run(events, std::future::pending()).await });
+    (gateway, task)
+}
+
+/// A hub and a project with this many namespaces, each with a copy that nobody needs to touch.
+fn at_rest(count: usize) -> (Server, Server) {
+    let namespace = |name: &str, uid: &str, labels: Value| {
+        let metadata = json!({"name": name, "uid": uid, "resourceVersion": "1", "labels": labels});
+        (
+            "namespaces",
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}),
+        )
+    };
+    let project = std::iter::once(namespace("kube-system", "p1", json!({})))
+        .chain((0..count).map(|n| namespace(&format!("n-{n}"), &format!("u-{n}"), json!({}))));
+    let hub = (0..count).flat_map(|n| {
+        let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-p1", keys::UPSTREAM_NAMESPACE: format!("n-{n}"),
+            keys::SKIP_AUTO_PROPAGATION: "true", keys::PROJECT_UID: "p1", keys::CITIES: "dfw"});
+        let copy = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+            "metadata": {"name": "web", "namespace": format!("ns-u-{n}"), "uid": format!("c-{n}"), "resourceVersion": "1"}});
+        [namespace(&format!("ns-u-{n}"), &format!("h-{n}"), labels), ("workloaddeployments", copy)]
+    });
+    let set = (
+        "clusterpropagationpolicies",
+        fixture::city_set("cities-dfw", &["DFW"]),
+    );
+    let hub = hub.chain([set]);
+    (
+        Server::new(false, hub.collect()),
+        Server::new(false, project.collect()),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_at_rest_takes_no_turns() {
+    let (hub, project) = at_rest(300);
+    let (gateway, task) = running(&hub, &project);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let turns = gateway.figures().queue_added;
+    assert!(turns >= 600, "each has had its first: {turns}");
+    tokio::time::sleep(60 * settings().sweep_interval).await;
+    assert_eq!(gateway.figures().queue_added, turns);
+    assert_eq!((*hub.writes.borrow(), *project.writes.borrow()), (0, 0));
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_told_to_wait_is_tried_again_by_each_sweep_and_not_before() {
+    let (hub, mut project) = (Server::new(false, Vec::new()), project(false));
+    let causes = json!({"causes": [{"reason": "ProjectSuspended"}]});
+    project.refusal = Arc::new(refusal(403, &causes));
+    let (_, task) = running(&hub, &project);
+    let minute = settings().sweep_interval;
+    tokio::time::sleep(minute.mul_f32(0.9)).await;
+    assert_eq!(*project.writes.borrow(), 1);
+    tokio::time::sleep(3 * minute).await;
+    assert_eq!(*project.writes.borrow(), 4);
+    task.abort();
 }
 
 /// Runs a gateway until both planes have been written to, and ends it; how long that took until the Lease was released.

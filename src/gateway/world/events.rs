@@ -267,12 +267,12 @@ impl World {
         match role {
             Role::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_| ());
-                let known = project.uid.is_some();
+                let known = project.uid.clone();
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
                     project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
-                // Until then everything of the project waited for it.
-                woken.synced |= !known && project.uid.is_some();
+                // Until then everything of the project waited for it, or was that of an earlier one of the name.
+                woken.synced |= project.uid.is_some() && project.uid != known;
                 for d in deltas {
                     self.tie(key, &d, &mut woken);
                 }

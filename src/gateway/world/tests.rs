@@ -108,3 +108,51 @@ fn a_project_that_comes_back_is_remembered_by_nothing() {
     world.forget_untied();
     assert_eq!(noted(&world), (0, 0, 0));
 }
+
+#[test]
+fn a_workload_that_came_before_its_namespace_or_waits_for_a_name_is_woken() {
+    let mut world = World::fixture();
+    let workload = |namespace: &str| fixture::object(namespace, "shop", &format!("w-{namespace}"));
+    let key = |world: &World, namespace: &str| world.workload_key(&shop(), namespace, "shop");
+    world.shop_has(Role::Workloads, &workload("late"));
+    let woken = world.shop_has(Role::Namespaces, &namespace("late", "l1", &json!({})));
+    assert!(woken.contains(&key(&world, "late")));
+
+    world.shop_has(Role::Workloads, &workload("default"));
+    for (name, waits) in [("shop-all-dfw", true), ("shops-all-dfw", false)] {
+        let mut earlier = fixture::source(name, "DFW");
+        earlier["metadata"]["ownerReferences"] = json!([{"apiVersion": "compute.datumapis.com/v1alpha",
+            "kind": "Workload", "name": "shop", "uid": "w-before", "controller": true}]);
+        let there = world.shop_has(Role::Federated(0), &earlier);
+        assert!(!there.contains(&key(&world, "default")));
+        let gone = world.shop_lost(Role::Federated(0), &earlier);
+        assert_eq!(gone.contains(&key(&world, "default")), waits, "{name}");
+    }
+}
+
+#[test]
+fn what_two_projects_of_one_uid_left_unproven_is_woken_when_one_leaves() {
+    let mut world = World::fixture();
+    let staging = ProjectKey::parse("staging").unwrap();
+    world.engage(staging.clone());
+    for role in world.project_roles() {
+        let mark = [namespace("kube-system", "p1", &json!({}))];
+        let objects = if role == Role::Namespaces { &mark[..] } else { &[] };
+        fixture::list(objects, |event| world.project_event(&staging, role, event));
+    }
+    world.shop_lost(Role::Namespaces, &namespace("default", "a1", &json!({})));
+    assert!(!crate::gateway::garbage::proven_gone(&world, HUB));
+    let woken = world.disengage(&staging).keys;
+    assert!(crate::gateway::garbage::proven_gone(&world, HUB));
+    assert!(woken.contains(&world.hub_key(Role::Namespaces, "", HUB)));
+}
+
+#[test]
+fn a_project_that_became_another_is_looked_at_as_a_whole() {
+    let mut world = World::fixture();
+    let mark = namespace("kube-system", "p2", &json!({}));
+    let mut newer = mark.clone();
+    newer["metadata"]["resourceVersion"] = json!("9");
+    let event = Event::Applied(Box::new(serde_json::from_value(newer).unwrap()));
+    assert!(world.project_event(&shop(), Role::Namespaces, event).synced);
+}

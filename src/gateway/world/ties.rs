@@ -73,7 +73,7 @@ impl World {
     /// Forgets a project; the hub stays as it is. What it was tied to may now be another's.
     pub fn disengage(&mut self, key: &ProjectKey) -> Woken {
         let mut woken = Woken::default();
-        self.projects.remove(key);
+        let uid = self.projects.remove(key).and_then(|project| project.uid);
         let left: Vec<Arc<str>> = self
             .ties
             .extract_if(|_, tie| tie.project == *key)
@@ -87,6 +87,15 @@ impl World {
         }
         self.elect_all(&mut woken);
         self.forget_untied();
+        // What two projects of one UID left unproven the other alone may prove.
+        let twins: Vec<_> = self
+            .projects
+            .iter()
+            .filter(|(_, p)| uid.is_some() && p.uid == uid)
+            .collect();
+        for (twin, _) in twins {
+            woken.keys.extend(self.hub_keys_of(twin));
+        }
         woken
     }
 

@@ -143,6 +143,11 @@ impl World {
             self.namespace_keys(&hub, &mut woken.keys);
         }
         self.sources_in(project, name, &mut woken.keys);
+        // Watches keep no order: a Workload may be known before its namespace.
+        let workloads = self.projects.get(project).into_iter();
+        let workloads = workloads.flat_map(|p| p.workloads.in_namespace(name));
+        let keys = workloads.map(|(workload, _)| self.workload_key(project, name, workload));
+        woken.keys.extend(keys);
     }
 
     /// The Namespace's own controllers, and everything that may have waited for it.
@@ -470,6 +475,20 @@ impl World {
                 .find(|(_, row)| row.uid == *uid);
             keys.extend(owner.map(|(name, _)| self.workload_key(project, &delta.name.0, name)));
         }
+        if new.is_none() {
+            self.wake_for_name(project, &delta.name, keys);
+        }
+    }
+
+    /// The Workloads that may have waited for the name of a deployment to be free: it begins with theirs.
+    fn wake_for_name(&self, project: &ProjectKey, freed: &Name, keys: &mut Vec<Key>) {
+        let (namespace, name) = freed;
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        let beginnings = name.match_indices('-').map(|(end, _)| &name[..end]);
+        let workloads = beginnings.filter(|beginning| p.workloads.get(namespace, beginning).is_some());
+        keys.extend(workloads.map(|workload| self.workload_key(project, namespace, workload)));
     }
 }
 

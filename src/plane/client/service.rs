@@ -6,7 +6,10 @@ use super::{
     request::{Call, collect, status_body},
     way::{Received, Way},
 };
-use crate::metrics::{ClientMetrics, PlaneKind};
+use crate::{
+    metrics::{ClientMetrics, PlaneKind},
+    plane::watch::reach::asking,
+};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -91,24 +94,27 @@ impl Shared {
         let call = Call::of(&request);
         let began = Instant::now();
         let limit = self.limits.call;
-        let outcome = tokio::time::timeout(limit, async {
-            if call.is_watch() {
-                self.watch(request).await
-            } else {
-                self.whole(request).await
-            }
+        let outcome = asking(call.is_watch(), async {
+            tokio::time::timeout(limit, async {
+                if call.is_watch() {
+                    self.watch(request).await
+                } else {
+                    self.whole(request).await
+                }
+            })
+            .await
+            .unwrap_or_else(|source| {
+                let timeout = CallError::Timeout {
+                    plane: self.plane,
+                    verb: call.verb,
+                    resource: call.resource.clone(),
+                    limit,
+                    source,
+                };
+                Err(timeout.into())
+            })
         })
-        .await
-        .unwrap_or_else(|source| {
-            let timeout = CallError::Timeout {
-                plane: self.plane,
-                verb: call.verb,
-                resource: call.resource.clone(),
-                limit,
-                source,
-            };
-            Err(timeout.into())
-        });
+        .await;
         self.count(&call, began, outcome.as_ref().ok());
         outcome
     }

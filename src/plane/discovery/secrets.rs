@@ -12,14 +12,13 @@ use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
-use std::collections::BTreeSet;
-use tokio::sync::watch;
+use std::{collections::BTreeSet, time::Duration};
+use tokio::{sync::watch, time::Instant};
 
+/// After an error the plane is asked again after this time.
+const PAUSE: Duration = Duration::from_secs(5);
 /// Secrets per page of a list.
 const PAGE: u32 = 50;
 
@@ -33,6 +32,8 @@ struct State {
     /// What a list that is not complete has shown so far.
     listed: BTreeSet<String>,
     last_error: Option<String>,
+    /// When to ask again after an error.
+    paused: Option<Instant>,
 }
 
 pub(super) fn stream(
@@ -50,6 +51,7 @@ pub(super) fn stream(
         rules,
         listed: BTreeSet::new(),
         last_error: None,
+        paused: None,
     };
     stream::unfold(state, |mut state| async move {
         loop {
@@ -58,9 +60,9 @@ pub(super) fn stream(
             }
             tokio::select! {
                 biased;
-                change = state.changes.next() => state.take(change),
+                change = next(&mut state.changes, state.paused) => state.take(change),
                 // An error here means that the connection is gone, and the process with it.
-                Ok(()) = state.generation.changed() => state.changes = changes(&state.connection, &state.namespace),
+                Ok(()) = state.generation.changed() => state.begin_anew(),
             }
         }
     })
@@ -74,11 +76,24 @@ fn changes(
     let config = watcher::Config::default()
         .labels(&format!("{PROJECT_SECRET}=true"))
         .page_size(PAGE);
-    watcher::watcher(api, config).default_backoff().boxed()
+    watcher::watcher(api, config).boxed()
+}
+
+async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Option<S::Item> {
+    if let Some(until) = paused {
+        tokio::time::sleep_until(until).await;
+    }
+    changes.next().await
 }
 
 impl State {
+    fn begin_anew(&mut self) {
+        self.changes = changes(&self.connection, &self.namespace);
+        self.paused = None;
+    }
+
     fn take(&mut self, change: Option<Result<Event<Secret>, watcher::Error>>) {
+        self.paused = None;
         match change {
             Some(Ok(Event::Init)) => self.listed.clear(),
             Some(Ok(Event::InitApply(secret))) => {
@@ -91,9 +106,12 @@ impl State {
             }
             Some(Ok(Event::Apply(secret))) => self.put(&secret),
             Some(Ok(Event::Delete(secret))) => self.projects.remove(&secret.name_any()),
-            Some(Err(error)) => self.complain(&error),
+            Some(Err(error)) => {
+                self.complain(&error);
+                self.paused = Some(Instant::now() + PAUSE);
+            }
             // A watcher does not end; if it ever does, it begins again.
-            None => self.changes = changes(&self.connection, &self.namespace),
+            None => self.begin_anew(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What goes wrong with a watch: when it is tried again, and what the operator is told.
 
+use super::reach::Silence;
 use crate::{
     engine::{chance::Chance, key::Plane},
     plane::client::CallError,
@@ -11,14 +12,10 @@ use std::{
 };
 use tokio::time::Instant;
 
-const FIRST_DELAY: Duration = Duration::from_millis(200);
+pub(super) const FIRST_DELAY: Duration = Duration::from_millis(200);
 pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// After this time without an error the next one counts as the first.
 pub(super) const CALM: Duration = Duration::from_mins(1);
-/// A watch without events says nothing when it has begun again. Two attempts that fail are never further apart than this:
-/// the longest delay and the time limit of a call, and some more.
-pub(super) const SETTLED: Duration = Duration::from_secs(30);
-
 /// Why a watch fails, as far as an operator's next step depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
@@ -40,6 +37,14 @@ pub(super) enum Cause {
     Failing,
 }
 
+/// What a watch's failure says of its plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfPlane {
+    Away(Silence),
+    Well,
+    Unsaid,
+}
+
 impl Cause {
     pub(super) fn of(error: &watcher::Error) -> Self {
         let inner = match error {
@@ -53,7 +58,7 @@ impl Cause {
             kube::Error::Api(status) => Self::of_status(status),
             kube::Error::Service(e) => match e.downcast_ref() {
                 Some(CallError::TooLarge { .. }) => Self::Failing,
-                Some(CallError::Retired) => Self::Broken,
+                Some(CallError::Retired | CallError::Overtaken) => Self::Broken,
                 _ => Self::Unreachable,
             },
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Garbled,
@@ -70,6 +75,16 @@ impl Cause {
             // A server says 404 in plain text for a group it does not have, which the client takes for an outage.
             _ if status.message.starts_with("HTTP 404 ") => Self::NotServed,
             _ => Self::Failing,
+        }
+    }
+
+    /// What it says of the plane as a whole.
+    pub(super) fn of_plane(self) -> OfPlane {
+        match self {
+            Self::Unreachable | Self::Broken => OfPlane::Away(Silence::Silent),
+            Self::Unauthorized | Self::Failing => OfPlane::Away(Silence::Unwell),
+            Self::Forbidden | Self::NotServed | Self::Gone => OfPlane::Well,
+            Self::Garbled => OfPlane::Unsaid,
         }
     }
 
@@ -151,8 +166,12 @@ impl Trouble {
     }
 
     /// How long to wait: 200 ms doubling to 10 s, each with up to half of it as jitter; anew after a minute without an
-    /// error.
-    pub(super) fn delay(&mut self) -> Duration {
+    /// error. That the plane is `away` and stays so is no fault of the watch.
+    pub(super) fn delay(&mut self, away: bool) -> Duration {
+        if away && self.lasts {
+            self.last = Some(Instant::now());
+            return Duration::ZERO;
+        }
         if self.last.is_some_and(|last| last.elapsed() > CALM) {
             self.failures = 0;
         }
@@ -163,14 +182,6 @@ impl Trouble {
         self.lasts = true;
         self.last = Some(Instant::now());
         base.mul_f64(0.5 + 0.5 * Chance::share((self.watch, self.failures)))
-    }
-
-    /// Completes when it has not failed for so long that it must be well; never if it is well.
-    pub(super) async fn settled(&self) {
-        match self.last {
-            Some(last) if self.lasts => tokio::time::sleep_until(last + SETTLED).await,
-            _ => std::future::pending().await,
-        }
     }
 
     /// The server has answered; whether it had failed before.
@@ -202,16 +213,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn delays_grow_while_it_fails_and_begin_anew_after_a_calm_minute() {
         let mut trouble = Trouble::none(());
-        let delays: Vec<Duration> = (0..12).map(|_| trouble.delay()).collect();
+        let delays: Vec<Duration> = (0..12).map(|_| trouble.delay(false)).collect();
         assert!(
             delays[0] <= FIRST_DELAY && delays[11] <= LONGEST_DELAY,
             "{delays:?}"
         );
         assert!(delays[11] >= LONGEST_DELAY / 2, "{delays:?}");
+        assert_eq!(trouble.delay(true), Duration::ZERO, "others wait for it");
         assert!(trouble.ends() && !trouble.ends(), "it ends once");
-        assert!(trouble.delay() >= LONGEST_DELAY / 2, "an answer alone is no calm");
+        assert!(
+            trouble.delay(true) >= LONGEST_DELAY / 2,
+            "it was answered in between"
+        );
+        trouble.ends();
+        assert!(
+            trouble.delay(false) >= LONGEST_DELAY / 2,
+            "an answer alone is no calm"
+        );
         tokio::time::advance(CALM + Duration::from_secs(1)).await;
-        assert!(trouble.delay() <= FIRST_DELAY);
+        assert!(trouble.delay(false) <= FIRST_DELAY);
     }
 
     #[tokio::test(start_paused = true)]

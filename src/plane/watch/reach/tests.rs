@@ -1,0 +1,218 @@
+//! A plane that goes away and comes back under many watches: how often it is asked, and how soon all are well again.
+
+use super::*;
+use crate::{
+    engine::key::Plane,
+    plane::watch::{Event, Health, SMALL_OBJECTS, Selection, run},
+};
+use axum::body::{Body, Bytes};
+use futures::StreamExt;
+use http::Request;
+use kube::Client;
+use serde_json::json;
+use tokio::{sync::watch, task::JoinSet};
+
+/// What a plane does with requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Answers,
+    Refuses,
+    Hangs,
+    Fails,
+    /// Tells no events, and ends each watch as soon as it has begun.
+    Ends,
+}
+
+/// A plane, and every time that it was asked.
+#[derive(Clone)]
+struct Server {
+    mood: watch::Sender<Mood>,
+    asked: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Server {
+    fn new(mood: Mood) -> Self {
+        Self {
+            mood: watch::Sender::new(mood),
+            asked: Arc::default(),
+        }
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
+            let server = server.clone();
+            async move { asking(watch, server.answer(watch)).await }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, watch: bool) -> Result<Response<Body>, BoxError> {
+        self.asked.lock().push(Instant::now());
+        let mood = *self.mood.borrow();
+        match mood {
+            Mood::Refuses => return Err("refused".into()),
+            Mood::Hangs => {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                return Err("no answer".into());
+            }
+            Mood::Fails => {
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503});
+                let mut response = Response::new(Body::from(status.to_string()));
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                return Ok(response);
+            }
+            Mood::Answers | Mood::Ends => {}
+        }
+        if !watch {
+            let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []});
+            return Ok(Response::new(Body::from(list.to_string())));
+        }
+        let mut moods = self.mood.subscribe();
+        let breaks = async move {
+            if mood == Mood::Ends {
+                return None;
+            }
+            // The watch breaks when the plane goes.
+            let _ = moods.wait_for(|mood| *mood != Mood::Answers).await;
+            Some(Err::<Bytes, _>(std::io::Error::other("reset")))
+        };
+        let events = futures::stream::once(breaks).filter_map(std::future::ready);
+        Ok(Response::new(Body::from_stream(events)))
+    }
+
+    fn becomes(&self, mood: Mood) {
+        self.asked.lock().clear();
+        self.mood.send_replace(mood);
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().len()
+    }
+}
+
+/// Watches of one plane under way.
+struct Watches {
+    health: Vec<Arc<Health>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Watches {
+    fn start(server: &Server, count: usize) -> Self {
+        let reach = Arc::<Reach>::default();
+        let mut tasks = JoinSet::new();
+        let health: Vec<_> = (0..count).map(|_| Arc::<Health>::default()).collect();
+        for health in &health {
+            let health = health.clone();
+            let (client, reach) = (server.client(), reach.clone());
+            tasks.spawn(async move {
+                let selection = Selection {
+                    resource: kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&()),
+                    page: SMALL_OBJECTS,
+                    labels: None,
+                };
+                run(
+                    &Plane::Hub,
+                    client,
+                    &selection,
+                    &health,
+                    &reach,
+                    |_: Event| {},
+                    |_| {},
+                )
+                .await;
+            });
+        }
+        Self {
+            health,
+            _tasks: tasks,
+        }
+    }
+
+    fn well(&self) -> bool {
+        self.health.iter().all(|h| h.synced() && h.error().is_none())
+    }
+
+    async fn are_well_within(&self, time: Duration) {
+        let well = async {
+            while !self.well() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(time, well)
+            .await
+            .expect("all are well again");
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_plane_that_is_away_is_asked_by_one_watch_at_a_time_and_all_are_well_soon_after() {
+    for mood in [Mood::Refuses, Mood::Hangs, Mood::Fails] {
+        let server = Server::new(Mood::Answers);
+        let watches = Watches::start(&server, 9);
+        watches.are_well_within(SECOND).await;
+        server.becomes(mood);
+        tokio::time::sleep(600 * SECOND).await;
+        let asked = server.asked.lock().clone();
+        assert!(
+            (60..=121).contains(&asked.len()),
+            "{mood:?}: {} times",
+            asked.len()
+        );
+        let apart = asked.windows(2).map(|two| two[1] - two[0]).min();
+        assert!(apart >= Some(ASK_EVERY), "{mood:?}: {apart:?}");
+        assert!(!watches.well());
+        server.becomes(Mood::Answers);
+        watches.are_well_within(10 * SECOND).await;
+        tokio::time::sleep(20 * SECOND).await;
+        assert!(
+            server.asked() <= 11,
+            "{mood:?}: each once, and what hung once more: {}",
+            server.asked()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plane_that_was_never_there_is_found_when_it_comes() {
+    let server = Server::new(Mood::Hangs);
+    let watches = Watches::start(&server, 9);
+    tokio::time::sleep(600 * SECOND).await;
+    assert!(server.asked() <= 9 + 120, "{}", server.asked());
+    server.becomes(Mood::Answers);
+    watches.are_well_within(10 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_to_a_silent_plane_takes_its_turn_among_the_watches() {
+    let reach = Reach::default();
+    assert_eq!(reach.try_turn(), None, "it answers");
+    assert!(reach.lost(Instant::now(), Silence::Unwell));
+    assert_eq!(reach.try_turn(), None, "calls are answered, if not well");
+    reach.lost(Instant::now(), Silence::Silent);
+    assert_eq!(reach.try_turn(), Some(Ok(())));
+    assert_eq!(reach.try_turn(), Some(Err(ASK_EVERY)));
+    let began = Instant::now();
+    reach.turn().await;
+    assert_eq!(began.elapsed(), ASK_EVERY, "the watch has the next");
+    let waits = reach.turn();
+    let answered = async {
+        tokio::time::sleep(SECOND).await;
+        reach.heard();
+    };
+    tokio::join!(waits, answered);
+    assert_eq!(began.elapsed(), ASK_EVERY + SECOND);
+    assert!(!reach.lost(began, Silence::Silent), "it has answered since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_as_soon_as_it_begins_is_begun_again_ever_more_rarely() {
+    let server = Server::new(Mood::Ends);
+    let watches = Watches::start(&server, 1);
+    tokio::time::sleep(600 * SECOND).await;
+    assert!((60..=75).contains(&server.asked()), "{}", server.asked());
+    assert!(watches.well());
+}
