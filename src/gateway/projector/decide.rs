@@ -12,9 +12,7 @@ use crate::{
     },
     gateway::{
         projector::memory::Memory,
-        world::digest::{
-            COUNT_FLOOR, Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
-        },
+        world::digest::{Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations},
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
@@ -49,12 +47,16 @@ pub struct Snapshot {
     pub write_back: Option<Row<WriteBackDigest>>,
     /// The copy that it names.
     pub copy: Option<Row<Copy>>,
+    /// The cells to which Karmada gives the copy; empty if that is not known.
+    pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
-    /// How many write-backs of the deployment come before this one, if they are many.
+    /// How many write-backs of its cell and deployment come before this one, if they are many.
     pub rank: usize,
+    /// Most of them that are projected.
+    pub most: usize,
 }
 
 impl Snapshot {
@@ -180,6 +182,13 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
+    // What the copy was never given to, or was taken from, has nothing to say about it.
+    if let Some(cell) = &w.cell
+        && !s.cells.is_empty()
+        && !s.cells.contains(cell)
+    {
+        return Decision::Wait;
+    }
     if w.is_too_large() || w.conditions > CONDITION_LIMIT {
         return refuse(
             "too_large",
@@ -192,12 +201,13 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else {
         return Decision::Wait;
     };
-    let most = COUNT_FLOOR.max(2 * source.digest.scale as usize);
-    if s.rank >= most {
+    if s.rank >= s.most {
         return refuse(
             "too_many",
             format!(
-                "deployment {deployment} has more than {most} Instances on the hub; the cell must remove some"
+                "cell {} has written more than {} Instances of deployment {deployment}; it must remove some",
+                w.cell.as_deref().unwrap_or("(unnamed)"),
+                s.most
             ),
         );
     }

@@ -11,7 +11,7 @@ mod tests;
 use super::{
     context::{PASSES, Turn},
     quarantine::RETRY_AFTER,
-    world::{Deployment, Project, Role, Tie, World, digest::COUNT_FLOOR},
+    world::{Role, World, crowd},
 };
 use crate::{
     api::names::HubNamespace,
@@ -25,7 +25,7 @@ use crate::{
 use decide::{Decision, Snapshot, Verdict};
 use memory::Memory;
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -178,35 +178,6 @@ fn drop_body(ctx: &Turn<'_>, s: &Snapshot) {
     ctx.world.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
 }
 
-/// How many write-backs of the deployment come before this one: those that are projected already, then the first of
-/// each cell, the second of each, and so on. So no cell can push out what another has written.
-fn rank(world: &World, project: &Project, tie: &Tie, deployment: &Deployment, name: &str) -> usize {
-    let (kind, hub, owner) = deployment;
-    let names = world.hub.by_deployment.get(deployment);
-    let Some(names) = names.filter(|names| names.len() > COUNT_FLOOR) else {
-        return 0;
-    };
-    let cluster = tie.project.label();
-    let projected = |name: &str| {
-        let row = project.projections[*kind].get(&tie.namespace, name);
-        row.map(|row| &row.digest).is_some_and(|p| {
-            p.cluster.as_deref() == Some(&*cluster) && p.owner.as_ref().is_some_and(|(of, _)| of == owner)
-        })
-    };
-    let mut of_cell: HashMap<Option<Arc<str>>, usize> = HashMap::new();
-    let mut places = Vec::with_capacity(names.len());
-    for other in names {
-        let row = world.hub.write_backs[*kind].get(hub, other);
-        let count = of_cell
-            .entry(row.and_then(|row| row.digest.cell.clone()))
-            .or_default();
-        *count += 1;
-        places.push((!projected(other), *count, &**other));
-    }
-    let own = places.iter().find(|(.., other)| *other == name).copied();
-    own.map_or(0, |own| places.iter().filter(|place| **place < own).count())
-}
-
 /// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
 pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
     let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else {
@@ -229,15 +200,11 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
     let owner = deployment.as_deref();
-    let rank = deployment.as_ref().map_or(0, |d| {
-        rank(
-            world,
-            project,
-            tie,
-            &(kind, key.namespace.clone(), d.clone()),
-            &key.name,
-        )
-    });
+    let copy = owner.and_then(|d| world.hub.copies[kind].get(&key.namespace, d));
+    let binding = owner.and_then(|d| world.binding(kind, &key.namespace, d));
+    let source = owner.and_then(|d| project.sources[kind].get(&tie.namespace, d));
+    // The binding of an earlier copy says nothing of this one.
+    let cells = binding.filter(|b| copy.is_some_and(|copy| b.digest.owner.as_ref() == Some(&copy.uid)));
     Some(Snapshot {
         kinds: world.kinds.clone(),
         kind,
@@ -246,14 +213,12 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         hub,
         name: key.name.clone(),
         bound,
-        copy: owner
-            .and_then(|d| world.hub.copies[kind].get(&key.namespace, d))
-            .cloned(),
-        source: owner
-            .and_then(|d| project.sources[kind].get(&tie.namespace, d))
-            .cloned(),
+        copy: copy.cloned(),
+        cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
+        source: source.cloned(),
         projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
-        rank,
+        rank: world.place(kind, &key.namespace, &key.name),
+        most: source.map_or(0, crowd::most),
         write_back,
     })
 }
