@@ -413,15 +413,16 @@ pub(crate) fn kinds_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds")
 }
 
+/// The federated kinds, the built-in one first.
+pub(crate) fn federated() -> Result<Vec<Carried>> {
+    let mut kinds = FederatedKind::builtin().context("load the built-in kinds")?;
+    kinds.extend(FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?);
+    Ok(kinds.iter().map(|kind| Carried::of(kind, None)).collect())
+}
+
 /// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.
 fn manifests() -> Result<Vec<Manifest>> {
-    let carried = |kinds: Vec<FederatedKind>| -> Vec<Carried> {
-        kinds.iter().map(|kind| Carried::of(kind, None)).collect()
-    };
-    let mut kinds = carried(FederatedKind::builtin().context("load the built-in kinds")?);
-    kinds.extend(carried(
-        FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?,
-    ));
+    let kinds = federated()?;
     let roles = [
         (manifests::Plane::Project, PlaneRole::Project),
         (manifests::Plane::Hub, PlaneRole::Hub),
