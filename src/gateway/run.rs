@@ -181,6 +181,7 @@ impl Gateway {
                 _ = turns.tick() => {
                     *self.turned.lock() = Instant::now();
                     self.federator.prune(&self.ctx);
+                    self.projector.prune(&self.ctx);
                 }
                 _ = sweep.tick() => self.wake_everything(Urgency::Backlog),
             }

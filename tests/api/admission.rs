@@ -318,11 +318,11 @@ pub(crate) async fn a_tenant_uses_only_networks_that_it_may(sandbox: &Sandbox) -
     Ok(())
 }
 
-pub(crate) async fn wait_until_denied<F: Future<Output = String>>(request: impl Fn() -> F) {
+async fn wait_until_denied<F: Future<Output = String>>(request: impl Fn() -> F) {
     wait_until(|| async { request().await != "200" }).await;
 }
 
-async fn wait_until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
+pub(crate) async fn wait_until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
     for _ in 0..100 {
         if holds().await {
             return;

@@ -94,6 +94,8 @@ impl Snapshot {
 pub struct Settings {
     /// Whether a write-back without a controller is refused.
     pub require_owner: bool,
+    /// Shortest time between two updates of one projection.
+    pub status_interval: Duration,
 }
 
 /// Why a write-back is not projected.
@@ -112,6 +114,8 @@ pub enum Decision {
     Wait,
     /// Nothing until an event, or for this time.
     WaitFor(Duration),
+    /// It is written after this time, as it will be then.
+    Later(Duration),
     /// The write-back is not projected as it is.
     Quarantine(Verdict),
     /// The write-back's body is needed.
@@ -211,7 +215,14 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
             ),
         );
     }
-    write(s, memory, write_back, source, deployment)
+    match write(s, memory, write_back, source, deployment) {
+        // The first change is written at once; a cell that changes its mind all the time costs the project no more.
+        Decision::Do(plan) if s.projection.is_some() && !plan.is_idle() => match memory.rest(settings, now) {
+            Some(left) => Decision::Later(left),
+            None => Decision::Do(plan),
+        },
+        decision => decision,
+    }
 }
 
 /// How much longer the hub's collector is given to take what an earlier copy of the name has left.

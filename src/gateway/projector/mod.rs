@@ -9,7 +9,7 @@ pub mod memory;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
+    context::{Context, PASSES, Turn},
     quarantine::RETRY_AFTER,
     world::{Role, World, crowd},
 };
@@ -43,6 +43,22 @@ impl Projector {
         }
         result
     }
+
+    /// Forgets what no longer matters; called every few seconds.
+    pub fn prune(&self, ctx: &Context) {
+        let (settings, now) = (settings(ctx), ctx.now());
+        self.memory.lock().retain(|_, m| {
+            m.written = m.written.filter(|_| m.rest(settings, now).is_some());
+            *m != Memory::default()
+        });
+    }
+}
+
+fn settings(ctx: &Context) -> decide::Settings {
+    decide::Settings {
+        require_owner: ctx.settings.require_owner,
+        status_interval: ctx.settings.status_interval,
+    }
 }
 
 async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
@@ -54,10 +70,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
             ctx.world.lock().drop_write_back(key);
             return Ok(Next::OnEvent);
         };
-        let settings = decide::Settings {
-            require_owner: ctx.settings.require_owner,
-        };
-        match decide::decide(&snapshot, memory, settings, ctx.now()) {
+        match decide::decide(&snapshot, memory, settings(ctx), ctx.now()) {
             Decision::Wait => {
                 drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
@@ -65,6 +78,10 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
             }
             Decision::WaitFor(wait) => {
                 drop_body(ctx, &snapshot);
+                ctx.quarantine.release(key);
+                return Ok(Next::After(wait));
+            }
+            Decision::Later(wait) => {
                 ctx.quarantine.release(key);
                 return Ok(Next::After(wait));
             }
@@ -114,6 +131,9 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
 
 /// Remembers it if the project's API answered with something other than what was asked.
 fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, written: &[Endpoint], memory: &mut Memory) {
+    if before.write_back.is_some() && before.projection.is_some() {
+        memory.written = Some(ctx.now().instant);
+    }
     let after = observe(&ctx.world.lock(), key).and_then(|s| s.projection);
     let (Some(asked), Some(got)) = (&before.write_back, after) else {
         return;

@@ -31,7 +31,10 @@ static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
 
 const HUB: &str = "ns-6d1f0c52";
-const LENIENT: Settings = Settings { require_owner: false };
+const LENIENT: Settings = Settings {
+    require_owner: false,
+    status_interval: Duration::from_millis(250),
+};
 
 fn write_back() -> Value {
     json!({
@@ -277,7 +280,10 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     assert_eq!(
         quarantined(&decide(
             &snapshot(Some(&w), None),
-            Settings { require_owner: true }
+            Settings {
+                require_owner: true,
+                ..LENIENT
+            }
         )),
         "owner_mismatch"
     );
@@ -419,5 +425,33 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
         1
     );
     decide::decide(&snapshot(None, None), &mut memory, LENIENT, now());
+    assert_eq!(memory, Memory::default());
+}
+
+#[test]
+fn a_projection_is_updated_at_once_and_then_no_oftener_than_every_interval() {
+    let mut w = write_back();
+    w["status"]["conditions"][0]["status"] = json!("True");
+    let s = snapshot(Some(&w), Some(&projection("u-source")));
+    let (mut memory, start) = (Memory::default(), now());
+    let at = |millis| Now {
+        instant: start.instant + Duration::from_millis(millis),
+        ..start
+    };
+    let decide = |s: &Snapshot, memory: &mut Memory, millis| decide::decide(s, memory, LENIENT, at(millis));
+    assert_eq!(effects(decide(&s, &mut memory, 0)).len(), 1);
+    memory.written = Some(start.instant);
+    assert_eq!(
+        decide(&s, &mut memory, 100),
+        Decision::Later(Duration::from_millis(150))
+    );
+    assert_eq!(effects(decide(&s, &mut memory, 250)).len(), 1);
+    // At rest there is nothing to be late with, and what is not there yet, or no longer wanted, does not wait.
+    let rest = snapshot(Some(&write_back()), Some(&projection("u-source")));
+    assert_eq!(decide(&rest, &mut memory, 1), Decision::Do(Plan::default()));
+    let first = snapshot(Some(&write_back()), None);
+    assert_eq!(effects(decide(&first, &mut memory, 1)).len(), 1);
+    let gone = snapshot(None, Some(&projection("u-source")));
+    assert_eq!(effects(decide(&gone, &mut memory, 1)).len(), 1);
     assert_eq!(memory, Memory::default());
 }
