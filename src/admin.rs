@@ -1,6 +1,19 @@
 //! The administrative address: `/livez`, `/readyz`, `/metrics`, `/debug/planes`. It shows no credential and no object.
+//!
+//! The latter two tell of tenants, so they ask for a token wherever others than this machine's users can reach them.
 
-use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+mod token;
+
+pub use token::{Token, TokenError};
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 
@@ -20,12 +33,18 @@ pub trait Subject: Send + Sync + 'static {
 
 /// Why the address cannot be served.
 #[derive(Debug, thiserror::Error)]
-#[error("--admin-address {address}: {source}; choose a free address of this machine")]
-pub struct AdminError {
-    /// The address that was asked for.
-    pub address: SocketAddr,
-    /// What the system said.
-    pub source: std::io::Error,
+pub enum AdminError {
+    /// It cannot be had.
+    #[error("--admin-address {address}: {source}; choose a free address of this machine")]
+    Address {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// There is no token.
+    #[error("--admin-token-file {0}; put a token of at least {least} characters there, for example of openssl rand -hex 32", least = token::LEAST)]
+    Token(#[from] TokenError),
 }
 
 type Shared = State<Arc<dyn Subject>>;
@@ -37,14 +56,47 @@ fn verdict(result: Result<(), String>) -> (StatusCode, String) {
     }
 }
 
-/// The routes.
-pub fn router(subject: Arc<dyn Subject>) -> Router {
-    Router::new()
+/// Lets through who shows the token. The file is read each time, so that a new token counts at once.
+async fn guard(State(token): State<Option<Token>>, request: Request, next: Next) -> Response {
+    let Some(token) = token else {
+        return next.run(request).await;
+    };
+    let shown = request.headers().get(header::AUTHORIZATION);
+    let shown = shown.and_then(|value| value.to_str().ok()).and_then(bearer);
+    match (token.read().await, shown) {
+        (Ok(wanted), Some(shown)) if wanted.is(shown) => next.run(request).await,
+        (Ok(_), _) => (
+            StatusCode::UNAUTHORIZED,
+            [(header::WWW_AUTHENTICATE, "Bearer")],
+            "send the token of --admin-token-file: Authorization: Bearer <token>\n",
+        )
+            .into_response(),
+        (Err(error), _) => {
+            tracing::warn!(%error, "nobody is let through to /metrics and /debug/planes");
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the token cannot be read, see the gateway's log\n",
+            )
+                .into_response()
+        }
+    }
+}
+
+/// The token in a header; the scheme's case does not matter.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The routes. With a token only `/livez` and `/readyz` are for everybody.
+pub fn router(subject: Arc<dyn Subject>, token: Option<Token>) -> Router {
+    let open = Router::new()
         .route("/livez", get(|State(s): Shared| async move { verdict(s.live()) }))
         .route(
             "/readyz",
             get(|State(s): Shared| async move { verdict(s.ready()) }),
-        )
+        );
+    let guarded = Router::new()
         .route(
             "/debug/planes",
             get(|State(s): Shared| async move { Json(s.planes()) }),
@@ -58,65 +110,31 @@ pub fn router(subject: Arc<dyn Subject>) -> Router {
                 }
             }),
         )
-        .with_state(subject)
+        .route_layer(middleware::from_fn_with_state(token, guard));
+    open.merge(guarded).with_state(subject)
 }
 
-/// Binds the address; serving begins with [`serve`].
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError> {
+/// Binds the address, once there is a token if there is to be one; serving begins with [`serve`].
+pub async fn bind(address: SocketAddr, token: Option<&Token>) -> Result<TcpListener, AdminError> {
+    if let Some(token) = token {
+        token.read().await?;
+    }
     TcpListener::bind(address)
         .await
-        .map_err(|source| AdminError { address, source })
+        .map_err(|source| AdminError::Address { address, source })
 }
 
 /// Serves until `shutdown`.
 pub async fn serve(
     listener: TcpListener,
     subject: Arc<dyn Subject>,
+    token: Option<Token>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(subject))
+    axum::serve(listener, router(subject, token))
         .with_graceful_shutdown(shutdown)
         .await
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::{body::Body, http::Request};
-    use http_body_util::BodyExt;
-    use tower::ServiceExt;
-
-    struct Waiting;
-
-    impl Subject for Waiting {
-        fn ready(&self) -> Result<(), String> {
-            Err("the hub's first lists are not complete".to_owned())
-        }
-        fn metrics(&self) -> Result<String, String> {
-            Ok("up 1\n".to_owned())
-        }
-        fn planes(&self) -> serde_json::Value {
-            serde_json::json!({"planes": []})
-        }
-    }
-
-    async fn get(path: &str) -> (u16, String) {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = router(Arc::new(Waiting)).oneshot(request).await.unwrap();
-        let code = response.status().as_u16();
-        let text = response.into_body().collect().await.unwrap().to_bytes();
-        (code, String::from_utf8(text.to_vec()).unwrap())
-    }
-
-    #[tokio::test]
-    async fn each_path_answers_its_question() {
-        assert_eq!(get("/livez").await, (200, "ok\n".to_owned()));
-        assert_eq!(
-            get("/readyz").await,
-            (503, "the hub's first lists are not complete\n".to_owned())
-        );
-        assert_eq!(get("/metrics").await, (200, "up 1\n".to_owned()));
-        assert_eq!(get("/debug/planes").await, (200, "{\"planes\":[]}".to_owned()));
-        assert_eq!(get("/other").await.0, 404);
-    }
-}
+mod tests;

@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        assert_eq!(table.lines().count(), 2 + 26, "{table}");
+        assert_eq!(table.lines().count(), 2 + 27, "{table}");
     }
 
     #[test]

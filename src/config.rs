@@ -58,6 +58,10 @@ pub struct GatewayArgs {
         default_value = "127.0.0.1:8080"
     )]
     pub admin_address: SocketAddr,
+    /// File with the token that /metrics and /debug/planes ask for (Authorization: Bearer). Read at each request. Must
+    /// be given unless the address is of the loopback interface.
+    #[arg(long, env = "FEDGATE_ADMIN_TOKEN_FILE", value_name = "PATH")]
+    pub admin_token_file: Option<PathBuf>,
     /// How log lines are written.
     #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
@@ -179,6 +183,8 @@ pub struct GatewayConfig {
     pub interpreters: Option<PathBuf>,
     /// Address of the administrative paths.
     pub admin_address: SocketAddr,
+    /// File of the token that those of them ask for which tell of tenants.
+    pub admin_token_file: Option<PathBuf>,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -218,6 +224,11 @@ pub enum ConfigError {
         /// The mode the flag belongs to.
         wanted: &'static str,
     },
+    /// Others could read what is only for administrators.
+    #[error(
+        "--admin-address {0} can be reached from elsewhere, and /metrics and /debug/planes tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080"
+    )]
+    OpenAdmin(SocketAddr),
 }
 
 impl GatewayArgs {
@@ -234,6 +245,7 @@ impl GatewayArgs {
             interpreters,
             manage_interpreters,
             admin_address,
+            admin_token_file,
             log_format,
             log_level,
             leader_elect,
@@ -259,6 +271,9 @@ impl GatewayArgs {
             secrets_kubeconfig: project_secrets_kubeconfig,
         }
         .projects(project_mode)?;
+        if admin_token_file.is_none() && !admin_address.ip().is_loopback() {
+            return Err(ConfigError::OpenAdmin(admin_address));
+        }
         Ok(GatewayConfig {
             hub_kubeconfig,
             projects,
@@ -267,6 +282,7 @@ impl GatewayArgs {
             },
             interpreters,
             admin_address,
+            admin_token_file,
             log_format,
             log_level,
             lease: leader_elect.then_some((lease_namespace, lease_name)),

@@ -1,7 +1,7 @@
 //! The process around the gateway: connections, checks at the start, the Lease, the administrative address, the end.
 
 use crate::{
-    admin::{self, AdminError, Subject},
+    admin::{self, AdminError, Subject, Token},
     config::{self, GatewayConfig, Projects},
     doctor::{PreflightError, preflight},
     engine::clock::Clock,
@@ -105,10 +105,11 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         gateway: OnceLock::new(),
         refused: Mutex::default(),
     });
-    let listener = admin::bind(config.admin_address).await?;
+    let token = config.admin_token_file.clone().map(Token::of);
+    let listener = admin::bind(config.admin_address, token.as_ref()).await?;
     let (stop_admin, stopped) = watch::channel(false);
     let mut stopped = stopped;
-    let served = tokio::spawn(admin::serve(listener, subject.clone(), async move {
+    let served = tokio::spawn(admin::serve(listener, subject.clone(), token, async move {
         let _ = stopped.wait_for(|s| *s).await;
     }));
 

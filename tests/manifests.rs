@@ -67,32 +67,45 @@ fn verbs(plane: Plane, group: &str, resource: &str) -> String {
 #[test]
 fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     const ALL: &str = "create delete get list patch watch";
+    const UNREAD: &str = "create delete list patch watch";
     const READ: &str = "get list watch";
+    const WATCH: &str = "list watch";
     let ours = "compute.datumapis.com";
     let project = |group: &str, resource: &str| verbs(Plane::Project, group, resource);
-    for resource in ["namespaces", "configmaps", "secrets"] {
+    let hub = |group: &str, resource: &str| verbs(Plane::Hub, group, resource);
+    assert_eq!(project("", "namespaces"), WATCH);
+    assert_eq!(hub("", "namespaces"), UNREAD);
+    for resource in ["configmaps", "secrets"] {
         assert_eq!(project("", resource), READ);
-        assert_eq!(verbs(Plane::Hub, "", resource), ALL);
+        assert_eq!(hub("", resource), ALL);
     }
-    assert_eq!(project("networking.datumapis.com", "networks"), READ);
-    assert_eq!(project("networking.datumapis.com", "locations"), READ);
-    assert_eq!(project(ours, "workloads"), "get list patch watch");
+    assert_eq!(project("networking.datumapis.com", "networks"), WATCH);
+    assert_eq!(project("networking.datumapis.com", "locations"), WATCH);
+    assert_eq!(project(ours, "workloads"), "list patch watch");
+    assert_eq!(project(ours, "workloaddeployments"), ALL);
+    assert_eq!(project(ours, "instances"), UNREAD);
     for resource in ["workloaddeployments", "instances"] {
-        assert_eq!(project(ours, resource), ALL);
         assert_eq!(project(ours, &format!("{resource}/status")), "patch");
-        assert_eq!(verbs(Plane::Hub, ours, &format!("{resource}/status")), "");
+        assert_eq!(hub(ours, &format!("{resource}/status")), "");
     }
     assert_eq!(project(ours, "workloads/status"), "patch");
     assert_eq!(project("events.k8s.io", "events"), "create patch");
 
-    let hub = |group: &str, resource: &str| verbs(Plane::Hub, group, resource);
-    assert_eq!(hub("policy.karmada.io", "clusterpropagationpolicies"), ALL);
-    assert_eq!(hub("policy.karmada.io", "propagationpolicies"), ALL);
-    assert_eq!(hub("config.karmada.io", "resourceinterpretercustomizations"), ALL);
+    assert_eq!(hub("policy.karmada.io", "clusterpropagationpolicies"), UNREAD);
+    assert_eq!(hub("policy.karmada.io", "propagationpolicies"), UNREAD);
+    assert_eq!(
+        hub("config.karmada.io", "resourceinterpretercustomizations"),
+        "create list patch watch"
+    );
     assert_eq!(hub(ours, "workloaddeployments"), ALL);
     assert_eq!(hub(ours, "instances"), READ);
-    assert_eq!(hub("work.karmada.io", "resourcebindings"), READ);
-    assert_eq!(hub("cluster.karmada.io", "clusters"), READ);
+    assert_eq!(hub("work.karmada.io", "resourcebindings"), WATCH);
+    assert_eq!(hub("cluster.karmada.io", "clusters"), "list");
+    assert_eq!(
+        hub("coordination.k8s.io", "leases"),
+        "create get list update watch"
+    );
+    assert_eq!(hub("events.k8s.io", "events"), "");
 
     for rule in rules(Plane::Project).iter().chain(&rules(Plane::Hub)) {
         assert!(!rule.to_string().contains('*'), "no wildcard: {rule}");
@@ -127,6 +140,50 @@ fn the_gateway_runs_under_the_restricted_profile() {
     assert_eq!(container["allowPrivilegeEscalation"], false);
     assert_eq!(container["readOnlyRootFilesystem"], true);
     assert_eq!(container["capabilities"]["drop"][0], "ALL");
+}
+
+/// S16: what tells of tenants is behind a token, from a Secret that the Pod mounts.
+#[test]
+fn the_gateway_shows_tenants_only_to_who_has_the_token() {
+    let files = manifests::all(&kinds()).unwrap();
+    let deploy = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
+    let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let arguments: Vec<&str> = container["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let file = arguments
+        .iter()
+        .find_map(|a| a.strip_prefix("--admin-token-file="))
+        .unwrap();
+    let named = |list: &Value, key: &str, value: &str| -> Value {
+        let found = list.as_array().unwrap().iter().find(|one| one[key] == value);
+        found
+            .unwrap_or_else(|| panic!("no {key} {value} in {list}"))
+            .clone()
+    };
+    let mount = named(
+        &container["volumeMounts"],
+        "mountPath",
+        file.strip_suffix("/token").unwrap(),
+    );
+    let volume = named(&pod["volumes"], "name", mount["name"].as_str().unwrap());
+    let secret = volume["secret"]["secretName"].as_str().unwrap();
+    let readme = include_str!("../README.md");
+    assert!(
+        readme.contains(&format!("create secret generic {secret} --from-literal=token=")),
+        "README.md says how Secret {secret} is made"
+    );
+    for probe in ["livenessProbe", "readinessProbe"] {
+        let path = container[probe]["httpGet"]["path"].as_str().unwrap();
+        assert!(
+            ["/livez", "/readyz"].contains(&path),
+            "{probe} asks {path}, which needs the token"
+        );
+    }
 }
 
 /// What the executable prints for the built-in kinds and those of a folder.

@@ -219,3 +219,42 @@ async fn a_hub_that_refuses_the_credential() {
         ],
     );
 }
+
+#[tokio::test]
+async fn an_open_address_without_a_token() {
+    let ended = Command::new(env!("CARGO_BIN_EXE_fedgate"))
+        .args([
+            "gateway",
+            "--hub-kubeconfig",
+            "/nowhere",
+            "--admin-address",
+            "0.0.0.0:0",
+        ])
+        .env_clear()
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert_says(
+        &String::from_utf8(ended.stderr).unwrap(),
+        &[
+            "--admin-address 0.0.0.0:0 can be reached from elsewhere",
+            "give --admin-token-file",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_there() {
+    let dir = folder("token");
+    let hub = kubeconfig(&dir, "http://127.0.0.1:1", &json!({"token": "t"}));
+    let file = dir.join("token");
+    let said = refusal(&hub, &["--admin-token-file", file.to_str().unwrap()]).await;
+    assert_says(
+        &said,
+        &[
+            &format!("--admin-token-file {}", file.display()),
+            "put a token of at least 16 characters there",
+        ],
+    );
+}

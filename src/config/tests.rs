@@ -64,3 +64,23 @@ fn a_mode_and_its_flags_go_together() {
     assert!(error.contains("--project-mode directory"), "{error}");
     assert!(parse(&["--project-mode", "secrets", "--project-secrets-namespace", "n"]).is_ok());
 }
+
+#[test]
+fn what_tells_of_tenants_is_for_this_machine_or_behind_a_token() {
+    for open in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:1"] {
+        let error = parse(&["--admin-address", open]).unwrap_err();
+        for part in [
+            open,
+            "--admin-token-file",
+            "FEDGATE_ADMIN_TOKEN_FILE",
+            "127.0.0.1:8080",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let config = parse(&["--admin-address", open, "--admin-token-file", "/token"]).unwrap();
+        assert_eq!(config.admin_token_file, Some("/token".into()));
+    }
+    for here in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:1"] {
+        assert_eq!(parse(&["--admin-address", here]).unwrap().admin_token_file, None);
+    }
+}

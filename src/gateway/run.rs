@@ -187,6 +187,7 @@ impl Gateway {
                 _ = turns.tick() => {
                     *self.turned.lock() = Instant::now();
                     self.federator.prune(&self.ctx);
+                    self.projector.prune(&self.ctx);
                 }
                 _ = sweep.tick() => self.sweep(),
                 Some(command) = commands.recv() => self.command(command),

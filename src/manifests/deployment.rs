@@ -100,8 +100,11 @@ fn pod() -> Value {
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container()],
-        // The administrator makes it: key `kubeconfig`, user fedgate-gateway on the hub.
-        "volumes": [{"name": "hub", "secret": {"secretName": "fedgate-hub", "defaultMode": 0o440}}],
+        // The administrator makes them: key `kubeconfig`, user fedgate-gateway on the hub; key `token`, any long word.
+        "volumes": [
+            {"name": "hub", "secret": {"secretName": "fedgate-hub", "defaultMode": 0o440}},
+            {"name": "admin", "secret": {"secretName": "fedgate-admin", "defaultMode": 0o440}},
+        ],
     })
 }
 
@@ -116,6 +119,7 @@ fn container() -> Value {
             "--project-mode=secrets",
             format!("--project-secrets-namespace={NAMESPACE}"),
             format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
+            "--admin-token-file=/etc/fedgate/admin/token",
             "--log-format=json",
         ],
         "ports": [{"name": "admin", "containerPort": ADMIN_PORT}],
@@ -130,6 +134,9 @@ fn container() -> Value {
             "readOnlyRootFilesystem": true,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "hub", "mountPath": "/etc/fedgate/hub", "readOnly": true}],
+        "volumeMounts": [
+            {"name": "hub", "mountPath": "/etc/fedgate/hub", "readOnly": true},
+            {"name": "admin", "mountPath": "/etc/fedgate/admin", "readOnly": true},
+        ],
     })
 }

@@ -5,9 +5,13 @@ use super::{CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane};
 use crate::api::GROUP;
 use serde_json::{Value, json};
 
+const WATCH: &[&str] = &["list", "watch"];
 const READ: &[&str] = &["get", "list", "watch"];
 const KEEP: &[&str] = &["get", "list", "watch", "patch"];
-const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+/// In full, of what is never read alone: watches bring all that is asked of it.
+const OWN: &[&str] = &["list", "watch", "create", "patch", "delete"];
+/// The same of what is read again before it is written.
+const OWN_AND_READ: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All role files.
 pub(super) fn files(kinds: &[Carried]) -> Vec<Manifest> {
@@ -39,9 +43,10 @@ fn project_base() -> Vec<Value> {
     bound(
         GATEWAY,
         &json!([
-            rule("", &["namespaces", "configmaps", "secrets"], READ),
-            rule("networking.datumapis.com", &["networks", "locations"], READ),
-            rule(GROUP, &["workloads"], KEEP),
+            rule("", &["namespaces"], WATCH),
+            rule("", &["configmaps", "secrets"], READ),
+            rule("networking.datumapis.com", &["networks", "locations"], WATCH),
+            rule(GROUP, &["workloads"], &["list", "watch", "patch"]),
             rule(GROUP, &["workloads/status"], &["patch"]),
             rule(GROUP, &["workloaddeployments"], &["create", "delete"]),
             rule("events.k8s.io", &["events"], &["create", "patch"]),
@@ -76,15 +81,20 @@ fn hub_base() -> Vec<Value> {
     objects.extend(bound(
         GATEWAY,
         &json!([
-            rule("", &["namespaces", "configmaps", "secrets"], OWN),
+            rule("", &["namespaces"], OWN),
+            rule("", &["configmaps", "secrets"], OWN_AND_READ),
             rule(
                 "policy.karmada.io",
                 &["clusterpropagationpolicies", "propagationpolicies"],
                 OWN
             ),
-            rule("config.karmada.io", &["resourceinterpretercustomizations"], OWN),
-            rule("work.karmada.io", &["resourcebindings"], READ),
-            rule("cluster.karmada.io", &["clusters"], READ),
+            rule(
+                "config.karmada.io",
+                &["resourceinterpretercustomizations"],
+                &["list", "watch", "create", "patch"]
+            ),
+            rule("work.karmada.io", &["resourcebindings"], WATCH),
+            rule("cluster.karmada.io", &["clusters"], &["list"]),
         ]),
     ));
     objects.extend([
@@ -94,7 +104,6 @@ fn hub_base() -> Vec<Value> {
             "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
             "rules": [
                 rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "create", "update"]),
-                rule("events.k8s.io", &["events"], &["create"]),
             ],
         }),
         json!({
@@ -110,7 +119,7 @@ fn hub_base() -> Vec<Value> {
 
 /// What the gateway needs on the hub to carry one kind: copies in full but never their status; write-backs read only.
 pub(super) fn hub_kind(kind: &Carried) -> Vec<Value> {
-    let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN)];
+    let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
     if let Some((group, plural)) = &kind.write_back {
         rules.push(rule(group, &[plural], READ));
     }
@@ -126,7 +135,7 @@ fn cells() -> Vec<Value> {
             &json!([
                 rule("", &["namespaces"], READ),
                 rule(GROUP, &["workloaddeployments"], READ),
-                rule(GROUP, &["instances"], OWN),
+                rule(GROUP, &["instances"], OWN_AND_READ),
                 rule(GROUP, &["instances/status"], &["patch"]),
             ]),
         ),

@@ -15,13 +15,14 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
 
-const HOME: &str = "ns-6d1f0c52-0000-4000-8000-00000000a001";
+pub(crate) const HOME: &str = "ns-6d1f0c52-0000-4000-8000-00000000a001";
 
-async fn make<K>(api: &Api<K>, value: Value) -> Result<K>
+pub(crate) async fn make<K>(api: &Api<K>, value: Value) -> Result<K>
 where
     K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
 {
@@ -31,7 +32,7 @@ where
 }
 
 /// A write-back of `cell` for the copy `d` in DFW.
-fn write_back(name: &str, cell: &str, copy_uid: &str) -> Value {
+pub(crate) fn write_back(name: &str, cell: &str, copy_uid: &str) -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
         "metadata": {
@@ -55,7 +56,7 @@ fn write_back(name: &str, cell: &str, copy_uid: &str) -> Value {
     })
 }
 
-fn with(mut value: Value, pointer: &str, new: Value) -> Value {
+pub(crate) fn with(mut value: Value, pointer: &str, new: Value) -> Value {
     *value.pointer_mut(pointer).unwrap() = new;
     value
 }
@@ -77,7 +78,35 @@ async fn hub_home(admin: &Client) -> Result<String> {
         "metadata": {"name": "d", "namespace": HOME, "labels": {"topology.datum.net/city-code": "DFW"}},
     });
     let copy = make(&objects::<WorkloadDeployment>(admin, HOME), copy).await?;
+    for (name, city) in [("dfw-1", "DFW"), ("dfw-2", "DFW"), ("lhr-1", "LHR")] {
+        cluster(admin, name, city).await?;
+    }
     copy.metadata.uid.context("the copy has no UID")
+}
+
+/// Registers a cell in a city.
+async fn cluster(admin: &Client, name: &str, city: &str) -> Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "cluster.karmada.io",
+        "v1alpha1",
+        "Cluster",
+    ));
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": name, "labels": {"topology.datum.net/city-code": city}},
+        "spec": {"syncMode": "Push"},
+    });
+    make::<DynamicObject>(&Api::all_with(admin.clone(), &resource), cluster).await?;
+    Ok(())
+}
+
+/// Fails unless the server has refused with these words.
+pub(crate) fn denied(answer: &str, words: &str) {
+    assert!(
+        answer.starts_with("422") || answer.starts_with("403"),
+        "{words:?}: {answer}"
+    );
+    assert!(answer.contains(words), "{words:?} is missing in {answer}");
 }
 
 /// S22, S3: a cell writes its own write-backs, under the Namespace's identity and one owner, and nothing else.
@@ -89,33 +118,29 @@ pub(crate) async fn a_cell_writes_its_own_instances_only(sandbox: &Sandbox) -> R
     let other = objects::<Instance>(&cell("fedgate-cell-dfw-2").await?, HOME);
     let nobody = objects::<Instance>(&cell("somebody").await?, HOME);
     let post = PostParams::default();
-    let good = write_back("i-0", "dfw-1", &uid);
+    let good = write_back("d-0", "dfw-1", &uid);
 
-    let denied = |answer: String, words: &str| {
-        assert!(answer.starts_with("422") || answer.starts_with("403"), "{answer}");
-        assert!(answer.contains(words), "{answer}");
-    };
     // A policy takes a moment until it is in force.
     wait_until_denied(|| async { verdict(nobody.create(&post, &object(good.clone())).await) }).await;
     denied(
-        verdict(nobody.create(&post, &object(good.clone())).await),
-        "fedgate.dev/cell must be",
+        &verdict(nobody.create(&post, &object(good.clone())).await),
+        "label fedgate.dev/cell must be",
     );
     denied(
-        verdict(other.create(&post, &object(good.clone())).await),
-        "fedgate.dev/cell must be",
+        &verdict(other.create(&post, &object(good.clone())).await),
+        "label fedgate.dev/cell must be",
     );
     let label = "/metadata/labels/meta.datumapis.com~1upstream-";
     for key in ["namespace", "cluster-name"] {
         let forged = with(good.clone(), &format!("{label}{key}"), json!("victim"));
         denied(
-            verdict(dfw.create(&post, &object(forged)).await),
+            &verdict(dfw.create(&post, &object(forged)).await),
             "must be those of the Namespace",
         );
     }
     let orphan = with(good.clone(), "/metadata/ownerReferences", json!([]));
     denied(
-        verdict(dfw.create(&post, &object(orphan)).await),
+        &verdict(dfw.create(&post, &object(orphan)).await),
         "the controller of a write-back",
     );
     let loose = with(
@@ -124,27 +149,27 @@ pub(crate) async fn a_cell_writes_its_own_instances_only(sandbox: &Sandbox) -> R
         json!(false),
     );
     denied(
-        verdict(dfw.create(&post, &object(loose)).await),
+        &verdict(dfw.create(&post, &object(loose)).await),
         "the controller of a write-back",
     );
 
     assert_eq!(verdict(dfw.create(&post, &object(good)).await), "200");
     let merge = PatchParams::default();
     let status = Patch::Merge(json!({"status": {"suspended": true}}));
-    assert_eq!(verdict(dfw.patch_status("i-0", &merge, &status).await), "200");
+    assert_eq!(verdict(dfw.patch_status("d-0", &merge, &status).await), "200");
     denied(
-        verdict(other.patch_status("i-0", &merge, &status).await),
-        "fedgate.dev/cell must be",
+        &verdict(other.patch_status("d-0", &merge, &status).await),
+        "label fedgate.dev/cell must be",
     );
     let taken = Patch::Merge(json!({"metadata": {"labels": {"fedgate.dev/cell": "dfw-2"}}}));
     denied(
-        verdict(other.patch("i-0", &merge, &taken).await),
+        &verdict(other.patch("d-0", &merge, &taken).await),
         "belongs to another cell",
     );
     let forged =
         Patch::Merge(json!({"metadata": {"labels": {"meta.datumapis.com/upstream-namespace": "victim"}}}));
     denied(
-        verdict(dfw.patch("i-0", &merge, &forged).await),
+        &verdict(dfw.patch("d-0", &merge, &forged).await),
         "upstream-namespace",
     );
     let moved = Patch::Merge(json!({"metadata": {
@@ -152,33 +177,33 @@ pub(crate) async fn a_cell_writes_its_own_instances_only(sandbox: &Sandbox) -> R
         "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "e",
                              "uid": "x", "controller": true}],
     }}));
-    denied(verdict(dfw.patch("i-0", &merge, &moved).await), "cannot move");
+    denied(&verdict(dfw.patch("d-0", &merge, &moved).await), "cannot move");
 
     // A peer's write-back, without a cell, is adopted.
-    let mut peer = write_back("i-9", "-", &uid);
+    let mut peer = write_back("d-9", "-", &uid);
     peer["metadata"]["labels"]
         .as_object_mut()
         .unwrap()
         .remove("fedgate.dev/cell");
     make(&objects::<Instance>(&admin, HOME), peer).await?;
     let adopt = Patch::Merge(json!({"metadata": {"labels": {"fedgate.dev/cell": "dfw-1"}}}));
-    assert_eq!(verdict(dfw.patch("i-9", &merge, &adopt).await), "200");
+    assert_eq!(verdict(dfw.patch("d-9", &merge, &adopt).await), "200");
 
     let copies = objects::<WorkloadDeployment>(&cell("fedgate-cell-dfw-1").await?, HOME);
     let delete = DeleteParams::default();
-    denied(verdict(copies.delete("d", &delete).await), "forbidden");
+    denied(&verdict(copies.delete("d", &delete).await), "forbidden");
     denied(
-        verdict(other.delete("i-0", &delete).await),
+        &verdict(other.delete("d-0", &delete).await),
         "belongs to another cell",
     );
-    assert_eq!(verdict(dfw.delete("i-9", &delete).await), "200");
+    assert_eq!(verdict(dfw.delete("d-9", &delete).await), "200");
 
     // After a city move the new cell may take away what the old one left.
     let moved = Patch::Merge(json!({"metadata": {"labels": {"topology.datum.net/city-code": "LHR"}}}));
     objects::<WorkloadDeployment>(&admin, HOME)
         .patch("d", &merge, &moved)
         .await?;
-    wait_until(|| async { verdict(other.delete("i-0", &delete).await) == "200" }).await;
+    wait_until(|| async { verdict(other.delete("d-0", &delete).await) == "200" }).await;
     Ok(())
 }
 
@@ -297,7 +322,7 @@ async fn wait_until_denied<F: Future<Output = String>>(request: impl Fn() -> F) 
     wait_until(|| async { request().await != "200" }).await;
 }
 
-async fn wait_until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
+pub(crate) async fn wait_until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
     for _ in 0..100 {
         if holds().await {
             return;

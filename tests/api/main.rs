@@ -7,6 +7,7 @@ mod admission;
 mod definitions;
 mod plane;
 mod table;
+mod walls;
 
 use anyhow::Result;
 use fedgate::{api::validate, sandbox::User};
@@ -52,6 +53,10 @@ async fn a_real_api_server_agrees() -> Result<()> {
     definitions::an_instance_has_a_status_from_the_start(&project).await?;
     definitions::the_example_is_accepted(&project).await?;
     admission::a_cell_writes_its_own_instances_only(&sandbox).await?;
+    walls::a_cell_puts_nothing_else_on_a_write_back(&sandbox).await?;
+    walls::a_cell_takes_no_other_names(&sandbox).await?;
+    walls::a_cell_speaks_for_its_own_city(&sandbox).await?;
+    walls::nobody_in_the_group_deletes_what_names_no_cell(&sandbox).await?;
     admission::the_gateway_deletes_only_what_is_its_own(&sandbox).await?;
     admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
     sandbox.down().await?;

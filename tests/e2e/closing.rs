@@ -3,12 +3,22 @@
 use crate::support::{
     Case,
     audit::GATEWAY,
-    kinds::{CLUSTER_POLICY, NAMESPACE},
-    label, seconds, trials, wait_for,
+    kinds::{CLUSTER_POLICY, DEPLOYMENT, NAMESPACE},
+    label,
+    rights::{as_of_first, granted, needed},
+    seconds,
+    suite::{ALPHA_KEY, BETA_KEY, Suite, federated},
+    trials, wait_for,
 };
 use fedgate::api::keys;
+use std::{collections::BTreeSet, time::Duration};
 
-trials![a84_no_request_was_forbidden, nothing_is_left_on_the_hub];
+trials![
+    a84_no_request_was_forbidden,
+    nothing_is_left_on_the_hub,
+    no_right_is_unused,
+    metrics_name_no_tenant,
+];
 
 async fn a84_no_request_was_forbidden(case: Case) {
     let suite = &case.suite;
@@ -66,4 +76,81 @@ async fn nothing_is_left_on_the_hub(case: Case) {
             .then_some(())
     })
     .await;
+}
+
+/// What the gateway's roles grant, and no request of the run has needed.
+fn unused(suite: &Suite) -> Vec<String> {
+    let mut used = BTreeSet::new();
+    for (plane, log) in [
+        ("hub", &suite.hub_log),
+        ("project", &suite.alpha_log),
+        ("project", &suite.beta_log),
+    ] {
+        let entries = log.since(0, GATEWAY);
+        let asked = entries
+            .iter()
+            .filter(|e| e.user.username == GATEWAY && e.response_status.code != 403);
+        used.extend(asked.flat_map(|entry| needed(plane, entry)));
+    }
+    let kinds = federated().expect("the kinds load");
+    let (first, other) = kinds.split_first().expect("there is a built-in kind");
+    let used = as_of_first(used, first, other);
+    let granted = as_of_first(granted(&kinds), first, other);
+    granted
+        .difference(&used)
+        .filter(|right| !right.is_spare())
+        .map(ToString::to_string)
+        .collect()
+}
+
+async fn no_right_is_unused(case: Case) {
+    let suite = &case.suite;
+    // The logs have a watch once it has ended.
+    suite.gateway.stop().await;
+    let mut left = unused(suite);
+    for _ in 0..10 {
+        if left.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        left = unused(suite);
+    }
+    suite.gateway.start().await;
+    assert!(
+        left.is_empty(),
+        "granted and never used; take it out of src/manifests/rbac.rs or say in support/rights.rs why not: {left:#?}"
+    );
+}
+
+async fn metrics_name_no_tenant(case: Case) {
+    let suite = &case.suite;
+    case.deploy("web", "DFW").await;
+    let mut names: BTreeSet<String> = [ALPHA_KEY, BETA_KEY, "web"].map(str::to_owned).into();
+    for plane in [&suite.hub, &suite.alpha, &suite.beta] {
+        for kind in [&NAMESPACE, &DEPLOYMENT] {
+            let objects = plane.list(kind, "", "").await;
+            names.extend(
+                objects
+                    .iter()
+                    .filter_map(|o| Some(o["metadata"]["name"].as_str()?.to_owned())),
+            );
+        }
+    }
+    assert!(names.contains(&case.ns) && names.contains(&case.hub_ns));
+    let text = suite.gateway.metrics().await;
+    let values: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(|line| line.split("=\"").skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert!(values.contains("hub") && values.len() > 20, "{values:?}");
+    let told: Vec<&&str> = values
+        .iter()
+        .filter(|value| names.iter().any(|name| value.split('/').any(|part| part == name)))
+        .collect();
+    assert!(
+        told.is_empty(),
+        "labels of metrics name tenants or their objects: {told:?}"
+    );
 }

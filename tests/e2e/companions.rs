@@ -24,6 +24,7 @@ trials![
     a61_kind_of_a_reference_changes,
     a62_missing_source_heals_by_event,
     a63_refused_sources,
+    a_name_that_others_have_on_the_hub,
 ];
 
 lone_trials![a64_crashes_leak_no_entry];
@@ -438,6 +439,25 @@ impl Step {
         };
         is_referenced_by(case, &CONFIG_MAP, "settings", users).await;
         is_referenced_by(case, &SECRET, "keys", users).await;
+    }
+}
+
+async fn a_name_that_others_have_on_the_hub(case: Case) {
+    case.deploy("first", "DFW").await;
+    let mut foreign = Vec::new();
+    for (kind, name) in [(&CONFIG_MAP, "settings"), (&SECRET, "keys")] {
+        let theirs = json!({"metadata": {"name": name}});
+        foreign.push((kind, case.hub.create(kind, &case.hub_ns, theirs).await));
+    }
+    sources(&case).await;
+    with_data(&case, "web", "DFW", &[]).await;
+    case.condition("web", "Federated", "False", "HubNameTaken").await;
+    case.quiet().await;
+    for (kind, theirs) in &foreign {
+        let name = theirs["metadata"]["name"].as_str().unwrap();
+        let after = case.hub.exists(kind, &case.hub_ns, name, seconds(5)).await;
+        assert_eq!(after["metadata"], theirs["metadata"], "it is not ours to touch");
+        case.hub.delete(kind, &case.hub_ns, name).await;
     }
 }
 

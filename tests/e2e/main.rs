@@ -1,7 +1,7 @@
 //! The acceptance behaviours of federation, each under its number, on real API servers: docs/e2e.md.
 //!
 //! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop the gateway or a
-//! plane, or have a second's limit, run after them, one at a time; two that look back at the whole run come last. The
+//! plane, or have a second's limit, run after them, one at a time; those that look back at the whole run come last. The
 //! sandbox is ended then.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

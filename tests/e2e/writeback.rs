@@ -101,6 +101,7 @@ async fn a45_write_back_has_the_namespaces_identity(case: Case) {
         (keys::UPSTREAM_NAMESPACE, "default"),
         (keys::UPSTREAM_CLUSTER, "cluster-beta"),
         (keys::CELL, "lhr-1"),
+        (keys::INSTANCE_CITY_CODE, "LHR"),
     ] {
         let mut object = case.dfw.written_back(&instance).await;
         object["metadata"]["labels"][key] = json!(forged);

@@ -12,9 +12,7 @@ use crate::{
     },
     gateway::{
         projector::memory::Memory,
-        world::digest::{
-            COUNT_FLOOR, Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
-        },
+        world::digest::{Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations},
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
@@ -49,12 +47,16 @@ pub struct Snapshot {
     pub write_back: Option<Row<WriteBackDigest>>,
     /// The copy that it names.
     pub copy: Option<Row<Copy>>,
+    /// The cells to which Karmada gives the copy; empty if that is not known.
+    pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
-    /// How many write-backs of the deployment come before this one, if they are many.
+    /// How many write-backs of its cell and deployment come before this one, if they are many.
     pub rank: usize,
+    /// Most of them that are projected.
+    pub most: usize,
 }
 
 impl Snapshot {
@@ -92,6 +94,8 @@ impl Snapshot {
 pub struct Settings {
     /// Whether a write-back without a controller is refused.
     pub require_owner: bool,
+    /// Shortest time between two updates of one projection.
+    pub status_interval: Duration,
 }
 
 /// Why a write-back is not projected.
@@ -110,6 +114,8 @@ pub enum Decision {
     Wait,
     /// Nothing until an event, or for this time.
     WaitFor(Duration),
+    /// It is written after this time, as it will be then.
+    Later(Duration),
     /// The write-back is not projected as it is.
     Quarantine(Verdict),
     /// The write-back's body is needed.
@@ -180,6 +186,13 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
+    // What the copy was never given to, or was taken from, has nothing to say about it.
+    if let Some(cell) = &w.cell
+        && !s.cells.is_empty()
+        && !s.cells.contains(cell)
+    {
+        return Decision::Wait;
+    }
     if w.is_too_large() || w.conditions > CONDITION_LIMIT {
         return refuse(
             "too_large",
@@ -192,16 +205,24 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else {
         return Decision::Wait;
     };
-    let most = COUNT_FLOOR.max(2 * source.digest.scale as usize);
-    if s.rank >= most {
+    if s.rank >= s.most {
         return refuse(
             "too_many",
             format!(
-                "deployment {deployment} has more than {most} Instances on the hub; the cell must remove some"
+                "cell {} has written more than {} Instances of deployment {deployment}; it must remove some",
+                w.cell.as_deref().unwrap_or("(unnamed)"),
+                s.most
             ),
         );
     }
-    write(s, memory, write_back, source, deployment)
+    match write(s, memory, write_back, source, deployment) {
+        // The first change is written at once; a cell that changes its mind all the time costs the project no more.
+        Decision::Do(plan) if s.projection.is_some() && !plan.is_idle() => match memory.rest(settings, now) {
+            Some(left) => Decision::Later(left),
+            None => Decision::Do(plan),
+        },
+        decision => decision,
+    }
 }
 
 /// How much longer the hub's collector is given to take what an earlier copy of the name has left.

@@ -1,9 +1,11 @@
 //! What the projector remembers of a write-back, beside the index. Values only.
 
+use super::decide::Settings;
 use crate::{
-    engine::diff::Digest,
+    engine::{clock::Now, diff::Digest},
     gateway::world::digest::{Projection, WriteBackDigest},
 };
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What is remembered between passes; losing it costs a few writes.
@@ -15,9 +17,17 @@ pub struct Memory {
     status: Option<(Digest, Digest)>,
     /// Since when it is known to be an earlier copy's, which the hub's collector has not taken yet.
     pub left_over: Option<Instant>,
+    /// When the projection was last updated.
+    pub written: Option<Instant>,
 }
 
 impl Memory {
+    /// How long the projection is left as it is, after its last update.
+    pub fn rest(&self, settings: Settings, now: Now) -> Option<Duration> {
+        let left = settings.status_interval.saturating_sub(now.since(self.written?));
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Whether labels and spec are what they can be.
     pub fn main_settled(&self, w: &WriteBackDigest, p: &Projection) -> bool {
         !main_differs(w, p) || self.main == Some(main(w, p))

@@ -9,9 +9,9 @@ pub mod memory;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
+    context::{Context, PASSES, Turn},
     quarantine::RETRY_AFTER,
-    world::{Deployment, Project, Role, Tie, World, digest::COUNT_FLOOR},
+    world::{Role, World, crowd},
 };
 use crate::engine::chance::HashMap;
 use crate::{
@@ -26,7 +26,6 @@ use crate::{
 use decide::{Decision, Snapshot, Verdict};
 use memory::Memory;
 use parking_lot::Mutex;
-use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -44,6 +43,22 @@ impl Projector {
         }
         result
     }
+
+    /// Forgets what no longer matters; called every few seconds.
+    pub fn prune(&self, ctx: &Context) {
+        let (settings, now) = (settings(ctx), ctx.now());
+        self.memory.lock().retain(|_, m| {
+            m.written = m.written.filter(|_| m.rest(settings, now).is_some());
+            *m != Memory::default()
+        });
+    }
+}
+
+fn settings(ctx: &Context) -> decide::Settings {
+    decide::Settings {
+        require_owner: ctx.settings.require_owner,
+        status_interval: ctx.settings.status_interval,
+    }
 }
 
 async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
@@ -55,10 +70,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
             ctx.world.lock().drop_write_back(key);
             return Ok(Next::OnEvent);
         };
-        let settings = decide::Settings {
-            require_owner: ctx.settings.require_owner,
-        };
-        match decide::decide(&snapshot, memory, settings, ctx.now()) {
+        match decide::decide(&snapshot, memory, settings(ctx), ctx.now()) {
             Decision::Wait => {
                 drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
@@ -66,6 +78,10 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
             }
             Decision::WaitFor(wait) => {
                 drop_body(ctx, &snapshot);
+                ctx.quarantine.release(key);
+                return Ok(Next::After(wait));
+            }
+            Decision::Later(wait) => {
                 ctx.quarantine.release(key);
                 return Ok(Next::After(wait));
             }
@@ -115,6 +131,9 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
 
 /// Remembers it if the project's API answered with something other than what was asked.
 fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, written: &[Endpoint], memory: &mut Memory) {
+    if before.write_back.is_some() && before.projection.is_some() {
+        memory.written = Some(ctx.now().instant);
+    }
     let after = observe(&ctx.world.lock(), key).and_then(|s| s.projection);
     let (Some(asked), Some(got)) = (&before.write_back, after) else {
         return;
@@ -179,35 +198,6 @@ fn drop_body(ctx: &Turn<'_>, s: &Snapshot) {
     ctx.world.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
 }
 
-/// How many write-backs of the deployment come before this one: those that are projected already, then the first of
-/// each cell, the second of each, and so on. So no cell can push out what another has written.
-fn rank(world: &World, project: &Project, tie: &Tie, deployment: &Deployment, name: &str) -> usize {
-    let (kind, hub, owner) = deployment;
-    let names = world.hub.by_deployment.get(deployment);
-    let Some(names) = names.filter(|names| names.len() > COUNT_FLOOR) else {
-        return 0;
-    };
-    let cluster = tie.project.label();
-    let projected = |name: &str| {
-        let row = project.projections[*kind].get(&tie.namespace, name);
-        row.map(|row| &row.digest).is_some_and(|p| {
-            p.cluster.as_deref() == Some(&*cluster) && p.owner.as_ref().is_some_and(|(of, _)| of == owner)
-        })
-    };
-    let mut of_cell: HashMap<Option<Arc<str>>, usize> = HashMap::default();
-    let mut places = Vec::with_capacity(names.len());
-    for other in names {
-        let row = world.hub.write_backs[*kind].get(hub, other);
-        let count = of_cell
-            .entry(row.and_then(|row| row.digest.cell.clone()))
-            .or_default();
-        *count += 1;
-        places.push((!projected(other), *count, &**other));
-    }
-    let own = places.iter().find(|(.., other)| *other == name).copied();
-    own.map_or(0, |own| places.iter().filter(|place| **place < own).count())
-}
-
 /// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
 pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
     let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else {
@@ -230,15 +220,11 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
     let owner = deployment.as_deref();
-    let rank = deployment.as_ref().map_or(0, |d| {
-        rank(
-            world,
-            project,
-            tie,
-            &(kind, key.namespace.clone(), d.clone()),
-            &key.name,
-        )
-    });
+    let copy = owner.and_then(|d| world.hub.copies[kind].get(&key.namespace, d));
+    let binding = owner.and_then(|d| world.binding(kind, &key.namespace, d));
+    let source = owner.and_then(|d| project.sources[kind].get(&tie.namespace, d));
+    // The binding of an earlier copy says nothing of this one.
+    let cells = binding.filter(|b| copy.is_some_and(|copy| b.digest.owner.as_ref() == Some(&copy.uid)));
     Some(Snapshot {
         kinds: world.kinds.clone(),
         kind,
@@ -247,14 +233,12 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         hub,
         name: key.name.clone(),
         bound,
-        copy: owner
-            .and_then(|d| world.hub.copies[kind].get(&key.namespace, d))
-            .cloned(),
-        source: owner
-            .and_then(|d| project.sources[kind].get(&tie.namespace, d))
-            .cloned(),
+        copy: copy.cloned(),
+        cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
+        source: source.cloned(),
         projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
-        rank,
+        rank: world.place(kind, &key.namespace, &key.name),
+        most: source.map_or(0, crowd::most),
         write_back,
     })
 }

@@ -1,5 +1,7 @@
 //! Decisions of the projector: the exact effects, and that nothing else came.
 
+mod index;
+
 use super::{
     decide::{self, Decision, Settings, Snapshot},
     memory::Memory,
@@ -13,13 +15,9 @@ use crate::{
         clock::Now,
         plan::{Effect, Endpoint, Plan, Write},
     },
-    gateway::world::{
-        Role, World,
-        digest::{Copy, Projection, Source, Words, WriteBackDigest},
-        networking::WorkloadChecks,
-    },
+    gateway::world::digest::{Copy, Projection, Source, Words, WriteBackDigest},
     kinds::FederatedKind,
-    plane::{table::Row, watch::Event},
+    plane::table::Row,
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -33,7 +31,10 @@ static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
 
 const HUB: &str = "ns-6d1f0c52";
-const LENIENT: Settings = Settings { require_owner: false };
+const LENIENT: Settings = Settings {
+    require_owner: false,
+    status_interval: Duration::from_millis(250),
+};
 
 fn write_back() -> Value {
     json!({
@@ -104,11 +105,13 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         copy: Some(row(&deployment("u-copy"), |o| {
             Copy::read(o, kind, &mut Words::default())
         })),
+        cells: Box::default(),
         source: Some(row(&deployment("u-source"), |o| {
             Source::read(o, kind, &mut Words::default())
         })),
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind))),
         rank: 0,
+        most: 80,
     }
 }
 
@@ -277,7 +280,10 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     assert_eq!(
         quarantined(&decide(
             &snapshot(Some(&w), None),
-            Settings { require_owner: true }
+            Settings {
+                require_owner: true,
+                ..LENIENT
+            }
         )),
         "owner_mismatch"
     );
@@ -355,6 +361,30 @@ fn what_is_missing_is_awaited() {
 }
 
 #[test]
+fn a_cell_that_the_copy_is_not_given_to_has_nothing_to_say() {
+    let mut s = snapshot(Some(&write_back()), None);
+    s.cells = ["dfw-2".into()].into();
+    assert_eq!(decide(&s, LENIENT), Decision::Wait);
+    s.projection = snapshot(None, Some(&projection("u-dead"))).projection;
+    assert_eq!(
+        decide(&s, LENIENT),
+        Decision::Wait,
+        "what is projected stays as it is"
+    );
+    s.cells = ["dfw-2".into(), "dfw-1".into()].into();
+    assert_eq!(effects(decide(&s, LENIENT)).len(), 1);
+    // A write-back of the peer's cells names none.
+    let mut peer = write_back();
+    peer["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove(keys::CELL);
+    let mut s = snapshot(Some(&peer), None);
+    s.cells = ["dfw-2".into()].into();
+    assert_eq!(effects(decide(&s, LENIENT)).len(), 1);
+}
+
+#[test]
 fn what_the_projects_api_does_not_keep_is_written_once() {
     // The project's schema is older and drops a field of spec and status.
     let mut w = write_back();
@@ -398,82 +428,30 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     assert_eq!(memory, Memory::default());
 }
 
-/// An index with the project `prod`, its namespace `shop`, and this on the hub.
-fn world(hub_namespace: bool, written: &[Value]) -> World {
-    let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
-    let prod = ProjectKey::parse("prod").unwrap();
-    let event = |value: &Value| Event::Applied(serde_json::from_value(value.clone()).map(Box::new).unwrap());
-    let namespace = |name: &str, uid: &str, labels: Value| {
-        json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
-    };
-    world.engage(prod.clone());
-    for own in [
-        namespace("kube-system", "p1", json!({})),
-        namespace("shop", "6d1f0c52", json!({})),
-    ] {
-        world.project_event(&prod, Role::Namespaces, event(&own));
-    }
-    if hub_namespace {
-        let labels = json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-prod"});
-        world.hub_event(Role::Namespaces, event(&namespace(HUB, "u-hub", labels)));
-    }
-    for one in written {
-        world.hub_event(Role::WrittenBack(0), event(one));
-    }
-    for role in world.project_roles() {
-        world.project_event(&prod, role, Event::Complete);
-    }
-    for role in world.hub_roles() {
-        world.hub_event(role, Event::Complete);
-    }
-    world
-}
-
-fn observed(world: &World, name: &str) -> Snapshot {
-    super::observe(world, &world.hub_key(Role::WrittenBack(0), HUB, name)).unwrap()
-}
-
 #[test]
-fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
-    assert!(observed(&world(true, &[write_back()]), "web-0").bound);
-    assert!(!observed(&world(false, &[write_back()]), "web-0").bound);
-}
-
-#[test]
-fn one_cells_many_names_take_no_place_from_what_is_projected_or_from_another_cell() {
-    let named = |name: &str, cell: &str| {
-        let mut w = write_back();
-        w["metadata"]["name"] = json!(name);
-        w["metadata"]["uid"] = json!(format!("u-{name}"));
-        w["metadata"]["labels"][keys::CELL] = json!(cell);
-        w
+fn a_projection_is_updated_at_once_and_then_no_oftener_than_every_interval() {
+    let mut w = write_back();
+    w["status"]["conditions"][0]["status"] = json!("True");
+    let s = snapshot(Some(&w), Some(&projection("u-source")));
+    let (mut memory, start) = (Memory::default(), now());
+    let at = |millis| Now {
+        instant: start.instant + Duration::from_millis(millis),
+        ..start
     };
-    let mut written: Vec<Value> = (0..100)
-        .map(|n| named(&format!("web--{n:03}"), "greedy"))
-        .collect();
-    written.extend([named("web-0", "honest"), named("web-1", "honest")]);
-    let mut world = world(true, &written);
-    let rank = |world: &World, name: &str| observed(world, name).rank;
-    assert_eq!(rank(&world, "web-0"), 1, "each cell's first come first");
-    assert!(rank(&world, "web-1") < 4 && rank(&world, "web--099") > 64);
-    // What is projected keeps its place.
-    let prod = ProjectKey::parse("prod").unwrap();
-    let mut p = projection("u-source");
-    p["metadata"]["name"] = json!("web--099");
-    let event = Event::Applied(serde_json::from_value(p).map(Box::new).unwrap());
-    world.project_event(&prod, Role::WrittenBack(0), event);
-    assert_eq!(rank(&world, "web--099"), 0);
-    // The end of one wakes those that may have its place.
-    let gone = Event::Deleted(
-        serde_json::from_value(named("web--000", "greedy"))
-            .map(Box::new)
-            .unwrap(),
+    let decide = |s: &Snapshot, memory: &mut Memory, millis| decide::decide(s, memory, LENIENT, at(millis));
+    assert_eq!(effects(decide(&s, &mut memory, 0)).len(), 1);
+    memory.written = Some(start.instant);
+    assert_eq!(
+        decide(&s, &mut memory, 100),
+        Decision::Later(Duration::from_millis(150))
     );
-    let woken = world.hub_event(Role::WrittenBack(0), gone);
-    assert!(
-        woken
-            .keys
-            .contains(&world.hub_key(Role::WrittenBack(0), HUB, "web--080"))
-    );
+    assert_eq!(effects(decide(&s, &mut memory, 250)).len(), 1);
+    // At rest there is nothing to be late with, and what is not there yet, or no longer wanted, does not wait.
+    let rest = snapshot(Some(&write_back()), Some(&projection("u-source")));
+    assert_eq!(decide(&rest, &mut memory, 1), Decision::Do(Plan::default()));
+    let first = snapshot(Some(&write_back()), None);
+    assert_eq!(effects(decide(&first, &mut memory, 1)).len(), 1);
+    let gone = snapshot(None, Some(&projection("u-source")));
+    assert_eq!(effects(decide(&gone, &mut memory, 1)).len(), 1);
+    assert_eq!(memory, Memory::default());
 }

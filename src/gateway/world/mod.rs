@@ -3,6 +3,7 @@
 //! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
 
 pub mod cities;
+pub mod crowd;
 pub mod digest;
 pub mod events;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::{
     kinds::{CompanionKind, FederatedKind},
     plane::table::{Row, Table},
 };
+use crowd::Crowd;
 use digest::{
     Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
     Projection, Source, Words, WriteBackDigest,
@@ -92,7 +94,7 @@ pub struct Hub {
     /// Write-backs, a table a kind.
     pub write_backs: Vec<Table<WriteBackDigest>>,
     /// Names of write-backs by (kind, hub namespace, deployment).
-    pub by_deployment: HashMap<Deployment, BTreeSet<Arc<str>>>,
+    pub by_deployment: HashMap<Deployment, Crowd>,
 }
 
 /// A deployment on the hub: index of its kind, hub namespace, name.

@@ -2,7 +2,7 @@
 
 use super::{
     Role, Tie, World,
-    digest::{Binding, COUNT_FLOOR, Companion, Copy, Source, WriteBackDigest},
+    digest::{Binding, Companion, Copy, Source, WriteBackDigest},
     events::{Delta, Woken},
 };
 use crate::{
@@ -236,6 +236,11 @@ impl World {
             keys.push(self.source_key(i, &tie.project, &tie.namespace, &binding.name));
         }
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
+        let cells =
+            |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
+        if cells(new) != cells(delta.old.as_ref()) {
+            self.wake_write_backs(i, hub, &binding.name, keys);
+        }
         if new.is_none() || policy(new) != policy(delta.old.as_ref()) {
             keys.push(self.hub_key(Role::CityPolicies, hub, ""));
             keys.push(self.hub_key(Role::Namespaces, "", hub));
@@ -323,11 +328,11 @@ impl World {
         deployment: &Arc<str>,
         keys: &mut Vec<Key>,
     ) {
-        let names = self.hub.by_deployment.get(&(i, hub.clone(), deployment.clone()));
+        let crowd = self.hub.by_deployment.get(&(i, hub.clone(), deployment.clone()));
         keys.extend(
-            names
-                .into_iter()
-                .flatten()
+            crowd
+                .iter()
+                .flat_map(|crowd| crowd.names())
                 .map(|n| self.hub_key(Role::WrittenBack(i), hub, n)),
         );
     }
@@ -346,32 +351,10 @@ impl World {
             .old
             .as_ref()
             .map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
-        if let Some(deployment) = old.as_ref().and_then(|o| o.0.clone()) {
-            let key = (i, hub.clone(), deployment);
-            if let Some(names) = self.hub.by_deployment.get_mut(&key) {
-                names.remove(name);
-                if names.is_empty() {
-                    self.hub.by_deployment.remove(&key);
-                }
-            }
-        }
-        if let Some(deployment) = new.as_ref().and_then(|n| n.0.clone()) {
-            self.hub
-                .by_deployment
-                .entry((i, hub.clone(), deployment))
-                .or_default()
-                .insert(name.clone());
-        }
+        self.regroup(i, (hub, name), delta.old.as_ref(), keys);
         keys.push(self.hub_key(Role::WrittenBack(i), hub, name));
         if old != new {
             keys.push(self.hub_key(Role::Namespaces, "", hub));
-        }
-        if let Some(deployment) = old.and_then(|o| o.0).filter(|_| new.is_none()) {
-            // One of too many has gone, so another may have its place.
-            let names = self.hub.by_deployment.get(&(i, hub.clone(), deployment.clone()));
-            if names.is_some_and(|names| names.len() >= COUNT_FLOOR) {
-                self.wake_write_backs(i, hub, &deployment, keys);
-            }
         }
     }
 

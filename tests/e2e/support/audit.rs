@@ -37,6 +37,7 @@ pub(crate) struct UserInfo {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ObjectRef {
+    pub(crate) api_group: String,
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,

@@ -11,6 +11,7 @@ mod http;
 pub(crate) mod kinds;
 pub(crate) mod objects;
 pub(crate) mod plane;
+pub(crate) mod rights;
 pub(crate) mod suite;
 
 pub(crate) use audit::Entry;

@@ -107,7 +107,26 @@ impl Plane {
         &self,
         kind: &Kind,
         namespace: &str,
+        object: Value,
+    ) -> kube::Result<Value> {
+        self.post(kind, namespace, object, &PostParams::default()).await
+    }
+
+    /// Whether the server would create the object.
+    pub(crate) async fn would_create(&self, kind: &Kind, namespace: &str, object: Value) -> bool {
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        self.post(kind, namespace, object, &dry).await.is_ok()
+    }
+
+    async fn post(
+        &self,
+        kind: &Kind,
+        namespace: &str,
         mut object: Value,
+        params: &PostParams,
     ) -> kube::Result<Value> {
         object["apiVersion"] = json!(kind.api_version());
         object["kind"] = json!(kind.name);
@@ -115,10 +134,7 @@ impl Plane {
             object["metadata"]["namespace"] = json!(namespace);
         }
         let object: DynamicObject = serde_json::from_value(object).expect("an object with metadata");
-        let created = self
-            .api(kind, namespace)
-            .create(&PostParams::default(), &object)
-            .await?;
+        let created = self.api(kind, namespace).create(params, &object).await?;
         Ok(value(&created))
     }
 

@@ -3,9 +3,11 @@
 use super::{
     audit::{AuditLog, GATEWAY},
     case::hub_namespace,
+    cell::controller,
     credentials,
     gateway::{Gateway, Projects, SELDOM, Setup},
-    kinds::{ACCESS_REVIEW, CLUSTER, CLUSTER_ROLE, DEPLOYMENT, NAMESPACE, SECRET},
+    kinds::{ACCESS_REVIEW, CLUSTER, CLUSTER_ROLE, DEPLOYMENT, INSTANCE, NAMESPACE, SECRET},
+    objects::template,
     plane::{Plane, seconds, wait_for},
 };
 use anyhow::{Context, Result};
@@ -100,6 +102,38 @@ pub(crate) struct CellAccess {
     pub(crate) hub: Plane,
 }
 
+impl CellAccess {
+    /// Waits until the hub admits what this cell may write: an API server may take half a minute to find the kind of
+    /// an admission policy's parameters.
+    async fn is_admitted(&self, hub: &Plane) {
+        let (home, deployment) = ("admission", "probe");
+        let identity = json!({keys::UPSTREAM_CLUSTER: "cluster-probe", keys::UPSTREAM_NAMESPACE: "probe"});
+        let mut namespace = json!({"metadata": {"name": home, "labels": identity}});
+        namespace["metadata"]["labels"][keys::SKIP_AUTO_PROPAGATION] = json!("true");
+        hub.create(&NAMESPACE, "", namespace).await;
+        let mut instance = json!({
+            "metadata": {
+                "name": format!("{deployment}-0"), "labels": identity,
+                "ownerReferences": [controller(&json!({"metadata": {"name": deployment, "uid": "u"}}))],
+            },
+            "spec": template()["spec"],
+        });
+        for (key, value) in [
+            (keys::CELL, self.name.as_str()),
+            (keys::WORKLOAD_DEPLOYMENT_NAME, deployment),
+            (keys::INSTANCE_CITY_CODE, &self.city),
+        ] {
+            instance["metadata"]["labels"][key] = json!(value);
+        }
+        wait_for("the hub admits what a cell may write", seconds(60), || async {
+            let admitted = self.hub.would_create(&INSTANCE, home, instance.clone()).await;
+            admitted.then_some(())
+        })
+        .await;
+        hub.delete(&NAMESPACE, "", home).await;
+    }
+}
+
 impl Suite {
     /// The one suite of this process; panics if it cannot be had, in every test that asks.
     pub(crate) async fn get() -> Arc<Suite> {
@@ -176,12 +210,14 @@ impl Suite {
                 city,
             })
         };
+        let dfw = access("dfw-1", "DFW")?;
+        dfw.is_admitted(&admin("hub")?).await;
         Ok(Suite {
             gateway,
             alpha: admin("alpha")?,
             beta: admin("beta")?,
             hub: admin("hub")?,
-            dfw: access("dfw-1", "DFW")?,
+            dfw,
             lhr: access("lhr-1", "LHR")?,
             hub_log: AuditLog::new(&sandbox.audit_log("hub")),
             alpha_log: AuditLog::new(&sandbox.audit_log("alpha")),
@@ -413,15 +449,16 @@ pub(crate) fn kinds_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds")
 }
 
+/// The federated kinds, the built-in one first.
+pub(crate) fn federated() -> Result<Vec<Carried>> {
+    let mut kinds = FederatedKind::builtin().context("load the built-in kinds")?;
+    kinds.extend(FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?);
+    Ok(kinds.iter().map(|kind| Carried::of(kind, None)).collect())
+}
+
 /// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.
 fn manifests() -> Result<Vec<Manifest>> {
-    let carried = |kinds: Vec<FederatedKind>| -> Vec<Carried> {
-        kinds.iter().map(|kind| Carried::of(kind, None)).collect()
-    };
-    let mut kinds = carried(FederatedKind::builtin().context("load the built-in kinds")?);
-    kinds.extend(carried(
-        FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?,
-    ));
+    let kinds = federated()?;
     let roles = [
         (manifests::Plane::Project, PlaneRole::Project),
         (manifests::Plane::Hub, PlaneRole::Hub),

@@ -13,9 +13,6 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Largest spec and status that is projected, in bytes.
 pub const SIZE_LIMIT: usize = 64 * 1024;
 
-/// Instances that every deployment may have, whatever its scale.
-pub const COUNT_FLOOR: usize = 64;
-
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {

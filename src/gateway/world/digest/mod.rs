@@ -8,7 +8,7 @@ mod instance;
 pub use companion::{Companion, Payload};
 pub use deployment::{Copy, REFERENCE_LIMIT, Reference, Rollup, Source, template_digest};
 pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
-pub use instance::{COUNT_FLOOR, Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
+pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 
 use crate::engine::chance::HashSet;
 use crate::{engine::diff::Digest, kinds::FederatedKind};

@@ -1,0 +1,119 @@
+//! What the gateway's roles grant, and what of it the audit logs show in use.
+
+use super::audit::Entry;
+use fedgate::manifests::{self, Carried, Plane};
+use serde_json::Value;
+use std::{collections::BTreeSet, fmt};
+
+/// One verb on one resource of one API, as a role grants it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Right {
+    plane: &'static str,
+    group: String,
+    /// With its subresource.
+    resource: String,
+    verb: String,
+}
+
+/// Rights that a run may leave unused, and why each is granted all the same.
+const SPARE: [(&str, &str, &str); 5] = [
+    // With --networking and --location-checks, which the suite's gateway does without.
+    ("project", "networks", "list watch"),
+    ("project", "locations", "list watch"),
+    // The start asks whether Karmada is the sandbox's stand-in only if policies get no identity from a webhook.
+    ("hub", "clusters", "list"),
+    // The Lease is watched, and read only after a write of it that went wrong, which may never happen.
+    ("hub", "leases", "get"),
+    // An Event that repeats another within minutes is a patch of that one, which no test asks for.
+    ("project", "events", "patch"),
+];
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} {}.{}",
+            self.plane, self.verb, self.resource, self.group
+        )
+    }
+}
+
+impl Right {
+    /// Whether a run may do without it.
+    pub(crate) fn is_spare(&self) -> bool {
+        SPARE.iter().any(|(plane, resource, verbs)| {
+            *plane == self.plane
+                && *resource == self.resource
+                && verbs.split(' ').any(|verb| verb == self.verb)
+        })
+    }
+}
+
+/// Every verb that the gateway's roles grant for these kinds.
+pub(crate) fn granted(kinds: &[Carried]) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for (plane, name) in [(Plane::Hub, "hub"), (Plane::Project, "project")] {
+        let objects = manifests::objects(plane, kinds).expect("the manifests can be made");
+        let roles = objects.iter().filter(|o| {
+            matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
+                && o["metadata"]["name"]
+                    .as_str()
+                    .is_some_and(|role| role.starts_with(manifests::GATEWAY))
+        });
+        for rule in roles.flat_map(|role| role["rules"].as_array().into_iter().flatten()) {
+            for resource in texts(&rule["resources"]) {
+                rights.extend(texts(&rule["verbs"]).map(|verb| Right {
+                    plane: name,
+                    group: rule["apiGroups"][0].as_str().unwrap_or_default().to_owned(),
+                    resource: resource.to_owned(),
+                    verb: verb.to_owned(),
+                }));
+            }
+        }
+    }
+    rights
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The rights that a request needed. An apply that makes its object needs the right to create as well.
+pub(crate) fn needed(plane: &'static str, entry: &Entry) -> Vec<Right> {
+    let object = &entry.object_ref;
+    let slash = if object.subresource.is_empty() { "" } else { "/" };
+    let right = |verb: &str| Right {
+        plane,
+        group: object.api_group.clone(),
+        resource: format!("{}{slash}{}", object.resource, object.subresource),
+        verb: verb.to_owned(),
+    };
+    let made = entry.verb == "patch" && entry.response_status.code == 201;
+    let verbs = [Some(entry.verb.as_str()), made.then_some("create")];
+    verbs.into_iter().flatten().map(right).collect()
+}
+
+/// The federated kinds are handled by one code under one rule each, so what is used of one is used of all: rights of
+/// the `other` kinds are said in the words of `first`.
+pub(crate) fn as_of_first(rights: BTreeSet<Right>, first: &Carried, other: &[Carried]) -> BTreeSet<Right> {
+    let is_other = |right: &Right, plural: &str| {
+        other
+            .iter()
+            .any(|kind| kind.group == right.group && kind.plural == plural)
+    };
+    rights
+        .into_iter()
+        .map(|right| {
+            let (plural, sub) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
+            if !is_other(&right, plural) {
+                return right;
+            }
+            let slash = if sub.is_empty() { "" } else { "/" };
+            Right {
+                group: first.group.clone(),
+                resource: format!("{}{slash}{sub}", first.plural),
+                ..right
+            }
+        })
+        .collect()
+}
