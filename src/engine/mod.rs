@@ -11,4 +11,5 @@ pub mod fights;
 pub mod gate;
 pub mod key;
 pub mod plan;
+pub mod pool;
 pub mod queue;

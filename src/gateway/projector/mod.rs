@@ -193,6 +193,8 @@ fn rank(world: &World, project: &Project, tie: &Tie, deployment: &Deployment, na
             p.cluster.as_deref() == Some(&*cluster) && p.owner.as_ref().is_some_and(|(of, _)| of == owner)
         })
     };
+    let mut names: Vec<&Arc<str>> = names.iter().collect();
+    names.sort_unstable();
     let mut of_cell: HashMap<Option<Arc<str>>, usize> = HashMap::new();
     let mut places = Vec::with_capacity(names.len());
     for other in names {

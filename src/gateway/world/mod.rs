@@ -21,7 +21,7 @@ use crate::{
     api::names::{self, CityCode, HubNamespace, ProjectKey},
     engine::key::{Key, Kind, Plane},
     kinds::{CompanionKind, FederatedKind},
-    plane::table::{Row, Table},
+    plane::table::{Name, Row, Table},
 };
 use digest::{
     Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
@@ -90,8 +90,31 @@ pub struct Hub {
     pub copies: Vec<Table<Copy>>,
     /// Write-backs, a table a kind.
     pub write_backs: Vec<Table<WriteBackDigest>>,
-    /// Names of write-backs by (kind, hub namespace, deployment).
-    pub by_deployment: HashMap<Deployment, BTreeSet<Arc<str>>>,
+    /// Names of write-backs by (kind, hub namespace, deployment), in no order.
+    pub by_deployment: HashMap<Deployment, Vec<Arc<str>>>,
+}
+
+impl Hub {
+    /// A write-back belongs to another deployment than before.
+    fn regroup(&mut self, kind: usize, name: &Name, from: Option<Arc<str>>, to: Option<Arc<str>>) {
+        if from == to {
+            return;
+        }
+        let (hub, name) = name;
+        if let Some(from) = from {
+            let key = (kind, hub.clone(), from);
+            if let Some(names) = self.by_deployment.get_mut(&key) {
+                names.retain(|other| other != name);
+                if names.is_empty() {
+                    self.by_deployment.remove(&key);
+                }
+            }
+        }
+        if let Some(to) = to {
+            let names = self.by_deployment.entry((kind, hub.clone(), to)).or_default();
+            names.push(name.clone());
+        }
+    }
 }
 
 /// A deployment on the hub: index of its kind, hub namespace, name.

@@ -341,22 +341,8 @@ impl World {
             .old
             .as_ref()
             .map(|r| (r.digest.deployment.clone(), r.digest.city.clone()));
-        if let Some(deployment) = old.as_ref().and_then(|o| o.0.clone()) {
-            let key = (i, hub.clone(), deployment);
-            if let Some(names) = self.hub.by_deployment.get_mut(&key) {
-                names.remove(name);
-                if names.is_empty() {
-                    self.hub.by_deployment.remove(&key);
-                }
-            }
-        }
-        if let Some(deployment) = new.as_ref().and_then(|n| n.0.clone()) {
-            self.hub
-                .by_deployment
-                .entry((i, hub.clone(), deployment))
-                .or_default()
-                .insert(name.clone());
-        }
+        let of = |place: &Option<(Option<Arc<str>>, _)>| place.as_ref().and_then(|(of, _)| of.clone());
+        self.hub.regroup(i, &delta.name, of(&old), of(&new));
         keys.push(self.hub_key(Role::WrittenBack(i), hub, name));
         if old != new {
             keys.push(self.hub_key(Role::Namespaces, "", hub));
@@ -451,8 +437,9 @@ impl World {
         delta: &Delta<Source>,
         keys: &mut Vec<Key>,
     ) {
-        let rollup =
-            |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup.clone()));
+        fn rollup(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (&r.uid, r.deleting, &r.digest.rollup))
+        }
         if rollup(new) == rollup(delta.old.as_ref()) {
             return;
         }

@@ -3,6 +3,7 @@
 use super::{trouble::SETTLED, *};
 use crate::{
     api::names::ProjectKey,
+    engine::pool::Pool,
     plane::table::{Origin, Table},
 };
 use axum::body::{Body, Bytes};
@@ -169,7 +170,7 @@ fn words(table: &mut Table<()>, event: Event) -> String {
             object.metadata.name.clone(),
             object.metadata.resource_version.clone(),
         );
-        table.upsert(object, (), Origin::Event);
+        table.upsert(object, (), Origin::Event, &mut Pool::default());
         format!(
             "{what} {}@{}",
             name.unwrap_or_default(),

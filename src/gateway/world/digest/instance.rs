@@ -1,6 +1,6 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
-use super::{Words, controller, created, label, owned};
+use super::{Words, controller, created, label};
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -107,20 +107,15 @@ impl WriteBackDigest {
         let size = serde_json::to_vec(&object.data).map_or(0, |v| v.len());
         Self {
             created: created(object),
-            cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
-            namespace: owned(label(object, keys::UPSTREAM_NAMESPACE)),
-            deployment: rules.and_then(|r| owned(label(object, &r.owner_label))),
+            cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
+            namespace: words.share_some(label(object, keys::UPSTREAM_NAMESPACE)),
+            deployment: rules.and_then(|r| words.share_some(label(object, &r.owner_label))),
             city: rules
                 .and_then(|r| label(object, &r.city_label))
-                .and_then(|c| CityCode::parse(c).ok()),
-            cell: label(object, keys::CELL).map(|cell| words.share(cell)),
-            controller: controller(object).map(|o| {
-                (
-                    words.share(&o.kind),
-                    o.name.as_str().into(),
-                    o.uid.as_str().into(),
-                )
-            }),
+                .and_then(|c| words.city(c).ok()),
+            cell: words.share_some(label(object, keys::CELL)),
+            controller: controller(object)
+                .map(|o| (words.share(&o.kind), words.share(&o.name), words.share(&o.uid))),
             labels: projected_labels(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             reported: status.as_object().is_some_and(|m| !m.is_empty()),
@@ -152,7 +147,7 @@ fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
 
 impl Projection {
     /// Reads an Instance of a project.
-    pub fn read(object: &DynamicObject, kind: &FederatedKind) -> Self {
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let owners: Vec<_> = object.metadata.owner_references.iter().flatten().collect();
         let api_version = kind.resource.api_version.as_str();
         let owner = owners
@@ -160,8 +155,8 @@ impl Projection {
             .find(|o| o.kind == kind.resource.kind && o.api_version == api_version);
         let status = object.data.get("status").unwrap_or(&Value::Null);
         Self {
-            cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
-            owner: owner.map(|o| (o.name.as_str().into(), o.uid.as_str().into())),
+            cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
+            owner: owner.map(|o| (words.share(&o.name), words.share(&o.uid))),
             plain_owner: owners.len() == 1
                 && owner.is_some_and(|o| o.controller != Some(true) && o.block_owner_deletion != Some(true)),
             orphaned: owners.is_empty()
