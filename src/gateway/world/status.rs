@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};
 
 /// Largest status that is returned, in bytes.
-pub const SIZE_LIMIT: usize = 64 * 1024;
+pub const SIZE_LIMIT: u32 = 64 * 1024;
 
 /// Most conditions of a status that is written.
 const CONDITIONS: usize = 32;
@@ -26,7 +26,7 @@ pub struct StatusDigest {
     /// The conditions, in order, as many as matter.
     pub conditions: Box<[ConditionDigest]>,
     /// Size of the status as JSON, in bytes.
-    pub size: usize,
+    pub size: u32,
 }
 
 /// A digest of one condition.
@@ -115,7 +115,7 @@ impl StatusDigest {
                 kept.map(|c| condition_digest(c, words)).collect()
             })
             .unwrap_or_default();
-        let size = serde_json::to_vec(map).map_or(0, |v| v.len());
+        let size = serde_json::to_vec(map).map_or(0, |v| u32::try_from(v.len()).unwrap_or(u32::MAX));
         Self {
             reported: !map.is_empty(),
             rest: Digest::of(&Value::Object(rest)),

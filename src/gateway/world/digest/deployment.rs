@@ -32,10 +32,8 @@ pub struct Source {
     pub federation_namespace: Option<Arc<str>>,
     /// What the copy carries of it, generation aside.
     pub content: Digest,
-    /// Annotation with what is expected, as text.
-    pub expected: Option<Arc<str>>,
-    /// Annotation with a terminal source error, as text.
-    pub error: Option<Arc<str>>,
+    /// What the federator has noted on it, if anything.
+    pub notes: Option<Box<Notes>>,
     /// `ConfigMap`s and Secrets that it names, in order.
     pub references: Box<[Reference]>,
     /// Its status.
@@ -46,6 +44,15 @@ pub struct Source {
     pub controller: Option<Arc<str>>,
     /// What the workload controller reads, for the kind that it writes; a text if it is none in truth.
     pub rollup: Option<Box<Result<Rollup, String>>>,
+}
+
+/// What the federator notes on a [`Source`] that has references.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notes {
+    /// Annotation with what is expected, as text.
+    expected: Option<Arc<str>>,
+    /// Annotation with a terminal source error, as text.
+    error: Option<Arc<str>>,
 }
 
 /// One reference of a [`Source`].
@@ -89,6 +96,16 @@ pub struct Copy {
 }
 
 impl Source {
+    /// What is expected, as text.
+    pub fn expected(&self) -> Option<&str> {
+        self.notes.as_ref()?.expected.as_deref()
+    }
+
+    /// A terminal source error, as text.
+    pub fn error(&self) -> Option<&str> {
+        self.notes.as_ref()?.error.as_deref()
+    }
+
     /// Reads a project's object of a federated kind.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let meta = &object.metadata;
@@ -132,8 +149,7 @@ impl Source {
             ),
             city,
             federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
-            expected,
-            error,
+            notes: (expected.is_some() || error.is_some()).then(|| Box::new(Notes { expected, error })),
             references: references(kind, &whole, words),
             status: StatusDigest::of(status, &kind.status.counters, words),
             scale: kind

@@ -150,7 +150,7 @@ pub struct Binding {
     /// Clusters that have it applied or are meant to.
     pub clusters: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
-    pub failed: Option<(Arc<str>, Arc<str>)>,
+    pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
 }
 
 impl Binding {
@@ -185,7 +185,7 @@ impl Binding {
             let applied = item.get("applied").and_then(Value::as_bool).unwrap_or(false);
             let message = text(item, "appliedMessage");
             (!applied && !message.is_empty())
-                .then(|| (words.share(&text(item, "clusterName")), words.share(&message)))
+                .then(|| Box::new((words.share(&text(item, "clusterName")), words.share(&message))))
         });
         let clusters = object.data.pointer("/spec/clusters").and_then(Value::as_array);
         let clusters: Box<[Arc<str>]> = clusters

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Largest spec and status that is projected, in bytes.
-pub const SIZE_LIMIT: usize = 64 * 1024;
+pub const SIZE_LIMIT: u32 = 64 * 1024;
 
 /// Instances that every deployment may have, whatever its scale.
 pub const COUNT_FLOOR: usize = 64;
@@ -42,9 +42,9 @@ pub struct WriteBackDigest {
     /// Whether it has any status.
     pub reported: bool,
     /// Size of spec and status in bytes.
-    pub size: usize,
+    pub size: u32,
     /// How many conditions it has.
-    pub conditions: usize,
+    pub conditions: u32,
 }
 
 /// An Instance in a project.
@@ -103,8 +103,8 @@ impl WriteBackDigest {
         let conditions = status
             .get("conditions")
             .and_then(Value::as_array)
-            .map_or(0, Vec::len);
-        let size = serde_json::to_vec(&object.data).map_or(0, |v| v.len());
+            .map_or(0, |list| u32::try_from(list.len()).unwrap_or(u32::MAX));
+        let size = serde_json::to_vec(&object.data).map_or(0, |v| u32::try_from(v.len()).unwrap_or(u32::MAX));
         Self {
             created: created(object),
             cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
