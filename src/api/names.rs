@@ -91,10 +91,15 @@ pub fn is_object_name(text: &str) -> bool {
 impl CityCode {
     /// Accepts a non-empty label value.
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        if is_label_value(text) {
-            Ok(Self(text.into()))
+        Self::of_word(text.into())
+    }
+
+    /// The same of a text that is shared already.
+    pub fn of_word(text: Arc<str>) -> Result<Self, NameError> {
+        if is_label_value(&text) {
+            Ok(Self(text))
         } else {
-            Err(NameError::CityCode(text.to_owned()))
+            Err(NameError::CityCode(text.to_string()))
         }
     }
 }

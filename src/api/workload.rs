@@ -63,7 +63,7 @@ pub struct Placement {
 }
 
 /// How many Instances there are, counted five ways. Read leniently, always written in full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ReplicaCounts {

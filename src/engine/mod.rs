@@ -12,4 +12,5 @@ pub mod fights;
 pub mod gate;
 pub mod key;
 pub mod plan;
+pub mod pool;
 pub mod queue;

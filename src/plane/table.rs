@@ -3,10 +3,10 @@
 //! A row holds identity and a digest `D` of what the gateway reads of the object. The body stays only from the event
 //! that brought it until the key it woke has been settled.
 
-use crate::engine::chance::HashMap;
+use crate::engine::{chance::HashMap, pool::Pool};
 use kube::core::DynamicObject;
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
@@ -61,13 +61,22 @@ const TOMBSTONES: usize = 512;
 pub struct Table<D> {
     rows: BTreeMap<Arc<str>, Rows<D>>,
     synced: bool,
-    listing: Option<BTreeSet<Name>>,
+    /// The number of the list that is being read, or of the last one.
+    list: u32,
+    listing: bool,
     tombstones: Tombstones,
     bodies: bool,
 }
 
 /// The rows of a namespace by name. Boxed: a tree keeps room for rows that it does not have.
-type Rows<D> = BTreeMap<Arc<str>, Box<Row<D>>>;
+type Rows<D> = BTreeMap<Arc<str>, Box<Held<D>>>;
+
+/// A row, and the list that named it last.
+#[derive(Debug)]
+struct Held<D> {
+    row: Row<D>,
+    list: u32,
+}
 
 /// Objects that are gone, by UID, each with the last version that may be late: an object may come back under its UID,
 /// e.g. into a selection that it had left.
@@ -111,7 +120,8 @@ impl<D> Default for Table<D> {
             bodies: false,
             rows: BTreeMap::new(),
             synced: false,
-            listing: None,
+            list: 0,
+            listing: false,
             tombstones: Tombstones::default(),
         }
     }
@@ -133,24 +143,26 @@ impl<D: PartialEq> Table<D> {
 
     /// The row of an object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Row<D>> {
-        self.rows.get(namespace)?.get(name).map(Box::as_ref)
+        self.rows.get(namespace)?.get(name).map(|held| &held.row)
     }
 
     fn get_mut(&mut self, namespace: &str, name: &str) -> Option<&mut Row<D>> {
-        self.rows.get_mut(namespace)?.get_mut(name).map(Box::as_mut)
+        let held = self.rows.get_mut(namespace)?.get_mut(name)?;
+        Some(&mut held.row)
     }
 
     /// All rows, by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = ((&Arc<str>, &Arc<str>), &Row<D>)> {
-        self.rows
-            .iter()
-            .flat_map(|(namespace, rows)| rows.iter().map(move |(name, row)| ((namespace, name), &**row)))
+        self.rows.iter().flat_map(|(namespace, rows)| {
+            rows.iter()
+                .map(move |(name, held)| ((namespace, name), &held.row))
+        })
     }
 
     /// The rows of one namespace, in order of names.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Row<D>)> {
         let rows = self.rows.get(namespace);
-        rows.into_iter().flatten().map(|(name, row)| (name, &**row))
+        rows.into_iter().flatten().map(|(name, held)| (name, &held.row))
     }
 
     /// How many rows there are.
@@ -164,12 +176,23 @@ impl<D: PartialEq> Table<D> {
     }
 
     /// Takes in an object. An older version than the one known, or one of an object known to be gone, is ignored.
-    pub fn upsert(&mut self, object: DynamicObject, digest: D, origin: Origin) -> (Name, Change<D>) {
-        let name = self.name_of(&object);
-        if let Some(listing) = &mut self.listing {
-            listing.insert(name.clone());
+    pub fn upsert(
+        &mut self,
+        object: DynamicObject,
+        digest: D,
+        origin: Origin,
+        words: &mut Pool<str>,
+    ) -> (Name, Change<D>) {
+        let word =
+            |text: &Option<String>, words: &mut Pool<str>| words.share(text.as_deref().unwrap_or_default());
+        let name = (
+            word(&object.metadata.namespace, words),
+            word(&object.metadata.name, words),
+        );
+        if let Some(held) = self.rows.get_mut(&name.0).and_then(|rows| rows.get_mut(&name.1)) {
+            held.list = self.list;
         }
-        let uid: Arc<str> = object.metadata.uid.as_deref().unwrap_or_default().into();
+        let uid = word(&object.metadata.uid, words);
         let version = version_of(&object).unwrap_or(0);
         if self.tombstones.cover(&uid, version) {
             return (name, Change::None);
@@ -210,9 +233,10 @@ impl<D: PartialEq> Table<D> {
             digest,
             body,
         };
+        let held = Box::new(Held { row, list: self.list });
         let rows = self.rows.entry(name.0.clone()).or_default();
-        let old = rows.insert(name.1.clone(), Box::new(row));
-        (name, Change::Changed(old.map(|row| *row)))
+        let old = rows.insert(name.1.clone(), held);
+        (name, Change::Changed(old.map(|held| held.row)))
     }
 
     /// Takes out an object as it was last seen; with its row if it was known. An object of another UID under the name
@@ -232,29 +256,32 @@ impl<D: PartialEq> Table<D> {
 
     fn take(&mut self, namespace: &str, name: &str) -> Option<Row<D>> {
         let rows = self.rows.get_mut(namespace)?;
-        let row = rows.remove(name)?;
+        let held = rows.remove(name)?;
         if rows.is_empty() {
             self.rows.remove(namespace);
         }
-        Some(*row)
+        Some(held.row)
     }
 
     /// A list begins: what it does not name by its end is gone.
     pub fn begin_list(&mut self) {
-        self.listing = Some(BTreeSet::new());
+        self.list = self.list.wrapping_add(1);
+        self.listing = true;
     }
 
     /// The list is complete. Returns what vanished while nobody looked, and whether this was the first list.
     pub fn end_list(&mut self) -> (Vec<(Name, Row<D>)>, bool) {
         let first = !self.synced;
         self.synced = true;
-        let Some(seen) = self.listing.take() else {
+        if !std::mem::take(&mut self.listing) {
             return (Vec::new(), first);
-        };
+        }
         let gone: Vec<Name> = self
+            .rows
             .iter()
-            .map(|((namespace, name), _)| (namespace.clone(), name.clone()))
-            .filter(|name| !seen.contains(name))
+            .flat_map(|(namespace, rows)| rows.iter().map(move |(name, held)| (namespace, name, held)))
+            .filter(|(.., held)| held.list != self.list)
+            .map(|(namespace, name, _)| (namespace.clone(), name.clone()))
             .collect();
         let rows: Vec<_> = gone
             .into_iter()
@@ -275,34 +302,21 @@ impl<D: PartialEq> Table<D> {
 
     /// Drops the bodies of all rows of a namespace.
     pub fn drop_bodies(&mut self, namespace: &str) {
-        for row in self
-            .rows
-            .get_mut(namespace)
-            .into_iter()
-            .flat_map(BTreeMap::values_mut)
-        {
-            row.body = None;
+        let rows = self.rows.get_mut(namespace).into_iter();
+        for held in rows.flat_map(BTreeMap::values_mut) {
+            held.row.body = None;
         }
     }
 
     /// Puts a body that was read again to its row.
     pub fn keep_body(&mut self, object: DynamicObject) {
-        let name = self.name_of(&object);
-        if let Some(row) = self.get_mut(&name.0, &name.1)
+        let meta = &object.metadata;
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+        if let Some(row) = self.get_mut(namespace.unwrap_or_default(), name.unwrap_or_default())
             && object.metadata.uid.as_deref().unwrap_or_default() == &*row.uid
         {
             row.body = Some(Arc::new(object));
         }
-    }
-
-    /// The object's name, with the namespace's text shared by its rows.
-    fn name_of(&self, object: &DynamicObject) -> Name {
-        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        let known = self.rows.get_key_value(namespace).map(|(known, _)| known.clone());
-        (
-            known.unwrap_or_else(|| namespace.into()),
-            object.metadata.name.as_deref().unwrap_or_default().into(),
-        )
     }
 }
 
@@ -317,6 +331,15 @@ mod tests {
         .unwrap()
     }
 
+    fn put<D: PartialEq>(
+        table: &mut Table<D>,
+        object: DynamicObject,
+        digest: D,
+        origin: Origin,
+    ) -> (Name, Change<D>) {
+        table.upsert(object, digest, origin, &mut Pool::default())
+    }
+
     fn changed<D>(outcome: &(Name, Change<D>)) -> bool {
         matches!(outcome.1, Change::Changed(_))
     }
@@ -324,12 +347,12 @@ mod tests {
     #[test]
     fn older_versions_and_equal_digests_are_no_news() {
         let mut table = Table::default();
-        assert!(changed(&table.upsert(object("a", "u1", 5), 1, Origin::Event)));
-        assert!(!changed(&table.upsert(object("a", "u1", 4), 2, Origin::Event)));
-        assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
-        assert!(changed(&table.upsert(object("a", "u1", 7), 2, Origin::Event)));
+        assert!(changed(&put(&mut table, object("a", "u1", 5), 1, Origin::Event)));
+        assert!(!changed(&put(&mut table, object("a", "u1", 4), 2, Origin::Event)));
+        assert!(!changed(&put(&mut table, object("a", "u1", 6), 1, Origin::Event)));
+        assert!(changed(&put(&mut table, object("a", "u1", 7), 2, Origin::Event)));
         assert!(
-            changed(&table.upsert(object("a", "u2", 8), 2, Origin::Event)),
+            changed(&put(&mut table, object("a", "u2", 8), 2, Origin::Event)),
             "another object of the name"
         );
         assert_eq!(table.get("ns", "a").unwrap().version, 8);
@@ -338,11 +361,11 @@ mod tests {
     #[test]
     fn an_answer_after_the_deletion_does_not_raise_the_dead() {
         let mut table = Table::default();
-        table.upsert(object("a", "u1", 5), 1, Origin::Event);
+        put(&mut table, object("a", "u1", 5), 1, Origin::Event);
         assert!(table.remove(&object("a", "u1", 9)).is_some());
-        assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
+        assert!(!changed(&put(&mut table, object("a", "u1", 6), 1, Origin::Event)));
         assert!(table.get("ns", "a").is_none());
-        assert!(changed(&table.upsert(object("a", "u2", 7), 1, Origin::Event)));
+        assert!(changed(&put(&mut table, object("a", "u2", 7), 1, Origin::Event)));
         assert!(
             table.remove(&object("a", "u1", 9)).is_none(),
             "the successor stays"
@@ -352,35 +375,40 @@ mod tests {
     #[test]
     fn what_is_said_late_of_an_earlier_object_does_not_touch_its_successor() {
         let mut table = Table::default();
-        table.upsert(object("a", "u1", 5), 1, Origin::Event);
-        table.upsert(object("a", "u2", 8), 1, Origin::Event);
-        assert!(!changed(&table.upsert(object("a", "u1", 9), 2, Origin::Event)));
-        assert!(!changed(&table.upsert(object("a", "u0", 7), 2, Origin::Event)));
+        put(&mut table, object("a", "u1", 5), 1, Origin::Event);
+        put(&mut table, object("a", "u2", 8), 1, Origin::Event);
+        assert!(!changed(&put(&mut table, object("a", "u1", 9), 2, Origin::Event)));
+        assert!(!changed(&put(&mut table, object("a", "u0", 7), 2, Origin::Event)));
         assert!(table.remove(&object("a", "u1", 9)).is_none());
         assert_eq!(&*table.get("ns", "a").unwrap().uid, "u2");
-        assert!(changed(&table.upsert(object("a", "u2", 10), 2, Origin::Event)));
+        assert!(changed(&put(&mut table, object("a", "u2", 10), 2, Origin::Event)));
         table.begin_list();
         table.end_list();
-        assert!(!changed(&table.upsert(object("a", "u2", 10), 3, Origin::Event)));
+        assert!(!changed(&put(
+            &mut table,
+            object("a", "u2", 10),
+            3,
+            Origin::Event
+        )));
     }
 
     #[test]
     fn what_left_a_selection_may_come_back_into_it() {
         let mut table = Table::default();
-        table.upsert(object("a", "u1", 5), 1, Origin::Event);
+        put(&mut table, object("a", "u1", 5), 1, Origin::Event);
         table.remove(&object("a", "u1", 6));
-        assert!(!changed(&table.upsert(object("a", "u1", 6), 1, Origin::Event)));
-        assert!(changed(&table.upsert(object("a", "u1", 7), 1, Origin::Event)));
+        assert!(!changed(&put(&mut table, object("a", "u1", 6), 1, Origin::Event)));
+        assert!(changed(&put(&mut table, object("a", "u1", 7), 1, Origin::Event)));
     }
 
     #[test]
     fn what_a_complete_list_does_not_name_is_gone() {
         let mut table = Table::default();
-        table.upsert(object("a", "u1", 1), 1, Origin::Event);
-        table.upsert(object("b", "u2", 2), 1, Origin::Event);
+        put(&mut table, object("a", "u1", 1), 1, Origin::Event);
+        put(&mut table, object("b", "u2", 2), 1, Origin::Event);
         assert!(!table.synced());
         table.begin_list();
-        table.upsert(object("b", "u2", 2), 1, Origin::List);
+        put(&mut table, object("b", "u2", 2), 1, Origin::List);
         let (gone, first) = table.end_list();
         assert!(first && table.synced());
         assert_eq!(gone.len(), 1);
@@ -391,9 +419,9 @@ mod tests {
     #[test]
     fn a_body_lives_until_it_is_dropped_and_lists_bring_none() {
         let mut table = Table::with_bodies();
-        table.upsert(object("a", "u1", 1), 1, Origin::List);
+        put(&mut table, object("a", "u1", 1), 1, Origin::List);
         assert!(table.get("ns", "a").unwrap().body.is_none());
-        table.upsert(object("a", "u1", 2), 2, Origin::Event);
+        put(&mut table, object("a", "u1", 2), 2, Origin::Event);
         assert!(table.get("ns", "a").unwrap().body.is_some());
         table.drop_body("ns", "a");
         assert!(table.get("ns", "a").unwrap().body.is_none());

@@ -165,7 +165,7 @@ fn expects(
 ) -> Option<bool> {
     let rules = world.kinds[i].companions.as_ref()?;
     if rules.expected_annotation.is_some() {
-        let Some(text) = s.digest.expected.as_deref() else {
+        let Some(text) = s.digest.expected() else {
             // Without references the list has gone with the last of them; else it has not been written yet.
             return s.digest.references.is_empty().then_some(false);
         };

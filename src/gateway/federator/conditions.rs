@@ -230,7 +230,7 @@ fn verdict(
         let message = format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
         return Some((false, "NoCellForCity", message));
     }
-    if let Some((cell, message)) = &binding.failed {
+    if let Some((cell, message)) = binding.failed.as_deref() {
         return Some((false, "ApplyFailed", format!("{cell}: {message}")));
     }
     let delivered = binding.scheduled && (binding.applied || reports);

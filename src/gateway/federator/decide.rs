@@ -166,7 +166,7 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             let expected = match (&found.expected, any) {
                 (_, false) => None,
                 (Some(list), true) => Some(resolve::expected_text(list)),
-                (None, true) => source.digest.expected.as_deref().map(str::to_owned),
+                (None, true) => source.digest.expected().map(str::to_owned),
             };
             let mut set = |key: &Option<String>, had: Option<&str>, wanted: Option<String>| {
                 if let Some(key) = key
@@ -175,12 +175,8 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
                     annotations.insert(key.clone(), json!(wanted));
                 }
             };
-            set(&rules.error_annotation, source.digest.error.as_deref(), error);
-            set(
-                &rules.expected_annotation,
-                source.digest.expected.as_deref(),
-                expected,
-            );
+            set(&rules.error_annotation, source.digest.error(), error);
+            set(&rules.expected_annotation, source.digest.expected(), expected);
         }
     }
     if annotations.is_empty() && finalizers == before {

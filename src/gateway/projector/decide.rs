@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// Most conditions that are projected.
-const CONDITION_LIMIT: usize = 32;
+const CONDITION_LIMIT: u32 = 32;
 /// How long the hub's garbage collector may take.
 const COLLECTION: Duration = Duration::from_mins(1);
 

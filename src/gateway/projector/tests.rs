@@ -109,7 +109,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         source: Some(row(&deployment("u-source"), |o| {
             Source::read(o, kind, &mut Words::default())
         })),
-        projection: projection.map(|v| row(v, |o| Projection::read(o, kind))),
+        projection: projection.map(|v| row(v, |o| Projection::read(o, kind, &mut Words::default()))),
         rank: 0,
         most: 80,
     }

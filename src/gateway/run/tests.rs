@@ -141,6 +141,7 @@ fn running(hub: &Server, project: &Server) -> (Arc<Gateway>, tokio::task::JoinHa
         identity: "a".to_owned(),
         workers: 4,
         metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
     });
     let engaged = ProjectEvent::Engaged {
         key: ProjectKey::parse("p1").unwrap(),
@@ -220,6 +221,7 @@ async fn end(hub: &Server, project: &Server) -> Duration {
         identity: "a".to_owned(),
         workers: 4,
         metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
         clock: Clock::system(),
     });
     let engaged = ProjectEvent::Engaged {

@@ -153,10 +153,7 @@ fn upsert(
 
 fn spec(workload: &Workload, pair: &Pair) -> WorkloadDeploymentSpec {
     WorkloadDeploymentSpec {
-        workload_ref: WorkloadRef {
-            name: text(workload.metadata.name.as_ref()),
-            uid: text(workload.metadata.uid.as_ref()),
-        },
+        workload_ref: reference(workload),
         placement_name: pair.placement.name.clone(),
         city_code: pair.city.to_owned(),
         template: workload.spec.template.clone(),
@@ -164,7 +161,14 @@ fn spec(workload: &Workload, pair: &Pair) -> WorkloadDeploymentSpec {
     }
 }
 
-fn labels(workload: &Workload) -> BTreeMap<String, String> {
+pub(super) fn reference(workload: &Workload) -> WorkloadRef {
+    WorkloadRef {
+        name: text(workload.metadata.name.as_ref()),
+        uid: text(workload.metadata.uid.as_ref()),
+    }
+}
+
+pub(super) fn labels(workload: &Workload) -> BTreeMap<String, String> {
     BTreeMap::from([
         (
             keys::WORKLOAD_UID.to_owned(),
@@ -175,7 +179,7 @@ fn labels(workload: &Workload) -> BTreeMap<String, String> {
 }
 
 /// The controlling owner. `blockOwnerDeletion` stays unset: it would need a right on the Workload's finalizers.
-fn owner(workload: &Workload) -> OwnerReference {
+pub(super) fn owner(workload: &Workload) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
         kind: "Workload".to_owned(),

@@ -1,20 +1,27 @@
-//! The snapshot of a Workload, rebuilt from what the index keeps: of the Workload its text, of its deployments their
-//! text without the template, which is the Workload's wherever the digests agree.
+//! The snapshot of a Workload, rebuilt from what the index keeps: of the Workload its text, of its deployments a digest
+//! by which is known whether they are as they would be written now.
 
-use super::snapshot::{Checks, Locations, Networks, WorkloadSnapshot};
+use super::{
+    decide,
+    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
+};
 use crate::{
-    api::{Workload, WorkloadDeployment, names::ProjectKey},
+    api::{
+        Workload, WorkloadDeployment, WorkloadDeploymentSpec,
+        names::{CityCode, ProjectKey},
+    },
     engine::{diff::Digest, key::Key},
     gateway::world::{
         Project, World,
-        digest::{Rollup, template_digest},
+        digest::{Rollup, template_digest, written},
         networking::WorkloadChecks,
     },
 };
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A snapshot, and what is needed to write it back.
 pub(super) struct Observed {
@@ -60,30 +67,43 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     })?;
     let template = wanted_template(&workload);
     let mut deployments = Vec::new();
-    let mut basis = vec![(&*row.digest, template)];
+    let mut basis = Vec::new();
     let mut held = BTreeMap::new();
     for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
         let Some(rollup) = source
             .digest
             .rollup
-            .as_ref()
+            .as_deref()
             .filter(|_| source.digest.controller.as_deref() == Some(&*row.uid))
         else {
             held.insert(name.to_string(), source.deleting);
             continue;
         };
-        basis.push((&*rollup.text, rollup.template));
         // Taken for another's, it would get a second deployment beside it for its placement and city.
-        deployments.push(
-            rebuild(rollup, &workload, template).map_err(|e| Absence::Undecodable {
-                uid: row.uid.to_string(),
-                error: format!("its WorkloadDeployment {name:?}: {e}"),
-            })?,
-        );
+        let rollup = rollup.as_ref().map_err(|e| Absence::Undecodable {
+            uid: row.uid.to_string(),
+            error: format!("its WorkloadDeployment {name:?}: {e}"),
+        })?;
+        basis.push((&source.uid, source.deleting, &source.digest.city, rollup));
+        let metadata = ObjectMeta {
+            name: Some(name.to_string()),
+            namespace: Some(key.namespace.to_string()),
+            uid: Some(source.uid.to_string()),
+            creation_timestamp: Timestamp::from_second(source.digest.created).ok().map(Time),
+            deletion_timestamp: source.digest.deleted.map(Time),
+            ..ObjectMeta::default()
+        };
+        deployments.push(rebuild(
+            rollup,
+            metadata,
+            &source.digest.city,
+            &workload,
+            template,
+        ));
     }
     let checks = checks(world.checks, p, &workload);
     Ok(Observed {
-        basis: Digest::of_hash(&basis),
+        basis: Digest::of_hash(&(&row.digest, template, basis)),
         snapshot: WorkloadSnapshot {
             workload,
             deployments,
@@ -135,18 +155,36 @@ fn wanted_template(workload: &Workload) -> Digest {
     template_digest(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
 }
 
-/// A deployment with its template; one whose template is not the Workload's gets an empty one, which differs as well.
+/// A deployment with what was read of it. Where it is not as this program writes it, its labels are left out: that
+/// differs as well.
 fn rebuild(
     rollup: &Rollup,
+    metadata: ObjectMeta,
+    city: &Result<CityCode, Arc<str>>,
     workload: &Workload,
     template: Digest,
-) -> Result<WorkloadDeployment, serde_json::Error> {
-    let mut value: Value = serde_json::from_str(&rollup.text)?;
-    value["spec"]["template"] =
-        json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
-    let mut deployment: WorkloadDeployment = serde_json::from_value(value)?;
-    if rollup.template == template {
-        deployment.spec.template = workload.spec.template.clone();
+) -> WorkloadDeployment {
+    let placements = &workload.spec.placements;
+    let placement = placements.iter().find(|p| p.name == *rollup.placement);
+    let city = city.as_ref().map_or_else(|text| &**text, CityCode::as_str);
+    let spec = WorkloadDeploymentSpec {
+        workload_ref: decide::reference(workload),
+        placement_name: rollup.placement.to_string(),
+        city_code: city.to_owned(),
+        template: workload.spec.template.clone(),
+        scale_settings: placement.map(|p| p.scale_settings.clone()).unwrap_or_default(),
+    };
+    let mut metadata = ObjectMeta {
+        labels: Some(decide::labels(workload)),
+        owner_references: Some(vec![decide::owner(workload)]),
+        ..metadata
+    };
+    if rollup.template != template || rollup.written != written(&metadata, &spec) {
+        metadata.labels = None;
     }
-    Ok(deployment)
+    WorkloadDeployment {
+        metadata,
+        spec,
+        status: Some(rollup.status()),
+    }
 }

@@ -11,6 +11,7 @@ use crate::api::{
     WorkloadStatus,
     conditions::{self, types},
 };
+use crate::gateway::world::digest::WHY;
 use jiff::Timestamp;
 
 /// What became of a pair in this pass.
@@ -37,9 +38,6 @@ impl Outcome {
         }
     }
 }
-
-/// The conditions of a deployment that say why nothing serves, in the order in which equals win.
-const WHY: [&str; 3] = [types::AVAILABLE, types::REFERENCED_DATA_READY, types::FEDERATED];
 
 /// The status after this pass.
 pub(super) fn status(

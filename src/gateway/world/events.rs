@@ -4,7 +4,7 @@ use super::{
     Role, World,
     digest::{
         Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
-        Projection, Source, WriteBackDigest,
+        Projection, Source, Words, WriteBackDigest,
     },
     ties::Refusal,
 };
@@ -33,11 +33,12 @@ pub(super) struct Delta<D> {
 pub(super) fn feed<D: PartialEq>(
     table: &mut Table<D>,
     event: Event,
-    mut read: impl FnMut(&DynamicObject) -> D,
+    words: &mut Words,
+    mut read: impl FnMut(&DynamicObject, &mut Words) -> D,
 ) -> (Vec<Delta<D>>, bool) {
     let mut upsert = |table: &mut Table<D>, object: DynamicObject, origin| {
-        let digest = read(&object);
-        match table.upsert(object, digest, origin) {
+        let digest = read(&object, words);
+        match table.upsert(object, digest, origin, &mut words.texts) {
             (_, Change::None) => Vec::new(),
             (name, Change::Changed(old)) => vec![Delta { name, old }],
         }
@@ -100,7 +101,7 @@ impl World {
         let mut woken = Woken::default();
         macro_rules! feed_table {
             ($table:expr, $read:expr) => {{
-                let (deltas, first) = feed(&mut $table, event, $read);
+                let (deltas, first) = feed(&mut $table, event, words, $read);
                 woken.synced = first;
                 deltas
             }};
@@ -110,7 +111,7 @@ impl World {
             Role::CitySets => return self.city_set_event(event),
             Role::Interpreters => return self.interpreter_event(event),
             Role::CityPolicies => {
-                for d in feed_table!(self.hub.city_policies, |o| CityPolicy::read(o, &kinds)) {
+                for d in feed_table!(self.hub.city_policies, |o, _| CityPolicy::read(o, &kinds)) {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
                     // It may have been the last of an earlier life.
                     woken.keys.push(self.hub_key(Role::Namespaces, "", &d.name.0));
@@ -119,22 +120,22 @@ impl World {
                 }
             }
             Role::Bindings => {
-                for d in feed_table!(self.hub.bindings, |o| Binding::read(o, words)) {
+                for d in feed_table!(self.hub.bindings, Binding::read) {
                     self.wake_for_binding(&d, &mut woken.keys);
                 }
             }
             Role::ConfigMaps => {
-                for d in feed_table!(self.hub.config_maps, Companion::read) {
+                for d in feed_table!(self.hub.config_maps, |o, _| Companion::read(o)) {
                     self.wake_for_companion(CompanionKind::ConfigMap, &d, &mut woken.keys);
                 }
             }
             Role::Secrets => {
-                for d in feed_table!(self.hub.secrets, Companion::read) {
+                for d in feed_table!(self.hub.secrets, |o, _| Companion::read(o)) {
                     self.wake_for_companion(CompanionKind::Secret, &d, &mut woken.keys);
                 }
             }
             Role::Federated(i) => {
-                for d in feed_table!(self.hub.copies[i], |o| Copy::read(o, &kinds[i], words)) {
+                for d in feed_table!(self.hub.copies[i], |o, words| Copy::read(o, &kinds[i], words)) {
                     if !self.heard(&d.name.0) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }
@@ -142,7 +143,7 @@ impl World {
                 }
             }
             Role::WrittenBack(i) => {
-                for d in feed_table!(self.hub.write_backs[i], |o| WriteBackDigest::read(
+                for d in feed_table!(self.hub.write_backs[i], |o, words| WriteBackDigest::read(
                     o, &kinds[i], words
                 )) {
                     let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
@@ -158,7 +159,12 @@ impl World {
     }
 
     fn hub_namespace_event(&mut self, event: Event) -> Woken {
-        let (deltas, synced) = feed(&mut self.hub.namespaces, event, HubNamespaceDigest::read);
+        let (deltas, synced) = feed(
+            &mut self.hub.namespaces,
+            event,
+            &mut self.words,
+            HubNamespaceDigest::read,
+        );
         let mut woken = Woken::synced(synced);
         for d in deltas {
             self.elect(&d.name.1, &mut woken);
@@ -173,7 +179,9 @@ impl World {
 
     fn city_set_event(&mut self, event: Event) -> Woken {
         let label = self.cluster_label().to_owned();
-        let (deltas, synced) = feed(&mut self.hub.city_sets, event, |o| CitySet::read(o, &label));
+        let (deltas, synced) = feed(&mut self.hub.city_sets, event, &mut self.words, |o, _| {
+            CitySet::read(o, &label)
+        });
         let mut woken = Woken::synced(synced);
         for d in deltas {
             woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
@@ -204,7 +212,7 @@ impl World {
 
     fn interpreter_event(&mut self, event: Event) -> Woken {
         let (kinds, words) = (&self.kinds, &mut self.words);
-        let (deltas, synced) = feed(&mut self.hub.interpreters, event, |o| {
+        let (deltas, synced) = feed(&mut self.hub.interpreters, event, words, |o, words| {
             InterpreterDigest::read(o, kinds, words)
         });
         let mut woken = Woken::synced(synced);
@@ -259,14 +267,14 @@ impl World {
         };
         macro_rules! feed_table {
             ($table:expr, $read:expr) => {{
-                let (deltas, first) = feed(&mut $table, event, $read);
+                let (deltas, first) = feed(&mut $table, event, words, $read);
                 woken.synced = first;
                 deltas
             }};
         }
         match role {
             Role::Namespaces => {
-                let deltas = feed_table!(project.namespaces, |_| ());
+                let deltas = feed_table!(project.namespaces, |_, _| ());
                 let known = project.uid.clone();
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
                     project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
@@ -281,7 +289,7 @@ impl World {
                 }
             }
             Role::Workloads => {
-                let read = |o: &DynamicObject| {
+                let read = |o: &DynamicObject, _: &mut Words| {
                     let mut kept = o.clone();
                     kept.metadata.managed_fields = None;
                     kept.metadata.annotations = None;
@@ -295,17 +303,17 @@ impl World {
             Role::Locations => return self.location_event(key, event),
             Role::Networks => return self.network_event(key, event),
             Role::ConfigMaps => {
-                for d in feed_table!(project.config_maps, Payload::read) {
+                for d in feed_table!(project.config_maps, |o, _| Payload::read(o)) {
                     self.wake_for_payload(key, CompanionKind::ConfigMap, &d.name, &mut woken.keys);
                 }
             }
             Role::Secrets => {
-                for d in feed_table!(project.secrets, Payload::read) {
+                for d in feed_table!(project.secrets, |o, _| Payload::read(o)) {
                     self.wake_for_payload(key, CompanionKind::Secret, &d.name, &mut woken.keys);
                 }
             }
             Role::Federated(i) => {
-                let deltas = feed_table!(project.sources[i], |o| Source::read(o, &kinds[i], words));
+                let deltas = feed_table!(project.sources[i], |o, words| Source::read(o, &kinds[i], words));
                 let ready = self.hub_ready() && self.project_ready(key);
                 for d in deltas {
                     if !ready && let Some(project) = self.projects.get_mut(key) {
@@ -315,7 +323,9 @@ impl World {
                 }
             }
             Role::WrittenBack(i) => {
-                for d in feed_table!(project.projections[i], |o| Projection::read(o, &kinds[i])) {
+                for d in feed_table!(project.projections[i], |o, words| Projection::read(
+                    o, &kinds[i], words
+                )) {
                     if let Some(hub) = self.hub_namespace(key, &d.name.0) {
                         woken
                             .keys

@@ -93,7 +93,9 @@ impl World {
         let Some(project) = self.projects.get_mut(key) else {
             return Woken::default();
         };
-        let (deltas, first) = feed(&mut project.locations, event, Location::read);
+        let (deltas, first) = feed(&mut project.locations, event, &mut self.words, |o, _| {
+            Location::read(o)
+        });
         let mut cities = BTreeSet::new();
         for Delta { name, old } in &deltas {
             let new = project.locations.get(&name.0, &name.1);
@@ -114,7 +116,7 @@ impl World {
         let Some(project) = self.projects.get_mut(key) else {
             return Woken::default();
         };
-        let (deltas, first) = feed(&mut project.networks, event, |_| ());
+        let (deltas, first) = feed(&mut project.networks, event, &mut self.words, |_, _| ());
         let live = |row: Option<&Row<()>>| row.is_some_and(|row| !row.deleting);
         let names = deltas
             .into_iter()

@@ -1,12 +1,13 @@
 //! Status digests: enough of a status to know whether returning another one would change anything.
 
+use super::digest::Words;
 use crate::engine::diff::Digest;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 /// Largest status that is returned, in bytes.
-pub const SIZE_LIMIT: usize = 64 * 1024;
+pub const SIZE_LIMIT: u32 = 64 * 1024;
 
 /// Most conditions of a status that is written.
 const CONDITIONS: usize = 32;
@@ -25,12 +26,23 @@ pub struct StatusDigest {
     /// The conditions, in order, as many as matter.
     pub conditions: Box<[ConditionDigest]>,
     /// Size of the status as JSON, in bytes.
-    pub size: usize,
+    pub size: u32,
 }
 
 /// A digest of one condition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionDigest {
+    /// What it says.
+    pub says: Arc<Saying>,
+    /// Its `observedGeneration`.
+    pub observed: Option<i64>,
+    /// Its `lastTransitionTime` in seconds since the epoch.
+    pub since: i64,
+}
+
+/// What a condition says, which many objects' conditions say alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Saying {
     /// Its type.
     pub kind: Arc<str>,
     /// `True`, `False` or `Unknown`.
@@ -39,10 +51,14 @@ pub struct ConditionDigest {
     pub reason: Arc<str>,
     /// Digest of its message.
     pub message: Digest,
-    /// Its `observedGeneration`.
-    pub observed: Option<i64>,
-    /// Its `lastTransitionTime` in seconds since the epoch.
-    pub since: i64,
+}
+
+impl Deref for ConditionDigest {
+    type Target = Saying;
+
+    fn deref(&self) -> &Saying {
+        &self.says
+    }
 }
 
 /// A condition that the gateway itself writes.
@@ -80,7 +96,7 @@ impl OwnCondition {
 
 impl StatusDigest {
     /// Digests a status.
-    pub fn of(status: Option<&Value>, counters: &[String], word: &mut impl FnMut(&str) -> Arc<str>) -> Self {
+    pub fn of(status: Option<&Value>, counters: &[String], words: &mut Words) -> Self {
         let Some(Value::Object(map)) = status else {
             return Self {
                 rest: empty_rest(counters),
@@ -96,10 +112,10 @@ impl StatusDigest {
             .and_then(Value::as_array)
             .map(|list| {
                 let kept = list.iter().take(CONDITIONS_KEPT);
-                kept.map(|c| condition_digest(c, word)).collect()
+                kept.map(|c| condition_digest(c, words)).collect()
             })
             .unwrap_or_default();
-        let size = serde_json::to_vec(map).map_or(0, |v| v.len());
+        let size = serde_json::to_vec(map).map_or(0, |v| u32::try_from(v.len()).unwrap_or(u32::MAX));
         Self {
             reported: !map.is_empty(),
             rest: Digest::of(&Value::Object(rest)),
@@ -139,12 +155,8 @@ impl StatusDigest {
             && settled(hub.observed, self.observed)
             && wanted().count() == here
             && wanted().all(|c| {
-                self.condition(&c.kind).is_some_and(|had| {
-                    had.status == c.status
-                        && had.reason == c.reason
-                        && had.message == c.message
-                        && settled(c.observed, had.observed)
-                })
+                self.condition(&c.kind)
+                    .is_some_and(|had| had.says == c.says && settled(c.observed, had.observed))
             })
     }
 }
@@ -161,13 +173,16 @@ fn fill_counters(status: &mut Map<String, Value>, counters: &[String]) {
     }
 }
 
-fn condition_digest(condition: &Value, word: &mut impl FnMut(&str) -> Arc<str>) -> ConditionDigest {
+fn condition_digest(condition: &Value, words: &mut Words) -> ConditionDigest {
     let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-    ConditionDigest {
-        kind: word(text("type")),
-        status: word(text("status")),
-        reason: word(text("reason")),
+    let says = Saying {
+        kind: words.share(text("type")),
+        status: words.share(text("status")),
+        reason: words.share(text("reason")),
         message: Digest::of_hash(&text("message")),
+    };
+    ConditionDigest {
+        says: words.sayings.adopt(says),
         observed: condition.get("observedGeneration").and_then(Value::as_i64),
         since: text("lastTransitionTime")
             .parse::<Timestamp>()
@@ -255,7 +270,7 @@ mod tests {
     use super::*;
 
     fn digest(status: &Value) -> StatusDigest {
-        StatusDigest::of(Some(status), &["replicas".to_owned()], &mut |w| w.into())
+        StatusDigest::of(Some(status), &["replicas".to_owned()], &mut Words::default())
     }
 
     fn condition(kind: &str, status: &str, observed: Option<i64>, time: &str) -> Value {

@@ -421,8 +421,9 @@ impl World {
             self.wake_write_backs(i, &hub, name, keys);
             self.wake_companions_of(i, &hub, name, keys);
         }
-        let wanted =
-            |row: Option<&Row<Source>>| row.map(|r| (r.digest.expected.clone(), r.digest.references.clone()));
+        fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (r.digest.expected(), &r.digest.references))
+        }
         if wanted(new.as_ref()) != wanted(delta.old.as_ref()) {
             let old = delta.old.iter().flat_map(|row| row.digest.references.iter());
             for r in old {
@@ -439,8 +440,9 @@ impl World {
         delta: &Delta<Source>,
         keys: &mut Vec<Key>,
     ) {
-        let rollup =
-            |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.rollup.clone()));
+        fn rollup(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (&r.uid, r.deleting, &r.digest.rollup))
+        }
         if rollup(new) == rollup(delta.old.as_ref()) {
             return;
         }

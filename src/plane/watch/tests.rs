@@ -3,6 +3,7 @@
 use super::{reach::asking, *};
 use crate::{
     api::names::ProjectKey,
+    engine::pool::Pool,
     plane::table::{Origin, Table},
 };
 use axum::body::{Body, Bytes};
@@ -171,7 +172,7 @@ fn words(table: &mut Table<()>, event: Event) -> String {
             object.metadata.name.clone(),
             object.metadata.resource_version.clone(),
         );
-        table.upsert(object, (), Origin::Event);
+        table.upsert(object, (), Origin::Event, &mut Pool::default());
         format!(
             "{what} {}@{}",
             name.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Digests of the objects that are federated: a project's deployment and its copy on the hub.
 
-use super::{Words, annotation, content, controller, created, label, owned};
+use super::{Rollup, Words, annotation, content, controller, created, label};
 use crate::engine::chance::HashMap;
 use crate::{
     api::{keys, names::CityCode},
@@ -30,10 +30,8 @@ pub struct Source {
     pub federation_namespace: Option<Arc<str>>,
     /// What the copy carries of it, generation aside.
     pub content: Digest,
-    /// Annotation with what is expected, as text.
-    pub expected: Option<Arc<str>>,
-    /// Annotation with a terminal source error, as text.
-    pub error: Option<Arc<str>>,
+    /// What the federator has noted on it, if anything.
+    pub notes: Option<Box<Notes>>,
     /// `ConfigMap`s and Secrets that it names, in order.
     pub references: Box<[Reference]>,
     /// Its status.
@@ -42,40 +40,17 @@ pub struct Source {
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
     pub controller: Option<Arc<str>>,
-    /// What the workload controller reads, for the kind that it writes.
-    pub rollup: Option<Rollup>,
+    /// What the workload controller reads, for the kind that it writes; a text if it is none in truth.
+    pub rollup: Option<Box<Result<Rollup, String>>>,
 }
 
-/// A deployment as the workload controller reads it.
+/// What the federator notes on a [`Source`] that has references.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rollup {
-    /// JSON of the object without its template and without what that controller does not read.
-    pub text: Box<str>,
-    /// Digest of the template.
-    pub template: Digest,
-}
-
-impl Rollup {
-    fn read(object: &DynamicObject) -> Self {
-        let meta = &object.metadata;
-        let mut spec = object.data.get("spec").cloned().unwrap_or_default();
-        let template = spec
-            .as_object_mut()
-            .and_then(|m| m.remove("template"))
-            .unwrap_or_default();
-        let text = json!({
-            "apiVersion": object.types.as_ref().map(|t| &t.api_version), "kind": object.types.as_ref().map(|t| &t.kind),
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "labels": meta.labels,
-                "ownerReferences": meta.owner_references, "deletionTimestamp": meta.deletion_timestamp,
-                "creationTimestamp": meta.creation_timestamp, "generation": meta.generation},
-            "spec": spec,
-            "status": object.data.get("status"),
-        });
-        Self {
-            text: text.to_string().into(),
-            template: template_digest(&template),
-        }
-    }
+pub struct Notes {
+    /// Annotation with what is expected, as text.
+    expected: Option<Arc<str>>,
+    /// Annotation with a terminal source error, as text.
+    error: Option<Arc<str>>,
 }
 
 /// One reference of a [`Source`].
@@ -119,6 +94,16 @@ pub struct Copy {
 }
 
 impl Source {
+    /// What is expected, as text.
+    pub fn expected(&self) -> Option<&str> {
+        self.notes.as_ref()?.expected.as_deref()
+    }
+
+    /// A terminal source error, as text.
+    pub fn error(&self) -> Option<&str> {
+        self.notes.as_ref()?.error.as_deref()
+    }
+
     /// Reads a project's object of a federated kind.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let meta = &object.metadata;
@@ -128,10 +113,13 @@ impl Source {
             .path
             .first(&whole)
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
-        let city =
-            CityCode::parse(city.as_deref().unwrap_or_default()).map_err(|_| city.unwrap_or_default().into());
+        let city = words
+            .city(city.as_deref().unwrap_or_default())
+            .map_err(|_| city.unwrap_or_default().into());
         let companions = kind.companions.as_ref();
-        let of = |key: Option<&String>| key.and_then(|k| owned(annotation(object, k)));
+        let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
+        let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
+        let error = of(companions.and_then(|c| c.error_annotation.as_ref()));
         let status = object.data.get("status");
         let named = || {
             object
@@ -142,9 +130,9 @@ impl Source {
         let controller = controller(object)
             .map(|o| o.uid.as_str())
             .or_else(named)
-            .map(Arc::from);
+            .map(|uid| words.share(uid));
         let rollup = (kind.resource.group == crate::api::GROUP && kind.resource.kind == "WorkloadDeployment")
-            .then(|| Rollup::read(object));
+            .then(|| Box::new(Rollup::read(object, words)));
         Self {
             generation: meta.generation.unwrap_or(0),
             created: created(object),
@@ -158,11 +146,10 @@ impl Source {
                 meta.uid.as_deref(),
             ),
             city,
-            federation_namespace: annotation(object, keys::FEDERATION_NAMESPACE).map(|ns| words.share(ns)),
-            expected: of(companions.and_then(|c| c.expected_annotation.as_ref())),
-            error: of(companions.and_then(|c| c.error_annotation.as_ref())),
-            references: references(kind, &whole),
-            status: StatusDigest::of(status, &kind.status.counters, &mut |w| words.share(w)),
+            federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
+            notes: (expected.is_some() || error.is_some()).then(|| Box::new(Notes { expected, error })),
+            references: references(kind, &whole, words),
+            status: StatusDigest::of(status, &kind.status.counters, words),
             scale: kind
                 .write_back
                 .iter()
@@ -194,7 +181,7 @@ fn with_metadata(object: &DynamicObject) -> Value {
 /// Most references that are carried. One more is kept, so that it can be seen that they are too many.
 pub const REFERENCE_LIMIT: usize = 1_024;
 
-fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
+fn references(kind: &FederatedKind, object: &Value, words: &mut Words) -> Box<[Reference]> {
     let mut found: Vec<Reference> = Vec::new();
     let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::default();
     for rule in kind.companions.iter().flat_map(|c| &c.references) {
@@ -216,7 +203,7 @@ fn references(kind: &FederatedKind, object: &Value) -> Box<[Reference]> {
                     new.insert(found.len());
                     found.push(Reference {
                         kind: rule.kind,
-                        name: name.into(),
+                        name: words.share(name),
                         optional,
                     });
                 }
@@ -234,15 +221,13 @@ impl Copy {
         let source_uid = annotation(object, keys::SOURCE_UID);
         Self {
             created: created(object),
-            source_uid: owned(source_uid),
+            source_uid: words.share_some(source_uid),
             source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
-            upstream_namespace: upstream.map(|ns| words.share(ns)),
-            city: city.and_then(|c| CityCode::parse(c).ok()),
+            upstream_namespace: words.share_some(upstream),
+            city: city.and_then(|c| words.city(c).ok()),
             content: content(kind, object, city, upstream, source_uid),
-            claimed_by: annotation(object, keys::CLAIM_NAME).map(|name| words.share(name)),
-            status: StatusDigest::of(object.data.get("status"), &kind.status.counters, &mut |w| {
-                words.share(w)
-            }),
+            claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
+            status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
         }
     }
 }
@@ -260,7 +245,7 @@ mod tests {
                 "volumes": [{"name": "v", "configMap": {"name": "a", "optional": true}},
                     {"name": "w", "configMap": {"name": "a"}}],
                 "runtime": {"sandbox": {"imagePullSecrets": secrets}}}}}});
-            references(kind, &object)
+            references(kind, &object, &mut Words::default())
         };
         let found = read(vec!["z".into(), "a".into(), "z".into()]);
         let names: Vec<(CompanionKind, &str)> = found.iter().map(|r| (r.kind, &*r.name)).collect();

@@ -1,6 +1,6 @@
 //! Digests of what stands around the copies on the hub: Namespaces, policies, bindings, interpreters.
 
-use super::{Words, annotation, label, owned};
+use super::{Words, annotation, label};
 use crate::{
     api::{
         keys,
@@ -31,13 +31,14 @@ pub struct HubNamespaceDigest {
 
 impl HubNamespaceDigest {
     /// Reads a hub Namespace.
-    pub fn read(object: &DynamicObject) -> Self {
+    pub fn read(object: &DynamicObject, words: &mut Words) -> Self {
+        let mut word = |key| words.share_some(label(object, key));
         Self {
-            cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
-            namespace: owned(label(object, keys::UPSTREAM_NAMESPACE)),
+            cluster: word(keys::UPSTREAM_CLUSTER),
+            namespace: word(keys::UPSTREAM_NAMESPACE),
             skip: label(object, keys::SKIP_AUTO_PROPAGATION) == Some("true"),
-            project_uid: owned(label(object, keys::PROJECT_UID)),
-            cities: owned(label(object, keys::CITIES)),
+            project_uid: word(keys::PROJECT_UID),
+            cities: word(keys::CITIES),
         }
     }
 }
@@ -149,7 +150,7 @@ pub struct Binding {
     /// Clusters that have it applied or are meant to.
     pub clusters: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
-    pub failed: Option<(Arc<str>, Arc<str>)>,
+    pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
 }
 
 impl Binding {
@@ -184,7 +185,7 @@ impl Binding {
             let applied = item.get("applied").and_then(Value::as_bool).unwrap_or(false);
             let message = text(item, "appliedMessage");
             (!applied && !message.is_empty())
-                .then(|| (words.share(&text(item, "clusterName")), message.into()))
+                .then(|| Box::new((words.share(&text(item, "clusterName")), words.share(&message))))
         });
         let clusters = object.data.pointer("/spec/clusters").and_then(Value::as_array);
         let clusters: Box<[Arc<str>]> = clusters
@@ -206,10 +207,10 @@ impl Binding {
                 .iter()
                 .flatten()
                 .next()
-                .map(|o| o.uid.as_str().into()),
+                .map(|o| words.share(&o.uid)),
             kind: words.share(resource("kind")),
-            name: resource("name").into(),
-            policy: owned(annotation(object, keys::CLAIM_NAME)),
+            name: words.share(resource("name")),
+            policy: words.share_some(annotation(object, keys::CLAIM_NAME)),
             no_cluster: is(&scheduled, "status", "False") && is(&scheduled, "reason", "NoClusterFit"),
             scheduled: is(&scheduled, "status", "True") && !clusters.is_empty(),
             applied: is(&condition("FullyApplied"), "status", "True"),

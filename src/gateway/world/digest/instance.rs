@@ -1,6 +1,6 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
-use super::{Words, controller, created, label, owned};
+use super::{Words, controller, created, label};
 use crate::{
     api::{keys, names::CityCode},
     engine::diff::Digest,
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Largest spec and status that is projected, in bytes.
-pub const SIZE_LIMIT: usize = 64 * 1024;
+pub const SIZE_LIMIT: u32 = 64 * 1024;
 
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,9 +39,9 @@ pub struct WriteBackDigest {
     /// Whether it has any status.
     pub reported: bool,
     /// Size of spec and status in bytes.
-    pub size: usize,
+    pub size: u32,
     /// How many conditions it has.
-    pub conditions: usize,
+    pub conditions: u32,
 }
 
 /// An Instance in a project.
@@ -100,24 +100,19 @@ impl WriteBackDigest {
         let conditions = status
             .get("conditions")
             .and_then(Value::as_array)
-            .map_or(0, Vec::len);
-        let size = serde_json::to_vec(&object.data).map_or(0, |v| v.len());
+            .map_or(0, |list| u32::try_from(list.len()).unwrap_or(u32::MAX));
+        let size = serde_json::to_vec(&object.data).map_or(0, |v| u32::try_from(v.len()).unwrap_or(u32::MAX));
         Self {
             created: created(object),
-            cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
-            namespace: owned(label(object, keys::UPSTREAM_NAMESPACE)),
-            deployment: rules.and_then(|r| owned(label(object, &r.owner_label))),
+            cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
+            namespace: words.share_some(label(object, keys::UPSTREAM_NAMESPACE)),
+            deployment: rules.and_then(|r| words.share_some(label(object, &r.owner_label))),
             city: rules
                 .and_then(|r| label(object, &r.city_label))
-                .and_then(|c| CityCode::parse(c).ok()),
-            cell: label(object, keys::CELL).map(|cell| words.share(cell)),
-            controller: controller(object).map(|o| {
-                (
-                    words.share(&o.kind),
-                    o.name.as_str().into(),
-                    o.uid.as_str().into(),
-                )
-            }),
+                .and_then(|c| words.city(c).ok()),
+            cell: words.share_some(label(object, keys::CELL)),
+            controller: controller(object)
+                .map(|o| (words.share(&o.kind), words.share(&o.name), words.share(&o.uid))),
             labels: projected_labels(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             reported: status.as_object().is_some_and(|m| !m.is_empty()),
@@ -149,7 +144,7 @@ fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
 
 impl Projection {
     /// Reads an Instance of a project.
-    pub fn read(object: &DynamicObject, kind: &FederatedKind) -> Self {
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let owners: Vec<_> = object.metadata.owner_references.iter().flatten().collect();
         let api_version = kind.resource.api_version.as_str();
         let owner = owners
@@ -157,8 +152,8 @@ impl Projection {
             .find(|o| o.kind == kind.resource.kind && o.api_version == api_version);
         let status = object.data.get("status").unwrap_or(&Value::Null);
         Self {
-            cluster: owned(label(object, keys::UPSTREAM_CLUSTER)),
-            owner: owner.map(|o| (o.name.as_str().into(), o.uid.as_str().into())),
+            cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
+            owner: owner.map(|o| (words.share(&o.name), words.share(&o.uid))),
             plain_owner: owners.len() == 1
                 && owner.is_some_and(|o| o.controller != Some(true) && o.block_owner_deletion != Some(true)),
             orphaned: owners.is_empty()

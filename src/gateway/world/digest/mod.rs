@@ -4,36 +4,47 @@ mod companion;
 mod deployment;
 mod hub;
 mod instance;
+mod rollup;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{Copy, REFERENCE_LIMIT, Reference, Rollup, Source, template_digest};
+pub use deployment::{Copy, Notes, REFERENCE_LIMIT, Reference, Source, template_digest};
 pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
+pub use rollup::{Rollup, WHY, written};
 
-use crate::engine::chance::HashSet;
-use crate::{engine::diff::Digest, kinds::FederatedKind};
+use super::status::Saying;
+use crate::{
+    api::names::{CityCode, NameError},
+    engine::{diff::Digest, pool::Pool},
+    kinds::FederatedKind,
+};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Shares the words that many objects repeat: condition types and reasons, finalizers, cluster names.
+/// What many objects repeat, held once: names and UIDs, which stand on both planes; condition types and reasons.
 #[derive(Debug, Default)]
-pub struct Words(HashSet<Arc<str>>);
-
-/// Words beyond this many are not shared, so that nobody can fill the memory with inventions.
-const WORDS: usize = 4_096;
+pub struct Words {
+    /// Words and names.
+    pub texts: Pool<str>,
+    /// What conditions say.
+    pub sayings: Pool<Saying>,
+}
 
 impl Words {
     /// The shared form of a word.
     pub fn share(&mut self, word: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(word) {
-            return known.clone();
-        }
-        let new: Arc<str> = word.into();
-        if self.0.len() < WORDS && word.len() <= 128 {
-            self.0.insert(new.clone());
-        }
-        new
+        self.texts.share(word)
+    }
+
+    /// The shared form of a word that may be missing.
+    fn share_some(&mut self, word: Option<&str>) -> Option<Arc<str>> {
+        word.map(|word| self.share(word))
+    }
+
+    /// A city code, with its text shared.
+    fn city(&mut self, code: &str) -> Result<CityCode, NameError> {
+        CityCode::of_word(self.share(code))
     }
 }
 

@@ -1,0 +1,62 @@
+//! What the index takes in memory, part by part, without any plane: `cargo bench --bench index`.
+
+mod fill;
+#[path = "../planes/objects.rs"]
+#[expect(dead_code, reason = "the other bench uses the rest")]
+mod objects;
+
+use anyhow::Result;
+use fedgate::{
+    gateway::world::digest::{Binding, Copy, Projection, Source, WriteBackDigest},
+    plane::table::Row,
+};
+use fill::{Filled, Size};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const SIZE: Size = Size {
+    projects: 100,
+    deployments: 100,
+    instances: 3,
+};
+
+/// Resident memory in KiB.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.split_whitespace().next())
+        .and_then(|kib| kib.parse().ok())
+        .unwrap_or(f64::NAN)
+}
+
+fn main() -> Result<()> {
+    let (rss, live) = (resident(), fill::live()?);
+    let filled = Filled::new(SIZE)?;
+    println!(
+        "{:<16} {:>8} {:>10} {:>12}",
+        "part", "count", "bytes", "bytes each"
+    );
+    for part in &filled.parts {
+        println!(
+            "{:<16} {:>8} {:>10} {:>12}",
+            part.name,
+            part.count,
+            part.bytes,
+            part.each()
+        );
+    }
+    println!("allocated: {} KiB", (fill::live()? - live) / 1024);
+    println!("resident: {:.0} KiB more", resident() - rss);
+    println!(
+        "rows: deployment {} copy {} binding {} write-back {} projection {}",
+        size_of::<Row<Source>>(),
+        size_of::<Row<Copy>>(),
+        size_of::<Row<Binding>>(),
+        size_of::<Row<WriteBackDigest>>(),
+        size_of::<Row<Projection>>(),
+    );
+    let held = filled.world.hub.bindings.len();
+    println!("{held} bindings held");
+    Ok(())
+}
