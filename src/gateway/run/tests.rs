@@ -222,7 +222,6 @@ async fn end(hub: &Server, project: &Server) -> Duration {
         workers: 4,
         metrics: Metrics::new().unwrap(),
         clock: Clock::system(),
-        clock: Clock::system(),
     });
     let engaged = ProjectEvent::Engaged {
         key: ProjectKey::parse("p1").unwrap(),
