@@ -11,6 +11,7 @@ use kube::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 /// The labels that link an Instance on every plane.
 const LINKING: [&str; 7] = [
@@ -22,6 +23,11 @@ const LINKING: [&str; 7] = [
     keys::WORKLOAD_NAME,
     keys::PLACEMENT_NAME,
 ];
+
+/// What an API server says while it has not found the kind of an admission policy's parameters: it looks every half
+/// minute.
+const UNREADY: &str = "failed to configure policy";
+const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
 
 /// One cell with its two connections.
 pub(super) struct Cell {
@@ -185,12 +191,19 @@ impl Cell {
         let action = format!("create Instance {}", text(&object["metadata"]["name"]));
         let object: DynamicObject = serde_json::from_value(object)
             .map_err(|e| SandboxError::Demo(format!("{action} on {plane}: no object: {e}")))?;
-        let made = INSTANCE
-            .api(client.clone(), &self.namespace)
-            .create(&PostParams::default(), &object)
-            .await
-            .map_err(SandboxError::api(plane, action))?;
-        body(plane, &made)
+        let api = INSTANCE.api(client.clone(), &self.namespace);
+        let started = Instant::now();
+        loop {
+            match api.create(&PostParams::default(), &object).await {
+                Ok(made) => return body(plane, &made),
+                Err(kube::Error::Api(refusal))
+                    if refusal.message.contains(UNREADY) && started.elapsed() < ADMITTED_WITHIN =>
+                {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                Err(error) => return Err(SandboxError::api(plane, action)(error)),
+            }
+        }
     }
 
     async fn get(
