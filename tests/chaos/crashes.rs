@@ -31,7 +31,7 @@ pub(crate) async fn run(gateway: &Gateway, mut rng: Rng, mut stop: watch::Receiv
         };
         seen.memory.look(gateway).await;
         if !gateway.is_running().await {
-            seen.ends.push(gateway.log_tail(20));
+            seen.ends.push(gateway.log_tail(3));
             gateway.kill().await;
             gateway.spawn().await;
         }

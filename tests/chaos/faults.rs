@@ -135,9 +135,10 @@ impl Faults {
         let answer = post(address, "/v3/kv/range", r#"{"key":"AA=="}"#).await;
         let revision = answer
             .split_once("\"revision\":\"")
-            .and_then(|(_, rest)| rest.split_once('"'))
-            .map(|(revision, _)| revision)
-            .unwrap_or_else(|| panic!("etcd's answer has a revision: {answer}"));
+            .and_then(|(_, rest)| rest.split_once('"'));
+        let Some((revision, _)) = revision else {
+            panic!("etcd's answer has a revision: {answer}");
+        };
         let body = format!(r#"{{"revision":"{revision}","physical":true}}"#);
         post(address, "/v3/kv/compaction", &body).await;
     }

@@ -11,6 +11,7 @@ use crate::{
     sure::sure,
     wanted::{Deployment, NOWHERE, SOURCES, Wanted, Workload},
 };
+use kube::api::ListParams;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -180,6 +181,7 @@ impl Tenant {
             if !self.wanted.exists {
                 return;
             }
+            self.clear().await;
             self.again = SOURCES
                 .iter()
                 .map(|(kind, name)| (*kind, (*name).to_owned()))
@@ -193,6 +195,22 @@ impl Tenant {
             };
             if back {
                 self.again.remove(&(what, name));
+            }
+        }
+    }
+
+    /// Deletes what a former namespace of the name has left: Kubernetes forgets objects of our kinds if a namespace is
+    /// deleted while its API server starts and does not name those kinds yet.
+    async fn clear(&mut self) {
+        for kind in [&WORKLOAD, &DEPLOYMENT, &CONFIG_MAP, &SECRET] {
+            let what = format!("list {} of {}", kind.plural, self.plane.name);
+            let api = self.plane.api(kind, &self.ns);
+            let list = sure(&what, || async { api.list(&ListParams::default()).await }).await;
+            let left = list.map(|list| list.items).unwrap_or_default();
+            let names = left.into_iter().filter_map(|object| object.metadata.name);
+            for name in names.filter(|name| name != "kube-root-ca.crt") {
+                self.delete(kind, &name).await;
+                self.count("object of a former namespace deleted");
             }
         }
     }

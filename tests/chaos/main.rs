@@ -56,7 +56,9 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 const PAUSE: Duration = Duration::from_millis(700);
 /// Beside the load's own time: start, convergence, rest, restart.
 const LIMIT: Duration = seconds(600);
-/// Load shorter than this is a smoke test: each kind of fault once, two hand-overs.
+/// How long nothing may be written at rest.
+const QUIET: Duration = seconds(20);
+/// Load shorter than this is a smoke test: fewer kinds of faults, one hand-over, and less rest.
 const SMOKE: u64 = 60;
 
 /// What one run is to be.
@@ -193,7 +195,7 @@ async fn crashes(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, rng: &Rng
     use Fault::{Compact, CompactAndKillServer, FreezeEtcd, FreezeServer, KillServer};
     eprintln!("chaos: one gateway, killed again and again");
     gateways.alone.start().await;
-    report.memory.look(&gateways.alone).await;
+    report.memory_kib.look(&gateways.alone).await;
     let stop = watch::Sender::new(false);
     let (storage, servers): (&[Fault], &[Fault]) = if plan.smoke() {
         (&[FreezeEtcd], &[CompactAndKillServer("alpha"), KillServer("hub")])
@@ -210,10 +212,15 @@ async fn crashes(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, rng: &Rng
             ],
         )
     };
-    let pause = if plan.smoke() { (1, 3) } else { (3, 10) };
+    let pauses = if plan.smoke() {
+        [(1, 3), (1, 3)]
+    } else {
+        [(8, 16), (3, 10)]
+    };
     let killing = crashes::run(&gateways.alone, rng.fork(201), stop.subscribe());
-    let rows = [(storage, 202), (servers, 203)]
-        .map(|(faults, number)| Faults::new(suite, rng.fork(number)).run(faults, pause, stop.subscribe()));
+    let rows = [(storage, pauses[0], 202), (servers, pauses[1], 203)].map(|(faults, pause, number)| {
+        Faults::new(suite, rng.fork(number)).run(faults, pause, stop.subscribe())
+    });
     let [storage, servers] = rows;
     let timer = async {
         sleep(seconds(plan.load * 3 / 5)).await;
@@ -227,8 +234,8 @@ async fn crashes(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, rng: &Rng
     for row in [storage, servers] {
         report.faults.extend(row.counts);
     }
-    let memory = &mut report.memory;
-    memory.peak_kib = memory.peak_kib.max(seen.memory.peak_kib);
+    let memory = &mut report.memory_kib;
+    memory.peak = memory.peak.max(seen.memory.peak);
     gateways.alone.kill().await;
 }
 
@@ -238,7 +245,7 @@ async fn hand_overs(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, rng: &
     let mark = suite.hub_log.mark();
     let stop = watch::Sender::new(false);
     let blows: &[Blow] = if plan.smoke() {
-        &[Blow::Term, Blow::Kill]
+        &[Blow::Term]
     } else {
         &[Blow::Kill, Blow::Term, Blow::Stop, Blow::Term]
     };
@@ -248,7 +255,7 @@ async fn hand_overs(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, rng: &
         let time = seconds(plan.load * 2 / 5);
         let (pair, least) = (&gateways.pair, blows.len());
         let seen = pair
-            .run(&suite.gateway, blows, least, time, &mut report.memory)
+            .run(&suite.gateway, blows, least, time, &mut report.memory_kib)
             .await;
         stop.send_replace(true);
         seen
@@ -272,7 +279,7 @@ async fn hand_overs(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, rng: &
 }
 
 /// The end: what is there against what was asked for, then rest, then a restart.
-async fn judge(suite: &Suite, gateways: &Gateways, load: &mut Load, report: &mut Report) {
+async fn judge(suite: &Suite, gateways: &Gateways, plan: &Plan, load: &mut Load, report: &mut Report) {
     let tenants = load.calm().await;
     for (_, tenant) in &tenants {
         for (what, count) in &tenant.counts {
@@ -301,10 +308,11 @@ async fn judge(suite: &Suite, gateways: &Gateways, load: &mut Load, report: &mut
     let unguarded: Vec<String> = unguarded.iter().map(|at| format!("{at:?}")).collect();
     report.fail("the comparison does not miss", &unguarded);
     let user = &gateways.pair.second_user;
-    report.fail("written at rest", &rest::quiet(suite, user).await);
+    let time = if plan.smoke() { QUIET / 2 } else { QUIET };
+    report.fail("written at rest", &rest::quiet(suite, user, time).await);
     gateways.pair.second.stop().await;
     report.fail("written by a restart", &rest::restart(suite, user).await);
-    report.memory.look(&suite.gateway).await;
+    report.memory_kib.look(&suite.gateway).await;
     report.fail("a gateway panicked", &gateways.panics(suite));
 }
 
@@ -313,7 +321,7 @@ async fn chaos(suite: &Arc<Suite>, gateways: &Gateways, plan: &Plan, report: &mu
     let mut load = Load::begin(suite, &rng);
     crashes(suite, gateways, plan, &rng, report).await;
     hand_overs(suite, gateways, plan, &rng, report).await;
-    judge(suite, gateways, &mut load, report).await;
+    judge(suite, gateways, plan, &mut load, report).await;
 }
 
 async fn run(plan: &Plan) -> anyhow::Result<bool> {

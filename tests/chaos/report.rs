@@ -22,7 +22,7 @@ pub(crate) struct Report {
     pub(crate) hand_overs: Vec<HandOver>,
     pub(crate) objects: usize,
     pub(crate) converged_after_seconds: Option<f64>,
-    pub(crate) memory: Memory,
+    pub(crate) memory_kib: Memory,
     /// What was not as it should be, each in words.
     pub(crate) failures: Vec<String>,
     pub(crate) differences: Vec<Difference>,
@@ -62,12 +62,12 @@ impl Report {
                 over.blow, over.figure
             );
         }
-        let memory = &self.memory;
+        let memory = &self.memory_kib;
         println!(
             "memory: {:.1} MiB at first, {:.1} at its highest, {:.1} at the end, {} objects on all planes",
-            mib(memory.first_kib),
-            mib(memory.peak_kib),
-            mib(memory.last_kib),
+            mib(memory.first),
+            mib(memory.peak),
+            mib(memory.last),
             self.objects
         );
         match self.converged_after_seconds {

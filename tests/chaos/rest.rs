@@ -16,8 +16,6 @@ use tokio::time::{Instant, sleep};
 /// How long convergence may take before the differences that are left count. Real Karmada backs off for minutes after an
 /// outage of its hub, and what the gateway waits for there is late as well.
 const CONVERGED_WITHIN: Duration = seconds(240);
-/// How long nothing may be written.
-const QUIET: Duration = seconds(20);
 
 /// How convergence went.
 pub(crate) struct Convergence {
@@ -103,12 +101,12 @@ fn written(suite: &Suite, marks: [u64; 3], second_user: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is written while nothing happens.
-pub(crate) async fn quiet(suite: &Suite, second_user: &str) -> Vec<String> {
+/// What is written for so long while nothing happens.
+pub(crate) async fn quiet(suite: &Suite, second_user: &str, time: Duration) -> Vec<String> {
     // What lingers by the clock, a city that was left above all, may be due yet.
     sleep(seconds(LINGER + 2)).await;
     let start = marks(suite);
-    sleep(QUIET).await;
+    sleep(time).await;
     written(suite, start, second_user)
 }
 
