@@ -24,7 +24,7 @@ const BETWEEN: Duration = seconds(5);
 /// How a leader is brought down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// SIGTERM: it gives the Lease back.
+    /// SIGTERM: it gives the Lease back, unless a write to the hub went unanswered.
     Term,
     /// SIGKILL: its Lease runs out.
     Kill,
@@ -40,15 +40,13 @@ impl Blow {
             Self::Stop => "SIGSTOP",
         }
     }
-
-    /// The contract's figure, and the margin that a busy machine may need on top before this fails.
-    pub(crate) fn bound(self) -> (Duration, Duration) {
-        match self {
-            Self::Term => (seconds(2), seconds(10)),
-            Self::Kill | Self::Stop => (seconds(15), seconds(30)),
-        }
-    }
 }
+
+/// The contract's figure for a Lease that was given back, or ran out.
+const RELEASED: Duration = seconds(2);
+const RUN_OUT: Duration = seconds(15);
+/// What a busy machine may need on top before a hand-over fails.
+const MARGIN: Duration = seconds(15);
 
 /// One change of leaders.
 #[derive(Debug, Clone, Serialize)]
@@ -115,7 +113,7 @@ impl Pair {
 }
 
 async fn strike(blow: Blow, leader: &Gateway, standby: &Gateway) -> HandOver {
-    let struck = Instant::now();
+    let (struck, mark) = (Instant::now(), leader.log_mark());
     let after = match blow {
         Blow::Term => {
             let ((), after) = tokio::join!(leader.stop(), leads_after(standby, struck));
@@ -136,13 +134,22 @@ async fn strike(blow: Blow, leader: &Gateway, standby: &Gateway) -> HandOver {
             after
         }
     };
-    let (figure, margin) = blow.bound();
+    // A write that the hub may yet carry out forbids giving the Lease back.
+    let kept = leader
+        .log_since(mark)
+        .iter()
+        .any(|line| line.contains("not released"));
+    let (blow, figure) = match blow {
+        Blow::Term if kept => ("SIGTERM (a write was unanswered)", RUN_OUT),
+        Blow::Term => (blow.name(), RELEASED),
+        Blow::Kill | Blow::Stop => (blow.name(), RUN_OUT),
+    };
     HandOver {
-        blow: blow.name(),
+        blow,
         seconds: after.map(|after| after.as_secs_f64()),
         figure: figure.as_secs_f64(),
         holds: after.is_some_and(|after| after <= figure),
-        too_late: after.is_none_or(|after| after > margin),
+        too_late: after.is_none_or(|after| after > figure + MARGIN),
     }
 }
 
