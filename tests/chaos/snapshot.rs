@@ -19,7 +19,7 @@ pub(crate) type At = (String, &'static str, String, String);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot(pub(crate) BTreeMap<At, Value>);
 
-/// The planes of projects, with the label value that stands for each.
+/// The planes of projects.
 pub(crate) const PROJECTS: [&str; 2] = ["alpha", "beta"];
 /// The cells, each with its city.
 pub(crate) const CELLS: [(&str, &str); 2] = [("dfw-1", "DFW"), ("lhr-1", "LHR")];

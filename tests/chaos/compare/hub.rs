@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The hub's plane.
 pub(super) const HUB: &str = "hub";
-/// Label that says which deployments a companion's binding is there for; Karmada's.
+/// Parts of the keys that tenants set and that must not reach the hub.
 const OWN_KEYS: [&str; 2] = ["evil", "app.example.com"];
 
-/// Keys of projects, as their kubeconfigs' files are called.
+/// The label value that stands for a project: its key is the name of its kubeconfig's file.
 fn project_label(project: &str) -> &'static str {
     if project == "alpha" {
         "cluster-single"
