@@ -13,7 +13,7 @@ IMAGE ?= fedgate:$(VERSION)
 BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell command -v $(tool))))
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 
-.PHONY: help demo test build install image prepare lint manifests sandbox down e2e bench clean
+.PHONY: help demo test build install image prepare lint manifests sandbox down e2e chaos bench clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,10 +21,11 @@ help: ## List these commands
 demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
 	@$(FEDGATE) sandbox demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
-test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end
+test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end, and chaos for a moment
 	@mkdir -p target
 	set -o pipefail; $(CARGO) test --no-fail-fast 2>&1 | tee target/test.log
 	@if grep -E '[1-9][0-9]* ignored' target/test.log; then echo 'make test: tests were skipped, see above'; exit 1; fi
+	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --test chaos
 	@awk '/^test result: ok/ { passed += $$4 } END { print "make test: " passed " tests passed, none failed, none was skipped" }' target/test.log
 
 build: ## Build the executables, unoptimized
@@ -43,6 +44,7 @@ prepare: build ## Build etcd, kube-apiserver and its controller manager, once, u
 lint: ## Check format, clippy, the Lua scripts, licenses and advisories
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --test chaos -- -D warnings
 	@$(FEDGATE) interpreters lint
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
 	  $(CARGO) deny check; \
@@ -62,6 +64,9 @@ down: ## End the sandbox
 
 e2e: build prepare ## Run the end-to-end suite alone; ARGS=a14 selects tests
 	$(CARGO) test --test e2e -- $(ARGS)
+
+chaos: build prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
+	$(CARGO) test --test chaos
 
 bench: prepare ## Measure on real planes, beside a bare client; results in target/bench/
 	$(CARGO) bench --bench planes

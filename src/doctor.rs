@@ -86,9 +86,13 @@ pub enum PreflightError {
 }
 
 impl PreflightError {
-    /// Whether time alone may mend it: the hub or its webhook is just starting.
+    /// Whether time alone may mend it: the hub or its webhook is just starting. An API server that has not read its
+    /// roles yet forbids everything.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::WebhookFails { .. })
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::WebhookFails { .. } | Self::Forbidden { .. }
+        )
     }
 
     /// Sorts the error of a request.

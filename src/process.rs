@@ -25,7 +25,7 @@ use std::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-/// A hub that does not answer is asked again for this time before the start fails.
+/// A hub that does not answer, or forbids what it should allow, is asked again for this time before the start fails.
 const HUB_PATIENCE: Duration = Duration::from_secs(15);
 const HUB_RETRY: Duration = Duration::from_secs(1);
 /// Requests to the administrative address may take this long at the end.

@@ -141,13 +141,13 @@ async fn what_a_hub_lacks_is_named_with_the_next_step() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart_and_only_outages_are_waited_for() {
+async fn refusals_are_told_apart_and_what_a_starting_hub_says_is_waited_for() {
     for (refusal, part, may_pass) in [
         ((401, "Unauthorized"), "is refused", false),
         (
             (403, "forbidden: User x"),
             "may not list clusterpropagationpolicies.policy.karmada.io",
-            false,
+            true,
         ),
         (
             (500, "Internal error: failed calling webhook \"a\": refused"),

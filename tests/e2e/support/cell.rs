@@ -88,13 +88,19 @@ impl Cell {
     /// The status of a cell that acted on the deployment as it is there: `ready` of `desired` instances.
     pub(crate) async fn report(&self, ns: &str, name: &str, ready: u32, desired: u32) -> Value {
         let deployment = self.deployment(ns, name).await;
+        let report = self.status_of(&deployment, ready, desired);
+        self.plane.merge_status(&DEPLOYMENT, ns, name, report).await
+    }
+
+    /// That status; nothing is sent.
+    pub(crate) fn status_of(&self, deployment: &Value, ready: u32, desired: u32) -> Value {
         let generation = deployment["metadata"]["generation"].as_i64();
         let (status, reason) = if ready > 0 {
             ("True", "StableInstanceFound")
         } else {
             ("False", "InstancesProvisioning")
         };
-        let report = json!({
+        json!({
             "location": {"name": format!("{}-a", self.name), "namespace": "default"},
             "observedGeneration": generation,
             "replicas": desired,
@@ -103,27 +109,36 @@ impl Cell {
             "desiredReplicas": desired,
             "readyReplicas": ready,
             "conditions": [said("Available", status, reason, generation)],
-        });
-        self.plane.merge_status(&DEPLOYMENT, ns, name, report).await
+        })
     }
 
     /// Creates the Instance of that ordinal at the cell, waiting (`Ready=False`).
     pub(crate) async fn instance(&self, ns: &str, deployment: &str, ordinal: u32) -> Value {
         let owner = self.deployment(ns, deployment).await;
-        let spec = &owner["spec"];
+        let instance = self.instance_of(&owner, ordinal);
+        let instance = self.plane.create(&INSTANCE, ns, instance).await;
+        let name = instance["metadata"]["name"]
+            .as_str()
+            .expect("a stored object has a name");
+        self.plane.merge_status(&INSTANCE, ns, name, waiting()).await
+    }
+
+    /// The Instance of that ordinal of a delivered deployment; nothing is sent.
+    pub(crate) fn instance_of(&self, owner: &Value, ordinal: u32) -> Value {
+        let (spec, deployment) = (&owner["spec"], owner["metadata"]["name"].as_str().unwrap_or("?"));
         let mut instance = json!({
             "metadata": {
                 "name": format!("{deployment}-{ordinal}"),
                 "labels": {
                     keys::WORKLOAD_UID: spec["workloadRef"]["uid"],
-                    keys::WORKLOAD_DEPLOYMENT_UID: uid(&owner),
+                    keys::WORKLOAD_DEPLOYMENT_UID: uid(owner),
                     keys::INSTANCE_INDEX: ordinal.to_string(),
                     keys::WORKLOAD_DEPLOYMENT_NAME: deployment,
                     keys::INSTANCE_CITY_CODE: self.city,
                     keys::WORKLOAD_NAME: spec["workloadRef"]["name"],
                     keys::PLACEMENT_NAME: spec["placementName"],
                 },
-                "ownerReferences": [controller(&owner)],
+                "ownerReferences": [controller(owner)],
             },
             "spec": spec["template"]["spec"],
         });
@@ -131,11 +146,7 @@ impl Cell {
             "templateHash": "v1-2c26b46b68ffc68ff99b453c1d304134",
             "schedulingGates": [{"name": "Network"}],
         });
-        let instance = self.plane.create(&INSTANCE, ns, instance).await;
-        let name = instance["metadata"]["name"]
-            .as_str()
-            .expect("a stored object has a name");
-        self.plane.merge_status(&INSTANCE, ns, name, waiting()).await
+        instance
     }
 
     /// The write-back of a cell Instance, as the contract builds it; nothing is sent.
@@ -154,9 +165,14 @@ impl Cell {
             .get(&DEPLOYMENT, ns, deployment)
             .await
             .expect("the copy is there");
+        self.write_back_of(instance, &namespace, &copy)
+    }
+
+    /// The same for a hub namespace and a copy that are at hand.
+    pub(crate) fn write_back_of(&self, instance: &Value, namespace: &Value, copy: &Value) -> Value {
         let mut labels = json!({keys::CELL: self.name});
         for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE] {
-            labels[key] = json!(label(&namespace, key).expect("the hub namespace has its identity"));
+            labels[key] = json!(label(namespace, key).expect("the hub namespace has its identity"));
         }
         for key in LINKING {
             labels[key] = json!(label(instance, key).expect("a cell Instance is linked"));
@@ -166,7 +182,7 @@ impl Cell {
                 "name": instance["metadata"]["name"],
                 "labels": labels,
                 "annotations": {keys::INSTANCE_UID: uid(instance)},
-                "ownerReferences": [controller(&copy)],
+                "ownerReferences": [controller(copy)],
             },
             "spec": instance["spec"],
         })

@@ -86,10 +86,9 @@ async fn describe(text: &mut String, case: &Case) {
         }
     }
     let gateway = &case.suite.gateway;
-    let running = if gateway.is_running().await {
-        "running"
-    } else {
-        "not running"
+    let running = match gateway.pid().await {
+        Some(pid) => format!("process {pid}"),
+        None => "not running".to_owned(),
     };
     let lines: Vec<String> = gateway.log_since(0);
     let own = lines

@@ -49,6 +49,8 @@ pub(crate) struct Setup {
     pub(crate) kinds: PathBuf,
     /// File to which the process writes.
     pub(crate) log: PathBuf,
+    /// Further options of the gateway.
+    pub(crate) further: Vec<&'static str>,
 }
 
 impl Projects {
@@ -150,6 +152,7 @@ impl Gateway {
                 &format!("{}s", self.sweep.load(Ordering::Relaxed)),
             ])
             .args(["--orphan-after", &format!("{ORPHAN}s")])
+            .args(&self.setup.further)
             .stdin(Stdio::piped())
             .stdout(log)
             .stderr(again)
@@ -211,6 +214,11 @@ impl Gateway {
         let _pipe = child.stdin.take();
         signal("-KILL", &mut child).await;
         child.wait().await.expect("wait for the gateway's holder");
+    }
+
+    /// Process id, if the process is there.
+    pub(crate) async fn pid(&self) -> Option<String> {
+        held(self.child.lock().await.as_ref()?)
     }
 
     pub(crate) async fn restart(&self) {

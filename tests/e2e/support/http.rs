@@ -1,4 +1,4 @@
-//! GET from the gateway's admin server, without a client library.
+//! HTTP without a client library, mostly GET from the gateway's admin server.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -7,8 +7,13 @@ use tokio::{
 
 /// Status code and body, or `None` if nobody answers.
 pub(crate) async fn get(address: &str, path: &str) -> Option<(u16, String)> {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    exchange(address, &head).await
+}
+
+/// Sends a whole request that asks for the connection to be closed.
+pub(crate) async fn exchange(address: &str, request: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).await.ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.ok()?;

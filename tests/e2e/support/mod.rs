@@ -7,7 +7,7 @@ pub(crate) mod credentials;
 mod dump;
 pub(crate) mod gate;
 pub(crate) mod gateway;
-mod http;
+pub(crate) mod http;
 pub(crate) mod kinds;
 pub(crate) mod objects;
 pub(crate) mod plane;
@@ -88,7 +88,8 @@ pub(crate) async fn with_cleanup<T>(body: impl Future<Output = T>, cleanup: impl
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn text(panic: &(dyn std::any::Any + Send)) -> String {
+/// What a panic said.
+pub(crate) fn text(panic: &(dyn std::any::Any + Send)) -> String {
     let said = panic.downcast_ref::<String>().cloned();
     said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
         .unwrap_or_else(|| "the test panicked without a message".to_owned())

@@ -140,8 +140,15 @@ impl Suite {
         let suite = SUITE
             .get_or_init(|| async {
                 // A panic is kept like an error: the second test must not try for another minute.
-                match AssertUnwindSafe(Suite::up()).catch_unwind().await {
-                    Ok(outcome) => outcome.map(Arc::new).map_err(|error| format!("{error:#}")),
+                let up = async {
+                    let suite = Suite::up("e2e", false).await?;
+                    suite.gateway.start().await;
+                    Ok(suite)
+                };
+                match AssertUnwindSafe(up).catch_unwind().await {
+                    Ok(outcome) => outcome
+                        .map(Arc::new)
+                        .map_err(|error: anyhow::Error| format!("{error:#}")),
                     Err(panic) => Err(super::text(&*panic)),
                 }
             })
@@ -157,8 +164,9 @@ impl Suite {
         SUITE.get().and_then(|suite| suite.as_ref().ok()).map(Arc::clone)
     }
 
-    async fn up() -> Result<Suite> {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e");
+    /// A sandbox in a folder of that name, whose etcd waits for the disk if `fsync`. The gateway is not started.
+    pub(crate) async fn up(name: &str, fsync: bool) -> Result<Suite> {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         if dir.exists() {
             std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
         }
@@ -168,6 +176,7 @@ impl Suite {
         eprintln!("sandbox in {}, hub controllers: {hub_controllers}", dir.display());
         let sandbox = Sandbox::up(Options {
             hub_controllers,
+            fsync,
             manifests: manifests()?,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
             ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
@@ -190,8 +199,8 @@ impl Suite {
             projects: Projects::Folder(projects),
             kinds: kinds_folder(),
             log: dir.join("gateway.log"),
+            further: Vec::new(),
         });
-        gateway.start().await;
         let admin = |plane: &str| -> Result<Plane> {
             let client = sandbox
                 .client(plane, User::Admin)
@@ -244,6 +253,7 @@ impl Suite {
             projects,
             kinds: kinds_folder(),
             log: self.dir.join("gateway-2.log"),
+            further: Vec::new(),
         })
     }
 
