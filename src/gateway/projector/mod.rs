@@ -35,6 +35,19 @@ pub struct Projector {
 }
 
 impl Projector {
+    /// Forgets what is remembered of write-backs that are nobody's any more.
+    pub fn prune(&self, world: &World) {
+        self.memory
+            .lock()
+            .retain(|key, _| world.ties.contains_key(&key.namespace));
+    }
+
+    /// Of how many write-backs something is remembered.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.memory.lock().len()
+    }
+
     /// One turn of a write-back's key.
     pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();

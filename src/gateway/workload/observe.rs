@@ -1,7 +1,10 @@
 //! The snapshot of a Workload, rebuilt from what the index keeps: of the Workload its text, of its deployments their
 //! text without the template, which is the Workload's wherever the digests agree.
 
-use super::snapshot::{Checks, Locations, Networks, WorkloadSnapshot};
+use super::{
+    name,
+    snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
+};
 use crate::{
     api::{Workload, WorkloadDeployment, names::ProjectKey},
     engine::{diff::Digest, key::Key},
@@ -62,14 +65,9 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     let mut deployments = Vec::new();
     let mut basis = vec![(&*row.digest, template)];
     let mut held = BTreeMap::new();
-    for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
-        let Some(rollup) = source
-            .digest
-            .rollup
-            .as_ref()
-            .filter(|_| source.digest.controller.as_deref() == Some(&*row.uid))
-        else {
-            held.insert(name.to_string(), source.deleting);
+    for name in p.index.controlled(&key.namespace, &row.uid) {
+        let source = p.sources[kind].get(&key.namespace, name);
+        let Some(rollup) = source.and_then(|source| source.digest.rollup.as_ref()) else {
             continue;
         };
         basis.push((&*rollup.text, rollup.template));
@@ -80,6 +78,15 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
                 error: format!("its WorkloadDeployment {name:?}: {e}"),
             })?,
         );
+    }
+    for beginning in name::beginnings(&key.name) {
+        for (name, source) in p.sources[kind].beginning_with(&key.namespace, &beginning) {
+            let own =
+                source.digest.rollup.is_some() && source.digest.controller.as_deref() == Some(&*row.uid);
+            if !own {
+                held.insert(name.to_string(), source.deleting);
+            }
+        }
     }
     let checks = checks(world.checks, p, &workload);
     Ok(Observed {
