@@ -451,6 +451,9 @@ impl Gateway {
             ProjectEvent::Refused { name, error } => {
                 tracing::warn!(project = name, %error, "project refused; the others go on");
             }
+            ProjectEvent::Forgotten { name } => {
+                tracing::info!(project = name, "what was refused is gone");
+            }
         }
     }
 
