@@ -237,6 +237,7 @@ impl Front {
             ProjectEvent::Refused { name, error } => {
                 self.refused.lock().insert(name.clone(), error.to_string());
             }
+            ProjectEvent::Forgotten { name } => drop(self.refused.lock().remove(name)),
         }
     }
 }

@@ -40,8 +40,12 @@ pub trait Surroundings: Send + Sync {
     }
     /// A plane that left calls unanswered has answered one.
     fn heard(&self, _plane: &Plane) {}
-    /// What a server answered to a write, to be known before its watch says so.
-    fn answered(&self, target: &Target, answer: Answer);
+    /// Which engagement of a plane this is: another one may be another server.
+    fn engagement(&self, _plane: &Plane) -> u64 {
+        0
+    }
+    /// What a server answered to a write sent in this engagement of the plane, to be known before its watch says so.
+    fn answered(&self, target: &Target, engagement: u64, answer: Answer);
     /// One write was done: its reason, for metrics.
     fn wrote(&self, target: &Target, reason: &'static str);
     /// The same was written once more to these fields, for metrics: someone else changes them back.
@@ -140,19 +144,21 @@ impl Executor {
         };
         // Asked for here as well: what will not be sent takes no turn at the gate from what would be.
         self.may_write(target, verb)?;
+        let engagement = self.surroundings.engagement(&target.plane);
         let api = self.api(target, verb)?;
         match self.write(&api, target, *endpoint, verb, write).await {
             Ok(answer) => {
                 self.surroundings.wrote(target, reason);
                 self.watch_for_fights(target, *endpoint, write);
-                self.surroundings.answered(target, answer);
+                self.surroundings.answered(target, engagement, answer);
                 tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
                 Ok(())
             }
             Err(failure) if failure.category == Category::NotFound => {
                 if let Some(uid) = write.uid() {
                     let uid = uid.to_owned();
-                    self.surroundings.answered(target, Answer::Gone { uid });
+                    self.surroundings
+                        .answered(target, engagement, Answer::Gone { uid });
                 }
                 if matches!(write, Write::Delete { .. }) {
                     return Ok(());
@@ -343,6 +349,18 @@ impl Executor {
     pub fn forget(&self, plane: &Plane) {
         self.recorders.lock().remove(plane);
         self.gates.open(plane);
+    }
+
+    /// Forgets all but these planes.
+    pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
+        self.recorders.lock().retain(|plane, _| wanted(plane));
+        self.gates.retain(wanted);
+    }
+
+    /// How much it holds for planes.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.recorders.lock().len() + self.gates.kept()
     }
 
     /// A plane that did not answer was heard of: calls to it are sent again.

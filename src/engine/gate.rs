@@ -74,6 +74,17 @@ impl Gates {
         !was_open && self.is_open(plane)
     }
 
+    /// Forgets the planes that are not wanted any more; a call that ends late may have come after its plane has left.
+    pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
+        self.0.lock().retain(|plane, _| wanted(plane));
+    }
+
+    /// How many planes are looked after.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// The plane was heard of.
     pub fn open(&self, plane: &Plane) {
         self.0.lock().remove(plane);

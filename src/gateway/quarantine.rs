@@ -69,6 +69,13 @@ impl Quarantine {
         self.0.lock().retain(|key, _| key.plane != *plane);
     }
 
+    /// Forgets verdicts that are held of objects that nobody looks at any more.
+    pub fn retain(&self, looked_at: impl Fn(&Key) -> bool) {
+        self.0
+            .lock()
+            .retain(|key, verdict| !verdict.held || looked_at(key));
+    }
+
     /// How many objects are in, by kind and verdict.
     pub fn counts(&self) -> BTreeMap<(Kind, &'static str), usize> {
         let mut counts = BTreeMap::new();

@@ -51,7 +51,7 @@ impl Surroundings for Planes {
 
     fn unanswered(&self, _: &Target) {}
 
-    fn answered(&self, target: &Target, answer: Answer) {
+    fn answered(&self, target: &Target, _: u64, answer: Answer) {
         let mut world = self.world.lock();
         let role = world.role_of(&target.kind()).unwrap();
         if let Answer::Is(object) = answer {

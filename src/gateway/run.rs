@@ -17,10 +17,11 @@ use super::{
 };
 use crate::engine::chance::HashSet;
 use crate::{
+    api::names::HubNamespace,
     engine::{
         clock::Clock,
         error::Failure,
-        executor::Executor,
+        executor::{Executor, Surroundings},
         key::{Key, Plane},
         plan::Next,
         queue::{Outcome, Queue, Taken, Urgency},
@@ -151,7 +152,7 @@ impl Gateway {
             commands: Mutex::new(Some(receiver)),
         });
         let roles = gateway.ctx.world.lock().hub_roles();
-        links.engage(&Plane::Hub, hub, &roles);
+        links.engage(&Plane::Hub, 0, hub, &roles);
         gateway
     }
 
@@ -181,13 +182,12 @@ impl Gateway {
                     if leads {
                         // What others wrote meanwhile is no edit.
                         self.ctx.world.lock().left_at.clear();
-                        self.wake_everything(Urgency::Backlog);
+                        self.wake_everything();
                     }
                 }
                 _ = turns.tick() => {
                     *self.turned.lock() = Instant::now();
-                    self.federator.prune(&self.ctx);
-                    self.projector.prune(&self.ctx);
+                    self.prune();
                 }
                 _ = sweep.tick() => self.sweep(),
                 Some(command) = commands.recv() => self.command(command),
@@ -377,6 +377,25 @@ impl Gateway {
         }
     }
 
+    /// Forgets what is kept of projects that have left and came in too late to be forgotten with them.
+    fn prune(&self) {
+        let engaged: HashSet<Plane> = self.links.planes.lock().keys().cloned().collect();
+        self.ctx.executor.retain(|plane| engaged.contains(plane));
+        let mut world = self.ctx.world.lock();
+        world.forget_untied();
+        self.federator.prune(&self.ctx, &world);
+        self.projector.prune(&self.ctx, &world);
+        self.workloads.prune(&world);
+        self.ctx.quarantine.retain(|key| match &key.plane {
+            Plane::Project(project) => world.projects.contains_key(project),
+            Plane::Hub => {
+                let cluster_wide = key.namespace.is_empty();
+                let hub = if cluster_wide { &key.name } else { &key.namespace };
+                HubNamespace::parse(hub).is_none() || world.ties.contains_key(hub)
+            }
+        });
+    }
+
     /// Looks again at what is suspected, and at nothing else: everything that is decided here is woken by the event that
     /// may change the decision, or by a time of its own, so that what is at rest costs nothing.
     ///
@@ -389,16 +408,10 @@ impl Gateway {
         self.ctx.queue.extend(suspects, Urgency::Backlog);
     }
 
-    fn wake_everything(&self, urgency: Urgency) {
-        let keys: Vec<Key> = {
-            let world = self.ctx.world.lock();
-            world
-                .hub_keys()
-                .into_iter()
-                .chain(world.projects.keys().flat_map(|p| world.project_keys(p)))
-                .collect()
-        };
-        self.ctx.queue.extend(keys, urgency);
+    /// Looks at all there is.
+    fn wake_everything(&self) {
+        let keys = self.ctx.world.lock().ready_keys();
+        self.ctx.queue.extend(keys, Urgency::Backlog);
     }
 
     /// What failed and may have failed for the sake of this plane is tried again at once.
@@ -419,12 +432,11 @@ impl Gateway {
             ProjectEvent::Engaged { key, connection } => {
                 tracing::info!(project = %key, "project engaged");
                 let plane = Plane::Project(key.clone());
-                let roles = {
+                let (engagement, roles) = {
                     let mut world = self.ctx.world.lock();
-                    world.engage(key);
-                    world.project_roles()
+                    (world.engage(key), world.project_roles())
                 };
-                self.links.engage(&plane, connection, &roles);
+                self.links.engage(&plane, engagement, connection, &roles);
             }
             ProjectEvent::Left { key } => {
                 tracing::info!(project = %key, "project left; what it has on the hub stays");
@@ -439,14 +451,20 @@ impl Gateway {
             ProjectEvent::Refused { name, error } => {
                 tracing::warn!(project = name, %error, "project refused; the others go on");
             }
+            ProjectEvent::Forgotten { name } => {
+                tracing::info!(project = name, "what was refused is gone");
+            }
         }
     }
 
     fn command(&self, command: Command) {
         match command {
-            Command::WatchReferences(key) => {
-                self.links
-                    .watch_more(&Plane::Project(key), &[Role::ConfigMaps, Role::Secrets]);
+            Command::WatchReferences(key, engagement) => {
+                let plane = Plane::Project(key);
+                // One that has come anew meanwhile finds out by itself.
+                if self.links.engagement(&plane) == engagement {
+                    self.links.watch_more(&plane, &[Role::ConfigMaps, Role::Secrets]);
+                }
             }
             Command::Renewed(plane) => {
                 self.ctx.executor.forget(&plane);

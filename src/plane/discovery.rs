@@ -3,6 +3,7 @@
 //! What disappears is told apart from what breaks: a file or Secret that is gone ends its project, one that cannot be
 //! read or is refused keeps an engaged project on its last good credential, and never touches the others.
 
+mod cache;
 mod local;
 mod secrets;
 
@@ -108,6 +109,11 @@ pub enum ProjectEvent {
         name: String,
         /// Why, with field and next step.
         error: DiscoveryError,
+    },
+    /// A file or Secret that was refused, and was no project, is gone.
+    Forgotten {
+        /// Its name.
+        name: String,
     },
 }
 
@@ -252,13 +258,17 @@ impl Projects {
 
     /// Forgets `name`, which is gone for certain.
     fn remove(&mut self, name: &str) {
-        if let Some(Known {
-            engaged: Some(engaged),
-            ..
-        }) = self.known.remove(name)
-        {
-            self.events.push_back(ProjectEvent::Left { key: engaged.key });
-        }
+        let event = match self.known.remove(name) {
+            Some(Known {
+                engaged: Some(engaged),
+                ..
+            }) => ProjectEvent::Left { key: engaged.key },
+            Some(Known { engaged: None, .. }) => ProjectEvent::Forgotten {
+                name: name.to_owned(),
+            },
+            None => return,
+        };
+        self.events.push_back(event);
     }
 
     /// Forgets what is not among `present`, after a complete list.

@@ -6,9 +6,10 @@ use notify::{
     event::{AccessKind, AccessMode},
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::sync::mpsc;
 
@@ -22,8 +23,16 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 pub struct FileWatch {
     watcher: Option<RecommendedWatcher>,
     events: mpsc::Receiver<()>,
-    folders: BTreeSet<PathBuf>,
+    folders: BTreeMap<PathBuf, Identity>,
     blind: BTreeSet<PathBuf>,
+}
+
+/// Which folder it was that is watched under a path: device, number, and when it was made. Numbers are given again.
+type Identity = Option<(u64, u64, Option<SystemTime>)>;
+
+fn identity(folder: &Path) -> Identity {
+    let meta = std::fs::metadata(folder).ok()?;
+    Some((meta.dev(), meta.ino(), meta.created().ok()))
 }
 
 impl Default for FileWatch {
@@ -41,7 +50,7 @@ impl Default for FileWatch {
         Self {
             watcher: watcher.ok(),
             events,
-            folders: BTreeSet::new(),
+            folders: BTreeMap::new(),
             blind: BTreeSet::new(),
         }
     }
@@ -71,22 +80,25 @@ impl FileWatch {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
-        for gone in self.folders.difference(&wanted) {
+        // One that was deleted and made again is another, and its watch ended with the first.
+        let stays = |folder: &PathBuf, had: &Identity| wanted.contains(folder) && identity(folder) == *had;
+        for (gone, _) in self.folders.iter().filter(|(folder, had)| !stays(folder, had)) {
             // A folder that was deleted is no longer watched anyway.
             let _ = watcher.unwatch(gone);
         }
+        self.folders.retain(|folder, had| stays(folder, had));
         let mut grown = false;
-        let mut kept = BTreeSet::new();
         let mut blind = BTreeSet::new();
         for folder in wanted {
-            if self.folders.contains(&folder) {
-                kept.insert(folder);
+            if self.folders.contains_key(&folder) {
                 continue;
             }
+            // Asked before: what is made in between is another, and found the next time.
+            let identity = identity(&folder);
             match watcher.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     grown = true;
-                    kept.insert(folder);
+                    self.folders.insert(folder, identity);
                 }
                 Err(error) => {
                     if !self.blind.contains(&folder) {
@@ -96,7 +108,6 @@ impl FileWatch {
                 }
             }
         }
-        self.folders = kept;
         self.blind = blind;
         grown
     }

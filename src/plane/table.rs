@@ -60,12 +60,36 @@ const TOMBSTONES: usize = 512;
 #[derive(Debug)]
 pub struct Table<D> {
     rows: BTreeMap<Arc<str>, Rows<D>>,
+    len: usize,
     synced: bool,
     /// The number of the list that is being read, or of the last one.
     list: u32,
     listing: bool,
     tombstones: Tombstones,
     bodies: bool,
+}
+
+/// Counts the rows that are gone through, for the tests that bound them.
+#[cfg(test)]
+pub(crate) mod visits {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static ROWS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// How many rows of any table the work goes through.
+    pub(crate) fn of<T>(work: impl FnOnce() -> T) -> usize {
+        let before = ROWS.get();
+        work();
+        ROWS.get() - before
+    }
+}
+
+fn visited<T>(row: &T) -> &T {
+    #[cfg(test)]
+    visits::ROWS.set(visits::ROWS.get() + 1);
+    row
 }
 
 /// The rows of a namespace by name. Boxed: a tree keeps room for rows that it does not have.
@@ -119,6 +143,7 @@ impl<D> Default for Table<D> {
         Self {
             bodies: false,
             rows: BTreeMap::new(),
+            len: 0,
             synced: false,
             list: 0,
             listing: false,
@@ -155,19 +180,33 @@ impl<D: PartialEq> Table<D> {
     pub fn iter(&self) -> impl Iterator<Item = ((&Arc<str>, &Arc<str>), &Row<D>)> {
         self.rows.iter().flat_map(|(namespace, rows)| {
             rows.iter()
-                .map(move |(name, held)| ((namespace, name), &held.row))
+                .map(move |(name, held)| ((namespace, name), &visited(held).row))
         })
     }
 
     /// The rows of one namespace, in order of names.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Row<D>)> {
         let rows = self.rows.get(namespace);
-        rows.into_iter().flatten().map(|(name, held)| (name, &held.row))
+        rows.into_iter()
+            .flatten()
+            .map(|(name, held)| (name, &visited(held).row))
+    }
+
+    /// The rows of one namespace whose names begin so, in order of names.
+    pub fn beginning_with<'a>(
+        &'a self,
+        namespace: &str,
+        beginning: &'a str,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)> {
+        let rows = self.rows.get(namespace).into_iter();
+        let rows = rows.flat_map(move |rows| rows.range(Arc::from(beginning)..));
+        rows.take_while(move |(name, _)| name.starts_with(beginning))
+            .map(|(name, held)| (name, &visited(held).row))
     }
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.rows.values().map(BTreeMap::len).sum()
+        self.len
     }
 
     /// Whether there are none.
@@ -236,6 +275,7 @@ impl<D: PartialEq> Table<D> {
         let held = Box::new(Held { row, list: self.list });
         let rows = self.rows.entry(name.0.clone()).or_default();
         let old = rows.insert(name.1.clone(), held);
+        self.len += usize::from(old.is_none());
         (name, Change::Changed(old.map(|held| held.row)))
     }
 
@@ -257,6 +297,7 @@ impl<D: PartialEq> Table<D> {
     fn take(&mut self, namespace: &str, name: &str) -> Option<Row<D>> {
         let rows = self.rows.get_mut(namespace)?;
         let held = rows.remove(name)?;
+        self.len -= 1;
         if rows.is_empty() {
             self.rows.remove(namespace);
         }

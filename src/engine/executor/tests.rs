@@ -53,7 +53,7 @@ impl Surroundings for Ground {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn answered(&self, _: &Target, _: Answer) {}
+    fn answered(&self, _: &Target, _: u64, _: Answer) {}
 
     fn wrote(&self, _: &Target, _: &'static str) {}
 

@@ -14,8 +14,9 @@ use super::{
     namespaces::earlier_life,
     quarantine::RETRY_AFTER,
     world::{
-        Role, World,
+        Project, Role, World,
         digest::{self, Companion, Source},
+        index,
     },
 };
 use crate::{
@@ -68,25 +69,27 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         let project = Some(tie.project.clone());
         return Some(snapshot(project, tie.namespace.clone(), wanted_by, None));
     }
+    let listed: BTreeSet<String> = entries(row.as_ref()).collect();
     // A deployment that went without a word is known by its copy and binding alone, until garbage has seen to them.
-    let mut wanted_by: BTreeSet<String> = entries(row.as_ref())
+    let mut wanted_by: BTreeSet<String> = listed
+        .iter()
         .filter(|entry| {
             named(entry).is_some_and(|(namespace, name)| {
                 let absent = |i: usize| project.sources[i].get(namespace, name).is_none();
                 *namespace == *tie.namespace && outlives(world, hub, name, absent)
             })
         })
+        .cloned()
         .collect();
-    for i in 0..world.kinds.len() {
-        for (source, s) in world.tied_sources(i, hub) {
-            let entry = format!("{}/{source}", tie.namespace);
-            let listed = row.as_ref().and_then(|r| r.digest.referenced_by.as_deref());
-            let had = listed.is_some_and(|text| text.contains(&format!("\"{entry}\"")));
-            let stays = !s.deleting || outlives(world, hub, source, |kind| kind == i);
-            let wants = expects(world, tie, i, s, kind, name).unwrap_or(had);
-            if stays && wants {
-                wanted_by.insert(entry);
-            }
+    for (i, source) in concerned(project, &tie.namespace, kind, name, &listed) {
+        let Some(s) = project.sources[i].get(&tie.namespace, &source) else {
+            continue;
+        };
+        let entry = format!("{}/{source}", tie.namespace);
+        let stays = !s.deleting || outlives(world, hub, &source, |kind| kind == i);
+        let wants = expects(world, tie, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
+        if stays && wants {
+            wanted_by.insert(entry);
         }
     }
     let sources = match kind {
@@ -106,14 +109,29 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
     ))
 }
 
-/// Who a companion says references it; nobody if its list cannot be read.
+/// Who a companion says references it.
 fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
-    let text = row
-        .and_then(|r| r.digest.referenced_by.as_deref())
-        .unwrap_or("[]");
-    serde_json::from_str::<Vec<String>>(text)
-        .unwrap_or_default()
-        .into_iter()
+    row.into_iter().flat_map(|row| index::entries(&row.digest))
+}
+
+/// The deployments that may want a companion: those that name it, and those that it names.
+fn concerned(
+    project: &Project,
+    namespace: &str,
+    kind: CompanionKind,
+    name: &str,
+    listed: &BTreeSet<String>,
+) -> BTreeSet<(usize, Arc<str>)> {
+    let naming = project.index.naming(namespace, kind, name);
+    let naming = naming.map(|(i, source)| (i, source.clone()));
+    let listed = listed
+        .iter()
+        .filter_map(|entry| named(entry))
+        .filter(|(of, _)| *of == namespace);
+    let kinds = 0..project.sources.len();
+    naming
+        .chain(listed.flat_map(|(_, source)| kinds.clone().map(move |i| (i, source.into()))))
+        .collect()
 }
 
 /// Those of them whose copy or binding is still there.
@@ -142,14 +160,17 @@ fn outlives(world: &World, hub: &str, name: &str, of_kind: impl Fn(usize) -> boo
 
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
 fn delivered(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
-    (0..world.kinds.len()).any(|i| {
-        world.tied_sources(i, hub).any(|(deployment, source)| {
-            let named = source
-                .digest
-                .references
-                .iter()
-                .any(|r| r.kind == kind && *r.name == *name);
-            named && World::announced(deployment, source).is_some_and(|city| world.city_ready(i, hub, city))
+    let tied = world.ties.get(hub);
+    let Some((project, tie)) = tied.and_then(|tie| Some((world.projects.get(&tie.project)?, tie))) else {
+        return false;
+    };
+    let mut naming = project.index.naming(&tie.namespace, kind, name);
+    naming.any(|(i, deployment)| {
+        let source = project.sources[i].get(&tie.namespace, deployment);
+        source.is_some_and(|source| {
+            let mut references = source.digest.references.iter();
+            references.any(|r| r.kind == kind && *r.name == *name)
+                && World::announced(deployment, source).is_some_and(|city| world.city_ready(i, hub, city))
         })
     })
 }

@@ -12,7 +12,10 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, PASSES, Turn};
+use super::{
+    context::{Context, PASSES, Turn},
+    world::World,
+};
 use crate::engine::chance::HashMap;
 use crate::{
     api::names::ProjectKey,
@@ -49,11 +52,15 @@ impl Federator {
         result
     }
 
+    /// Of how many deployments something is remembered.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.memory.lock().len()
+    }
+
     /// Forgets what no longer matters, a project that has left before all; called every few seconds.
-    pub fn prune(&self, ctx: &Context) {
+    pub fn prune(&self, ctx: &Context, world: &World) {
         let now = ctx.now();
-        let mut world = ctx.world.lock();
-        world.forget_untied();
         self.memory.lock().retain(|key, m| {
             if matches!(&key.plane, Plane::Project(project) if !world.projects.contains_key(project)) {
                 return false;

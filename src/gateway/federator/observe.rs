@@ -257,17 +257,6 @@ fn companion(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool 
 }
 
 fn companions_hold(world: &World, hub: &str, namespace: &str, name: &str) -> bool {
-    let entry = format!("\"{namespace}/{name}\"");
-    [&world.hub.config_maps, &world.hub.secrets]
-        .into_iter()
-        .any(|table| {
-            table.in_namespace(hub).any(|(_, row)| {
-                !row.deleting
-                    && row
-                        .digest
-                        .referenced_by
-                        .as_deref()
-                        .is_some_and(|t| t.contains(&entry))
-            })
-        })
+    let mut naming = world.hub.index.naming(hub, namespace, name);
+    naming.any(|(kind, by)| companion(world, kind, hub, by))
 }

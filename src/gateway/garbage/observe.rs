@@ -220,11 +220,7 @@ pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnap
     CitySetSnapshot {
         target: Target::cluster(Plane::Hub, &world.resources.city_sets, &key.name),
         hub_complete: world.hub_ready(),
-        used: world
-            .hub
-            .namespaces
-            .iter()
-            .any(|(_, n)| set.is_some() && n.digest.cities.as_deref() == set),
+        used: set.is_some_and(|set| world.hub.index.carrying(set).next().is_some()),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
         row,
     }
@@ -232,19 +228,11 @@ pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnap
 
 /// How many bindings have outlived the copy they bind. They are Karmada's: reported, never deleted.
 pub(super) fn orphaned_bindings(world: &World) -> usize {
-    if !world.hub_ready() {
-        return 0;
+    if world.hub_ready() {
+        world.hub.outlived.len()
+    } else {
+        0
     }
-    let outlived = |hub: &str, binding: &digest::Binding| {
-        let kind = world.kinds.iter().position(|k| *k.resource.kind == *binding.kind);
-        kind.is_some_and(|kind| world.hub.copies[kind].get(hub, &binding.name).is_none())
-    };
-    world
-        .hub
-        .bindings
-        .iter()
-        .filter(|((hub, _), row)| outlived(hub, &row.digest))
-        .count()
 }
 
 fn empty(world: &World, hub: &str) -> bool {

@@ -88,11 +88,11 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     let mut unlabelled = false;
     for i in 0..world.kinds.len() {
         in_use.extend(world.cities_of_kind(i, hub));
-        for (_, write_back) in world.hub.write_backs[i].in_namespace(hub) {
-            match &write_back.digest.city {
-                Some(city) => drop(written_back.insert(city.clone())),
-                None => unlabelled = true,
-            }
+    }
+    for city in world.hub.index.written_back(hub) {
+        match city {
+            Some(city) => drop(written_back.insert(city.clone())),
+            None => unlabelled = true,
         }
     }
     let labelled = row.as_ref().and_then(|r| r.digest.cities.clone());
@@ -120,12 +120,7 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         in_use,
         unlabelled,
         current,
-        left: world
-            .left
-            .iter()
-            .filter(|((ns, _), _)| **ns == *hub)
-            .map(|((_, c), t)| (c.clone(), *t))
-            .collect(),
+        left: world.left.get(hub).cloned().unwrap_or_default(),
         city_sets: world
             .hub
             .city_sets
@@ -159,13 +154,11 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
                 return Ok(Next::OnEvent);
             };
             let decision = decide::decide(&snapshot, ctx.settings.city_linger, now);
-            world.left.retain(|(ns, _), _| **ns != *hub);
-            world.left.extend(
-                decision
-                    .left
-                    .iter()
-                    .map(|(c, t)| ((Arc::from(hub), c.clone()), *t)),
-            );
+            if decision.left.is_empty() {
+                world.left.remove(hub);
+            } else {
+                world.left.insert(hub.into(), decision.left.clone());
+            }
             let condemned: Vec<(Arc<str>, CityCode)> = decision
                 .narrowed
                 .iter()

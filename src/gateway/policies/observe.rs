@@ -13,13 +13,8 @@ pub fn needed(world: &World, hub: &str, kind: usize, city: &CityCode) -> bool {
 }
 
 fn claims(world: &World, hub: &str, kind: usize, city: &CityCode) -> bool {
-    world.city_policy(kind, hub, city).is_some_and(|(name, _)| {
-        world
-            .hub
-            .bindings
-            .in_namespace(hub)
-            .any(|(_, b)| b.digest.policy.as_ref() == Some(name))
-    })
+    let policy = world.city_policy(kind, hub, city);
+    policy.is_some_and(|(name, _)| world.hub.index.claims(hub, name))
 }
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.

@@ -34,6 +34,21 @@ pub struct Projector {
 }
 
 impl Projector {
+    /// Forgets what no longer matters: a write long ago, and write-backs that are nobody's any more. Called every few seconds.
+    pub fn prune(&self, ctx: &Context, world: &World) {
+        let (settings, now) = (settings(ctx), ctx.now());
+        self.memory.lock().retain(|key, m| {
+            m.written = m.written.filter(|_| m.rest(settings, now).is_some());
+            *m != Memory::default() && world.ties.contains_key(&key.namespace)
+        });
+    }
+
+    /// Of how many write-backs something is remembered.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.memory.lock().len()
+    }
+
     /// One turn of a write-back's key.
     pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
@@ -42,15 +57,6 @@ impl Projector {
             self.memory.lock().insert(key.clone(), memory);
         }
         result
-    }
-
-    /// Forgets what no longer matters; called every few seconds.
-    pub fn prune(&self, ctx: &Context) {
-        let (settings, now) = (settings(ctx), ctx.now());
-        self.memory.lock().retain(|_, m| {
-            m.written = m.written.filter(|_| m.rest(settings, now).is_some());
-            *m != Memory::default()
-        });
     }
 }
 

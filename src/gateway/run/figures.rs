@@ -1,11 +1,8 @@
 //! What the gateway can count of itself, for the metrics.
 
 use super::{Gateway, Role, World};
-use crate::{
-    engine::key::Plane,
-    metrics::Figures,
-    plane::{table::Table, watch::Health},
-};
+use crate::{engine::key::Plane, metrics::Figures, plane::watch::Health};
+use std::collections::BTreeMap;
 
 impl Gateway {
     /// Counts; takes the index's lock for a moment.
@@ -28,6 +25,7 @@ impl Gateway {
         }
         figures.orphans = self.garbage.orphans(&world);
         tables(&world, &mut figures);
+        let mut restarts: BTreeMap<(&'static str, Role, &'static str), u64> = BTreeMap::new();
         for (plane, engaged) in self.links.planes.lock().iter() {
             let ready = match plane {
                 Plane::Hub => world.hub_ready(),
@@ -53,23 +51,22 @@ impl Gateway {
             *oldest = silence.unwrap_or_default().max(*oldest);
             for (role, health) in &engaged.watches {
                 for (cause, count) in health.restarts_by_cause() {
-                    let key = (plane.kind(), world.resource(*role).plural, cause);
-                    *figures.watch_restarts.entry(key).or_default() += count;
+                    *restarts.entry((plane.kind(), *role, cause)).or_default() += count;
                 }
             }
+        }
+        for ((plane, role, cause), count) in restarts {
+            let key = (plane, world.plural(role).to_owned(), cause);
+            *figures.watch_restarts.entry(key).or_default() += count;
         }
         figures
     }
 }
 
-/// The size of the index, and the deletions that it shows.
+/// The size of the index, and the deletions that it shows: a look at each project, and at no object that is not deleted.
 fn tables(world: &World, figures: &mut Figures) {
-    let mut add = |plane: &'static str, role: Role, count: usize| {
-        *figures
-            .cached
-            .entry((plane, world.resource(role).plural))
-            .or_default() += count;
-    };
+    let mut counts: BTreeMap<(&'static str, Role), usize> = BTreeMap::new();
+    let mut add = |plane, role, count| *counts.entry((plane, role)).or_default() += count;
     let hub = &world.hub;
     add("hub", Role::Namespaces, hub.namespaces.len());
     add("hub", Role::CitySets, hub.city_sets.len());
@@ -80,6 +77,15 @@ fn tables(world: &World, figures: &mut Figures) {
     add("hub", Role::Secrets, hub.secrets.len());
     for (kind, table) in hub.copies.iter().enumerate() {
         add("hub", Role::Federated(kind), table.len());
+    }
+    let written_back = |kind: &usize| world.kinds.get(*kind).is_some_and(|k| k.write_back.is_some());
+    for (kind, table) in hub
+        .write_backs
+        .iter()
+        .enumerate()
+        .filter(|(kind, _)| written_back(kind))
+    {
+        add("hub", Role::WrittenBack(kind), table.len());
     }
     for project in world.projects.values() {
         add("project", Role::Namespaces, project.namespaces.len());
@@ -95,35 +101,20 @@ fn tables(world: &World, figures: &mut Figures) {
         for (kind, table) in project.sources.iter().enumerate() {
             add("project", Role::Federated(kind), table.len());
         }
+        for (kind, table) in project
+            .projections
+            .iter()
+            .enumerate()
+            .filter(|(kind, _)| written_back(kind))
+        {
+            add("project", Role::WrittenBack(kind), table.len());
+        }
+        figures.deleting.extend(project.index.deleting().cloned());
     }
-    for (kind, federated) in world.kinds.iter().enumerate() {
-        let Some(back) = &federated.write_back else {
-            continue;
-        };
-        let count = hub.write_backs.get(kind).map_or(0, Table::len);
+    for ((plane, role), count) in counts {
         *figures
             .cached
-            .entry(("hub", back.resource.plural.clone()))
-            .or_default() += count;
-        let count = world
-            .projects
-            .values()
-            .filter_map(|p| p.projections.get(kind))
-            .map(Table::len)
-            .sum::<usize>();
-        *figures
-            .cached
-            .entry(("project", back.resource.plural.clone()))
+            .entry((plane, world.plural(role).to_owned()))
             .or_default() += count;
     }
-    let sources = world
-        .projects
-        .values()
-        .flat_map(|p| &p.sources)
-        .flat_map(crate::plane::table::Table::iter);
-    figures.deleting.extend(
-        sources
-            .filter(|(_, row)| row.deleting)
-            .map(|(_, row)| row.uid.clone()),
-    );
 }

@@ -30,6 +30,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 pub(super) struct Engaged {
+    /// Which engagement this is; 0 for the hub, which has one alone.
+    pub(super) engagement: u64,
     pub(super) connection: Connection,
     pub(super) since: Instant,
     pub(super) watches: Vec<(Role, Arc<Health>)>,
@@ -50,8 +52,8 @@ pub(super) struct Links {
 }
 
 pub(super) enum Command {
-    /// Something in the project references data.
-    WatchReferences(ProjectKey),
+    /// Something in the project references data, in this engagement of it.
+    WatchReferences(ProjectKey, u64),
     /// The plane has a new credential.
     Renewed(Plane),
     /// The plane did not answer and does again.
@@ -59,8 +61,15 @@ pub(super) enum Command {
 }
 
 impl Links {
-    pub(super) fn engage(self: &Arc<Self>, plane: &Plane, connection: Connection, roles: &[Role]) {
+    pub(super) fn engage(
+        self: &Arc<Self>,
+        plane: &Plane,
+        engagement: u64,
+        connection: Connection,
+        roles: &[Role],
+    ) {
         let mut engaged = Engaged {
+            engagement,
             connection,
             since: Instant::now(),
             watches: Vec::new(),
@@ -96,9 +105,10 @@ impl Links {
             let health = Arc::new(Health::default());
             engaged.watches.push((*role, health.clone()));
             let (connection, reach) = (engaged.connection.clone(), engaged.reach.clone());
+            let engagement = engaged.engagement;
             let task = self
                 .clone()
-                .watch(plane.clone(), connection, *role, health, reach);
+                .watch(plane.clone(), engagement, connection, *role, health, reach);
             engaged.tasks.spawn(task);
         }
     }
@@ -107,6 +117,7 @@ impl Links {
     async fn watch(
         self: Arc<Self>,
         plane: Plane,
+        engagement: u64,
         connection: Connection,
         role: Role,
         health: Arc<Health>,
@@ -129,7 +140,7 @@ impl Links {
             tokio::select! {
                 biased;
                 // It ends by a defect alone.
-                _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, &reach, |e| self.event(&plane, role, e), |f| self.rights(&plane, role, f))).catch_unwind() => {
+                _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, &reach, |e| self.event(&plane, engagement, role, e), |f| self.rights(&plane, engagement, role, f))).catch_unwind() => {
                     tracing::error!(%plane, kind = selection.resource.kind, "a watch failed by a defect of its own; it is begun again");
                     tokio::time::sleep(reach::ASK_EVERY).await;
                 }
@@ -147,7 +158,7 @@ impl Links {
     }
 
     /// One event of a watch. Never waits.
-    fn event(&self, plane: &Plane, role: Role, event: Event) {
+    pub(super) fn event(&self, plane: &Plane, engagement: u64, role: Role, event: Event) {
         let urgency = match &event {
             Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
             Event::Began | Event::Listed(_) | Event::Complete => Urgency::Backlog,
@@ -155,7 +166,8 @@ impl Links {
         let mut world = self.world.lock();
         let woken = match plane {
             Plane::Hub => world.hub_event(role, event),
-            Plane::Project(key) => world.project_event(key, role, event),
+            Plane::Project(key) if world.is_engaged(key, engagement) => world.project_event(key, role, event),
+            Plane::Project(_) => return,
         };
         let mut keys = woken.keys;
         if woken.synced {
@@ -176,10 +188,13 @@ impl Links {
         if references
             && let Plane::Project(key) = plane
             && let Some(engaged) = self.planes.lock().get_mut(plane)
+            && engaged.engagement == engagement
             && !std::mem::replace(&mut engaged.references, true)
         {
             // Fails only while the process ends.
-            let _ = self.commands.send(Command::WatchReferences(key.clone()));
+            let _ = self
+                .commands
+                .send(Command::WatchReferences(key.clone(), engagement));
         }
     }
 
@@ -203,12 +218,13 @@ impl Links {
     }
 
     /// A project shows or hides its `ConfigMaps` or Secrets.
-    fn rights(&self, plane: &Plane, role: Role, forbidden: bool) {
+    fn rights(&self, plane: &Plane, engagement: u64, role: Role, forbidden: bool) {
         let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(role)) else {
             return;
         };
         let mut world = self.world.lock();
-        let Some(project) = world.projects.get_mut(key) else {
+        let project = world.projects.get_mut(key);
+        let Some(project) = project.filter(|p| p.engagement == engagement) else {
             return;
         };
         let changed = if forbidden {
@@ -229,23 +245,13 @@ impl Links {
 /// What may be decided now that a plane's list is complete.
 fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
     match plane {
-        Plane::Hub if world.hub_ready() => world
-            .hub_keys()
-            .into_iter()
-            .chain(
-                world
-                    .projects
-                    .keys()
-                    .filter(|p| world.project_ready(p))
-                    .flat_map(|p| world.project_keys(p)),
-            )
-            .collect(),
+        Plane::Hub => world.ready_keys(),
         Plane::Project(key) if world.project_ready(key) => {
             let mut keys = world.hub_keys_of(key);
             keys.extend(world.project_keys(key));
             keys
         }
-        _ => Vec::new(),
+        Plane::Project(_) => Vec::new(),
     }
 }
 
@@ -290,7 +296,14 @@ impl Surroundings for Links {
         }
     }
 
-    fn answered(&self, target: &Target, answer: Answer) {
+    fn engagement(&self, plane: &Plane) -> u64 {
+        self.planes
+            .lock()
+            .get(plane)
+            .map_or(0, |engaged| engaged.engagement)
+    }
+
+    fn answered(&self, target: &Target, engagement: u64, answer: Answer) {
         let Some(role) = self.world.lock().role_of(&target.kind()) else {
             return;
         };
@@ -307,7 +320,7 @@ impl Surroundings for Links {
                 data: serde_json::Value::Null,
             })),
         };
-        self.event(&target.plane, role, event);
+        self.event(&target.plane, engagement, role, event);
     }
 
     fn wrote(&self, target: &Target, reason: &'static str) {

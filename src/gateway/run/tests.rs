@@ -4,8 +4,10 @@
 use super::*;
 use crate::{
     api::{keys, names::ProjectKey},
+    engine::plan::{Answer, Target},
     gateway::world::fixture,
     plane::lease::{Lease, LeaseHandle, tests::Server as LeaseServer},
+    plane::{table::Table, watch::Event},
 };
 use axum::body::{Body, Bytes};
 use http::{Method, Request, Response};
@@ -128,9 +130,9 @@ fn settings() -> Settings {
     }
 }
 
-/// A gateway that may write, between a hub and a project.
-fn running(hub: &Server, project: &Server) -> (Arc<Gateway>, tokio::task::JoinHandle<()>) {
-    let gateway = Gateway::new(Setup {
+/// A gateway that may write.
+fn gateway(hub: &Server) -> Arc<Gateway> {
+    Gateway::new(Setup {
         hub: hub.connection(),
         kinds: FederatedKind::builtin().unwrap(),
         settings: Settings {
@@ -142,12 +144,20 @@ fn running(hub: &Server, project: &Server) -> (Arc<Gateway>, tokio::task::JoinHa
         workers: 4,
         metrics: Metrics::new().unwrap(),
         clock: Clock::system(),
-    });
-    let engaged = ProjectEvent::Engaged {
-        key: ProjectKey::parse("p1").unwrap(),
+    })
+}
+
+fn engaged(name: &str, project: &Server) -> ProjectEvent {
+    ProjectEvent::Engaged {
+        key: ProjectKey::parse(name).unwrap(),
         connection: project.connection(),
-    };
-    let events = futures::stream::iter([engaged]).chain(futures::stream::pending());
+    }
+}
+
+/// The same at work, with a project.
+fn running(hub: &Server, project: &Server) -> (Arc<Gateway>, tokio::task::JoinHandle<()>) {
+    let gateway = gateway(hub);
+    let events = futures::stream::iter([engaged("p1", project)]).chain(futures::stream::pending());
     let work = gateway.clone();
     let task = tokio::spawn(async move { work.run(events, std::future::pending()).await });
     (gateway, task)
@@ -206,6 +216,162 @@ async fn what_a_server_told_to_wait_is_tried_again_by_each_sweep_and_not_before(
     assert_eq!(*project.writes.borrow(), 1);
     tokio::time::sleep(3 * minute).await;
     assert_eq!(*project.writes.borrow(), 4);
+    task.abort();
+}
+
+#[tokio::test]
+async fn what_comes_late_of_an_earlier_engagement_is_not_taken_for_the_present_ones() {
+    let (hub, project) = (Server::new(false, Vec::new()), project(false));
+    let gateway = gateway(&hub);
+    let key = ProjectKey::parse("p1").unwrap();
+    let plane = Plane::Project(key.clone());
+    let links = &gateway.links;
+    gateway.project(engaged("p1", &project));
+    let first = links.engagement(&plane);
+    gateway.project(ProjectEvent::Left { key: key.clone() });
+    gateway.project(engaged("p1", &project));
+    let second = links.engagement(&plane);
+    let late = || serde_json::from_value(fixture::namespace("late", "l1", &json!({}))).unwrap();
+    let known = || {
+        gateway.ctx.world.lock().projects[&key]
+            .namespaces
+            .get("", "late")
+            .is_some()
+    };
+    let target = Target::cluster(
+        plane.clone(),
+        &gateway.ctx.world.lock().resources.namespaces.clone(),
+        "late",
+    );
+    links.event(&plane, first, Role::Namespaces, Event::Applied(Box::new(late())));
+    links.answered(&target, first, Answer::Is(Box::new(late())));
+    assert!(!known());
+    links.answered(&target, second, Answer::Is(Box::new(late())));
+    assert!(known());
+    let watches = || links.planes.lock()[&plane].watches.len();
+    let before = watches();
+    gateway.command(Command::WatchReferences(key.clone(), first));
+    assert_eq!(watches(), before);
+    gateway.command(Command::WatchReferences(key.clone(), second));
+    assert_eq!(watches(), before + 2);
+}
+
+/// How much the gateway keeps, beside what the hub holds and the words that all share.
+fn kept(gateway: &Gateway) -> Vec<(&'static str, usize)> {
+    let depth = gateway.ctx.queue.depth();
+    let world = gateway.ctx.world.lock();
+    let bodies = world.hub.write_backs.iter().flat_map(Table::iter);
+    vec![
+        ("planes", gateway.links.planes.lock().len()),
+        (
+            "queue",
+            depth.ready + depth.running + depth.delayed + depth.in_backoff,
+        ),
+        ("quarantine", gateway.ctx.quarantine.counts().values().sum()),
+        ("executor", gateway.ctx.executor.kept()),
+        ("federator", gateway.federator.kept()),
+        ("projector", gateway.projector.kept()),
+        ("workloads", gateway.workloads.kept()),
+        ("garbage", gateway.garbage.suspects().len()),
+        ("stranded", gateway.stranded.lock().len()),
+        ("projects", world.projects.len()),
+        ("ties", world.ties.len() + world.rivals.len()),
+        ("sets", world.sets.len() + world.left_at.len() + world.left.len()),
+        (
+            "refusals",
+            world.condemned.len() + world.taken.len() + world.refused.len(),
+        ),
+        ("bodies", bodies.filter(|(_, row)| row.body.is_some()).count()),
+    ]
+}
+
+/// Objects by plural.
+type Objects = Vec<(&'static str, Value)>;
+
+/// What a project has, and what the hub has of it; none of which goes well.
+fn troubled(n: usize) -> (Objects, Objects) {
+    let hub = format!("ns-u-{n}");
+    let namespace = |name: &str, uid: &str| ("namespaces", fixture::namespace(name, uid, &json!({})));
+    let mut leaving = fixture::leaving("old", "DFW");
+    let mut source = fixture::source("web", "DFW");
+    for object in [&mut leaving, &mut source] {
+        object["metadata"]["annotations"] = json!({keys::FEDERATION_NAMESPACE: hub});
+    }
+    let mut of_project = project(false).objects.to_vec();
+    of_project.retain(|(plural, _)| *plural == "workloads");
+    of_project.extend([
+        namespace("kube-system", &format!("p-{n}")),
+        namespace("default", &format!("u-{n}")),
+        ("workloaddeployments", source),
+        ("workloaddeployments", leaving),
+    ]);
+    let labels = json!({keys::UPSTREAM_CLUSTER: format!("cluster-p-{n}"), keys::UPSTREAM_NAMESPACE: "default",
+        keys::SKIP_AUTO_PROPAGATION: "true", keys::PROJECT_UID: format!("p-{n}"), keys::CITIES: "lhr"});
+    let moved = |mut object: Value| {
+        object["metadata"]["namespace"] = json!(hub);
+        object
+    };
+    let forged = moved(fixture::object(&hub, "web-0", &format!("i-{n}")));
+    let of_hub = vec![
+        ("namespaces", fixture::namespace(&hub, &format!("h-{n}"), &labels)),
+        ("instances", forged),
+        ("workloaddeployments", moved(fixture::copy("gone", "DFW"))),
+        ("workloaddeployments", moved(fixture::copy("old", "DFW"))),
+    ];
+    (of_project, of_hub)
+}
+
+#[tokio::test(start_paused = true)]
+async fn projects_that_come_and_go_leave_nothing_behind() {
+    const PROJECTS: usize = 30;
+    let (projects, hubs): (Vec<_>, Vec<_>) = (0..PROJECTS).map(troubled).unzip();
+    let mut hub = Server::new(false, hubs.concat());
+    hub.refusal = Arc::new(refusal(422, &json!({"name": "x"})));
+    let gateway = gateway(&hub);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let events = futures::stream::poll_fn(move |cx| told.poll_recv(cx));
+    let work = gateway.clone();
+    let task = tokio::spawn(async move { work.run(events, std::future::pending()).await });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = kept(&gateway);
+    let mut most = before.clone();
+    for (n, objects) in projects.into_iter().enumerate() {
+        let mut project = Server::new(false, objects);
+        project.refusal = Arc::new(refusal(
+            [403, 422, 500][n % 3],
+            &json!({"causes": [{"reason": "ProjectSuspended"}]}),
+        ));
+        let name = format!("p-{n}");
+        tell.send(engaged(&name, &project)).unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        for (most, now) in most.iter_mut().zip(kept(&gateway)) {
+            most.1 = most.1.max(now.1);
+        }
+        let key = ProjectKey::parse(&name).unwrap();
+        tell.send(ProjectEvent::Left { key }).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let grown: Vec<&str> = most
+        .iter()
+        .zip(&before)
+        .filter(|(most, before)| most.1 > before.1)
+        .map(|(most, _)| most.0)
+        .collect();
+    for what in [
+        "planes",
+        "queue",
+        "quarantine",
+        "federator",
+        "garbage",
+        "projects",
+        "ties",
+        "refusals",
+    ] {
+        assert!(grown.contains(&what), "nothing was kept of {what}: {grown:?}");
+    }
+    // All patience, the sweep and the pause after a refusal are over.
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!(kept(&gateway), before);
     task.abort();
 }
 

@@ -15,13 +15,14 @@ mod tests;
 use super::{
     context::{PASSES, Turn},
     quarantine::RETRY_AFTER,
+    world::World,
 };
 use crate::{
     api::names::ProjectKey,
     engine::{
         diff::Digest,
         error::Failure,
-        key::Key,
+        key::{Key, Plane},
         plan::{About, Next, Note, Plan, Prepared, Write},
     },
 };
@@ -58,6 +59,18 @@ pub struct Workloads {
 }
 
 impl Workloads {
+    /// Forgets the Workloads of projects that have left.
+    pub fn prune(&self, world: &World) {
+        let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if world.projects.contains_key(p));
+        self.settled.retain(engaged);
+    }
+
+    /// Of how many Workloads something is remembered.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.settled.kept()
+    }
+
     /// One turn of a Workload's key.
     pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
         turn(ctx, key, project, &self.settled).await

@@ -1,6 +1,7 @@
 //! Names of new deployments (contract: cell.md §1).
 
 use crate::api::names::short_hash;
+use std::collections::BTreeSet;
 
 /// Longest plain name, so that an Instance's name, `-` and ordinal, fits 63 characters.
 const LONGEST: usize = 59;
@@ -22,6 +23,13 @@ pub(super) fn plain(workload: &str, placement: &str, city: &str) -> Option<Strin
 
 /// `P-H`: the beginning of the Workload's name, and a hash of UID, placement and city.
 pub(super) fn hashed(workload: &str, uid: &str, placement: &str, city: &str) -> String {
+    let prefix = prefix(workload);
+    let hash = short_hash(&format!("{uid}\0{placement}\0{city}"), 10);
+    format!("{prefix}-{hash}")
+}
+
+/// The beginning of the second form.
+fn prefix(workload: &str) -> String {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let mut prefix: String = workload
         .chars()
@@ -31,8 +39,12 @@ pub(super) fn hashed(workload: &str, uid: &str, placement: &str, city: &str) -> 
     if !prefix.starts_with(|c: char| c.is_ascii_lowercase()) {
         prefix.insert_str(0, "w-");
     }
-    let hash = short_hash(&format!("{uid}\0{placement}\0{city}"), 10);
-    format!("{}-{hash}", prefix.trim_end_matches('-'))
+    prefix.trim_end_matches('-').to_owned()
+}
+
+/// How the names of a Workload's deployments begin, in either form.
+pub(super) fn beginnings(workload: &str) -> BTreeSet<String> {
+    [format!("{workload}-"), format!("{}-", prefix(workload))].into()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! by which is known whether they are as they would be written now.
 
 use super::{
-    decide,
+    decide, name,
     snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
 };
 use crate::{
@@ -69,14 +69,9 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     let mut deployments = Vec::new();
     let mut basis = Vec::new();
     let mut held = BTreeMap::new();
-    for (name, source) in p.sources[kind].in_namespace(&key.namespace) {
-        let Some(rollup) = source
-            .digest
-            .rollup
-            .as_deref()
-            .filter(|_| source.digest.controller.as_deref() == Some(&*row.uid))
-        else {
-            held.insert(name.to_string(), source.deleting);
+    for name in p.index.controlled(&key.namespace, &row.uid) {
+        let source = p.sources[kind].get(&key.namespace, name);
+        let Some((source, rollup)) = source.and_then(|s| Some((s, s.digest.rollup.as_deref()?))) else {
             continue;
         };
         // Taken for another's, it would get a second deployment beside it for its placement and city.
@@ -100,6 +95,15 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
             &workload,
             template,
         ));
+    }
+    for beginning in name::beginnings(&key.name) {
+        for (name, source) in p.sources[kind].beginning_with(&key.namespace, &beginning) {
+            let own =
+                source.digest.rollup.is_some() && source.digest.controller.as_deref() == Some(&*row.uid);
+            if !own {
+                held.insert(name.to_string(), source.deleting);
+            }
+        }
     }
     let checks = checks(world.checks, p, &workload);
     Ok(Observed {

@@ -22,6 +22,16 @@ impl Settled {
         true
     }
 
+    /// Forgets all but these.
+    pub(super) fn retain(&self, wanted: impl Fn(&Key) -> bool) {
+        self.0.lock().retain(|key, _| wanted(key));
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// All is as it should be, or gone.
     pub(super) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);

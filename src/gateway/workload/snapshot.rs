@@ -11,7 +11,8 @@ pub struct WorkloadSnapshot {
     pub workload: Workload,
     /// Its deployments, leaving ones included: those that it controls, and those that name it and have no controller.
     pub deployments: Vec<WorkloadDeployment>,
-    /// Names of the other deployments in its namespace, and whether each is terminating.
+    /// Names of the other deployments in its namespace that a deployment of its own may want, and whether each is
+    /// terminating.
     pub held: BTreeMap<String, bool>,
     /// The hub namespace of the Workload's namespace.
     pub hub_namespace: HubNamespace,

@@ -5,7 +5,7 @@ use crate::{
     api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
     plane::table::Row,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most cities that one project namespace may use. Each set of cities is a policy for the whole hub, and many of them
 /// make every namespace slow: a tenant must not be able to invent cities without end.
@@ -18,28 +18,29 @@ impl World {
         city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
+    /// The cities of the announced deployments of a kind in the project namespace that a hub namespace is tied to.
+    fn announced_in<'a>(&'a self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = &'a CityCode> {
+        let tie = self.ties.get(hub_namespace);
+        let project = tie.and_then(|tie| Some((self.projects.get(&tie.project)?, tie)));
+        project
+            .into_iter()
+            .flat_map(move |(project, tie)| project.index.announced(&tie.namespace, kind))
+    }
+
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.
     pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
         let crowded_out = self.crowded_out(hub_namespace, None);
-        let announced = self
-            .tied_sources(kind, hub_namespace)
-            .filter_map(|(name, row)| Self::announced(name, row))
-            .filter(|city| !crowded_out.contains(city))
-            .cloned();
+        let announced = self.announced_in(kind, hub_namespace);
         announced
+            .filter(|city| !crowded_out.contains(city))
+            .cloned()
             .chain(self.cities_of_copies(kind, hub_namespace))
             .collect()
     }
 
     /// The cities of the copies of a kind in a hub namespace.
-    pub fn cities_of_copies<'a>(
-        &'a self,
-        kind: usize,
-        hub_namespace: &'a str,
-    ) -> impl Iterator<Item = CityCode> + 'a {
-        self.hub.copies[kind]
-            .in_namespace(hub_namespace)
-            .filter_map(|(_, row)| row.digest.city.clone())
+    pub fn cities_of_copies(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
+        self.hub.index.copies(hub_namespace, kind).cloned()
     }
 
     /// The cities that find no place in a hub namespace, among those announced and `asked` for.
@@ -53,22 +54,28 @@ impl World {
         let kinds = 0..self.kinds.len();
         let mut placed: BTreeSet<&CityCode> = kinds
             .clone()
-            .flat_map(|i| self.hub.copies[i].in_namespace(hub_namespace))
-            .filter_map(|(_, row)| row.digest.city.as_ref())
+            .flat_map(|i| self.hub.index.copies(hub_namespace, i))
             .collect();
-        let lingering = self.left.keys().filter(|(hub, _)| **hub == *hub_namespace);
-        placed.extend(lingering.map(|(_, city)| city));
-        let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
-            .flat_map(|i| self.tied_sources(i, hub_namespace))
-            .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
-            .chain(asked.and_then(|row| Some((row, row.digest.city.as_ref().ok()?))))
-            .filter(|(_, city)| !placed.contains(city))
-            .map(|(row, city)| (row.digest.created, &*row.uid, city))
+        let lingering = self.left.get(hub_namespace);
+        placed.extend(lingering.into_iter().flat_map(BTreeMap::keys));
+        let asked = asked.and_then(|row| Some((row, row.digest.city.as_ref().ok()?)));
+        let new: BTreeSet<&CityCode> = kinds
+            .clone()
+            .flat_map(|i| self.announced_in(i, hub_namespace))
+            .chain(asked.map(|(_, city)| city))
+            .filter(|city| !placed.contains(city))
             .collect();
-        let new: BTreeSet<&CityCode> = waiting.iter().map(|(.., city)| *city).collect();
         if placed.len() + new.len() <= CITY_LIMIT {
             return BTreeSet::new();
         }
+        // Who came first is looked up only where it matters.
+        let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
+            .flat_map(|i| self.tied_sources(i, hub_namespace))
+            .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
+            .chain(asked)
+            .filter(|(_, city)| !placed.contains(city))
+            .map(|(row, city)| (row.digest.created, &*row.uid, city))
+            .collect();
         waiting.sort_unstable();
         let mut out = BTreeSet::new();
         for (.., city) in waiting {

@@ -9,7 +9,7 @@ use super::{
     ties::Refusal,
 };
 use crate::{
-    api::names::{ProjectKey, is_label_value},
+    api::names::{self, ProjectKey, is_label_value},
     engine::key::Key,
     kinds::CompanionKind,
     plane::{
@@ -120,22 +120,49 @@ impl World {
                 }
             }
             Role::Bindings => {
-                for d in feed_table!(self.hub.bindings, Binding::read) {
+                let deltas = feed_table!(self.hub.bindings, Binding::read);
+                for d in &deltas {
+                    let new = self.hub.bindings.get(&d.name.0, &d.name.1);
+                    self.hub.index.binding(&d.name, d.old.as_ref(), new);
+                    self.judge_binding(&d.name);
+                }
+                for d in deltas {
                     self.wake_for_binding(&d, &mut woken.keys);
                 }
             }
             Role::ConfigMaps => {
-                for d in feed_table!(self.hub.config_maps, |o, _| Companion::read(o)) {
+                let deltas = feed_table!(self.hub.config_maps, |o, _| Companion::read(o));
+                for d in &deltas {
+                    let new = self.hub.config_maps.get(&d.name.0, &d.name.1);
+                    self.hub
+                        .index
+                        .companion(CompanionKind::ConfigMap, &d.name, d.old.as_ref(), new);
+                }
+                for d in deltas {
                     self.wake_for_companion(CompanionKind::ConfigMap, &d, &mut woken.keys);
                 }
             }
             Role::Secrets => {
-                for d in feed_table!(self.hub.secrets, |o, _| Companion::read(o)) {
+                let deltas = feed_table!(self.hub.secrets, |o, _| Companion::read(o));
+                for d in &deltas {
+                    let new = self.hub.secrets.get(&d.name.0, &d.name.1);
+                    self.hub
+                        .index
+                        .companion(CompanionKind::Secret, &d.name, d.old.as_ref(), new);
+                }
+                for d in deltas {
                     self.wake_for_companion(CompanionKind::Secret, &d, &mut woken.keys);
                 }
             }
             Role::Federated(i) => {
-                for d in feed_table!(self.hub.copies[i], |o, words| Copy::read(o, &kinds[i], words)) {
+                let deltas = feed_table!(self.hub.copies[i], |o, words| Copy::read(o, &kinds[i], words));
+                for d in &deltas {
+                    let new = self.hub.copies[i].get(&d.name.0, &d.name.1);
+                    self.hub.index.copy(i, &d.name, d.old.as_ref(), new);
+                    let binding = self.binding_name(i, &d.name.1);
+                    self.judge_binding(&(d.name.0.clone(), binding.into()));
+                }
+                for d in deltas {
                     if !self.heard(&d.name.0) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }
@@ -143,9 +170,14 @@ impl World {
                 }
             }
             Role::WrittenBack(i) => {
-                for d in feed_table!(self.hub.write_backs[i], |o, words| WriteBackDigest::read(
+                let deltas = feed_table!(self.hub.write_backs[i], |o, words| WriteBackDigest::read(
                     o, &kinds[i], words
-                )) {
+                ));
+                for d in &deltas {
+                    let new = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
+                    self.hub.index.write_back(&d.name, d.old.as_ref(), new);
+                }
+                for d in deltas {
                     let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
                     if !self.heard(&d.name.0) || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
@@ -158,6 +190,23 @@ impl World {
         woken
     }
 
+    /// Notes whether a binding has outlived its copy.
+    fn judge_binding(&mut self, name: &Name) {
+        let hub = &self.hub;
+        let outlived = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
+            let kind = self
+                .kinds
+                .iter()
+                .position(|k| *k.resource.kind == *row.digest.kind);
+            kind.is_some_and(|kind| hub.copies[kind].get(&name.0, &row.digest.name).is_none())
+        });
+        if outlived {
+            self.hub.outlived.insert(name.clone());
+        } else {
+            self.hub.outlived.remove(name);
+        }
+    }
+
     fn hub_namespace_event(&mut self, event: Event) -> Woken {
         let (deltas, synced) = feed(
             &mut self.hub.namespaces,
@@ -166,12 +215,17 @@ impl World {
             HubNamespaceDigest::read,
         );
         let mut woken = Woken::synced(synced);
+        for d in &deltas {
+            let new = self.hub.namespaces.get("", &d.name.1);
+            self.hub.index.namespace(&d.name.1, d.old.as_ref(), new);
+        }
         for d in deltas {
             self.elect(&d.name.1, &mut woken);
             self.wake_hub_namespace(&d.name.1, &mut woken.keys);
             if let Some(set) = d.old.and_then(|row| row.digest.cities) {
                 let policy = crate::api::names::city_set_policy(&set);
                 woken.keys.push(self.hub_key(Role::CitySets, "", &policy));
+                self.forget_set(&set);
             }
         }
         woken
@@ -187,16 +241,12 @@ impl World {
             woken.keys.push(self.hub_key(Role::CitySets, "", &d.name.1));
             let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
             let policy = self.hub.city_sets.get("", &d.name.1);
-            if let Some(cities) = policy.and_then(|row| row.digest.cities.clone()) {
+            if let Some(cities) = policy.and_then(|row| row.digest.cities.clone())
+                && names::cities_of_set(set).is_none()
+            {
                 self.sets.insert(set.into(), cities);
             }
-            let users: Vec<Arc<str>> = self
-                .hub
-                .namespaces
-                .iter()
-                .filter(|(_, row)| row.digest.cities.as_deref() == Some(set))
-                .map(|((_, name), _)| name.clone())
-                .collect();
+            let users: Vec<Arc<str>> = self.hub.index.carrying(set).cloned().collect();
             for name in users {
                 self.wake_hub_namespace(&name, &mut woken.keys);
             }
@@ -205,9 +255,22 @@ impl World {
                 let tied = self.ties.keys();
                 let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
                 woken.keys.extend(keys);
+                self.forget_set(set);
             }
         }
         woken
+    }
+
+    /// Forgets the codes of a city set of which neither policy nor label is left.
+    fn forget_set(&mut self, set: &str) {
+        let policy = names::city_set_policy(set);
+        let known = self.sets.contains_key(set)
+            && (self.hub.city_sets.get("", &policy).is_some()
+                || self.hub.index.carrying(set).next().is_some()
+                || self.left_at.values().any(|at| **at == *set));
+        if !known {
+            self.sets.remove(set);
+        }
     }
 
     fn interpreter_event(&mut self, event: Event) -> Woken {
@@ -296,7 +359,16 @@ impl World {
                     kept.metadata.resource_version = None;
                     serde_json::to_string(&kept).unwrap_or_default().into_boxed_str()
                 };
-                for d in feed_table!(project.workloads, read) {
+                let deltas = feed_table!(project.workloads, read);
+                for d in &deltas {
+                    if let Some(old) = &d.old {
+                        project.workloads_by_uid.remove(&old.uid);
+                    }
+                    if let Some(new) = project.workloads.get(&d.name.0, &d.name.1) {
+                        project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
+                    }
+                }
+                for d in deltas {
                     woken.keys.push(self.workload_key(key, &d.name.0, &d.name.1));
                 }
             }
@@ -314,6 +386,10 @@ impl World {
             }
             Role::Federated(i) => {
                 let deltas = feed_table!(project.sources[i], |o, words| Source::read(o, &kinds[i], words));
+                for d in &deltas {
+                    let new = project.sources[i].get(&d.name.0, &d.name.1);
+                    project.index.change(i, &d.name, d.old.as_ref(), new);
+                }
                 let ready = self.hub_ready() && self.project_ready(key);
                 for d in deltas {
                     if !ready && let Some(project) = self.projects.get_mut(key) {

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod events;
 #[cfg(test)]
 pub mod fixture;
+pub mod index;
 pub mod networking;
 mod resources;
 mod roles;
@@ -23,13 +24,14 @@ use crate::{
     api::names::{self, CityCode, HubNamespace, ProjectKey},
     engine::key::{Key, Kind, Plane},
     kinds::{CompanionKind, FederatedKind},
-    plane::table::{Row, Table},
+    plane::table::{Name, Row, Table},
 };
 use crowd::Crowd;
 use digest::{
     Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
     Projection, Source, Words, WriteBackDigest,
 };
+use index::{HubIndex, SourceIndex};
 use kube::core::ApiResource;
 use networking::{Location, WorkloadChecks};
 pub use resources::{Resources, resource};
@@ -93,6 +95,10 @@ pub struct Hub {
     pub copies: Vec<Table<Copy>>,
     /// Write-backs, a table a kind.
     pub write_backs: Vec<Table<WriteBackDigest>>,
+    /// What the rows say together.
+    pub index: HubIndex,
+    /// Bindings that have outlived the copy they bind.
+    pub outlived: BTreeSet<Name>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, Crowd>,
 }
@@ -103,10 +109,16 @@ pub type Deployment = (usize, Arc<str>, Arc<str>);
 /// What a project holds.
 #[derive(Debug)]
 pub struct Project {
+    /// Which engagement of all this is.
+    pub engagement: u64,
     /// UID of the project; of its `kube-system` namespace where no platform says otherwise.
     pub uid: Option<Arc<str>>,
     /// Namespaces.
     pub namespaces: Table<()>,
+    /// What the objects of the federated kinds say together.
+    pub index: SourceIndex,
+    /// Names of Workloads by UID.
+    pub workloads_by_uid: HashMap<Arc<str>, Name>,
     /// Workloads, as JSON of what their controller reads: it decides on whole objects, and they are few.
     pub workloads: Table<Box<str>>,
     /// Locations, if cities are checked against them.
@@ -148,6 +160,7 @@ pub struct World {
     pub checks: WorkloadChecks,
     /// The hub.
     pub hub: Hub,
+    engagements: u64,
     /// The engaged projects.
     pub projects: BTreeMap<ProjectKey, Project>,
     /// Hub namespaces of live project namespaces.
@@ -158,8 +171,8 @@ pub struct World {
     pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
     /// The city set of each hub Namespace as this replica last left it: another one on its label is someone's edit.
     pub left_at: HashMap<Arc<str>, Arc<str>>,
-    /// When the last object of a city left a hub namespace (or was found gone), for the linger.
-    pub left: HashMap<(Arc<str>, CityCode), Instant>,
+    /// When the last object of a city left a hub namespace (or was found gone), for the linger, by hub namespace.
+    pub left: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
     pub condemned: HashSet<(Arc<str>, CityCode)>,
     /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
@@ -183,6 +196,8 @@ impl World {
             secrets: Table::default(),
             copies: kinds.iter().map(|_| Table::with_bodies()).collect(),
             write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            index: HubIndex::default(),
+            outlived: BTreeSet::new(),
             by_deployment: HashMap::default(),
         };
         let resources = Arc::default();
@@ -192,6 +207,7 @@ impl World {
             resources,
             checks,
             hub,
+            engagements: 0,
             projects: BTreeMap::new(),
             ties: HashMap::default(),
             rivals: HashMap::default(),
@@ -205,11 +221,15 @@ impl World {
         }
     }
 
-    /// Takes a project in, with nothing known of it yet.
-    pub fn engage(&mut self, key: ProjectKey) {
+    /// Takes a project in, with nothing known of it yet. Returns which engagement this is.
+    pub fn engage(&mut self, key: ProjectKey) -> u64 {
+        self.engagements += 1;
         let project = Project {
+            engagement: self.engagements,
             uid: None,
             namespaces: Table::default(),
+            index: SourceIndex::default(),
+            workloads_by_uid: HashMap::default(),
             workloads: Table::default(),
             locations: Table::default(),
             networks: Table::default(),
@@ -221,12 +241,19 @@ impl World {
             forbidden: HashSet::default(),
         };
         self.projects.insert(key, project);
+        self.engagements
+    }
+
+    /// Whether this is still the engagement of a project. What comes late of an earlier one may be another server's.
+    pub fn is_engaged(&self, key: &ProjectKey, engagement: u64) -> bool {
+        self.projects.get(key).is_some_and(|p| p.engagement == engagement)
     }
 
     /// Forgets what was noted of hub namespaces that no project is tied to any more: a project that comes back begins anew.
     pub fn forget_untied(&mut self) {
         let ties = &self.ties;
-        self.left.retain(|(hub, _), _| ties.contains_key(hub));
+        self.left.retain(|hub, _| ties.contains_key(hub));
+        self.condemned.retain(|(hub, _)| ties.contains_key(hub));
         self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
         self.left_at.retain(|hub, _| ties.contains_key(hub));
         self.refused
@@ -262,6 +289,11 @@ impl World {
     /// The resource behind a role.
     pub fn resource(&self, role: Role) -> ApiResource {
         roles::resource(&self.resources, &self.kinds, role).clone()
+    }
+
+    /// How paths name the resource behind a role.
+    pub fn plural(&self, role: Role) -> &str {
+        &roles::resource(&self.resources, &self.kinds, role).plural
     }
 
     /// The kind of the objects in a role.
@@ -380,10 +412,16 @@ impl World {
                 .is_some_and(|(_, p)| !p.deleting)
     }
 
+    /// Karmada's name for the binding of a copy.
+    fn binding_name(&self, kind: usize, name: &str) -> String {
+        format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")
+    }
+
     /// The binding of a copy.
     pub fn binding(&self, kind: usize, hub_namespace: &str, name: &str) -> Option<&Row<Binding>> {
-        let name = format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".");
-        self.hub.bindings.get(hub_namespace, &name)
+        self.hub
+            .bindings
+            .get(hub_namespace, &self.binding_name(kind, name))
     }
 
     /// The key of a source.

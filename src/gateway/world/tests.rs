@@ -46,8 +46,15 @@ fn a_city_set_goes_where_its_name_says_whatever_becomes_of_its_policy() {
     let policy = city_set(&format!("cities-{hashed}"), &["dfw"]);
     assert_eq!(cities(&world, &hashed), None);
     world.hub_has(Role::CitySets, &policy);
+    let mut carrying = fixture::hub_namespace(&hashed);
+    carrying["metadata"]["resourceVersion"] = json!("6");
+    world.hub_has(Role::Namespaces, &carrying);
     world.hub_lost(Role::CitySets, &policy);
     assert_eq!(cities(&world, &hashed), Some(1));
+    let mut moved = fixture::hub_namespace("dfw");
+    moved["metadata"]["resourceVersion"] = json!("7");
+    world.hub_has(Role::Namespaces, &moved);
+    assert!(world.sets.is_empty(), "neither policy nor label is left");
     let wider = city_set("cities-dfw", &["AMS", "DFW"]);
     world.hub_has(Role::CitySets, &wider);
     let row = world.hub.city_sets.get("", "cities-dfw").unwrap();
@@ -92,7 +99,9 @@ fn a_project_that_comes_back_is_remembered_by_nothing() {
     let (hub, city): (Arc<str>, _) = (HUB.into(), CityCode::parse("LHR").unwrap());
     let key = world.hub_key(Role::CityPolicies, HUB, "");
     let note = |world: &mut World| {
-        world.left.insert((hub.clone(), city.clone()), Instant::now());
+        world
+            .left
+            .insert(hub.clone(), [(city.clone(), Instant::now())].into());
         let companion = (CompanionKind::Secret, hub.clone(), "db".into());
         world.taken.insert(companion);
         world.refused.insert(key.clone(), "no".into());

@@ -4,6 +4,7 @@ use super::{
     Role, Tie, World,
     digest::{Binding, Companion, Copy, Source, WriteBackDigest},
     events::{Delta, Woken},
+    index::entries,
 };
 use crate::{
     api::names::{HubNamespace, ProjectKey},
@@ -46,7 +47,7 @@ impl World {
     }
 
     /// Every key on the hub that does not belong to a project.
-    pub fn hub_keys(&self) -> Vec<Key> {
+    fn hub_keys(&self) -> Vec<Key> {
         let mut keys: Vec<Key> = self
             .kinds
             .iter()
@@ -63,6 +64,17 @@ impl World {
                 self.namespace_keys(name, &mut keys);
             }
         }
+        keys
+    }
+
+    /// Every key that can be decided now: none before the hub's lists are complete, and those of each project once its are.
+    pub fn ready_keys(&self) -> Vec<Key> {
+        if !self.hub_ready() {
+            return Vec::new();
+        }
+        let mut keys = self.hub_keys();
+        let ready = self.projects.keys().filter(|project| self.project_ready(project));
+        keys.extend(ready.flat_map(|project| self.project_keys(project)));
         keys
     }
 
@@ -190,21 +202,16 @@ impl World {
 
     /// The keys of deployments that leave and have nothing more on the hub but the policy of their city.
     pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
-        let Some(tie) = self.ties.get(hub) else {
+        let tied = self.ties.get(hub);
+        let Some((project, tie)) = tied.and_then(|tie| Some((self.projects.get(&tie.project)?, tie))) else {
             return Vec::new();
         };
-        (0..self.kinds.len())
-            .flat_map(|i| {
-                self.tied_sources(i, hub)
-                    .map(move |(name, source)| (i, name, source))
+        let leaving = project.index.leaving(&tie.namespace);
+        leaving
+            .filter(|(i, name)| {
+                self.hub.copies[*i].get(hub, name).is_none() && self.binding(*i, hub, name).is_none()
             })
-            .filter(|(i, name, source)| {
-                source.deleting
-                    && Self::holds(source)
-                    && self.hub.copies[*i].get(hub, name).is_none()
-                    && self.binding(*i, hub, name).is_none()
-            })
-            .map(|(i, name, _)| self.source_key(i, &tie.project, &tie.namespace, name))
+            .map(|(i, name)| self.source_key(i, &tie.project, &tie.namespace, name))
             .collect()
     }
 
@@ -257,18 +264,22 @@ impl World {
         let (name, role) = (&delta.name, companion_role(kind));
         keys.push(self.hub_key(role, &name.0, &name.1));
         let Some(tie) = self.ties.get(&name.0) else { return };
+        let Some(project) = self.projects.get(&tie.project) else {
+            return;
+        };
+        let naming = project.index.naming(&tie.namespace, kind, &name.1);
+        let naming = naming.map(|(i, source)| self.source_key(i, &tie.project, &tie.namespace, source));
+        keys.extend(naming);
         // One that no longer references it may have waited for the companion to let go of it.
-        let old = delta.old.as_ref();
-        let named = old
-            .and_then(|row| row.digest.referenced_by.as_deref())
-            .unwrap_or_default();
-        for i in 0..self.kinds.len() {
-            for (source, row) in self.tied_sources(i, &name.0) {
-                let mut references = row.digest.references.iter();
-                if row.deleting
-                    || references.any(|r| r.kind == kind && r.name == name.1)
-                    || named.contains(&format!("\"{}/{source}\"", tie.namespace))
-                {
+        for entry in delta.old.iter().flat_map(|row| entries(&row.digest)) {
+            let Some(("", source)) = entry
+                .strip_prefix(&*tie.namespace)
+                .and_then(|e| e.split_once('/'))
+            else {
+                continue;
+            };
+            for (i, table) in project.sources.iter().enumerate() {
+                if table.get(&tie.namespace, source).is_some() {
                     keys.push(self.source_key(i, &tie.project, &tie.namespace, source));
                 }
             }
@@ -286,21 +297,8 @@ impl World {
         for r in source.iter().flat_map(|row| row.digest.references.iter()) {
             keys.push(self.hub_key(companion_role(r.kind), hub, &r.name));
         }
-        let entry = format!("\"{}/{name}\"", tie.namespace);
-        for (role, table) in [
-            (Role::ConfigMaps, &self.hub.config_maps),
-            (Role::Secrets, &self.hub.secrets),
-        ] {
-            for (companion, row) in table.in_namespace(hub) {
-                if row
-                    .digest
-                    .referenced_by
-                    .as_deref()
-                    .is_some_and(|t| t.contains(&entry))
-                {
-                    keys.push(self.hub_key(role, hub, companion));
-                }
-            }
+        for (companion, by) in self.hub.index.naming(hub, &tie.namespace, name) {
+            keys.push(self.hub_key(companion_role(companion), hub, by));
         }
     }
 
@@ -368,17 +366,8 @@ impl World {
         let Some(p) = self.projects.get(project) else {
             return;
         };
-        for (i, table) in p.sources.iter().enumerate() {
-            for (source, row) in table.in_namespace(&name.0) {
-                if row
-                    .digest
-                    .references
-                    .iter()
-                    .any(|r| r.kind == kind && r.name == name.1)
-                {
-                    keys.push(self.source_key(i, project, &name.0, source));
-                }
-            }
+        for (i, source) in p.index.naming(&name.0, kind, &name.1) {
+            keys.push(self.source_key(i, project, &name.0, source));
         }
         if let Some(hub) = self.hub_namespace(project, &name.0) {
             keys.push(self.hub_key(companion_role(kind), hub.as_str(), &name.1));
@@ -454,11 +443,8 @@ impl World {
             .flatten()
             .filter_map(|r| r.digest.controller.as_ref())
         {
-            let owner = p
-                .workloads
-                .in_namespace(&delta.name.0)
-                .find(|(_, row)| row.uid == *uid);
-            keys.extend(owner.map(|(name, _)| self.workload_key(project, &delta.name.0, name)));
+            let owner = p.workloads_by_uid.get(uid).filter(|of| of.0 == delta.name.0);
+            keys.extend(owner.map(|(namespace, name)| self.workload_key(project, namespace, name)));
         }
         if new.is_none() {
             self.wake_for_name(project, &delta.name, keys);

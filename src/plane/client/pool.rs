@@ -39,16 +39,75 @@ pub(super) struct Pool {
 
 struct Lane {
     client: Hyper,
-    streams: Arc<AtomicUsize>,
+    streams: Arc<Streams>,
+}
+
+/// The watches on a lane.
+#[derive(Debug)]
+struct Streams {
+    taken: AtomicUsize,
+    open: AtomicUsize,
+    /// The most that were open at a time.
+    proven: AtomicUsize,
+    /// How many in a row did not open in time.
+    unanswered: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+/// Something before the API server may allow fewer streams than we count on: those beyond are never answered. So many
+/// in a row say so, where one alone may be its plane's own trouble.
+const UNANSWERED: usize = 3;
+/// Fewer streams than this no server allows.
+const LEAST_STREAMS: usize = 8;
+
+impl Streams {
+    fn new(limit: usize) -> Self {
+        Self {
+            taken: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            proven: AtomicUsize::new(0),
+            unanswered: AtomicUsize::new(0),
+            limit: AtomicUsize::new(limit),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.taken.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
+    }
 }
 
 /// One watch's place on a lane; dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Slot(Arc<AtomicUsize>);
+pub(super) struct Slot {
+    streams: Arc<Streams>,
+    open: bool,
+}
+
+impl Slot {
+    /// The server has answered.
+    pub(super) fn opened(&mut self) {
+        self.open = true;
+        let open = self.streams.open.fetch_add(1, Ordering::AcqRel) + 1;
+        self.streams.proven.fetch_max(open, Ordering::AcqRel);
+        self.streams.unanswered.store(0, Ordering::Release);
+    }
+
+    /// The server has not answered in time. Once this is the rule, the lane takes no more than were open before.
+    pub(super) fn timed_out(&self) {
+        let streams = &self.streams;
+        if streams.unanswered.fetch_add(1, Ordering::AcqRel) + 1 >= UNANSWERED {
+            let proven = streams.proven.load(Ordering::Acquire).max(LEAST_STREAMS);
+            streams.limit.fetch_min(proven, Ordering::AcqRel);
+        }
+    }
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        if self.open {
+            self.streams.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.streams.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -75,20 +134,22 @@ impl Pool {
     pub(super) fn lane(&self) -> (Hyper, Slot) {
         let mut lanes = self.lanes.lock();
         // Streams only grow under this lock, so an empty lane stays empty while it is removed.
-        lanes.retain(|lane| lane.streams.load(Ordering::Acquire) > 0);
-        let free = lanes
-            .iter()
-            .position(|l| l.streams.load(Ordering::Acquire) < self.streams_per_lane);
+        lanes.retain(|lane| lane.streams.taken.load(Ordering::Acquire) > 0);
+        let free = lanes.iter().position(|lane| lane.streams.has_room());
         let index = free.unwrap_or_else(|| {
             lanes.push(Lane {
                 client: self.build_lane(),
-                streams: Arc::default(),
+                streams: Arc::new(Streams::new(self.streams_per_lane)),
             });
             lanes.len() - 1
         });
         let lane = &lanes[index];
-        lane.streams.fetch_add(1, Ordering::AcqRel);
-        (lane.client.clone(), Slot(lane.streams.clone()))
+        lane.streams.taken.fetch_add(1, Ordering::AcqRel);
+        let slot = Slot {
+            streams: lane.streams.clone(),
+            open: false,
+        };
+        (lane.client.clone(), slot)
     }
 
     fn build_lane(&self) -> Hyper {
@@ -137,5 +198,42 @@ fn connector(
         builder.enable_http2().wrap_connector(tcp)
     } else {
         builder.enable_http1().wrap_connector(tcp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(streams: &Arc<Streams>) -> Slot {
+        streams.taken.fetch_add(1, Ordering::AcqRel);
+        Slot {
+            streams: streams.clone(),
+            open: false,
+        }
+    }
+
+    #[test]
+    fn a_connection_that_answers_no_more_streams_is_full() {
+        let streams = Arc::new(Streams::new(80));
+        let mut open: Vec<Slot> = (0..20).map(|_| slot(&streams)).collect();
+        open.iter_mut().for_each(Slot::opened);
+        for _ in 0..UNANSWERED {
+            assert!(streams.has_room(), "it may have been the plane of each");
+            slot(&streams).timed_out();
+        }
+        assert!(!streams.has_room());
+        open.pop();
+        assert!(streams.has_room(), "another has its place");
+    }
+
+    #[test]
+    fn planes_that_do_not_answer_make_no_connection_full_that_others_share() {
+        let streams = Arc::new(Streams::new(80));
+        for _ in 0..20 {
+            slot(&streams).timed_out();
+            slot(&streams).opened();
+        }
+        assert_eq!(streams.limit.load(Ordering::Acquire), 80);
     }
 }

@@ -67,12 +67,18 @@ impl Way {
         match self {
             Self::Network(network) => match network.address(request) {
                 Ok(request) => {
-                    let (lane, slot) = network.pool.lane();
+                    let (lane, mut slot) = network.pool.lane();
                     // Watches that begin together wait for one connection, and hyper fails them all if the request that
                     // opens it is dropped. A task of its own goes on although its caller has gone; its end drops what
                     // nobody wants.
                     let opening = tokio::spawn(async move {
-                        (tokio::time::timeout(limit, lane.request(request)).await, slot)
+                        let response = tokio::time::timeout(limit, lane.request(request)).await;
+                        match &response {
+                            Ok(Ok(_)) => slot.opened(),
+                            Ok(Err(_)) => {}
+                            Err(_) => slot.timed_out(),
+                        }
+                        (response, slot)
                     });
                     Box::pin(async {
                         let (response, slot) = opening.await?;

@@ -1,6 +1,6 @@
 //! Projects from kubeconfig files.
 
-use super::{DiscoveryError, ProjectEvent, Projects};
+use super::{DiscoveryError, ProjectEvent, Projects, cache::Cache};
 use crate::plane::{
     files::FileWatch,
     kubeconfig::{Credential, Rules},
@@ -31,6 +31,9 @@ struct State {
     watch: FileWatch,
     started: bool,
     warned: BTreeSet<PathBuf>,
+    cache: Cache,
+    /// The files of the Pod's service account, as it was last read.
+    account: Vec<PathBuf>,
 }
 
 pub(super) fn stream(
@@ -45,6 +48,8 @@ pub(super) fn stream(
         watch: FileWatch::default(),
         started: false,
         warned: BTreeSet::new(),
+        cache: Cache::default(),
+        account: Vec::new(),
     };
     stream::unfold(state, |mut state| async move {
         loop {
@@ -55,9 +60,24 @@ pub(super) fn stream(
                 state.watch.changed().await;
             }
             state.started = true;
-            state.look();
+            state = looked(state).await?;
         }
     })
+}
+
+/// Files may be many and their system slow: nobody else waits for them. `None` if the process ends meanwhile.
+async fn looked(mut state: State) -> Option<State> {
+    let looking = tokio::task::spawn_blocking(move || {
+        state.look();
+        state
+    });
+    match looking.await {
+        Ok(state) => Some(state),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        },
+    }
 }
 
 impl State {
@@ -81,18 +101,20 @@ impl State {
     /// Returns the files that matter.
     fn read(&mut self) -> Vec<PathBuf> {
         match &self.place {
-            Place::File(path) => {
-                let found = match path {
-                    Some(path) => Credential::from_file(path, self.rules),
-                    None => Credential::in_cluster(),
-                };
-                let mut files: Vec<PathBuf> = path.iter().cloned().collect();
-                files.extend(found.iter().flat_map(|c| c.files().iter().cloned()));
-                let name = path
-                    .as_ref()
-                    .map_or_else(String::new, |p| p.display().to_string());
+            Place::File(Some(path)) => {
+                let known = self.cache.read(path, self.rules);
+                let (name, found) = (path.display().to_string(), known.found.clone());
                 self.projects.put("single", || name, found.map_err(Into::into));
-                files
+                known.files().map(Path::to_owned).collect()
+            }
+            Place::File(None) => {
+                let found = Credential::in_cluster();
+                if let Ok(credential) = &found {
+                    self.account = credential.files().to_vec();
+                }
+                self.projects
+                    .put("single", String::new, found.map_err(Into::into));
+                self.account.clone()
             }
             Place::Folder(folder) => {
                 let folder = folder.clone();
@@ -118,11 +140,11 @@ impl State {
         };
         let mut found = BTreeMap::new();
         for (path, name) in candidates {
-            let credential = Credential::from_file(&path, self.rules);
-            files.push(path.clone());
-            files.extend(credential.iter().flat_map(|c| c.files().iter().cloned()));
-            found.insert(path, (name, credential));
+            let known = self.cache.read(&path, self.rules);
+            files.extend(known.files().map(Path::to_owned));
+            found.insert(path, (name, known.found.clone()));
         }
+        self.cache.retain(|path| found.contains_key(path));
         // A file that another kubeconfig names is a token or certificate, not a project.
         let named: BTreeSet<PathBuf> = found
             .values()

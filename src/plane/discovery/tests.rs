@@ -94,6 +94,14 @@ async fn quiet(events: &mut BoxStream<'static, ProjectEvent>) {
     assert!(event.is_err(), "{event:?}");
 }
 
+/// Lets the stream look at what changed, whatever it tells of it.
+async fn settled(events: &mut BoxStream<'static, ProjectEvent>) {
+    while tokio::time::timeout(Duration::from_millis(600), events.next())
+        .await
+        .is_ok()
+    {}
+}
+
 #[tokio::test]
 async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     let folder = Folder::new("files");
@@ -112,6 +120,13 @@ async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     assert!(
         text.contains("exec.yaml") && text.contains("users[u].user.exec"),
         "{text}"
+    );
+
+    fs::remove_file(folder.0.join("bad_name.yaml")).unwrap();
+    let event = next(&mut events).await;
+    assert!(
+        matches!(&event, ProjectEvent::Forgotten { name } if name == "bad_name"),
+        "{event:?}"
     );
 
     folder.write("beta.kubeconfig", &kubeconfig("https://b:1", "t"));
@@ -180,17 +195,17 @@ async fn a_folder_that_is_itself_a_link_or_vanishes_removes_no_project_by_mistak
         "an error is no proof of absence"
     );
     std::os::unix::fs::symlink("v2", &current).unwrap();
-    let mut seen = vec![
-        format!("{:?}", next(&mut events).await),
-        format!("{:?}", next(&mut events).await),
-    ];
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(format!("{:?}", next(&mut events).await));
+    }
     seen.sort();
     assert!(
         seen[0].starts_with("Engaged") && seen[0].contains("beta"),
         "{seen:?}"
     );
     assert!(
-        seen[1].starts_with("Left") && seen[1].contains("alpha"),
+        seen[1].starts_with("Forgotten") && seen[2].starts_with("Left") && seen[2].contains("alpha"),
         "{seen:?}"
     );
 }
@@ -217,6 +232,78 @@ async fn a_single_project_and_the_hub_follow_their_file() {
         .unwrap()
         .unwrap();
     work.abort();
+}
+
+#[test]
+fn a_change_of_one_project_among_many_costs_one_reading() {
+    let (folder, tokens) = (Folder::new("many"), Folder::new("tokens"));
+    let text = kubeconfig("https://a:1", "t");
+    let paths: Vec<PathBuf> = (0..200).map(|n| folder.0.join(format!("p-{n}.yaml"))).collect();
+    let mut cache = cache::Cache::new(Duration::ZERO);
+    let look = |cache: &mut cache::Cache| {
+        let before = cache.readings();
+        let good = paths
+            .iter()
+            .filter(|path| path.exists() && cache.read(path, Rules::default()).found.is_ok());
+        (good.count(), cache.readings() - before)
+    };
+    for path in &paths[1..] {
+        fs::write(path, &text).unwrap();
+    }
+    assert_eq!(look(&mut cache), (199, 199));
+    assert_eq!(look(&mut cache), (199, 0));
+    fs::write(&paths[0], &text).unwrap();
+    assert_eq!(look(&mut cache), (200, 1));
+    fs::write(&paths[7], "}{").unwrap();
+    assert_eq!(look(&mut cache), (199, 1));
+
+    // A token elsewhere is a part of it, also while it is not there.
+    let token = tokens.0.join("token");
+    let file = text.replace(
+        "\"token\":\"t\"",
+        &format!("\"tokenFile\":{:?}", token.to_str().unwrap()),
+    );
+    fs::write(&paths[7], file).unwrap();
+    assert_eq!(look(&mut cache).0, 199);
+    for (token_text, good) in [
+        (Some("one"), 200),
+        (Some("three"), 200),
+        (None, 199),
+        (Some("six"), 200),
+    ] {
+        match token_text {
+            Some(token_text) => fs::write(&token, token_text).unwrap(),
+            None => fs::remove_file(&token).unwrap(),
+        }
+        let (found, readings) = look(&mut cache);
+        assert_eq!(found, good, "{token_text:?}");
+        assert!((1..=2).contains(&readings), "{token_text:?}: {readings}");
+        let known = cache.read(&paths[7], Rules::default());
+        assert!(known.files().any(|file| file == token), "it stays followed");
+        assert_eq!(look(&mut cache).1, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_deleted_and_made_again_is_followed_again() {
+    let folder = Folder::new("again");
+    let inner = folder.0.join("inner");
+    let text = kubeconfig("https://a:1", "t");
+    let put = |name: &str| fs::write(inner.join(name), &text).unwrap();
+    fs::create_dir(&inner).unwrap();
+    put("alpha.yaml");
+    let mut events = directory(&inner);
+    engaged(&mut events, "alpha").await;
+    for next in ["beta.yaml", "gamma.yaml"] {
+        fs::remove_dir_all(&inner).unwrap();
+        fs::create_dir(&inner).unwrap();
+        put("alpha.yaml");
+        settled(&mut events).await;
+        put(next);
+        engaged(&mut events, next.strip_suffix(".yaml").unwrap()).await;
+        fs::remove_file(inner.join(next)).unwrap();
+        left(&mut events, next.strip_suffix(".yaml").unwrap()).await;
+    }
 }
 
 /// A server whose Secrets are listed once; then the watch tells the given events.

@@ -1,7 +1,10 @@
 //! What can be wrong with a kubeconfig, and where.
 
 use super::SERVICE_ACCOUNT;
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// Where a kubeconfig came from, as people look for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,4 +91,14 @@ pub enum KubeconfigError {
         /// What is wrong with the value.
         why: String,
     },
+}
+
+impl KubeconfigError {
+    /// The file that could not be read: once it can, the kubeconfig may be good.
+    pub fn unreadable(&self) -> Option<&Path> {
+        match self {
+            Self::Unreadable { path, .. } => Some(path),
+            _ => None,
+        }
+    }
 }

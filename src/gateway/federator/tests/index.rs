@@ -82,10 +82,10 @@ async fn a_project_that_has_left_is_forgotten() {
         ..Memory::default()
     };
     federator.memory.lock().insert(key, memory);
-    federator.prune(&rig.context);
+    federator.prune(&rig.context, &rig.context.world.lock());
     assert_eq!(federator.memory.lock().len(), 1);
     rig.context.world.lock().disengage(&shop());
-    federator.prune(&rig.context);
+    federator.prune(&rig.context, &rig.context.world.lock());
     assert_eq!(federator.memory.lock().len(), 0);
 }
 

@@ -1,0 +1,223 @@
+//! The index is what the rows say, whatever came in which order; and turns look at few rows.
+
+use super::*;
+use crate::{
+    api::{keys, names::is_label_value},
+    gateway::{
+        companions, federator, namespaces, policies,
+        world::{
+            Hub, Project, Role,
+            fixture::{self, HUB, shop},
+        },
+    },
+    plane::table::visits,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+impl HubIndex {
+    fn anew(hub: &Hub) -> Self {
+        let mut index = Self::default();
+        let name = |(namespace, name): (&Arc<str>, &Arc<str>)| (namespace.clone(), name.clone());
+        for ((_, name), row) in hub.namespaces.iter() {
+            index.namespace(name, None, Some(row));
+        }
+        for (kind, table) in hub.copies.iter().enumerate() {
+            table
+                .iter()
+                .for_each(|(of, row)| index.copy(kind, &name(of), None, Some(row)));
+        }
+        for table in &hub.write_backs {
+            table
+                .iter()
+                .for_each(|(of, row)| index.write_back(&name(of), None, Some(row)));
+        }
+        for (of, row) in hub.bindings.iter() {
+            index.binding(&name(of), None, Some(row));
+        }
+        for (kind, table) in [
+            (CompanionKind::ConfigMap, &hub.config_maps),
+            (CompanionKind::Secret, &hub.secrets),
+        ] {
+            table
+                .iter()
+                .for_each(|(of, row)| index.companion(kind, &name(of), None, Some(row)));
+        }
+        index
+    }
+}
+
+impl SourceIndex {
+    fn anew(project: &Project) -> Self {
+        let mut index = Self::default();
+        for (kind, table) in project.sources.iter().enumerate() {
+            for ((namespace, name), row) in table.iter() {
+                index.change(kind, &(namespace.clone(), name.clone()), None, Some(row));
+            }
+        }
+        index
+    }
+}
+
+fn with_secret(mut source: Value, secret: &str) -> Value {
+    source["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": secret}}]);
+    source
+}
+
+fn write_back(name: &str, city: Option<&str>) -> Value {
+    let mut object = fixture::object(HUB, name, &format!("i-{name}"));
+    object["metadata"]["labels"] =
+        json!({keys::WORKLOAD_DEPLOYMENT_NAME: "a", "compute.datumapis.com/city-code": city});
+    if city.is_none() {
+        object["metadata"]["labels"] = json!({keys::WORKLOAD_DEPLOYMENT_NAME: "a"});
+    }
+    object
+}
+
+/// One object in one of its states.
+fn thing(what: u8, name: u8, state: u8) -> (bool, Role, Value) {
+    let name = ["a", "b", "c"][usize::from(name % 3)];
+    let city = ["DFW", "LHR"][usize::from(state % 2)];
+    match what % 7 {
+        0 => {
+            let mut source = match state % 4 {
+                0 | 1 => fixture::source(name, city),
+                _ => fixture::leaving(name, city),
+            };
+            if !state.is_multiple_of(3) {
+                source = with_secret(source, ["db", "key"][usize::from(state % 2)]);
+            }
+            if state.is_multiple_of(5) {
+                source["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] =
+                    json!(r#"["Secret/db","ConfigMap/x"]"#);
+            }
+            if state.is_multiple_of(7) {
+                source["metadata"]["finalizers"] = json!([]);
+            }
+            if state % 11 < 5 {
+                source["spec"]["workloadRef"] = json!({"name": "w", "uid": format!("w-{}", state % 2)});
+                source["apiVersion"] = json!("compute.datumapis.com/v1alpha");
+            }
+            (false, Role::Federated(0), source)
+        }
+        1 => (true, Role::Federated(0), fixture::copy(name, city)),
+        2 => {
+            let mut binding = fixture::binding(name);
+            binding["metadata"]["annotations"] =
+                json!({keys::CLAIM_NAME: format!("city-{city}").to_lowercase()});
+            (true, Role::Bindings, binding)
+        }
+        3 | 4 => {
+            let by = [
+                json!(["default/a"]),
+                json!(["default/a", "default/b"]),
+                json!("nonsense"),
+            ];
+            let companion = fixture::companion(
+                ["db", "key"][usize::from(name == "a")],
+                &by[usize::from(state % 3)],
+            );
+            (
+                true,
+                if what % 7 == 3 {
+                    Role::Secrets
+                } else {
+                    Role::ConfigMaps
+                },
+                companion,
+            )
+        }
+        5 => (
+            true,
+            Role::WrittenBack(0),
+            write_back(name, (!state.is_multiple_of(3)).then_some(city)),
+        ),
+        _ => (
+            true,
+            Role::Namespaces,
+            fixture::hub_namespace(["dfw", "dfw-lhr"][usize::from(state % 2)]),
+        ),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_index_is_what_the_rows_say(
+        events in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), 0..8u8), 1..60)
+    ) {
+        let mut world = World::fixture();
+        for (version, (what, name, state, how)) in (10..).zip(events) {
+            let (on_hub, role, mut object) = thing(what, name, state);
+            object["metadata"]["resourceVersion"] = json!(version.to_string());
+            if state.is_multiple_of(13) {
+                object["metadata"]["uid"] = json!(format!("u-{version}"));
+            }
+            match (on_hub, how) {
+                // A list that names it alone, and so ends the others; or nothing at all.
+                (true, 0) => world.list_hub(role, &[object]),
+                (false, 0) => world.list_shop(role, &[object]),
+                (true, 1) => drop(world.hub_lost(role, &object)),
+                (false, 1) => drop(world.shop_lost(role, &object)),
+                (true, _) => drop(world.hub_has(role, &object)),
+                (false, _) => drop(world.shop_has(role, &object)),
+            }
+            prop_assert_eq!(&world.hub.index, &HubIndex::anew(&world.hub));
+            let project = &world.projects[&shop()];
+            prop_assert_eq!(&project.index, &SourceIndex::anew(project));
+        }
+    }
+}
+
+/// A namespace with so many deployments in a city, each with a Secret of its own, all of them settled.
+fn crowded(count: usize) -> World {
+    let mut world = World::fixture();
+    world.list_shop(Role::Secrets, &[]);
+    world.list_shop(Role::ConfigMaps, &[]);
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    for n in 0..count {
+        let name = format!("web-{n:05}");
+        let source = with_secret(fixture::source(&name, "DFW"), &format!("s-{n}"));
+        world.shop_has(Role::Federated(0), &source);
+        world.hub_has(Role::Federated(0), &fixture::copy(&name, "DFW"));
+        world.hub_has(Role::Bindings, &fixture::binding(&name));
+        let by = json!([format!("default/{name}")]);
+        world.hub_has(Role::Secrets, &fixture::companion(&format!("s-{n}"), &by));
+        world.hub_has(
+            Role::WrittenBack(0),
+            &write_back(&format!("{name}-0"), Some("DFW")),
+        );
+    }
+    world
+}
+
+#[test]
+fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
+    assert!(is_label_value(HUB));
+    let mut world = crowded(400);
+    let key = world.source_key(0, &shop(), "default", "web-00007");
+    let seen = visits::of(|| {
+        let snapshot = federator::observe::observe(&world, &key, &shop()).unwrap();
+        assert!(snapshot.companions_hold && snapshot.city_ready);
+        let companion = companions::observe(&world, CompanionKind::Secret, HUB, "s-7").unwrap();
+        assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
+        assert_eq!(policies::observe(&world, HUB).unwrap().used[0].len(), 1);
+        assert_eq!(namespaces::observe(&world, HUB).unwrap().in_use.len(), 1);
+        assert!(policies::needed(&world, HUB, 0, &CityCode::parse("DFW").unwrap()));
+        assert_eq!(world.leaving_keys(HUB), []);
+    });
+    assert!(seen <= 20, "{seen} rows for turns of one of each kind");
+
+    let mut leaving = with_secret(fixture::leaving("web-00007", "DFW"), "s-7");
+    leaving["metadata"]["resourceVersion"] = json!("7");
+    let mut by_nobody = fixture::companion("s-7", &json!([]));
+    by_nobody["metadata"]["resourceVersion"] = json!("8");
+    let seen = visits::of(|| {
+        assert!(world.shop_has(Role::Federated(0), &leaving).contains(&key));
+        assert!(world.hub_has(Role::Secrets, &by_nobody).contains(&key));
+        world.hub_lost(Role::Bindings, &fixture::binding("web-00007"));
+        world.hub_lost(Role::Federated(0), &fixture::copy("web-00007", "DFW"));
+        assert_eq!(world.leaving_keys(HUB), std::slice::from_ref(&key));
+    });
+    assert!(seen <= 20, "{seen} rows for events of one deployment");
+}
