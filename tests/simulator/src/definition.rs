@@ -67,16 +67,16 @@ impl Definition {
         namespaced: bool,
         status: bool,
     ) -> Self {
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-        }});
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"type": "object", "properties": {"spec": open, "status": open},
+            "x-kubernetes-preserve-unknown-fields": true});
         Self {
             custom: true,
             ..Self::new(group, version, kind, plural, namespaced, status, &schema)
         }
     }
 
+    /// A kind with one version. `schema` is in the language of a `CustomResourceDefinition`.
     fn new(
         group: &str,
         version: &str,

@@ -2,6 +2,7 @@
 
 use crate::{
     definition::Definition,
+    faults::Faults,
     garbage::{Controllers, Deletion},
     journal::{CONTROLLERS, DIRECT, Journal},
     log::Log,
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     fmt,
-    mem::take,
+    mem::{replace, take},
     ops::RangeInclusive,
     sync::{
         Arc, OnceLock,
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 pub(crate) struct Common {
     pub(crate) log: Log,
     pub(crate) journal: Journal,
+    pub(crate) faults: Faults,
     pub(crate) latency: Mutex<Latency>,
 }
 
@@ -81,6 +83,7 @@ impl Shared {
         let result = act(&mut state);
         state.author = CONTROLLERS.into();
         let later = self.controllers(&mut state);
+        let karmada = Self::karmada(&mut state);
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
         drop(state);
         if revision != before
@@ -90,9 +93,29 @@ impl Shared {
         }
         wakes.into_iter().for_each(std::task::Waker::wake);
         if let Some(delay) = later {
-            self.act_later(delay);
+            self.act_later(delay, State::deferred_chores);
+        }
+        if let Some(delay) = karmada {
+            self.act_later(delay, State::deferred_karmada_step);
         }
         result
+    }
+
+    /// Lets Karmada act. If it acts later, the answer is the delay of a step that was not asked for yet.
+    fn karmada(state: &mut State) -> Option<Duration> {
+        while let Some(actor) = &mut state.karmada
+            && !actor.is_idle()
+        {
+            if !actor.delay.is_zero() && tokio::runtime::Handle::try_current().is_ok() {
+                let asked = replace(&mut actor.asked, true);
+                return (!asked).then_some(actor.delay);
+            }
+            state.karmada_step();
+            if state.controllers == Controllers::AtOnce {
+                state.do_chores();
+            }
+        }
+        None
     }
 
     /// Lets the controllers act. If they act later, the answer is the delay of a step that was not asked for yet.
@@ -109,15 +132,12 @@ impl Shared {
         None
     }
 
-    fn act_later(self: &Arc<Self>, delay: Duration) {
+    fn act_later(self: &Arc<Self>, delay: Duration, act: fn(&mut State)) {
         let plane = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             if let Some(plane) = plane.upgrade() {
-                plane.with_as(CONTROLLERS, |state| {
-                    state.do_chores();
-                    state.deferred = false;
-                });
+                plane.with_as(CONTROLLERS, act);
             }
         });
     }

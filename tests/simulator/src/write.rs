@@ -3,6 +3,7 @@
 use crate::{
     definition::{Definition, Version},
     garbage::Chore,
+    karmada,
     managed::{Managers, Operation, Reach, Writer, refusal},
     merge, meta,
     prepare::{self, Endpoint},
@@ -176,6 +177,9 @@ impl State {
             managers.update(&target.version.schema, &empty, &body, &writer, target.reach());
             managers
         });
+        if self.karmada.is_some() {
+            karmada::complete(target.definition, None, &mut body, &mut self.random);
+        }
         let uid = self.random.uuid();
         prepare::on_create(target.definition, target.version, &mut body, &uid, &now);
         if !managers.is_empty() {
@@ -358,6 +362,10 @@ impl State {
         mut new: Value,
         managers: Managers,
     ) -> Result<Outcome, Status> {
+        if self.karmada.is_some() {
+            karmada::complete(target.definition, Some(old), &mut new, &mut self.random);
+        }
+        prepare::count_generation(target.definition, target.version, old, &mut new);
         prepare::check_update(
             target.definition,
             &self.subject(target.table, target.name),

@@ -1,0 +1,20 @@
+//! Proofs on simulated planes: a gateway in this process, on one thread and a paused clock, so that a run replays exactly.
+//! docs/reliability.md says what is proven, and how to replay a failure.
+
+mod cells;
+mod crash;
+mod end;
+mod faults;
+mod invariants;
+mod leader;
+mod objects;
+mod ops;
+mod outage;
+mod race;
+mod random;
+mod rig;
+mod scenarios;
+mod stale;
+mod state;
+mod walls;
+mod wire;

@@ -1,0 +1,192 @@
+//! What tenants and operators do.
+
+use crate::{
+    objects::{config_map, deployment, namespace, template},
+    rig::Rig,
+};
+use fedgate::api::keys;
+use serde_json::{Value, json};
+
+const DEPLOYMENT: &str = "WorkloadDeployment";
+
+/// One act. Names: a project, a namespace in it, an object there. What cannot be done (a deployment that does not exist)
+/// is left undone, so that random sequences need no bookkeeping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// A namespace is made.
+    Namespace(&'static str, &'static str),
+    /// A namespace is deleted.
+    DropNamespace(&'static str, &'static str),
+    /// A deployment is made, in a city, with so many Instances.
+    Create(&'static str, &'static str, &'static str, &'static str, u32),
+    /// The same with a `ConfigMap` volume.
+    CreateWith(
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+    ),
+    /// A deployment is deleted.
+    Delete(&'static str, &'static str, &'static str),
+    /// The number of Instances is set.
+    Scale(&'static str, &'static str, &'static str, u32),
+    /// It moves to a city.
+    Move(&'static str, &'static str, &'static str, &'static str),
+    /// Its template gets another image.
+    Image(&'static str, &'static str, &'static str, &'static str),
+    /// It is suspended, or runs again.
+    Suspend(&'static str, &'static str, &'static str, bool),
+    /// It mounts a `ConfigMap`, or none.
+    Mount(&'static str, &'static str, &'static str, Option<&'static str>),
+    /// A `ConfigMap` has this value.
+    Config(&'static str, &'static str, &'static str, &'static str),
+    /// A `ConfigMap` is deleted.
+    DropConfig(&'static str, &'static str, &'static str),
+    /// A project is disengaged; its plane stays.
+    Leave(&'static str),
+    /// A project is engaged.
+    Engage(&'static str),
+    /// Someone deletes the copy of a deployment by hand.
+    DropCopy(&'static str),
+    /// Someone deletes all city policies of the hub by hand.
+    DropPolicies,
+    /// Someone edits the copy of a deployment by hand.
+    EditCopy(&'static str),
+    /// The cell's Instance says that it is not ready, or that it is.
+    Report(&'static str, bool),
+    /// Someone deletes the projection of an Instance.
+    DropProjection(&'static str, &'static str, &'static str),
+}
+
+impl Op {
+    /// Does it.
+    pub(crate) fn apply(&self, rig: &mut Rig) {
+        match *self {
+            Self::Namespace(p, ns) => put(rig, p, namespace(ns)),
+            Self::DropNamespace(p, ns) => drop_one(rig, p, "Namespace", "", ns),
+            Self::Create(p, ns, name, city, n) => put(rig, p, deployment(ns, name, city, n, None)),
+            Self::CreateWith(p, ns, name, city, config) => {
+                put(rig, p, deployment(ns, name, city, 1, Some(config)));
+            }
+            Self::Delete(p, ns, name) => drop_one(rig, p, DEPLOYMENT, ns, name),
+            Self::Scale(p, ns, name, n) => {
+                change(
+                    rig,
+                    p,
+                    ns,
+                    name,
+                    json!({"spec": {"scaleSettings": {"minReplicas": n}}}),
+                );
+            }
+            Self::Move(p, ns, name, city) => change(rig, p, ns, name, json!({"spec": {"cityCode": city}})),
+            Self::Image(p, ns, name, image) => {
+                let mut changed = template(None);
+                changed["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = json!(image);
+                change(rig, p, ns, name, json!({"spec": {"template": changed}}));
+            }
+            Self::Suspend(p, ns, name, on) => {
+                let value = if on { json!("true") } else { Value::Null };
+                change(
+                    rig,
+                    p,
+                    ns,
+                    name,
+                    json!({"metadata": {"annotations": {keys::SUSPENDED: value}}}),
+                );
+            }
+            Self::Mount(p, ns, name, config) => {
+                let mut changed = template(config);
+                if config.is_none() {
+                    changed["spec"]["volumes"] = Value::Null;
+                }
+                change(rig, p, ns, name, json!({"spec": {"template": changed}}));
+            }
+            Self::Config(p, ns, name, value) => {
+                if let Some(plane) = rig.simulator.plane(p) {
+                    let data = json!({"data": {"greeting": value}});
+                    if plane.merge("ConfigMap", ns, name, data).is_err() {
+                        // The namespace may be gone.
+                        let _ = plane.create(config_map(ns, name, value));
+                    }
+                }
+            }
+            Self::DropConfig(p, ns, name) => drop_one(rig, p, "ConfigMap", ns, name),
+            Self::Leave(p) => rig.leave(p),
+            Self::Engage(p) => {
+                if !rig.projects.contains_key(p) {
+                    rig.engage(p);
+                }
+            }
+            Self::DropCopy(name) => each(
+                rig,
+                DEPLOYMENT,
+                |n| n == name,
+                |rig, ns, name| {
+                    let _ = rig.hub.delete(DEPLOYMENT, ns, name);
+                },
+            ),
+            Self::DropPolicies => each(
+                rig,
+                "PropagationPolicy",
+                |_| true,
+                |rig, ns, name| {
+                    let _ = rig.hub.delete("PropagationPolicy", ns, name);
+                },
+            ),
+            Self::EditCopy(name) => each(
+                rig,
+                DEPLOYMENT,
+                |n| n == name,
+                |rig, ns, name| {
+                    let edit = json!({"spec": {"scaleSettings": {"minReplicas": 7}}});
+                    let _ = rig.hub.merge(DEPLOYMENT, ns, name, edit);
+                },
+            ),
+            Self::Report(name, ready) => each(
+                rig,
+                "Instance",
+                |n| n == name,
+                |rig, ns, name| {
+                    let status = json!({"status": crate::objects::instance_status(ready)});
+                    let _ = rig.hub.merge_status("Instance", ns, name, status);
+                },
+            ),
+            Self::DropProjection(p, ns, name) => drop_one(rig, p, "Instance", ns, name),
+        }
+    }
+}
+
+fn put(rig: &Rig, project: &str, object: Value) {
+    if let Some(plane) = rig.simulator.plane(project) {
+        // It may be there already, or its namespace may be gone.
+        let _ = plane.create(object);
+    }
+}
+
+fn drop_one(rig: &Rig, project: &str, kind: &str, namespace: &str, name: &str) {
+    if let Some(plane) = rig.simulator.plane(project) {
+        // It may be gone already.
+        let _ = plane.delete(kind, namespace, name);
+    }
+}
+
+fn change(rig: &Rig, project: &str, namespace: &str, name: &str, patch: Value) {
+    if let Some(plane) = rig.simulator.plane(project) {
+        // It may be gone already.
+        let _ = plane.merge(DEPLOYMENT, namespace, name, patch);
+    }
+}
+
+/// Does something to each object of the hub with such a name.
+fn each(rig: &Rig, kind: &str, wanted: impl Fn(&str) -> bool, act: impl Fn(&Rig, &str, &str)) {
+    for object in rig.hub.list(kind) {
+        let metadata = &object["metadata"];
+        let (namespace, name) = (metadata["namespace"].as_str(), metadata["name"].as_str());
+        if let (Some(namespace), Some(name)) = (namespace, name)
+            && wanted(name)
+        {
+            act(rig, namespace, name);
+        }
+    }
+}

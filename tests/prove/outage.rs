@@ -1,0 +1,163 @@
+//! Planes that are away for long, credentials that change, projects that come and go.
+
+use crate::{
+    end::wrong,
+    ops::Op::*,
+    rig::{GATEWAY, HUB, Rig, rest, simulate},
+    scenarios::SETTLED,
+};
+use fedgate_simulator::Down;
+use std::time::Duration;
+
+const OUTAGE: Duration = Duration::from_mins(10);
+
+/// How many requests reached a plane, or were refused by it, since the log was cleared.
+fn asked(rig: &Rig, plane: &str) -> usize {
+    let entries = rig.simulator.log().entries();
+    entries
+        .iter()
+        .filter(|e| &*e.plane == plane && e.user.starts_with(GATEWAY))
+        .count()
+}
+
+/// A plane is down for ten minutes; it is asked once in five seconds at most, and caught up with within ten.
+async fn outage(down: Down, plane: &str) {
+    let mut rig = Rig::new(1, &["p", "q"]);
+    rig.start();
+    for name in ["web", "api"] {
+        Create("p", "default", name, "DFW", 1).apply(&mut rig);
+        Create("q", "default", name, "LHR", 1).apply(&mut rig);
+    }
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+
+    let handle = rig.simulator.plane(plane).unwrap();
+    handle.set_down(Some(down));
+    rig.simulator.log().clear();
+    Scale("p", "default", "web", 2).apply(&mut rig);
+    Create("q", "default", "new", "DFW", 1).apply(&mut rig);
+    Delete("p", "default", "api").apply(&mut rig);
+    Move("q", "default", "api", "FRA").apply(&mut rig);
+    rest(OUTAGE).await;
+    let asked = asked(&rig, plane);
+    println!("{plane} {down:?}: asked {asked} times in ten minutes");
+    assert!(
+        asked <= 125,
+        "{plane} was asked {asked} times in {OUTAGE:?}: more than once in 5 s"
+    );
+    assert!(
+        rig.gateway().ready().is_ok(),
+        "an outage ends readiness: {:?}",
+        rig.gateway().ready()
+    );
+    assert!(rig.gateway().live().is_ok());
+
+    handle.set_down(None);
+    rest(Duration::from_secs(10)).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new(), "10 s after {plane} is back");
+    rest(SETTLED).await;
+    rig.simulator.log().clear();
+    rest(OUTAGE).await;
+    assert_eq!(rig.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_hub_that_refuses_connections_for_ten_minutes() {
+    simulate(outage(Down::Refused, HUB));
+}
+
+#[test]
+fn a_hub_that_answers_nothing_for_ten_minutes() {
+    simulate(outage(Down::BlackHole, HUB));
+}
+
+#[test]
+fn a_project_that_refuses_connections_for_ten_minutes() {
+    simulate(outage(Down::Refused, "p"));
+}
+
+#[test]
+fn a_project_that_answers_nothing_for_ten_minutes() {
+    simulate(outage(Down::BlackHole, "p"));
+}
+
+#[test]
+fn one_project_that_is_away_holds_up_no_other() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p", "q"]);
+        rig.start();
+        for n in ["web", "api"] {
+            Create("p", "default", n, "DFW", 1).apply(&mut rig);
+        }
+        rest(SETTLED).await;
+        rig.projects["p"].set_down(Some(Down::BlackHole));
+        for n in ["web", "api"] {
+            Report(if n == "web" { "web-0" } else { "api-0" }, false).apply(&mut rig);
+            DropCopy(n).apply(&mut rig);
+        }
+        rest(Duration::from_secs(2)).await;
+        Create("q", "default", "web", "LHR", 1).apply(&mut rig);
+        rest(Duration::from_secs(1)).await;
+        let copies = rig.hub.list("WorkloadDeployment");
+        let carried = copies.iter().any(|c| c["spec"]["cityCode"] == "LHR");
+        assert!(
+            carried,
+            "a second after its creation the other project's deployment is not on the hub"
+        );
+    });
+}
+
+#[test]
+fn credentials_that_change_under_load_lose_nothing() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.simulator
+            .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+        rig.start();
+        rest(SETTLED).await;
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+        for n in 0..1_000u32 {
+            let (name, replicas) = if n % 2 == 0 {
+                ("web", n / 2 % 3)
+            } else {
+                ("api", n / 2 % 2)
+            };
+            Create("p", "default", name, "DFW", replicas).apply(&mut rig);
+            Scale("p", "default", name, replicas).apply(&mut rig);
+            if n % 7 == 0 {
+                Delete("p", "default", name).apply(&mut rig);
+            }
+            rig.rotate("p");
+            rest(Duration::from_millis(u64::from(n) % 90)).await;
+        }
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        assert_eq!(tasks(), before, "tasks after 1,000 rotations");
+    });
+}
+
+#[test]
+fn a_thousand_projects_come_and_go_and_leave_no_task_behind() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p", "q"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+        Create("q", "default", "web", "DFW", 1).apply(&mut rig);
+        rest(SETTLED).await;
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+        for n in 0..1_000u64 {
+            Leave("p").apply(&mut rig);
+            rest(Duration::from_millis(n % 40)).await;
+            Engage("p").apply(&mut rig);
+            rest(Duration::from_millis(n % 170)).await;
+        }
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        assert_eq!(tasks(), before, "tasks after 1,000 cycles");
+        rig.simulator.log().clear();
+        rest(OUTAGE).await;
+        assert_eq!(rig.writes(), Vec::<String>::new());
+    });
+}

@@ -1,0 +1,68 @@
+//! Policies that are cleaned up while a new deployment wants them: 10,000 interleavings, each at another moment and with
+//! other delays. Never is there a deployment whose city is not delivered.
+
+use crate::{
+    end::wrong,
+    invariants::Watchman,
+    ops::Op::*,
+    rig::{Rig, rest, simulate},
+    scenarios::SETTLED,
+};
+use std::time::Duration;
+
+/// Interleavings of one test; there are two, which run side by side.
+const HALF: u64 = 5_000;
+/// Namespaces in which the same happens at a time.
+const SIDE_BY_SIDE: [&str; 25] = [
+    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u",
+    "v", "w", "x", "y",
+];
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The last deployment of a city goes, and around the end of the linger another one comes.
+async fn interleave(seed: u64) {
+    let mut rig = Rig::new(seed, &["p"]);
+    rig.simulator.log().disable();
+    rig.simulator
+        .latency(Some(Duration::from_micros(100)..=Duration::from_millis(15)));
+    rig.settings.city_linger = LINGER;
+    rig.start();
+    let mut watchman = Watchman::default();
+    for namespace in SIDE_BY_SIDE {
+        Namespace("p", namespace).apply(&mut rig);
+        // The city set of the namespace changes with the city: one stays, one comes and goes.
+        Create("p", namespace, "stays", "LHR", 0).apply(&mut rig);
+        Create("p", namespace, "web", "DFW", 0).apply(&mut rig);
+    }
+    rest(Duration::from_secs(20)).await;
+    let (mut goes, mut comes) = ("web", "api");
+    for round in 0..HALF / SIDE_BY_SIDE.len() as u64 {
+        for namespace in SIDE_BY_SIDE {
+            Delete("p", namespace, goes).apply(&mut rig);
+            rest(Duration::from_micros(700)).await;
+        }
+        // From a little before the clean-up begins until it is over.
+        let offset = Duration::from_micros((round * 7_919 + seed * 104_729) % 400_000);
+        rest(LINGER + offset - Duration::from_millis(50)).await;
+        for namespace in SIDE_BY_SIDE {
+            Create("p", namespace, comes, "DFW", 0).apply(&mut rig);
+            rest(Duration::from_micros(700)).await;
+        }
+        rest(Duration::from_millis(1_500)).await;
+        let violated = watchman.violations(&rig.simulator.take_changes());
+        assert_eq!(violated, Vec::<String>::new(), "seed {seed}, round {round}");
+        std::mem::swap(&mut goes, &mut comes);
+    }
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+}
+
+#[test]
+fn a_last_delete_against_a_new_create() {
+    simulate(interleave(1));
+}
+
+#[test]
+fn a_last_delete_against_a_new_create_with_other_delays() {
+    simulate(interleave(2));
+}

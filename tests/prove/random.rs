@@ -1,0 +1,280 @@
+//! Random courses of events over several tenants, with crashes, faults and delays, and with every invariant checked at every
+//! change.
+//!
+//! A course is drawn from a seed, which a failure prints beside the shortest course that still fails:
+//! `FEDGATE_PROVE_SEED=n cargo test --test prove random` draws that one alone, `FEDGATE_PROVE_SEEDS=10000` draws so many.
+
+use crate::{
+    end::wrong,
+    invariants::Watchman,
+    ops::Op,
+    rig::{GATEWAY, Rig, rest, simulate},
+};
+use fedgate_simulator::{Fault, Rule, When};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner},
+};
+use std::time::Duration;
+
+/// How many seeds are drawn without being asked for more.
+const SEEDS: u64 = 200;
+/// Seeds that once led to a failure, with what it was.
+const NAMED: [(u64, &str); 0] = [];
+/// After the last disturbance everything must have come to rest within this time.
+const SETTLED: Duration = Duration::from_secs(180);
+/// So long nothing may be written then.
+const QUIET: Duration = Duration::from_mins(10);
+
+/// What happens at one moment, beside what tenants do.
+#[derive(Debug, Clone)]
+enum Disturbance {
+    None,
+    /// The gateway is killed and comes back.
+    Kill,
+    /// Its next requests meet a fault.
+    Fault(Fault),
+    /// A plane is down for so many seconds.
+    Down(&'static str, u64),
+    /// All watches of a plane end.
+    CloseWatches(&'static str),
+    /// A plane forgets its older versions, and all watches end.
+    Compact(&'static str),
+}
+
+/// One moment: what is done, what else happens, and how long it lasts in milliseconds.
+type Moment = (Op, Disturbance, u64);
+
+fn op() -> impl Strategy<Value = Op> {
+    let project = prop::sample::select(vec!["p", "q"]);
+    let namespace = prop::sample::select(vec!["default", "shop"]);
+    let name = prop::sample::select(vec!["web", "api"]);
+    let city = prop::sample::select(vec!["DFW", "LHR", "FRA", "dfw"]);
+    let config = prop::sample::select(vec!["one", "two"]);
+    let place = (project.clone(), namespace.clone(), name.clone());
+    prop_oneof![
+        2 => (project.clone()).prop_map(|p| Op::Namespace(p, "shop")),
+        1 => (project.clone()).prop_map(|p| Op::DropNamespace(p, "shop")),
+        8 => (place.clone(), city.clone(), 0..3u32).prop_map(|((p, ns, n), c, r)| Op::Create(p, ns, n, c, r)),
+        3 => (place.clone(), city.clone(), config.clone())
+            .prop_map(|((p, ns, n), c, m)| Op::CreateWith(p, ns, n, c, m)),
+        5 => place.clone().prop_map(|(p, ns, n)| Op::Delete(p, ns, n)),
+        4 => (place.clone(), 0..3u32).prop_map(|((p, ns, n), r)| Op::Scale(p, ns, n, r)),
+        4 => (place.clone(), city).prop_map(|((p, ns, n), c)| Op::Move(p, ns, n, c)),
+        2 => (place.clone(), prop::sample::select(vec!["shop/web:2", "shop/web:3"]))
+            .prop_map(|((p, ns, n), i)| Op::Image(p, ns, n, i)),
+        2 => (place.clone(), any::<bool>()).prop_map(|((p, ns, n), on)| Op::Suspend(p, ns, n, on)),
+        2 => (place, prop::option::of(config.clone())).prop_map(|((p, ns, n), m)| Op::Mount(p, ns, n, m)),
+        3 => (project.clone(), namespace.clone(), config.clone(), prop::sample::select(vec!["a", "b"]))
+            .prop_map(|(p, ns, m, v)| Op::Config(p, ns, m, v)),
+        1 => (project.clone(), namespace.clone(), config).prop_map(|(p, ns, m)| Op::DropConfig(p, ns, m)),
+        1 => project.clone().prop_map(Op::Leave),
+        2 => project.clone().prop_map(Op::Engage),
+        1 => name.clone().prop_map(Op::DropCopy),
+        1 => Just(Op::DropPolicies),
+        1 => name.prop_map(Op::EditCopy),
+        1 => (prop::sample::select(vec!["web-0", "api-0", "web-1"]), any::<bool>())
+            .prop_map(|(n, ready)| Op::Report(n, ready)),
+        1 => (project, namespace, prop::sample::select(vec!["web-0", "api-0"]))
+            .prop_map(|(p, ns, n)| Op::DropProjection(p, ns, n)),
+    ]
+}
+
+fn disturbance() -> impl Strategy<Value = Disturbance> {
+    let plane = prop::sample::select(vec!["hub", "p", "q"]);
+    let fault = prop::sample::select(vec![
+        Fault::DropBefore,
+        Fault::LoseAnswer,
+        Fault::Conflict,
+        Fault::TooMany { retry_after: Some(2) },
+        Fault::TooMany { retry_after: None },
+        Fault::Internal,
+        Fault::Unavailable,
+        Fault::TimeoutAfterApply,
+        Fault::Unauthorized,
+        Fault::Forbidden,
+        Fault::TruncatedLine,
+        Fault::Hang,
+        Fault::HangAfterApply,
+        Fault::Reset,
+        Fault::HtmlBadGateway,
+    ]);
+    prop_oneof![
+        12 => Just(Disturbance::None),
+        2 => Just(Disturbance::Kill),
+        5 => fault.prop_map(Disturbance::Fault),
+        1 => (plane.clone(), 1..40u64).prop_map(|(p, s)| Disturbance::Down(p, s)),
+        1 => plane.clone().prop_map(Disturbance::CloseWatches),
+        1 => plane.prop_map(Disturbance::Compact),
+    ]
+}
+
+fn course() -> impl Strategy<Value = (u64, Vec<Moment>)> {
+    let pause = prop_oneof![3 => 0..50u64, 2 => 50..2_000u64, 1 => 2_000..12_000u64];
+    (
+        any::<u64>(),
+        prop::collection::vec((op(), disturbance(), pause), 4..24),
+    )
+}
+
+async fn disturb(rig: &mut Rig, what: &Disturbance) {
+    match *what {
+        Disturbance::None => {}
+        Disturbance::Kill => {
+            rig.kill().await;
+            rig.start();
+        }
+        Disturbance::Fault(ref fault) => {
+            let soon = When::During(Duration::ZERO..Duration::from_millis(500));
+            rig.simulator
+                .faults()
+                .add(Rule::new(soon, fault.clone()).user(GATEWAY));
+        }
+        Disturbance::Down(plane, seconds) => {
+            let Some(plane) = rig.simulator.plane(plane) else {
+                return;
+            };
+            plane.set_down(Some(fedgate_simulator::Down::Refused));
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                plane.set_down(None);
+            });
+        }
+        Disturbance::CloseWatches(plane) => {
+            if let Some(plane) = rig.simulator.plane(plane) {
+                plane.close_watches(None);
+            }
+        }
+        Disturbance::Compact(plane) => {
+            if let Some(plane) = rig.simulator.plane(plane) {
+                plane.compact();
+                plane.close_watches(None);
+            }
+        }
+    }
+}
+
+/// Plays a course and says what is wrong in the end.
+async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
+    let mut rig = Rig::new(seed, &["p", "q"]);
+    rig.simulator
+        .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+    rig.start();
+    for (op, disturbance, pause) in moments {
+        op.apply(&mut rig);
+        disturb(&mut rig, disturbance).await;
+        rest(Duration::from_millis(*pause)).await;
+    }
+    for project in ["p", "q"] {
+        Op::Engage(project).apply(&mut rig);
+    }
+    rest(Duration::from_secs(40)).await;
+    rig.simulator.faults().clear();
+    rest(SETTLED).await;
+    let mut lines = Watchman::default().violations(&rig.simulator.take_changes());
+    lines.extend(wrong(&rig));
+    rig.simulator.log().clear();
+    rest(QUIET).await;
+    lines.extend(
+        rig.writes()
+            .into_iter()
+            .map(|write| format!("I8: written at rest: {write}")),
+    );
+    lines
+}
+
+fn seeded(seed: u64) {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: 300,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let verdict = runner.run(&course(), |(seed, moments)| {
+        let lines = simulate(play(seed, &moments));
+        if lines.is_empty() {
+            Ok(())
+        } else {
+            Err(TestCaseError::fail(lines.join("\n")))
+        }
+    });
+    if let Err(error) = verdict {
+        panic!("seed {seed}: {error}");
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is {text:?}, not a number")),
+    )
+}
+
+/// The seeds of one of several tests that run side by side.
+fn share(of: u64, shares: u64) {
+    if let Some(seed) = number("FEDGATE_PROVE_SEED") {
+        if of == 0 {
+            seeded(seed);
+        }
+        return;
+    }
+    let seeds = number("FEDGATE_PROVE_SEEDS").unwrap_or(SEEDS);
+    for seed in (0..seeds).filter(|seed| seed % shares == of) {
+        seeded(seed);
+    }
+}
+
+#[test]
+fn random_courses_violate_nothing() {
+    share(0, 2);
+}
+
+#[test]
+fn more_random_courses_violate_nothing() {
+    share(1, 2);
+}
+
+#[test]
+fn seeds_that_failed_once_fail_no_more() {
+    for (seed, what) in NAMED {
+        println!("seed {seed}: {what}");
+        seeded(seed);
+    }
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    let log = |seed: u64| {
+        let mut rng = TestRunner::new_with_rng(
+            Config::default(),
+            TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]),
+        );
+        let (_, moments) = course().new_tree(&mut rng).unwrap().current();
+        simulate(async {
+            let mut rig = Rig::new(seed, &["p", "q"]);
+            rig.simulator
+                .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+            rig.start();
+            for (op, disturbance, pause) in &moments {
+                op.apply(&mut rig);
+                disturb(&mut rig, disturbance).await;
+                rest(Duration::from_millis(*pause)).await;
+            }
+            rest(SETTLED).await;
+            rig.simulator
+                .log()
+                .entries()
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        })
+    };
+    let (first, second) = (log(3), log(3));
+    assert!(first.len() > 50);
+    assert_eq!(first, second);
+    assert_ne!(first, log(4), "the seed must matter");
+}

@@ -1,0 +1,351 @@
+//! Planes, a Karmada, cells and a gateway in one process on one thread, on a paused clock.
+
+use crate::{cells, wire::Wire};
+use fedgate::{
+    api::{crd, keys, names::ProjectKey},
+    engine::{chance::Chance, clock::Clock},
+    gateway::{
+        context::Settings,
+        run::{Gateway, Setup},
+    },
+    kinds::FederatedKind,
+    metrics::{Metrics, PlaneKind},
+    plane::{
+        client::{Clients, Connection, Limits, PlaneClient},
+        discovery::ProjectEvent,
+        lease::{Lease, LeaseHandle},
+    },
+};
+use fedgate_simulator::{
+    Definition, Plane, Simulator,
+    karmada::{Cluster, Karmada, KarmadaOptions},
+};
+use futures::StreamExt;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+/// The user that a gateway is for the planes.
+pub(crate) const GATEWAY: &str = "gateway";
+
+/// The hub's name in the simulator.
+pub(crate) const HUB: &str = "hub";
+
+static COMPUTE: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(|| {
+    let definitions = crd::all().unwrap();
+    definitions
+        .iter()
+        .map(|d| Arc::new(Definition::parse(d)))
+        .collect()
+});
+
+static KINDS: LazyLock<Vec<FederatedKind>> = LazyLock::new(|| FederatedKind::builtin().unwrap());
+
+/// The cells: Karmada's name of each, and its city.
+pub(crate) const CELLS: [(&str, &str); 3] = [("dfw-1", "DFW"), ("lhr-1", "LHR"), ("fra-1", "FRA")];
+
+/// The user that a replica is.
+pub(crate) fn user(replica: u32) -> String {
+    if replica == 0 {
+        GATEWAY.to_owned()
+    } else {
+        format!("{GATEWAY}-{replica}")
+    }
+}
+
+/// One life of a gateway.
+struct Life {
+    user: String,
+    connections: BTreeMap<String, Connection>,
+    gateway: Arc<Gateway>,
+    cut: watch::Sender<bool>,
+    stop: oneshot::Sender<()>,
+    projects: mpsc::UnboundedSender<ProjectEvent>,
+    clients: Clients,
+    lease: LeaseHandle,
+    end: JoinHandle<()>,
+}
+
+/// See the module.
+pub(crate) struct Rig {
+    pub(crate) simulator: Simulator,
+    pub(crate) hub: Plane,
+    pub(crate) karmada: Karmada,
+    pub(crate) projects: BTreeMap<String, Plane>,
+    pub(crate) settings: Settings,
+    /// Whether gateways stand for election.
+    pub(crate) elected: bool,
+    began: Instant,
+    started: u32,
+    lives: BTreeMap<u32, Life>,
+    cells: JoinHandle<()>,
+}
+
+/// Settings with short times, so that what is awaited comes within minutes.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        city_linger: Duration::from_secs(5),
+        unused_city_set_after: Duration::from_secs(20),
+        hub_namespace_retention: Duration::from_secs(20),
+        orphan_after: Duration::from_secs(10),
+        sweep_interval: Duration::from_secs(60),
+        release_after: None,
+        require_owner: false,
+        manage_interpreters: true,
+        status_interval: Duration::from_millis(250),
+        location_checks: false,
+        networking: false,
+    }
+}
+
+impl Life {
+    fn client(&self, simulator: &Simulator, kind: PlaneKind, name: &str) -> PlaneClient {
+        client(simulator, &self.clients, &self.user, &self.cut, kind, name)
+    }
+
+    fn engage(&mut self, simulator: &Simulator, name: &str) {
+        let connection = Connection::new(self.client(simulator, PlaneKind::Project, name));
+        self.connections.insert(name.to_owned(), connection.clone());
+        let key = ProjectKey::parse(name).unwrap();
+        self.projects
+            .send(ProjectEvent::Engaged { key, connection })
+            .unwrap();
+    }
+}
+
+fn client(
+    simulator: &Simulator,
+    clients: &Clients,
+    user: &str,
+    cut: &watch::Sender<bool>,
+    kind: PlaneKind,
+    name: &str,
+) -> PlaneClient {
+    clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.subscribe()))
+}
+
+impl Rig {
+    /// Planes without a gateway.
+    pub(crate) fn new(seed: u64, projects: &[&str]) -> Self {
+        assert!(Chance::fix(1), "something drew from chance before the first rig");
+        let simulator = Simulator::new(seed);
+        simulator.keep_changes();
+        let hub = simulator.add(HUB);
+        hub.define_all(&COMPUTE);
+        let clusters = CELLS
+            .iter()
+            .map(|(name, city)| Cluster::new(name, keys::CITY_CODE, city));
+        let karmada = Karmada::attach(
+            &hub,
+            KarmadaOptions {
+                clusters: clusters.collect(),
+                ..KarmadaOptions::default()
+            },
+        );
+        let mut rig = Self {
+            karmada,
+            cells: tokio::spawn(cells::act(hub.clone())),
+            simulator,
+            hub,
+            projects: BTreeMap::new(),
+            settings: settings(),
+            elected: false,
+            began: Instant::now(),
+            started: 0,
+            lives: BTreeMap::new(),
+        };
+        for project in projects {
+            rig.engage(project);
+        }
+        rig
+    }
+
+    /// A new project, or one that comes back.
+    pub(crate) fn engage(&mut self, name: &str) {
+        let plane = self.simulator.plane(name).unwrap_or_else(|| {
+            let plane = self.simulator.add(name);
+            plane.define_all(&COMPUTE);
+            plane
+        });
+        self.projects.insert(name.to_owned(), plane);
+        let simulator = &self.simulator;
+        for life in self.lives.values_mut() {
+            life.engage(simulator, name);
+        }
+    }
+
+    /// The credential of a project is replaced.
+    pub(crate) fn rotate(&mut self, name: &str) {
+        for life in self.lives.values() {
+            let client = life.client(&self.simulator, PlaneKind::Project, name);
+            life.connections[name].replace(client);
+        }
+    }
+
+    /// The operator takes a project away; its plane and objects stay.
+    pub(crate) fn leave(&mut self, name: &str) {
+        self.projects.remove(name);
+        let key = ProjectKey::parse(name).unwrap();
+        for life in self.lives.values_mut() {
+            life.connections.remove(name);
+            life.projects
+                .send(ProjectEvent::Left { key: key.clone() })
+                .unwrap();
+        }
+    }
+
+    /// Starts a gateway.
+    pub(crate) fn start(&mut self) {
+        self.start_as(0);
+    }
+
+    /// Starts one of several replicas.
+    pub(crate) fn start_as(&mut self, replica: u32) {
+        let metrics = Metrics::new().unwrap();
+        let clients = Clients::new(Limits::default(), metrics.client.clone());
+        let (cut, _) = watch::channel(false);
+        let user = user(replica);
+        let hub = Connection::new(client(
+            &self.simulator,
+            &clients,
+            &user,
+            &cut,
+            PlaneKind::Hub,
+            HUB,
+        ));
+        // Each life is another holder, as each process is.
+        self.started += 1;
+        let identity = format!("{user}-{}", self.started);
+        let lease = if self.elected {
+            Lease::run(&hub, "default", "fedgate-gateway", &identity)
+        } else {
+            LeaseHandle::always()
+        };
+        let began = self.began;
+        let gateway = Gateway::new(Setup {
+            hub,
+            kinds: KINDS.clone(),
+            settings: self.settings.clone(),
+            lease: lease.clone(),
+            identity,
+            workers: 8,
+            metrics,
+            clock: Clock::of(move || wall(began)),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let (projects, events) = mpsc::unbounded_channel();
+        let end = tokio::spawn({
+            let gateway = gateway.clone();
+            async move {
+                let events = futures::stream::unfold(events, |mut events| async {
+                    events.recv().await.map(|event| (event, events))
+                });
+                let events = events.chain(futures::stream::pending());
+                let stopped = async {
+                    let _ = stopped.await;
+                };
+                gateway.run(events, stopped).await;
+            }
+        });
+        let mut life = Life {
+            user,
+            connections: BTreeMap::new(),
+            gateway,
+            cut,
+            stop,
+            projects,
+            clients,
+            lease,
+            end,
+        };
+        for name in self.projects.keys() {
+            life.engage(&self.simulator, name);
+        }
+        assert!(
+            self.lives.insert(replica, life).is_none(),
+            "replica {replica} runs already"
+        );
+    }
+
+    /// Kills the gateway: from now on nothing of it reaches a plane.
+    pub(crate) async fn kill(&mut self) {
+        self.kill_replica(0).await;
+    }
+
+    /// Kills one of several replicas.
+    pub(crate) async fn kill_replica(&mut self, replica: u32) {
+        let life = self.lives.remove(&replica).unwrap();
+        life.cut.send_replace(true);
+        let _ = life.stop.send(());
+        life.end.await.unwrap();
+        life.lease.release().await;
+    }
+
+    /// Ends the gateway as SIGTERM does.
+    pub(crate) async fn stop(&mut self) {
+        self.stop_replica(0).await;
+    }
+
+    /// Ends one of several replicas as SIGTERM does.
+    pub(crate) async fn stop_replica(&mut self, replica: u32) {
+        let life = self.lives.remove(&replica).unwrap();
+        let _ = life.stop.send(());
+        life.end.await.unwrap();
+        life.lease.release().await;
+    }
+
+    /// The gateway, for what it says of itself.
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.lives[&0].gateway
+    }
+
+    /// How many changing writes gateways have done.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let entries = self.simulator.log().entries();
+        entries
+            .iter()
+            .filter(|e| {
+                &*e.user == GATEWAY && e.verb.writes() && &*e.resource != "leases" && &*e.resource != "events"
+            })
+            .map(ToString::to_string)
+            .collect()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.cells.abort();
+        for life in self.lives.values() {
+            life.cut.send_replace(true);
+            life.end.abort();
+        }
+    }
+}
+
+/// The wall clock of a run that began then.
+fn wall(began: Instant) -> jiff::Timestamp {
+    let start = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+    start.checked_add(began.elapsed()).unwrap()
+}
+
+/// Lets virtual time pass.
+pub(crate) async fn rest(time: Duration) {
+    sleep(time).await;
+}
+
+/// Runs on one thread, on a paused clock.
+pub(crate) fn simulate<T>(run: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(run)
+}

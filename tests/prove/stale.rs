@@ -1,0 +1,144 @@
+//! Views that lag, events that run together, deletions that nobody told of.
+
+use crate::{
+    end::wrong,
+    invariants::Watchman,
+    ops::Op::{self, *},
+    rig::{HUB, Rig, rest, simulate},
+    scenarios::{SETTLED, STEP},
+};
+use std::time::Duration;
+
+async fn sound(rig: &mut Rig) {
+    rest(SETTLED).await;
+    let violated = Watchman::default().violations(&rig.simulator.take_changes());
+    assert_eq!(violated, Vec::<String>::new());
+    assert_eq!(wrong(rig), Vec::<String>::new());
+    rig.simulator.log().clear();
+    rest(Duration::from_mins(5)).await;
+    assert_eq!(rig.writes(), Vec::<String>::new());
+}
+
+/// After a restart one kind of one plane is served from before `meanwhile` for a while.
+async fn restarted_on_a_stale_view(plane: &str, kind: &str, meanwhile: &[Op]) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    Config("p", "default", "settings", "one").apply(&mut rig);
+    CreateWith("p", "default", "api", "DFW", "settings").apply(&mut rig);
+    Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+    rest(STEP).await;
+    let handle = rig.simulator.plane(plane).unwrap();
+    let old = handle.revision();
+    for op in meanwhile {
+        op.apply(&mut rig);
+        rest(STEP).await;
+    }
+    rig.kill().await;
+    handle.serve_stale(kind, old);
+    rig.start();
+    rest(Duration::from_secs(40)).await;
+    handle.serve_fresh(kind);
+    sound(&mut rig).await;
+}
+
+const KINDS: [(&str, &str); 9] = [
+    ("p", "WorkloadDeployment"),
+    ("p", "Instance"),
+    ("p", "Namespace"),
+    ("p", "ConfigMap"),
+    (HUB, "WorkloadDeployment"),
+    (HUB, "Instance"),
+    (HUB, "Namespace"),
+    (HUB, "PropagationPolicy"),
+    (HUB, "ResourceBinding"),
+];
+
+fn after_each(meanwhile: &[Op]) {
+    for (plane, kind) in KINDS {
+        println!("{plane} {kind}");
+        simulate(restarted_on_a_stale_view(plane, kind, meanwhile));
+    }
+}
+
+#[test]
+fn a_restart_that_sees_an_older_spec() {
+    after_each(&[
+        Scale("p", "default", "web", 2),
+        Image("p", "default", "web", "shop/web:2"),
+    ]);
+}
+
+#[test]
+fn a_restart_that_sees_an_earlier_life_of_the_name() {
+    after_each(&[
+        Delete("p", "default", "web"),
+        Create("p", "default", "web", "DFW", 1),
+    ]);
+}
+
+#[test]
+fn a_restart_that_sees_another_city() {
+    after_each(&[Move("p", "default", "web", "LHR")]);
+}
+
+#[test]
+fn a_restart_that_sees_what_is_gone() {
+    after_each(&[Delete("p", "default", "web"), Mount("p", "default", "api", None)]);
+}
+
+/// What happens while no watch of a kind tells anything.
+async fn unobserved(plane: &str, kind: &str, meanwhile: &[Op], forgotten: bool) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+    rest(STEP).await;
+    let handle = rig.simulator.plane(plane).unwrap();
+    handle.pause_watches(kind);
+    for op in meanwhile {
+        op.apply(&mut rig);
+        rest(Duration::from_millis(300)).await;
+    }
+    if forgotten {
+        handle.compact();
+        handle.close_watches(Some(kind));
+    }
+    handle.resume_watches(kind);
+    sound(&mut rig).await;
+}
+
+fn in_each_way(meanwhile: &[Op]) {
+    for (plane, kind) in KINDS {
+        for forgotten in [false, true] {
+            println!("{plane} {kind}, forgotten: {forgotten}");
+            simulate(unobserved(plane, kind, meanwhile, forgotten));
+        }
+    }
+}
+
+#[test]
+fn created_deleted_and_created_unobserved() {
+    in_each_way(&[
+        Delete("p", "default", "web"),
+        Create("p", "default", "web", "DFW", 1),
+        Create("p", "default", "api", "LHR", 1),
+        Delete("p", "default", "api"),
+        Create("p", "default", "api", "LHR", 1),
+    ]);
+}
+
+#[test]
+fn there_and_back_unobserved() {
+    in_each_way(&[
+        Scale("p", "default", "web", 2),
+        Scale("p", "default", "web", 1),
+        Move("p", "default", "web", "LHR"),
+        Move("p", "default", "web", "DFW"),
+        Report("web-0", false),
+        Report("web-0", true),
+    ]);
+}
+
+#[test]
+fn deleted_unobserved() {
+    in_each_way(&[Delete("p", "default", "web")]);
+}
