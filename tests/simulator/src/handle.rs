@@ -142,7 +142,7 @@ impl<'a> Request<'a> {
             call,
             table,
             view: View {
-                api_version: version.api_version.clone(),
+                api_version: version.full_name.clone(),
                 metadata_only: call.metadata_only,
             },
             endpoint,

@@ -81,8 +81,12 @@ impl Shared {
         let before = state.revision;
         state.author = author.into();
         let result = act(&mut state);
+<<<<<<< ours
         state.author = CONTROLLERS.into();
         let later = self.controllers(&mut state);
+=======
+        let later = Self::controllers(&mut state);
+>>>>>>> theirs
         let karmada = Self::karmada(&mut state);
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
         drop(state);
@@ -119,7 +123,7 @@ impl Shared {
     }
 
     /// Lets the controllers act. If they act later, the answer is the delay of a step that was not asked for yet.
-    fn controllers(&self, state: &mut State) -> Option<Duration> {
+    fn controllers(state: &mut State) -> Option<Duration> {
         match state.controllers {
             Controllers::Off => state.chores.clear(),
             Controllers::After(delay) if tokio::runtime::Handle::try_current().is_ok() => {
@@ -223,7 +227,7 @@ impl Plane {
 
     /// Lays a merge patch over an object.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: Value) -> Result<Value, Status> {
-        self.patch(kind, namespace, name, Endpoint::Main, &patch)
+        self.patch(kind, namespace, name, Endpoint::Main, patch)
     }
 
     /// Lays a merge patch over an object through its status endpoint.
@@ -234,7 +238,7 @@ impl Plane {
         name: &str,
         patch: Value,
     ) -> Result<Value, Status> {
-        self.patch(kind, namespace, name, Endpoint::Status, &patch)
+        self.patch(kind, namespace, name, Endpoint::Status, patch)
     }
 
     fn patch(
@@ -243,10 +247,10 @@ impl Plane {
         namespace: &str,
         name: &str,
         endpoint: Endpoint,
-        patch: &Value,
+        patch: Value,
     ) -> Result<Value, Status> {
-        self.write(kind, namespace, name, endpoint, |state, target| {
-            state.patch(target, Patch::Merge, patch)
+        self.write(kind, namespace, name, endpoint, move |state, target| {
+            state.patch(target, Patch::Merge, &patch)
         })
     }
 
@@ -345,7 +349,7 @@ impl Plane {
     /// Holds the events of a kind back.
     pub fn pause_watches(&self, kind: &str) {
         self.each(Some(kind), |state, table| {
-            state.tables[table].paused = Some(state.revision)
+            state.tables[table].paused = Some(state.revision);
         });
     }
 
@@ -358,7 +362,7 @@ impl Plane {
     /// are current. The history must still hold the version.
     pub fn serve_stale(&self, kind: &str, revision: u64) {
         self.each(Some(kind), |state, table| {
-            state.tables[table].stale = Some(revision)
+            state.tables[table].stale = Some(revision);
         });
     }
 

@@ -104,7 +104,9 @@ impl State {
                         continue;
                     };
                     let keys: Vec<Box<str>> = self.tables[table].objects.keys().cloned().collect();
-                    keys.iter().for_each(|key| self.binding_pass(table, key));
+                    for key in keys {
+                        self.binding_pass(table, &key);
+                    }
                 }
             }
             ("config.karmada.io" | "coordination.k8s.io" | "events.k8s.io", _) | ("", "events") => {}
@@ -236,14 +238,14 @@ impl State {
         let mut patch = scope.claim(policy);
         patch["spec"] = spec;
         match self.get(table, &key).cloned() {
-            None => self.create_binding(table, &key, template, patch),
+            None => self.create_binding(table, &key, template, &patch),
             // One of an earlier object of the name must be collected first.
             Some(binding) if !owned_by(&binding, template) => {}
             Some(binding) => self.karmada_patch(table, &binding, Endpoint::Main, &patch),
         }
     }
 
-    fn create_binding(&mut self, table: usize, key: &str, template: &Value, patch: Value) {
+    fn create_binding(&mut self, table: usize, key: &str, template: &Value, patch: &Value) {
         let definition = self.tables[table].definition.clone();
         let Some(version) = definition.storage() else {
             return;
@@ -258,8 +260,8 @@ impl State {
             ("resourcebinding.karmada.io/permanent-id", FINALIZER)
         };
         let mut binding = json!({});
-        crate::merge::merge(&mut binding, &patch);
-        binding["apiVersion"] = json!(version.api_version);
+        crate::merge::merge(&mut binding, patch);
+        binding["apiVersion"] = json!(version.full_name);
         binding["kind"] = json!(&*definition.kind);
         binding["metadata"]["name"] = json!(key.rsplit('/').next());
         binding["metadata"]["labels"][id] = json!(self.random.uuid());
