@@ -13,6 +13,7 @@ use crate::{
 use fedgate_simulator::{Fault, Rule, When};
 use proptest::{
     prelude::*,
+    strategy::ValueTree,
     test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner},
 };
 use std::time::Duration;

@@ -81,12 +81,8 @@ impl Shared {
         let before = state.revision;
         state.author = author.into();
         let result = act(&mut state);
-<<<<<<< ours
         state.author = CONTROLLERS.into();
-        let later = self.controllers(&mut state);
-=======
         let later = Self::controllers(&mut state);
->>>>>>> theirs
         let karmada = Self::karmada(&mut state);
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
         drop(state);
