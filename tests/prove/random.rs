@@ -41,6 +41,8 @@ enum Disturbance {
     CloseWatches(&'static str),
     /// A plane forgets its older versions, and all watches end.
     Compact(&'static str),
+    /// Bindings of copies that are gone stay, as while a cell is away, or go again.
+    HoldBindings(bool),
 }
 
 /// One moment: what is done, what else happens, and how long it lasts in milliseconds.
@@ -107,6 +109,7 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
         1 => (plane.clone(), 1..40u64).prop_map(|(p, s)| Disturbance::Down(p, s)),
         1 => plane.clone().prop_map(Disturbance::CloseWatches),
         1 => plane.prop_map(Disturbance::Compact),
+        1 => any::<bool>().prop_map(Disturbance::HoldBindings),
     ]
 }
 
@@ -141,6 +144,7 @@ async fn disturb(rig: &mut Rig, what: &Disturbance) {
                 plane.set_down(None);
             });
         }
+        Disturbance::HoldBindings(hold) => rig.karmada.hold_bindings(hold),
         Disturbance::CloseWatches(plane) => {
             if let Some(plane) = rig.simulator.plane(plane) {
                 plane.close_watches(None);
@@ -169,6 +173,7 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     for project in ["p", "q"] {
         Op::Engage(project).apply(&mut rig);
     }
+    rig.karmada.hold_bindings(false);
     rest(Duration::from_secs(40)).await;
     rig.simulator.faults().clear();
     rest(SETTLED).await;

@@ -288,11 +288,6 @@ impl Rig {
         life.lease.release().await;
     }
 
-    /// Ends the gateway as SIGTERM does.
-    pub(crate) async fn stop(&mut self) {
-        self.stop_replica(0).await;
-    }
-
     /// Ends one of several replicas as SIGTERM does.
     pub(crate) async fn stop_replica(&mut self, replica: u32) {
         let life = self.lives.remove(&replica).unwrap();

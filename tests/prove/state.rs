@@ -1,9 +1,10 @@
 //! What is on all planes, in words that two runs share: UIDs, versions and times are left out or replaced.
 
 use crate::rig::Rig;
+use fedgate::api::keys;
 use fedgate_simulator::Plane;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The kinds that are compared.
 const KINDS: [&str; 9] = [
@@ -43,13 +44,24 @@ pub(crate) fn state(rig: &Rig) -> State {
                 let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
                 let place = format!("{plane} {kind} {}/{}", text("namespace"), text("name"));
                 names.insert(text("uid"), place.clone());
+                // Karmada's own identity of a policy or a binding; what they claim carries it too.
+                let own = match kind {
+                    "PropagationPolicy" => Some(keys::CLAIM_ID),
+                    "ClusterPropagationPolicy" => Some(keys::CLUSTER_CLAIM_ID),
+                    "ResourceBinding" => Some("resourcebinding.karmada.io/permanent-id"),
+                    _ => None,
+                };
+                if let Some(id) = own.and_then(|key| metadata["labels"][key].as_str()) {
+                    names.insert(id.to_owned(), place.clone());
+                }
                 objects.push((place, Value::clone(&object)));
             }
         }
     }
+    // The names that UIDs are replaced by hold UIDs of namespaces themselves, so it is done twice.
     let rename = |text: &str| {
         let mut text = text.to_owned();
-        for (uid, place) in names.iter().filter(|(uid, _)| !uid.is_empty()) {
+        for (uid, place) in names.iter().chain(&names).filter(|(uid, _)| !uid.is_empty()) {
             if text.contains(uid.as_str()) {
                 text = text.replace(uid.as_str(), &format!("<{place}>"));
             }
@@ -111,17 +123,25 @@ pub(crate) fn differences(expected: &State, found: &State) -> Vec<String> {
     for (place, object) in expected {
         match found.get(place) {
             None => lines.push(format!("missing: {place}")),
-            Some(other) if other != object => lines.push(format!(
-                "differs: {place}\n  expected {object}\n  found    {other}"
-            )),
-            Some(_) => {}
+            Some(other) => compare(place, object, other, &mut lines),
         }
     }
-    lines.extend(
-        found
-            .keys()
-            .filter(|place| !expected.contains_key(*place))
-            .map(|place| format!("too much: {place}")),
-    );
+    let more = found.keys().filter(|place| !expected.contains_key(*place));
+    lines.extend(more.map(|place| format!("too much: {place}")));
     lines
+}
+
+fn compare(path: &str, expected: &Value, found: &Value, lines: &mut Vec<String>) {
+    match (expected, found) {
+        (Value::Object(before), Value::Object(after)) => {
+            let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            for key in keys {
+                let (one, other) = (before.get(key), after.get(key));
+                let of = |value: Option<&Value>| value.cloned().unwrap_or_default();
+                compare(&format!("{path}.{key}"), &of(one), &of(other), lines);
+            }
+        }
+        (one, other) if one == other => {}
+        (one, other) => lines.push(format!("differs: {path}: expected {one}, found {other}")),
+    }
 }

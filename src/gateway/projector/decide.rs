@@ -205,6 +205,15 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else {
         return Decision::Wait;
     };
+    // One of the two planes shows another life of the deployment than the other; what it lacks is an event to come.
+    if copy
+        .digest
+        .source_uid
+        .as_ref()
+        .is_some_and(|uid| *uid != source.uid)
+    {
+        return Decision::Wait;
+    }
     if s.rank >= s.most {
         return refuse(
             "too_many",

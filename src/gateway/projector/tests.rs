@@ -70,7 +70,7 @@ fn projection(owner_uid: &str) -> Value {
 fn deployment(uid: &str) -> Value {
     json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
         "metadata": {"name": "web", "namespace": "x", "uid": uid, "resourceVersion": "1",
-            "labels": {keys::CITY_CODE: "DFW"}},
+            "labels": {keys::CITY_CODE: "DFW"}, "annotations": {keys::SOURCE_UID: "u-source"}},
         "spec": {"cityCode": "DFW", "scaleSettings": {"minReplicas": 40}}})
 }
 
@@ -346,6 +346,7 @@ fn what_is_missing_is_awaited() {
         |s: &mut Snapshot| s.source = None,
         |s: &mut Snapshot| s.source.as_mut().unwrap().deleting = true,
         |s: &mut Snapshot| s.bound = false,
+        |s: &mut Snapshot| s.copy.as_mut().unwrap().digest.source_uid = Some("u-another-life".into()),
     ] {
         let mut s = snapshot(Some(&write_back()), None);
         take(&mut s);
