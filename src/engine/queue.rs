@@ -1,7 +1,10 @@
 //! The one queue of the process: keyed, single-flight, de-duplicating, delayed, fair between lanes, fresh edits
 //! before the start-up backlog.
 
-use crate::engine::key::{Key, Lane};
+use crate::engine::{
+    key::{Key, Lane},
+    room::give_back,
+};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -375,6 +378,7 @@ impl State {
             (None, None) if entry.due.is_some() => {}
             (None, None) => {
                 self.entries.remove(key);
+                give_back(&mut self.entries);
             }
         }
     }

@@ -1,24 +1,23 @@
-//! One watch: a kube-runtime `watcher` with bounded back-off of its own (the watcher tells of a list that it is only about
-//! to ask for, which kube-runtime's would take for a success), whose events go to a sink that never waits.
-//!
-//! Three things are done here because the watcher does not: it repeats a watch that is refused with 410 for ever instead of
-//! listing anew, it fails a whole list for one malformed object, and it does not tell that a watch has begun again.
+//! One watch with bounded back-off, whose events go to a sink that never waits. What is asked and read is in [`follow`],
+//! which goes on where it was after any error; what an error means is decided here.
 
+mod follow;
+mod lines;
 mod object;
 mod trouble;
 
 use crate::engine::key::Plane;
+use follow::Follower;
 use futures::{Stream, StreamExt};
 use kube::{
-    Api, Client,
+    Client,
     core::{ApiResource, DynamicObject},
-    runtime::watcher::{self, watcher},
+    runtime::watcher,
 };
 use object::Tolerant;
 use parking_lot::Mutex;
 use std::{
     hash::{BuildHasher, RandomState},
-    pin::pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -148,13 +147,6 @@ pub async fn run(
     sink: impl Fn(Event),
     on_rights: impl Fn(bool),
 ) {
-    let api: Api<Tolerant> = Api::all_with(client, &selection.resource);
-    let mut config = watcher::Config::default()
-        .page_size(selection.page)
-        .timeout(watch_timeout());
-    if let Some(labels) = &selection.labels {
-        config = config.labels(labels);
-    }
     let mut watch = Watch {
         plane,
         kind: &selection.resource.kind,
@@ -165,7 +157,9 @@ pub async fn run(
         trouble: Trouble::default(),
     };
     loop {
-        watch.follow(pin!(watcher(api.clone(), config.clone()))).await;
+        watch
+            .follow(Follower::new(client.clone(), selection, watch_timeout()))
+            .await;
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
         error::{Category, Failure, Retry},
         key::{Key, Plane},
         plan::{Next, Plan, Target},
+        room::give_back,
     },
     metrics::Stage,
 };
@@ -54,7 +55,8 @@ impl Federator {
         let now = ctx.now();
         let mut world = ctx.world.lock();
         world.forget_untied();
-        self.memory.lock().retain(|key, m| {
+        let mut memories = self.memory.lock();
+        memories.retain(|key, m| {
             if matches!(&key.plane, Plane::Project(project) if !world.projects.contains_key(project)) {
                 return false;
             }
@@ -85,6 +87,7 @@ impl Federator {
                 || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
             waits || recent || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
+        give_back(&mut memories);
     }
 }
 
