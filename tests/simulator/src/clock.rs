@@ -1,0 +1,35 @@
+//! Wall-clock time: a fixed start, and what has passed on tokio's clock since.
+
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// 2026-01-01T00:00:00Z.
+const START: i64 = 1_767_225_600;
+
+/// A clock that shows the same times in each run with paused time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self {
+            origin: Instant::now(),
+        }
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        Instant::now().saturating_duration_since(self.origin)
+    }
+
+    /// The time in whole seconds, as metadata has it.
+    pub(crate) fn now(self) -> String {
+        let passed = i64::try_from(self.elapsed().as_secs()).unwrap_or(0);
+        Timestamp::from_second(START)
+            .and_then(|start| start.checked_add(SignedDuration::from_secs(passed)))
+            .unwrap_or(Timestamp::UNIX_EPOCH)
+            .to_string()
+    }
+}

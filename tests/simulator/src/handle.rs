@@ -1,0 +1,352 @@
+//! Requests and their answers, without the ways that lead here.
+
+use crate::{
+    definition::Version,
+    garbage::{Deleted, Deletion},
+    list,
+    plane::Shared,
+    prepare::{self, Endpoint},
+    route::{Call, Verb},
+    select::Selector,
+    state::State,
+    status::Status,
+    view::View,
+    watch::{Asked, Watch},
+    write::{Outcome, Patch, Target},
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// What a request gets.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) content: Content,
+    pub(crate) changed: bool,
+    pub(crate) uid_precondition: bool,
+    /// The name of the object, where the request had none.
+    pub(crate) name: Option<String>,
+}
+
+/// What is in an answer.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Whole(Bytes),
+    Watch(Box<Watch>),
+}
+
+impl Answer {
+    pub(crate) fn new(code: u16, bytes: impl Into<Bytes>) -> Self {
+        Self {
+            code,
+            content: Content::Whole(bytes.into()),
+            changed: false,
+            uid_precondition: false,
+            name: None,
+        }
+    }
+
+    pub(crate) fn refusal(status: &Status) -> Self {
+        Self::new(status.code, status.to_value().to_string())
+    }
+
+    fn object(code: u16, view: &View, object: &Value, changed: bool) -> Self {
+        Self {
+            changed,
+            ..Self::new(code, view.object(object))
+        }
+    }
+}
+
+/// Carries a request out.
+pub(crate) fn handle(plane: &Arc<Shared>, call: &Call, body: &[u8]) -> Answer {
+    if call.resource.is_empty() {
+        return about(call);
+    }
+    if let Some(answer) = review(call, body) {
+        return answer;
+    }
+    let answer = plane.with(|state| {
+        let request = Request::read(state, call)?;
+        request.carry_out(plane, state, body)
+    });
+    answer.unwrap_or_else(|status| Answer::refusal(&status))
+}
+
+/// The few pages that are no resources.
+fn about(call: &Call) -> Answer {
+    let json = |value: Value| Answer::new(200, value.to_string());
+    match call.path.trim_end_matches('/') {
+        "/version" => {
+            json(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "platform": "simulator"}))
+        }
+        "/api" => json(json!({"kind": "APIVersions", "versions": ["v1"]})),
+        "/apis" => json(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})),
+        "/healthz" | "/livez" | "/readyz" => Answer::new(200, "ok"),
+        _ => Answer::refusal(&Status::no_such_path()),
+    }
+}
+
+/// Reviews of one's own rights: everything is allowed.
+fn review(call: &Call, body: &[u8]) -> Option<Answer> {
+    let status = match (&*call.group, &*call.resource, call.verb) {
+        ("authorization.k8s.io", "selfsubjectaccessreviews", Verb::Create) => json!({"allowed": true}),
+        ("authorization.k8s.io", "selfsubjectrulesreviews", Verb::Create) => json!({
+            "incomplete": false,
+            "resourceRules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+            "nonResourceRules": [{"nonResourceURLs": ["*"], "verbs": ["*"]}],
+        }),
+        _ => return None,
+    };
+    let mut review: Value = serde_json::from_slice(body).unwrap_or_else(|_| json!({}));
+    review["status"] = status;
+    Some(Answer::new(201, review.to_string()))
+}
+
+/// A request to a kind that the plane has.
+struct Request<'a> {
+    call: &'a Call,
+    table: usize,
+    definition: Arc<crate::definition::Definition>,
+    view: View,
+    endpoint: Endpoint,
+}
+
+impl<'a> Request<'a> {
+    fn read(state: &State, call: &'a Call) -> Result<Self, Status> {
+        let table = state
+            .table(&call.group, &call.resource)
+            .ok_or_else(Status::no_such_path)?;
+        let definition = state.tables[table].definition.clone();
+        let version = definition
+            .version(&call.version)
+            .ok_or_else(Status::no_such_path)?;
+        let endpoint = match call.subresource.as_deref() {
+            None => Endpoint::Main,
+            Some("status") if version.status => Endpoint::Status,
+            Some("finalize") if prepare::is_namespace(&definition) => Endpoint::Finalize,
+            Some(_) => return Err(Status::no_such_path()),
+        };
+        let whole_kind = matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        let misplaced = call.namespace.is_empty() == definition.namespaced;
+        if misplaced && !(whole_kind && call.namespace.is_empty()) {
+            return Err(Status::no_such_path());
+        }
+        Ok(Self {
+            call,
+            table,
+            view: View {
+                api_version: version.api_version.clone(),
+                metadata_only: call.metadata_only,
+            },
+            endpoint,
+            definition,
+        })
+    }
+
+    fn version(&self) -> Result<&Version, Status> {
+        self.definition
+            .version(&self.call.version)
+            .ok_or_else(Status::no_such_path)
+    }
+
+    fn target(&self) -> Result<Target<'_>, Status> {
+        Ok(Target {
+            table: self.table,
+            definition: &self.definition,
+            version: self.version()?,
+            namespace: &self.call.namespace,
+            name: &self.call.name,
+            endpoint: self.endpoint,
+            manager: self.call.manager(),
+            dry_run: self.call.query.get("dryRun") == "All",
+        })
+    }
+
+    fn key(&self) -> String {
+        crate::meta::key(&self.call.namespace, &self.call.name)
+    }
+
+    fn selector(&self) -> Result<Selector, Status> {
+        let query = &self.call.query;
+        Selector::parse(
+            &self.call.namespace,
+            query.get("labelSelector"),
+            query.get("fieldSelector"),
+        )
+    }
+
+    fn carry_out(&self, plane: &Arc<Shared>, state: &mut State, body: &[u8]) -> Result<Answer, Status> {
+        match self.call.verb {
+            Verb::Get => {
+                let subject = state.subject(self.table, &self.call.name);
+                let found = state.get(self.table, &self.key());
+                let object = found.ok_or_else(|| Status::not_found(&subject))?;
+                Ok(Answer::object(200, &self.view, object, false))
+            }
+            Verb::List => {
+                let bytes = list::list(state, self.table, self.call, &self.selector()?, &self.view)?;
+                Ok(Answer::new(200, bytes))
+            }
+            Verb::Watch => self.watch(plane, state),
+            Verb::Create => Ok(self.written(&state.create(&self.target()?, json_body(body)?)?)),
+            Verb::Update => {
+                let body = json_body(body)?;
+                let carried = carries_uid(&body);
+                let answer = self.written(&state.update(&self.target()?, body)?);
+                Ok(Answer {
+                    uid_precondition: carried,
+                    ..answer
+                })
+            }
+            Verb::Patch | Verb::Apply => self.patch(state, body),
+            Verb::Delete => self.delete(state, body),
+            Verb::DeleteCollection => self.delete_all(state, body),
+        }
+    }
+
+    fn written(&self, outcome: &Outcome) -> Answer {
+        let code = if outcome.created { 201 } else { 200 };
+        Answer {
+            name: Some(crate::meta::name(&outcome.object).to_owned()),
+            ..Answer::object(code, &self.view, &outcome.object, outcome.changed)
+        }
+    }
+
+    fn patch(&self, state: &mut State, body: &[u8]) -> Result<Answer, Status> {
+        let content_type = self.call.content_type.split(';').next().unwrap_or_default();
+        let patch = match content_type.trim() {
+            "application/merge-patch+json" => Patch::Merge,
+            "application/json-patch+json" => Patch::Json,
+            "application/apply-patch+yaml" => Patch::Apply {
+                force: self.call.query.is("force"),
+            },
+            _ => return Err(Status::media_type()),
+        };
+        if matches!(patch, Patch::Apply { .. }) && self.call.query.get("fieldManager").is_empty() {
+            let cause = (
+                "FieldValueRequired",
+                "fieldManager",
+                "Required value: is required for apply patch",
+            );
+            let subject = crate::status::Subject {
+                group: "meta.k8s.io",
+                resource: "",
+                name: "",
+            };
+            return Err(Status::invalid("PatchOptions", &subject, &[cause]));
+        }
+        let body = json_body(body)?;
+        let answer = self.written(&state.patch(&self.target()?, patch, &body)?);
+        Ok(Answer {
+            uid_precondition: carries_uid(&body),
+            ..answer
+        })
+    }
+
+    fn delete(&self, state: &mut State, body: &[u8]) -> Result<Answer, Status> {
+        let how = self.deletion(body)?;
+        let deleted = state.delete(self.table, &self.key(), &how)?;
+        let uid_precondition = how.uid.is_some();
+        let answer = if deleted.gone && !prepare::is_namespace(&self.definition) {
+            self.gone(&deleted)
+        } else {
+            Answer::object(200, &self.view, &deleted.object, deleted.changed)
+        };
+        Ok(Answer {
+            uid_precondition,
+            ..answer
+        })
+    }
+
+    fn gone(&self, deleted: &Deleted) -> Answer {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": {
+                "name": self.call.name,
+                "kind": self.call.resource,
+                "uid": crate::meta::uid(&deleted.object),
+            },
+        });
+        if !self.call.group.is_empty() {
+            status["details"]["group"] = json!(self.call.group);
+        }
+        Answer {
+            changed: deleted.changed,
+            ..Answer::new(200, status.to_string())
+        }
+    }
+
+    fn deletion(&self, body: &[u8]) -> Result<Deletion, Status> {
+        let options = if body.is_empty() {
+            Value::Null
+        } else {
+            json_body(body)?
+        };
+        let query = &self.call.query;
+        let propagation = Some(query.get("propagationPolicy")).filter(|policy| !policy.is_empty());
+        Ok(Deletion::parse(
+            &options,
+            propagation,
+            query.get("dryRun") == "All",
+        ))
+    }
+
+    fn delete_all(&self, state: &mut State, body: &[u8]) -> Result<Answer, Status> {
+        let (how, selector) = (self.deletion(body)?, self.selector()?);
+        let all = state.tables[self.table].objects.iter();
+        let chosen = all.filter(|(_, object)| selector.matches(object));
+        let keys: Vec<Box<str>> = chosen.map(|(key, _)| key.clone()).collect();
+        let mut deleted = Vec::new();
+        for key in keys {
+            deleted.push(state.delete(self.table, &key, &how)?);
+        }
+        let metadata = json!({"resourceVersion": state.revision.to_string()});
+        let items = deleted.iter().map(|deleted| &*deleted.object);
+        let bytes = self
+            .view
+            .list(&self.definition.kind, &metadata, self.definition.custom, items);
+        Ok(Answer {
+            changed: deleted.iter().any(|deleted| deleted.changed),
+            ..Answer::new(200, bytes)
+        })
+    }
+
+    fn watch(&self, plane: &Arc<Shared>, state: &mut State) -> Result<Answer, Status> {
+        let query = &self.call.query;
+        let from = query.number("resourceVersion")?.filter(|revision| *revision > 0);
+        let bookmarks = query.is("allowWatchBookmarks");
+        let initial = query.is("sendInitialEvents");
+        if initial && (!bookmarks || query.get("resourceVersionMatch") != "NotOlderThan") {
+            return Err(Status::plain(
+                422,
+                "Invalid",
+                "sendInitialEvents needs allowWatchBookmarks and resourceVersionMatch=NotOlderThan",
+            ));
+        }
+        let asked = Asked {
+            table: self.table,
+            selector: self.selector()?,
+            view: self.view.clone(),
+            from: from.filter(|_| !initial),
+            bookmarks,
+            initial_end: initial,
+            timeout: query.number("timeoutSeconds")?.map(Duration::from_secs),
+        };
+        let watch = Watch::open(plane, state, asked)?;
+        Ok(Answer {
+            content: Content::Watch(Box::new(watch)),
+            ..Answer::new(200, Bytes::new())
+        })
+    }
+}
+
+fn carries_uid(body: &Value) -> bool {
+    !crate::meta::uid(body).is_empty()
+}
+
+fn json_body(body: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(body)
+        .map_err(|error| Status::bad_request(format!("the body of the request is no JSON: {error}")))
+}

@@ -1,0 +1,46 @@
+//! Thousands of Kubernetes API servers in one process.
+//!
+//! A [`Simulator`] holds planes. A [`Plane`] is an API server of its own: it keeps objects with versions, and answers
+//! the verbs as a real API server does, as far as a controller can tell. Clients reach it through a [`Service`] in the
+//! same process; the test reaches it directly, and reads every request in the [`Log`].
+//!
+//! Everything is deterministic: with tokio's paused clock and one thread, two runs with one seed have equal logs.
+
+mod base64;
+mod body;
+mod clock;
+mod combine;
+mod compare;
+mod definition;
+mod fields;
+mod garbage;
+mod handle;
+mod list;
+mod log;
+mod managed;
+mod merge;
+mod meta;
+mod plane;
+mod prepare;
+mod random;
+mod route;
+mod schema;
+mod select;
+mod service;
+mod simulator;
+mod state;
+mod status;
+mod view;
+mod watch;
+mod write;
+
+pub use body::Body;
+pub use definition::Definition;
+pub use garbage::Controllers;
+pub use log::{Entry, Log};
+pub use plane::Plane;
+pub use route::Verb;
+pub use service::Service;
+pub use simulator::Simulator;
+pub use state::Down;
+pub use status::Status;

@@ -1,0 +1,141 @@
+//! Lists: pages of a consistent view.
+
+use crate::{base64, route::Call, select::Selector, state::State, status::Status, view::View};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Where the next page begins, in a view of a revision.
+struct Continue {
+    revision: u64,
+    after: String,
+}
+
+impl Continue {
+    fn parse(token: &str) -> Option<Self> {
+        let text = String::from_utf8(base64::decode(token)?).ok()?;
+        let (revision, after) = text.split_once(' ')?;
+        Some(Self {
+            revision: revision.parse().ok()?,
+            after: after.to_owned(),
+        })
+    }
+
+    fn token(&self) -> String {
+        base64::encode(format!("{} {}", self.revision, self.after).as_bytes())
+    }
+}
+
+/// Which version of the objects a list shows, and where it begins.
+struct Page {
+    revision: u64,
+    after: Option<String>,
+}
+
+impl Page {
+    fn of(state: &State, table: usize, call: &Call) -> Result<Self, Status> {
+        let current = state.revision.min(state.tables[table].stale.unwrap_or(u64::MAX));
+        let asked = call.query.number("resourceVersion")?;
+        let token = call.query.get("continue");
+        if !token.is_empty() {
+            if asked.is_some_and(|asked| asked > 0) {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let next = Continue::parse(token).ok_or_else(|| {
+                Status::bad_request("continue key is not valid: encoded continue key is unreadable")
+            })?;
+            if next.revision < state.compacted {
+                return Err(too_long_ago());
+            }
+            return Ok(Self {
+                revision: next.revision,
+                after: Some(next.after),
+            });
+        }
+        let revision = match (call.query.get("resourceVersionMatch"), asked) {
+            ("", _) | ("NotOlderThan", Some(_)) => not_older(asked.unwrap_or(0), current)?,
+            ("Exact", Some(exact)) if exact > 0 => {
+                not_older(exact, current)?;
+                if exact < state.compacted {
+                    return Err(Status::expired(
+                        "The resourceVersion for the provided list is too old.",
+                    ));
+                }
+                exact
+            }
+            (_, None) => {
+                return Err(Status::bad_request(
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            _ => return Err(Status::bad_request("resourceVersionMatch is not valid here")),
+        };
+        Ok(Self {
+            revision,
+            after: None,
+        })
+    }
+}
+
+/// A version from the future is waited for in vain.
+fn not_older(asked: u64, current: u64) -> Result<u64, Status> {
+    if asked <= current {
+        return Ok(current);
+    }
+    let mut status = Status::plain(
+        504,
+        "Timeout",
+        format!("Too large resource version: {asked}, current: {current}"),
+    );
+    status.details = json!({"causes": [{
+        "reason": "ResourceVersionTooLarge",
+        "message": "Too large resource version",
+    }], "retryAfterSeconds": 1});
+    Err(status)
+}
+
+fn too_long_ago() -> Status {
+    Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. Start a new list without the continue parameter.",
+    )
+}
+
+/// Answers a list as JSON.
+pub(crate) fn list(
+    state: &State,
+    table: usize,
+    call: &Call,
+    selector: &Selector,
+    view: &View,
+) -> Result<Vec<u8>, Status> {
+    let page = Page::of(state, table, call)?;
+    let limit = call.query.number("limit")?.unwrap_or(0);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let definition = &state.tables[table].definition;
+    let objects = state.tables[table].at(page.revision).ok_or_else(too_long_ago)?;
+    let begins = |key: &str| page.after.as_deref().is_none_or(|after| key > after);
+    let mut found = objects
+        .into_iter()
+        .filter(|(key, object)| begins(key) && selector.matches(object));
+    let mut shown: Vec<(&str, &Arc<Value>)> = Vec::new();
+    if limit == 0 {
+        shown.extend(found.by_ref());
+    } else {
+        shown.extend(found.by_ref().take(limit));
+    }
+    let left = found.count();
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let Some((last, _)) = shown.last().filter(|_| left > 0) {
+        let next = Continue {
+            revision: page.revision,
+            after: (*last).to_owned(),
+        };
+        metadata["continue"] = json!(next.token());
+        if !selector.is_narrow() {
+            metadata["remainingItemCount"] = json!(left);
+        }
+    }
+    let items = shown.into_iter().map(|(_, object)| &**object);
+    Ok(view.list(&definition.kind, &metadata, definition.custom, items))
+}

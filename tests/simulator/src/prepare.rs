@@ -1,0 +1,161 @@
+//! What the server does to an object before it is kept: unknown fields go, missing ones come, and what each kind does
+//! of itself.
+
+use crate::{
+    base64,
+    definition::{Definition, Version},
+    meta,
+    status::{Status, Subject},
+};
+use serde_json::{Map, Value, json};
+
+/// Brings an object that was sent into the form in which it is kept.
+pub(crate) fn prepare(definition: &Definition, version: &Version, object: &mut Value) {
+    if &*definition.kind == "Secret" {
+        encode_texts(object);
+    }
+    version.schema.prune(object);
+    version.schema.fill(object);
+    if is_namespace(definition) {
+        let name = meta::name(object).to_owned();
+        let mut labels = meta::labels(object).cloned().unwrap_or_default();
+        labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
+        meta::set(object, "labels", Value::Object(labels));
+    }
+}
+
+/// Namespaces have a life of their own.
+pub(crate) fn is_namespace(definition: &Definition) -> bool {
+    definition.group.is_empty() && &*definition.plural == "namespaces"
+}
+
+/// `stringData` of a Secret is written into `data`.
+fn encode_texts(object: &mut Value) {
+    let Some(texts) = object
+        .as_object_mut()
+        .and_then(|object| object.remove("stringData"))
+    else {
+        return;
+    };
+    let mut data = object["data"].as_object().cloned().unwrap_or_default();
+    for (key, text) in texts.as_object().into_iter().flatten() {
+        let bytes = text.as_str().unwrap_or_default().as_bytes();
+        data.insert(key.clone(), json!(base64::encode(bytes)));
+    }
+    meta::put(object, "data", Value::Object(data));
+}
+
+/// What a new object has from the server.
+pub(crate) fn on_create(
+    definition: &Definition,
+    version: &Version,
+    object: &mut Value,
+    uid: &str,
+    now: &str,
+) {
+    for key in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "generation",
+    ] {
+        meta::set(object, key, Value::Null);
+    }
+    meta::set(object, "uid", json!(uid));
+    meta::set(object, "creationTimestamp", json!(now));
+    if version.status {
+        meta::put(object, "status", Value::Null);
+    }
+    if definition.custom {
+        meta::set(object, "generation", json!(1));
+    }
+    if is_namespace(definition) {
+        meta::put(object, "spec", json!({"finalizers": ["kubernetes"]}));
+        meta::put(object, "status", json!({"phase": "Active"}));
+    }
+}
+
+/// The endpoint through which an object is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// The object itself.
+    Main,
+    /// `status`.
+    Status,
+    /// `finalize` of a Namespace: its `spec.finalizers`.
+    Finalize,
+}
+
+/// Puts back what this endpoint does not change.
+pub(crate) fn on_update(
+    definition: &Definition,
+    version: &Version,
+    old: &Value,
+    new: &mut Value,
+    endpoint: Endpoint,
+) {
+    match endpoint {
+        Endpoint::Main => {
+            if version.status {
+                meta::put(new, "status", old["status"].clone());
+            }
+            if is_namespace(definition) {
+                meta::put(new, "spec", old["spec"].clone());
+            }
+        }
+        Endpoint::Status | Endpoint::Finalize => {
+            let part = if endpoint == Endpoint::Status {
+                "status"
+            } else {
+                "spec"
+            };
+            let sent = new[part].take();
+            *new = old.clone();
+            meta::put(new, part, sent);
+        }
+    }
+    for key in [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "generation",
+    ] {
+        meta::set(new, key, old["metadata"][key].clone());
+    }
+    if definition.custom && differs(old, new, version.status) {
+        let generation = old["metadata"]["generation"].as_u64().unwrap_or(0) + 1;
+        meta::set(new, "generation", json!(generation));
+    }
+}
+
+/// Whether two versions differ in more than metadata, and status where that is apart.
+fn differs(old: &Value, new: &Value, status: bool) -> bool {
+    let counts = |(key, _): &(&String, &Value)| *key != "metadata" && !(status && *key == "status");
+    let empty = Map::new();
+    let part = |object: &'_ Value| object.as_object().cloned();
+    let (old, new) = (part(old), part(new));
+    let (old, new) = (old.as_ref().unwrap_or(&empty), new.as_ref().unwrap_or(&empty));
+    !old.iter().filter(counts).eq(new.iter().filter(counts))
+}
+
+/// Whether the new version of an object may replace the old one.
+pub(crate) fn check_update(
+    definition: &Definition,
+    subject: &Subject<'_>,
+    old: &Value,
+    new: &Value,
+) -> Result<(), Status> {
+    let before = meta::list(old, "finalizers");
+    let added = |finalizer: &&Value| !before.contains(finalizer);
+    if meta::is_ending(old) && meta::list(new, "finalizers").iter().any(|f| added(&f)) {
+        let message = "Forbidden: no new finalizers can be added if the object is being deleted";
+        let cause = ("FieldValueForbidden", "metadata.finalizers", message);
+        return Err(Status::invalid(&definition.kind, subject, &[cause]));
+    }
+    Ok(())
+}

@@ -1,0 +1,391 @@
+//! The store of one plane: objects, their history, and who waits for changes.
+
+use crate::{
+    clock::Clock,
+    definition::{Definition, builtin},
+    garbage::{Chore, Controllers},
+    meta,
+    random::Random,
+    status::Subject,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    mem::take,
+    sync::Arc,
+    task::Waker,
+};
+use tokio::time::Instant;
+
+/// How a plane that is down behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Down {
+    /// Connections are refused, and open watches break.
+    Refused,
+    /// Connections are accepted and nothing is ever answered; open watches go silent.
+    BlackHole,
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One step of a table's history.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) at: Instant,
+    pub(crate) kind: Kind,
+    pub(crate) key: Box<str>,
+    /// The object after the change; for a deletion its last state, with the version of the deletion.
+    pub(crate) object: Arc<Value>,
+    pub(crate) previous: Option<Arc<Value>>,
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) objects: BTreeMap<Box<str>, Arc<Value>>,
+    pub(crate) changes: VecDeque<Change>,
+    /// Changes up to this revision are no longer kept.
+    pub(crate) dropped: u64,
+    pub(crate) wakers: BTreeMap<u64, Waker>,
+    /// Grows when all watches are closed; a watch of an older number ends.
+    pub(crate) epoch: u64,
+    /// Watches see nothing newer than this.
+    pub(crate) paused: Option<u64>,
+    /// Lists and watches see nothing newer than this.
+    pub(crate) stale: Option<u64>,
+}
+
+impl Table {
+    fn new(definition: Arc<Definition>) -> Self {
+        Self {
+            definition,
+            objects: BTreeMap::new(),
+            changes: VecDeque::new(),
+            dropped: 0,
+            wakers: BTreeMap::new(),
+            epoch: 0,
+            paused: None,
+            stale: None,
+        }
+    }
+
+    /// The revision up to which watches see changes.
+    pub(crate) fn horizon(&self) -> u64 {
+        let limit = |at: Option<u64>| at.unwrap_or(u64::MAX);
+        limit(self.paused).min(limit(self.stale))
+    }
+
+    /// The objects as they were at a revision; `None` if the history does not reach back to it.
+    pub(crate) fn at(&self, revision: u64) -> Option<BTreeMap<&str, &Arc<Value>>> {
+        if revision < self.dropped {
+            return None;
+        }
+        let mut objects: BTreeMap<&str, &Arc<Value>> = self
+            .objects
+            .iter()
+            .map(|(key, object)| (&**key, object))
+            .collect();
+        for change in self
+            .changes
+            .iter()
+            .rev()
+            .take_while(|change| change.revision > revision)
+        {
+            match &change.previous {
+                Some(previous) => objects.insert(&change.key, previous),
+                None => objects.remove(&*change.key),
+            };
+        }
+        Some(objects)
+    }
+
+    /// The place in the history of the first change after a revision.
+    pub(crate) fn after(&self, revision: u64) -> usize {
+        self.changes.partition_point(|change| change.revision <= revision)
+    }
+
+    /// Lets the oldest changes go until `limit` are left, but none that a stale view needs.
+    fn trim(&mut self, limit: usize) {
+        let needed = self.horizon();
+        while self.changes.len() > limit && self.changes.front().is_some_and(|c| c.revision <= needed) {
+            if let Some(change) = self.changes.pop_front() {
+                self.dropped = change.revision;
+            }
+        }
+    }
+}
+
+/// Everything that one plane holds.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) revision: u64,
+    pub(crate) writes: u64,
+    /// Watches and lists of older versions are refused.
+    pub(crate) compacted: u64,
+    pub(crate) gone_in_stream: bool,
+    pub(crate) tables: Vec<Table>,
+    /// Objects by the UID of an owner that they name.
+    pub(crate) dependents: BTreeMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
+    pub(crate) chores: VecDeque<Chore>,
+    pub(crate) controllers: Controllers,
+    /// A deferred step of the controllers is under way.
+    pub(crate) deferred: bool,
+    pub(crate) history: usize,
+    pub(crate) down: Option<Down>,
+    pub(crate) removed: bool,
+    watches: u64,
+    /// Whom to wake when the lock is free again.
+    pub(crate) wakes: Vec<Waker>,
+}
+
+/// Changes that a table keeps unless told otherwise.
+const HISTORY: usize = 1_000;
+
+impl State {
+    /// A plane as it is after its start.
+    pub(crate) fn new(clock: Clock, random: Random) -> Self {
+        let mut state = Self {
+            clock,
+            random,
+            revision: 0,
+            writes: 0,
+            compacted: 0,
+            gone_in_stream: true,
+            tables: builtin().iter().cloned().map(Table::new).collect(),
+            dependents: BTreeMap::new(),
+            chores: VecDeque::new(),
+            controllers: Controllers::AtOnce,
+            deferred: false,
+            history: HISTORY,
+            down: None,
+            removed: false,
+            watches: 0,
+            wakes: Vec::new(),
+        };
+        for name in ["default", "kube-system"] {
+            let uid = state.random.uuid();
+            let namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {
+                    "name": name, "uid": uid, "creationTimestamp": clock.now(),
+                    "labels": {"kubernetes.io/metadata.name": name},
+                },
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            });
+            state.commit(NAMESPACES, name, namespace);
+        }
+        state.writes = 0;
+        state
+    }
+
+    /// Adds a kind; one of the same group and plural is replaced and keeps its objects.
+    pub(crate) fn define(&mut self, definition: Arc<Definition>) {
+        match self.table(&definition.group, &definition.plural) {
+            Some(table) => self.tables[table].definition = definition,
+            None => self.tables.push(Table::new(definition)),
+        }
+    }
+
+    pub(crate) fn table(&self, group: &str, plural: &str) -> Option<usize> {
+        let is = |table: &Table| *table.definition.plural == *plural && *table.definition.group == *group;
+        self.tables.iter().position(is)
+    }
+
+    /// The table that a caller's word means.
+    pub(crate) fn called(&self, word: &str) -> Option<usize> {
+        self.tables
+            .iter()
+            .position(|table| table.definition.is_called(word))
+    }
+
+    pub(crate) fn get(&self, table: usize, key: &str) -> Option<&Arc<Value>> {
+        self.tables[table].objects.get(key)
+    }
+
+    pub(crate) fn subject<'a>(&'a self, table: usize, name: &'a str) -> Subject<'a> {
+        let definition = &self.tables[table].definition;
+        Subject {
+            group: &definition.group,
+            resource: &definition.plural,
+            name,
+        }
+    }
+
+    /// Writes an object. Answers it with its new version.
+    pub(crate) fn commit(&mut self, table: usize, key: &str, object: Value) -> Arc<Value> {
+        self.record(table, key, object, false)
+    }
+
+    /// Takes an object out. `last` is its last state, if that is not the one that is kept.
+    pub(crate) fn take_out(&mut self, table: usize, key: &str, last: Option<Value>) -> Arc<Value> {
+        let kept = || self.get(table, key).map(|object| Value::clone(object));
+        let last = last.or_else(kept).unwrap_or_default();
+        self.record(table, key, last, true)
+    }
+
+    fn record(&mut self, table: usize, key: &str, mut object: Value, deleted: bool) -> Arc<Value> {
+        self.revision += 1;
+        self.writes += 1;
+        let (revision, at, limit) = (self.revision, Instant::now(), self.history);
+        meta::set(&mut object, "resourceVersion", json!(revision.to_string()));
+        let object = Arc::new(object);
+        let objects = &mut self.tables[table].objects;
+        let previous = if deleted {
+            objects.remove(key)
+        } else {
+            objects.insert(key.into(), object.clone())
+        };
+        self.index(table, key, previous.as_deref(), (!deleted).then_some(&*object));
+        let kind = match (deleted, &previous) {
+            (true, _) => Kind::Deleted,
+            (false, None) => Kind::Added,
+            (false, Some(_)) => Kind::Modified,
+        };
+        let table = &mut self.tables[table];
+        table.changes.push_back(Change {
+            revision,
+            at,
+            kind,
+            key: key.into(),
+            object: object.clone(),
+            previous,
+        });
+        table.trim(limit);
+        self.wakes.extend(take(&mut table.wakers).into_values());
+        object
+    }
+
+    /// Keeps the index of dependents.
+    fn index(&mut self, table: usize, key: &str, old: Option<&Value>, new: Option<&Value>) {
+        let owners = |object: Option<&Value>| -> BTreeSet<Box<str>> {
+            let list = object.map(|object| meta::list(object, "ownerReferences"));
+            let uids = list
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|owner| owner["uid"].as_str());
+            uids.map(Into::into).collect()
+        };
+        let (before, after) = (owners(old), owners(new));
+        for uid in before.difference(&after) {
+            if let Some(of_owner) = self.dependents.get_mut(uid) {
+                of_owner.remove(&(table, Box::from(key)));
+                if of_owner.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+        for uid in after.difference(&before) {
+            let of_owner = self.dependents.entry(uid.clone()).or_default();
+            of_owner.insert((table, key.into()));
+        }
+    }
+
+    /// Wakes every watch of a table.
+    pub(crate) fn wake(&mut self, table: usize) {
+        self.wakes
+            .extend(take(&mut self.tables[table].wakers).into_values());
+    }
+
+    /// Wakes every watch.
+    pub(crate) fn wake_all(&mut self) {
+        (0..self.tables.len()).for_each(|table| self.wake(table));
+    }
+
+    /// The next watch's number.
+    pub(crate) fn watch_id(&mut self) -> u64 {
+        self.watches += 1;
+        self.watches
+    }
+
+    /// Lets all of the history go.
+    pub(crate) fn compact(&mut self) {
+        self.compacted = self.revision;
+        for table in &mut self.tables {
+            table.trim(0);
+        }
+    }
+}
+
+/// The table of Namespaces is the first of every plane.
+pub(crate) const NAMESPACES: usize = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State::new(Clock::start(), Random::new(1))
+    }
+
+    fn map(value: &str) -> Value {
+        json!({"metadata": {"namespace": "default", "name": "a"}, "data": {"v": value}})
+    }
+
+    #[test]
+    fn each_write_is_one_revision_and_the_past_is_kept() {
+        let mut state = state();
+        let maps = state.called("ConfigMap").unwrap();
+        let start = state.revision;
+        let one = state.commit(maps, "default/a", map("1"));
+        state.commit(maps, "default/a", map("2"));
+        let gone = state.take_out(maps, "default/a", None);
+        assert_eq!(meta::revision(&one), start + 1);
+        assert_eq!(
+            (meta::revision(&gone), &gone["data"]["v"]),
+            (start + 3, &json!("2"))
+        );
+        let table = &state.tables[maps];
+        assert!(table.at(start).unwrap().is_empty());
+        assert_eq!(table.at(start + 1).unwrap()["default/a"]["data"]["v"], "1");
+        assert_eq!(table.at(start + 2).unwrap()["default/a"]["data"]["v"], "2");
+        assert!(table.at(start + 3).unwrap().is_empty());
+        assert_eq!(table.after(start + 1), 1);
+    }
+
+    #[test]
+    fn history_is_bounded_and_a_stale_view_keeps_its_part() {
+        let mut state = state();
+        let maps = state.called("configmaps").unwrap();
+        state.history = 2;
+        let start = state.revision;
+        for n in 0..5 {
+            state.commit(maps, "default/a", map(&n.to_string()));
+        }
+        assert_eq!(state.tables[maps].changes.len(), 2);
+        assert!(state.tables[maps].at(start + 2).is_none());
+        state.tables[maps].stale = Some(start + 4);
+        for n in 5..9 {
+            state.commit(maps, "default/a", map(&n.to_string()));
+        }
+        assert_eq!(
+            state.tables[maps].at(start + 4).unwrap()["default/a"]["data"]["v"],
+            "3"
+        );
+        state.tables[maps].stale = None;
+        state.compact();
+        assert!(state.tables[maps].at(start + 8).is_none());
+    }
+
+    #[test]
+    fn dependents_are_found_by_their_owner() {
+        let mut state = state();
+        let maps = state.called("configmaps").unwrap();
+        let mut owned = map("1");
+        owned["metadata"]["ownerReferences"] = json!([{"uid": "u"}]);
+        state.commit(maps, "default/a", owned);
+        assert_eq!(state.dependents["u"], [(maps, Box::from("default/a"))].into());
+        state.commit(maps, "default/a", map("2"));
+        assert!(state.dependents.is_empty());
+    }
+}

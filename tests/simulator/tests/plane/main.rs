@@ -1,0 +1,9 @@
+//! A plane as its clients meet it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
+
+mod apply;
+mod client;
+mod ends;
+mod verbs;
+mod watches;
