@@ -124,3 +124,62 @@ fn is_end(error: &kube::Error) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{future::poll_fn, stream};
+    use http::{Request, Response};
+    use std::convert::Infallible;
+
+    /// What comes of a body in these pieces, in words, until it ends.
+    async fn read(pieces: &[&'static str]) -> Vec<String> {
+        let pieces: Vec<io::Result<Bytes>> = pieces.iter().map(|piece| Ok(Bytes::from(*piece))).collect();
+        let body = axum::body::Body::from_stream(stream::iter(pieces));
+        let answer = std::sync::Mutex::new(Some(Response::new(body)));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = answer.lock().unwrap().take().unwrap();
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let client = kube::Client::new(service, "default");
+        let answer = client.send(Request::new(Body::empty())).await.unwrap();
+        let mut lines = Lines::new(answer.into_body());
+        let mut said = Vec::new();
+        while let Some(event) = poll_fn(|cx| lines.poll_next(cx)).await {
+            said.push(match event {
+                Ok(WatchEvent::Added(object)) => object.version(),
+                Ok(event) => format!("{event:?}"),
+                Err(error) => error.to_string(),
+            });
+        }
+        assert_eq!(
+            (lines.begun.capacity(), lines.chunk.len()),
+            (0, 0),
+            "nothing is held"
+        );
+        said
+    }
+
+    const ONE: &str = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;
+
+    #[tokio::test]
+    async fn lines_are_events_wherever_the_pieces_end() {
+        let (head, tail) = ONE.split_at(30);
+        assert_eq!(read(&[ONE, "\n"]).await, ["1"]);
+        assert_eq!(
+            read(&[head, tail, "\n\n", head, tail]).await,
+            ["1", "1"],
+            "the last needs no end"
+        );
+        assert_eq!(read(&["\n", ONE, "\n", head]).await, ["1"], "half a line is none");
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_event_is_told_and_the_next_ones_count() {
+        let status = "{\"kind\":\"Status\",\"status\":\"Failure\",\"code\":500,\"message\":\"no\"}\n";
+        let said = read(&["nonsense\n", status, ONE, "\n"]).await;
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[2], "1");
+        assert!(said[1].contains("no"), "{}", said[1]);
+    }
+}
