@@ -146,6 +146,9 @@ impl Planes {
         policy["apiVersion"] = json!("policy.karmada.io/v1alpha1");
         policy["kind"] = json!("ClusterPropagationPolicy");
         hub.create(policy).map_err(failed)?;
+        // Where the gateway keeps its Lease.
+        let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fedgate-system"}});
+        hub.create(own).map_err(failed)?;
         let address = serve(&simulator).await?;
         let planes = Self {
             simulator,
@@ -182,7 +185,9 @@ impl Planes {
             "users": [{"name": "u", "user": {"token": "fedgate-gateway"}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         });
-        std::fs::write(path, config.to_string()).with_context(|| format!("write {}", path.display()))
+        std::fs::write(path, config.to_string()).with_context(|| format!("write {}", path.display()))?;
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(path, own).with_context(|| format!("protect {}", path.display()))
     }
 
     /// More projects, up to this many; the gateway sees their files.
@@ -202,13 +207,6 @@ impl Planes {
     pub(crate) async fn watched(&self) -> Result<()> {
         let watched = |plane: &Plane| plane.requests(Verb::Watch) >= WATCHES as u64;
         until("every project is watched", || self.projects.iter().all(watched)).await
-    }
-
-    /// The hub namespace of a project.
-    pub(crate) fn hub_namespace(&self, project: usize) -> String {
-        let namespace = self.projects[project].get("namespaces", "", NAMESPACE);
-        let uid = namespace.as_ref().and_then(|n| n["metadata"]["uid"].as_str());
-        format!("ns-{}", uid.unwrap_or_default())
     }
 
     /// A tenant creates a deployment.
