@@ -1,6 +1,7 @@
 //! What the index takes in memory, part by part, without any plane: `cargo bench --bench index`.
 
 mod fill;
+mod idle;
 #[path = "../planes/objects.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
 mod objects;
@@ -16,10 +17,13 @@ use fill::{Filled, Size};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const SIZE: Size = Size {
-    projects: 100,
+    projects: 20,
     deployments: 100,
     instances: 3,
 };
+
+/// Projects that do nothing.
+const IDLE: usize = 100;
 
 /// Resident memory in KiB.
 fn resident() -> f64 {
@@ -31,13 +35,14 @@ fn resident() -> f64 {
 }
 
 fn main() -> Result<()> {
+    let idle = idle::measure(IDLE)?;
     let (rss, live) = (resident(), fill::live()?);
     let filled = Filled::new(SIZE)?;
     println!(
         "{:<16} {:>8} {:>10} {:>12}",
         "part", "count", "bytes", "bytes each"
     );
-    for part in &filled.parts {
+    for part in idle.iter().chain(&filled.parts) {
         println!(
             "{:<16} {:>8} {:>10} {:>12}",
             part.name,
@@ -46,8 +51,8 @@ fn main() -> Result<()> {
             part.each()
         );
     }
-    println!("allocated: {} KiB", (fill::live()? - live) / 1024);
-    println!("resident: {:.0} KiB more", resident() - rss);
+    println!("index: {} KiB allocated", (fill::live()? - live) / 1024);
+    println!("index: {:.0} KiB resident", resident() - rss);
     println!(
         "rows: deployment {} copy {} binding {} write-back {} projection {}",
         size_of::<Row<Source>>(),
@@ -56,7 +61,6 @@ fn main() -> Result<()> {
         size_of::<Row<WriteBackDigest>>(),
         size_of::<Row<Projection>>(),
     );
-    let held = filled.world.hub.bindings.len();
-    println!("{held} bindings held");
+    drop(filled);
     Ok(())
 }

@@ -26,6 +26,7 @@ pub(crate) struct Gateway {
     // Ends the gateway when its standard input closes, hence also when the bench is killed.
     holder: Child,
     pid: u32,
+    address: String,
     log: PathBuf,
 }
 
@@ -50,8 +51,6 @@ impl Gateway {
         let out = out.with_context(|| format!("open {}", log.display()))?;
         let mut command = Command::new(program);
         command
-            // As in the image.
-            .env("_RJEM_MALLOC_CONF", "background_thread:true")
             .args(["sandbox", "hold", "--lock"])
             .arg(&lock)
             .args(["--", program, "gateway", "--hub-kubeconfig"])
@@ -65,8 +64,13 @@ impl Gateway {
             .stderr(out)
             .kill_on_drop(true);
         let holder = command.spawn().with_context(|| format!("start {program}"))?;
-        let mut gateway = Self { holder, pid: 0, log };
-        gateway.ready(&address).await?;
+        let mut gateway = Self {
+            holder,
+            pid: 0,
+            address,
+            log,
+        };
+        gateway.ready().await?;
         gateway.pid = gateway.held()?;
         Ok(gateway)
     }
@@ -82,7 +86,7 @@ impl Gateway {
             .context("the gateway has ended")
     }
 
-    async fn ready(&mut self, address: &str) -> Result<()> {
+    async fn ready(&mut self) -> Result<()> {
         let started = Instant::now();
         let mut last = String::new();
         while started.elapsed() < READY_WITHIN {
@@ -93,7 +97,7 @@ impl Gateway {
                     self.tail()
                 );
             }
-            match get(address, "/readyz").await {
+            match get(&self.address, "/readyz").await {
                 Ok(answer) if answer.starts_with("HTTP/1.1 200") => return Ok(()),
                 Ok(answer) => last = answer,
                 Err(error) => last = error.to_string(),
@@ -124,6 +128,56 @@ impl Gateway {
             Ok(kib.with_context(|| format!("{path} has no {name}"))? / 1024.0)
         };
         Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+
+    /// Waits until every plane is listed and no key is left to be looked at.
+    pub(crate) async fn at_rest(&self) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < READY_WITHIN {
+            let answer = get(&self.address, "/debug/planes").await?;
+            let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+            let state: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+            let planes = state["planes"].as_array();
+            let listed = planes.is_some_and(|all| all.iter().all(|plane| plane["ready"] == true));
+            if listed && state["queue"]["ready"] == 0 && state["queue"]["running"] == 0 {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        bail!("the gateway is not at rest after {READY_WITHIN:?}")
+    }
+
+    /// Lets the highest memory count from now on.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.pid);
+        std::fs::write(&path, "5").with_context(|| format!("write {path}"))
+    }
+
+    /// Sockets that it has open.
+    pub(crate) fn sockets(&self) -> Result<usize> {
+        let path = format!("/proc/{}/fd", self.pid);
+        let files = std::fs::read_dir(&path).with_context(|| format!("read {path}"))?;
+        let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        Ok(targets
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count())
+    }
+
+    /// Seconds of CPU that it has used.
+    pub(crate) fn cpu(&self) -> Result<f64> {
+        let path = format!("/proc/{}/stat", self.pid);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        // After the name, which may hold anything: fields 14 and 15 of proc(5), in ticks of 10 ms.
+        let fields = text
+            .rsplit_once(')')
+            .map_or("", |(_, rest)| rest)
+            .split_whitespace();
+        let ticks: f64 = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|t| t.parse::<f64>().ok())
+            .sum();
+        Ok(ticks / 100.0)
     }
 
     /// SIGTERM, and the wait for the end.

@@ -8,6 +8,7 @@
 mod audit;
 mod budget;
 mod burst;
+#[expect(dead_code, reason = "the other bench uses the rest")]
 mod gateway;
 mod latency;
 mod objects;

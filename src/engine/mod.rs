@@ -14,3 +14,4 @@ pub mod key;
 pub mod plan;
 pub mod pool;
 pub mod queue;
+pub mod room;

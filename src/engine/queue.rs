@@ -4,6 +4,7 @@
 use crate::engine::{
     chance::{Chance, HashMap, HashSet},
     key::{Key, Lane},
+    room::give_back,
 };
 use parking_lot::Mutex;
 use std::{
@@ -379,6 +380,7 @@ impl State {
             (None, None) if entry.due.is_some() => {}
             (None, None) => {
                 self.entries.remove(key);
+                give_back(&mut self.entries);
             }
         }
     }

@@ -1,25 +1,24 @@
-//! One watch: a kube-runtime `watcher` with bounded back-off of its own (the watcher tells of a list that it is only about
-//! to ask for, which kube-runtime's would take for a success), whose events go to a sink that never waits.
-//!
-//! Three things are done here because the watcher does not: it repeats a watch that is refused with 410 for ever instead of
-//! listing anew, it fails a whole list for one malformed object, and it does not tell that a watch has begun again.
+//! One watch with bounded back-off, whose events go to a sink that never waits. What is asked and read is in [`follow`],
+//! which goes on where it was after any error; what an error means is decided here.
 
+mod follow;
+mod lines;
 mod object;
 pub mod reach;
 mod trouble;
 
 use crate::engine::{chance::Chance, key::Plane};
+use follow::Follower;
 use futures::{Stream, StreamExt};
 use kube::{
-    Api, Client,
+    Client,
     core::{ApiResource, DynamicObject},
-    runtime::watcher::{self, watcher},
+    runtime::watcher,
 };
 use object::Tolerant;
 use parking_lot::Mutex;
 use reach::{Line, Reach};
 use std::{
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -152,13 +151,6 @@ pub async fn run(
     sink: impl Fn(Event),
     on_rights: impl Fn(bool),
 ) {
-    let api: Api<Tolerant> = Api::all_with(client, &selection.resource);
-    let mut config = watcher::Config::default()
-        .page_size(selection.page)
-        .timeout(watch_timeout(plane, &selection.resource.kind));
-    if let Some(labels) = &selection.labels {
-        config = config.labels(labels);
-    }
     let mut watch = Watch {
         plane,
         kind: &selection.resource.kind,
@@ -169,10 +161,13 @@ pub async fn run(
         on_rights,
         trouble: Trouble::none((plane, &selection.resource.kind)),
     };
+    let timeout = watch_timeout(plane, watch.kind);
     let line = watch.line.clone();
     line.hold(async {
         loop {
-            watch.follow(pin!(watcher(api.clone(), config.clone()))).await;
+            watch
+                .follow(Follower::new(client.clone(), selection, timeout))
+                .await;
         }
     })
     .await;

@@ -23,6 +23,7 @@ use crate::{
         error::{Category, Failure, Retry},
         key::{Key, Plane},
         plan::{Next, Plan, Target},
+        room::give_back,
     },
     metrics::Stage,
 };
@@ -61,7 +62,8 @@ impl Federator {
     /// Forgets what no longer matters, a project that has left before all; called every few seconds.
     pub fn prune(&self, ctx: &Context, world: &World) {
         let now = ctx.now();
-        self.memory.lock().retain(|key, m| {
+        let mut memories = self.memory.lock();
+        memories.retain(|key, m| {
             if matches!(&key.plane, Plane::Project(project) if !world.projects.contains_key(project)) {
                 return false;
             }
@@ -92,6 +94,7 @@ impl Federator {
                 || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
             waits || recent || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
+        give_back(&mut memories);
     }
 }
 

@@ -17,6 +17,13 @@ pub(super) struct Tolerant {
     pub(super) faults: Vec<String>,
 }
 
+impl Tolerant {
+    /// Its resourceVersion; empty if it has none.
+    pub(super) fn version(&self) -> String {
+        self.object.metadata.resource_version.clone().unwrap_or_default()
+    }
+}
+
 impl<'de> Deserialize<'de> for Tolerant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut faults = Vec::new();

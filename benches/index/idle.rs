@@ -1,0 +1,140 @@
+//! What a project that does nothing takes in a running gateway, the connections to it apart: its planes answer within
+//! the process.
+
+use super::fill::{Part, live};
+use anyhow::Result;
+use axum::body::Body;
+use fedgate::{
+    api::names::ProjectKey,
+    engine::clock::Clock,
+    gateway::{
+        context::Settings,
+        run::{Gateway, Setup},
+    },
+    kinds::FederatedKind,
+    metrics::Metrics,
+    plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle},
+};
+use futures::stream;
+use http::{Request, Response};
+use serde_json::{Value, json};
+use std::{convert::Infallible, time::Duration};
+use tokio::sync::mpsc;
+
+/// Projects before those that are counted, so that what all share is there already.
+const WARM: usize = 50;
+
+fn settings() -> Settings {
+    Settings {
+        city_linger: Duration::from_secs(60),
+        unused_city_set_after: Duration::from_secs(300),
+        hub_namespace_retention: Duration::from_secs(600),
+        orphan_after: Duration::from_secs(60),
+        sweep_interval: Duration::from_secs(3_600),
+        release_after: None,
+        require_owner: false,
+        manage_interpreters: false,
+        status_interval: Duration::from_millis(250),
+        location_checks: false,
+        networking: false,
+    }
+}
+
+fn namespaces(number: usize) -> Value {
+    let names = ["default", "kube-node-lease", "kube-public", "kube-system"];
+    let items = names.iter().enumerate().map(|(i, name)| {
+        let uid = format!("0000000a-5e1f-4c0d-8a4b-{:012x}", number * 8 + i);
+        json!({"metadata": {"name": name, "uid": uid, "resourceVersion": "1"}})
+    });
+    items.collect()
+}
+
+/// A plane with namespaces and nothing else, whose watches stay silent.
+fn plane(number: usize) -> kube::Client {
+    let answer = move |request: Request<kube::client::Body>| async move {
+        let uri = request.uri();
+        let body = if uri.query().is_some_and(|query| query.contains("watch=true")) {
+            Body::from_stream(stream::pending::<Result<&'static str, Infallible>>())
+        } else {
+            let items = if uri.path().ends_with("/namespaces") {
+                namespaces(number)
+            } else {
+                json!([])
+            };
+            let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+            Body::from(list.to_string())
+        };
+        Ok::<_, Infallible>(Response::new(body))
+    };
+    kube::Client::new(tower::service_fn(answer), "default")
+}
+
+fn engaged(number: usize) -> Result<ProjectEvent> {
+    Ok(ProjectEvent::Engaged {
+        key: ProjectKey::parse(&format!("idle-{number:05}"))?,
+        connection: Connection::of_client(plane(number)),
+    })
+}
+
+/// Everything on one thread, which counts its bytes.
+pub(crate) fn measure(projects: usize) -> Result<Vec<Part>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let before = live()?;
+        let clients: Vec<kube::Client> = (0..projects).map(plane).collect();
+        settle().await;
+        let client = Part {
+            name: "client",
+            count: clients.len(),
+            bytes: live()?.saturating_sub(before),
+        };
+        drop(clients);
+        Ok(vec![client, gateway(projects).await?])
+    })
+}
+
+/// Until nothing moves any more: what is under way here waits for nothing but its turn.
+async fn settle() {
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn gateway(projects: usize) -> Result<Part> {
+    let metrics = Metrics::new()?;
+    let gateway = Gateway::new(Setup {
+        hub: Connection::of_client(plane(1_000_000)),
+        kinds: FederatedKind::builtin()?,
+        settings: settings(),
+        lease: LeaseHandle::always(),
+        identity: "bench".to_owned(),
+        workers: 16,
+        metrics,
+        clock: Clock::system(),
+    });
+    let (engage, events) = mpsc::unbounded_channel();
+    let events = Box::pin(stream::unfold(events, async |mut events| {
+        events.recv().await.map(|event| (event, events))
+    }));
+    let running = gateway.clone();
+    let work = tokio::spawn(async move { running.run(events, std::future::pending()).await });
+    for number in 0..WARM {
+        engage.send(engaged(number)?)?;
+    }
+    settle().await;
+    let before = live()?;
+    for number in WARM..WARM + projects {
+        engage.send(engaged(number)?)?;
+        settle().await;
+    }
+    let bytes = live()?.saturating_sub(before);
+    anyhow::ensure!(gateway.ready().is_ok(), "the idle projects are not ready");
+    work.abort();
+    Ok(Part {
+        name: "idle projects",
+        count: projects,
+        bytes,
+    })
+}

@@ -1,0 +1,247 @@
+//! Lists a kind and then watches it, as kube-runtime's `watcher` does, whose events and errors it gives.
+//!
+//! Thousands of watches are at rest at a time, and kube-runtime's hold a read buffer and the space of every request that
+//! they may ever make. At rest this one holds the body of its watch and a timer.
+
+use super::{lines::Lines, object::Tolerant};
+use futures::{FutureExt, Stream, future::BoxFuture};
+use kube::{
+    Client, Resource,
+    client::Body,
+    core::{
+        DynamicObject, ObjectList, Request, Status, WatchEvent,
+        params::{ListParams, WatchParams},
+    },
+    runtime::watcher::{Error, Event, Result},
+};
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+    vec::IntoIter,
+};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a watch may be silent beyond the time that the server was asked to end it after.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// See the module. After an error it goes on where it was; when its version is gone, with a new list.
+pub(super) struct Follower {
+    client: Client,
+    asks: Asks,
+    state: State,
+}
+
+/// What is asked for.
+struct Asks {
+    path: String,
+    labels: Option<String>,
+    page: u32,
+    timeout: u32,
+}
+
+enum State {
+    /// Nothing is known.
+    Blank,
+    /// A page of the list is on its way.
+    Listing(BoxFuture<'static, kube::Result<ObjectList<Tolerant>>>),
+    /// Its objects are given out.
+    Page(IntoIter<Tolerant>, Then),
+    /// All up to this version is known.
+    Known(String),
+    /// A watch from this version is being opened.
+    Opening(String, BoxFuture<'static, kube::Result<Body>>),
+    /// It is open.
+    Watching(String, Lines, Pin<Box<Sleep>>),
+}
+
+/// What follows a page.
+enum Then {
+    /// The next, by this token.
+    More(String),
+    /// The watch, from this version.
+    Watch(String),
+}
+
+/// What a step leads to.
+enum Step {
+    /// Someone else has to move first.
+    Wait,
+    /// Another step.
+    On,
+    /// This is told.
+    Tell(Result<Event<Tolerant>>),
+}
+
+impl Follower {
+    pub(super) fn new(client: Client, selection: &super::Selection, timeout: u32) -> Self {
+        Self {
+            client,
+            asks: Asks {
+                path: <DynamicObject as Resource>::url_path(&selection.resource, None),
+                labels: selection.labels.clone(),
+                page: selection.page,
+                timeout,
+            },
+            state: State::Blank,
+        }
+    }
+
+    fn list(&self, token: Option<String>) -> State {
+        let params = ListParams {
+            label_selector: self.asks.labels.clone(),
+            limit: Some(self.asks.page),
+            continue_token: token,
+            ..ListParams::default()
+        };
+        let request = Request::new(&*self.asks.path).list(&params);
+        let client = self.client.clone();
+        State::Listing(
+            async move { client.request(request.map_err(kube::Error::BuildRequest)?).await }.boxed(),
+        )
+    }
+
+    fn open(&self, version: String) -> State {
+        let params = WatchParams {
+            label_selector: self.asks.labels.clone(),
+            timeout: Some(self.asks.timeout),
+            ..WatchParams::default()
+        };
+        let request = Request::new(&*self.asks.path).watch(&params, &version);
+        let client = self.client.clone();
+        let open = async move {
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            accepted(client.send(request.map(Body::from)).await?).await
+        };
+        State::Opening(version, open.boxed())
+    }
+
+    /// How long a watch may be silent.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.asks.timeout.into()) + MARGIN
+    }
+
+    /// A step from this state to the next.
+    fn step(&mut self, state: State, cx: &mut Context<'_>) -> (State, Step) {
+        match state {
+            State::Blank => (self.list(None), Step::Tell(Ok(Event::Init))),
+            State::Listing(mut page) => match page.poll_unpin(cx) {
+                Poll::Pending => (State::Listing(page), Step::Wait),
+                Poll::Ready(Ok(page)) => listed(page),
+                Poll::Ready(Err(error)) => (State::Blank, Step::Tell(Err(Error::InitialListFailed(error)))),
+            },
+            State::Page(mut objects, then) => match (objects.next(), then) {
+                (Some(object), then) => (
+                    State::Page(objects, then),
+                    Step::Tell(Ok(Event::InitApply(object))),
+                ),
+                (None, Then::More(token)) => (self.list(Some(token)), Step::On),
+                (None, Then::Watch(version)) => (State::Known(version), Step::Tell(Ok(Event::InitDone))),
+            },
+            State::Known(version) => (self.open(version), Step::On),
+            State::Opening(version, mut open) => match open.poll_unpin(cx) {
+                Poll::Pending => (State::Opening(version, open), Step::Wait),
+                Poll::Ready(Ok(body)) => {
+                    let silence = Box::pin(sleep(self.patience()));
+                    (State::Watching(version, Lines::new(body), silence), Step::On)
+                }
+                Poll::Ready(Err(error)) => (
+                    State::Known(version),
+                    Step::Tell(Err(Error::WatchStartFailed(error))),
+                ),
+            },
+            State::Watching(version, lines, silence) => self.heed(version, lines, silence, cx),
+        }
+    }
+
+    /// The next event of an open watch.
+    fn heed(
+        &mut self,
+        version: String,
+        mut lines: Lines,
+        mut silence: Pin<Box<Sleep>>,
+        cx: &mut Context<'_>,
+    ) -> (State, Step) {
+        let event = match lines.poll_next(cx) {
+            Poll::Pending if silence.poll_unpin(cx).is_ready() => {
+                tracing::debug!(
+                    path = self.asks.path,
+                    "a watch has been silent for too long and is begun again"
+                );
+                return (State::Known(version), Step::On);
+            }
+            Poll::Pending => return (State::Watching(version, lines, silence), Step::Wait),
+            Poll::Ready(None) => return (State::Known(version), Step::On),
+            Poll::Ready(Some(Err(error))) => {
+                let error = Error::WatchFailed(error);
+                return (State::Watching(version, lines, silence), Step::Tell(Err(error)));
+            }
+            Poll::Ready(Some(Ok(event))) => event,
+        };
+        let (version, told) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                (object.version(), Step::Tell(Ok(Event::Apply(object))))
+            }
+            WatchEvent::Deleted(object) => (object.version(), Step::Tell(Ok(Event::Delete(object)))),
+            WatchEvent::Bookmark(mark) => (mark.metadata.resource_version, Step::On),
+            WatchEvent::Error(status) => {
+                let state = if status.code == 410 {
+                    State::Blank
+                } else {
+                    State::Watching(version, lines, silence)
+                };
+                return (state, Step::Tell(Err(Error::WatchError(status))));
+            }
+        };
+        if version.is_empty() {
+            return (State::Blank, Step::Tell(Err(Error::NoResourceVersion)));
+        }
+        silence.as_mut().reset(Instant::now() + self.patience());
+        (State::Watching(version, lines, silence), told)
+    }
+}
+
+/// What follows from a page of a list.
+fn listed(page: ObjectList<Tolerant>) -> (State, Step) {
+    let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let then = match (
+        text(page.metadata.continue_),
+        text(page.metadata.resource_version),
+    ) {
+        (Some(token), _) => Then::More(token),
+        (None, Some(version)) => Then::Watch(version),
+        (None, None) => return (State::Blank, Step::Tell(Err(Error::NoResourceVersion))),
+    };
+    (State::Page(page.items.into_iter(), then), Step::On)
+}
+
+/// The body of an answer that is no refusal.
+async fn accepted(response: http::Response<Body>) -> kube::Result<Body> {
+    let (head, body) = response.into_parts();
+    if !head.status.is_client_error() && !head.status.is_server_error() {
+        return Ok(body);
+    }
+    let bytes = body.collect_bytes().await?;
+    let status = serde_json::from_slice(&bytes).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&bytes);
+        Status::failure(text.trim(), "no Status").with_code(head.status.as_u16())
+    });
+    Err(kube::Error::Api(status.boxed()))
+}
+
+impl Stream for Follower {
+    type Item = Result<Event<Tolerant>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let state = std::mem::replace(&mut self.state, State::Blank);
+            let (state, step) = self.step(state, cx);
+            self.state = state;
+            match step {
+                Step::Wait => return Poll::Pending,
+                Step::On => {}
+                Step::Tell(told) => return Poll::Ready(Some(told)),
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The events of a watch, a line of JSON each. What has been read is let go as soon as it is understood.
+
+use super::object::Tolerant;
+use bytes::Bytes;
+use http_body::Body as _;
+use kube::{
+    client::Body,
+    core::{Status, WatchEvent},
+};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// Longest line. An object has a few MiB at most.
+const LIMIT: usize = 32 * 1024 * 1024;
+/// How far down its causes an error is looked at.
+const CAUSES: usize = 16;
+
+type Event = WatchEvent<Tolerant>;
+
+/// See the module.
+pub(super) struct Lines {
+    body: Body,
+    /// What has been read and not looked at.
+    chunk: Bytes,
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
+    ended: bool,
+}
+
+impl Lines {
+    pub(super) fn new(body: Body) -> Self {
+        Self {
+            body,
+            chunk: Bytes::new(),
+            begun: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// The next event.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<kube::Result<Event>>> {
+        loop {
+            if let Some(event) = self.line() {
+                return Poll::Ready(Some(event));
+            }
+            if self.ended {
+                return Poll::Ready(self.last_line());
+            }
+            if self.begun.len() > LIMIT {
+                self.ended = true;
+                self.begun = Vec::new();
+                return Poll::Ready(Some(Err(kube::Error::LinesCodecMaxLineLengthExceeded)));
+            }
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(frame))) => self.chunk = frame.into_data().unwrap_or_default(),
+                Poll::Ready(Some(Err(error))) => {
+                    self.ended = true;
+                    if !is_end(&error) {
+                        self.begun = Vec::new();
+                        return Poll::Ready(Some(Err(kube::Error::ReadEvents(io::Error::other(error)))));
+                    }
+                }
+                Poll::Ready(None) => self.ended = true,
+            }
+        }
+    }
+
+    /// The next whole line, understood.
+    fn line(&mut self) -> Option<kube::Result<Event>> {
+        while let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') {
+            let rest = self.chunk.split_to(end + 1);
+            let line = rest.get(..end).unwrap_or_default();
+            let event = if self.begun.is_empty() {
+                understand(line)
+            } else {
+                self.begun.extend_from_slice(line);
+                understand(&std::mem::take(&mut self.begun))
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+        self.begun.extend_from_slice(&std::mem::take(&mut self.chunk));
+        None
+    }
+
+    /// What came after the last line's end: half a line is no event.
+    fn last_line(&mut self) -> Option<kube::Result<Event>> {
+        understand(&std::mem::take(&mut self.begun))
+    }
+}
+
+/// A line's event; nothing for an empty or unfinished one.
+fn understand(line: &[u8]) -> Option<kube::Result<Event>> {
+    if line.trim_ascii().is_empty() {
+        return None;
+    }
+    match serde_json::from_slice(line) {
+        Ok(event) => Some(Ok(event)),
+        Err(error) if error.is_eof() => None,
+        Err(error) => Some(Err(match serde_json::from_slice::<Status>(line) {
+            Ok(status) => kube::Error::Api(status.boxed()),
+            Err(_) => kube::Error::SerdeError(error),
+        })),
+    }
+}
+
+/// Whether the connection was closed under the watch, which is how many servers end one.
+fn is_end(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    for _ in 0..CAUSES {
+        let Some(error) = cause else { return false };
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
+            || error.to_string().contains("unexpected EOF during chunk")
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{future::poll_fn, stream};
+    use http::{Request, Response};
+    use std::convert::Infallible;
+
+    /// What comes of a body in these pieces, in words, until it ends.
+    async fn read(pieces: &[&'static str]) -> Vec<String> {
+        let pieces: Vec<io::Result<Bytes>> = pieces.iter().map(|piece| Ok(Bytes::from(*piece))).collect();
+        let body = axum::body::Body::from_stream(stream::iter(pieces));
+        let answer = std::sync::Mutex::new(Some(Response::new(body)));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = answer.lock().unwrap().take().unwrap();
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let client = kube::Client::new(service, "default");
+        let answer = client.send(Request::new(Body::empty())).await.unwrap();
+        let mut lines = Lines::new(answer.into_body());
+        let mut said = Vec::new();
+        while let Some(event) = poll_fn(|cx| lines.poll_next(cx)).await {
+            said.push(match event {
+                Ok(WatchEvent::Added(object)) => object.version(),
+                Ok(event) => format!("{event:?}"),
+                Err(error) => error.to_string(),
+            });
+        }
+        assert_eq!(
+            (lines.begun.capacity(), lines.chunk.len()),
+            (0, 0),
+            "nothing is held"
+        );
+        said
+    }
+
+    const ONE: &str = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;
+
+    #[tokio::test]
+    async fn lines_are_events_wherever_the_pieces_end() {
+        let (head, tail) = ONE.split_at(30);
+        assert_eq!(read(&[ONE, "\n"]).await, ["1"]);
+        assert_eq!(
+            read(&[head, tail, "\n\n", head, tail]).await,
+            ["1", "1"],
+            "the last needs no end"
+        );
+        assert_eq!(read(&["\n", ONE, "\n", head]).await, ["1"], "half a line is none");
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_event_is_told_and_the_next_ones_count() {
+        let status = "{\"kind\":\"Status\",\"status\":\"Failure\",\"code\":500,\"message\":\"no\"}\n";
+        let said = read(&["nonsense\n", status, ONE, "\n"]).await;
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[2], "1");
+        assert!(said[1].contains("no"), "{}", said[1]);
+    }
+}
