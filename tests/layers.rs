@@ -46,6 +46,7 @@ const DECISION: &[&[&str]] = &[
     &["engine", "clock"],
     &["engine", "diff"],
     &["plane", "table"],
+    &["engine", "pool"],
     // Maps; drawing from chance is another matter.
     &["engine", "chance", "HashMap"],
     &["engine", "chance", "HashSet"],

@@ -74,7 +74,7 @@ const READY_PATIENCE: Duration = Duration::from_secs(10);
 const TURN_EVERY: Duration = Duration::from_secs(5);
 
 /// At the end, the turns under way may take this long: with the time to release the Lease, a standby takes over within 2 s.
-const LAST_TURNS: Duration = Duration::from_millis(1_500);
+const LAST_TURNS: Duration = Duration::from_secs(1);
 
 /// A main loop that has not turned for this time is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);

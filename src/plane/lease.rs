@@ -25,7 +25,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 /// A Lease that nobody was seen to renew for this time is free.
-pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+pub const LEASE_DURATION: Duration = Duration::from_secs(14);
 /// The holder renews this often.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// A holder that could not renew for this time no longer writes, and what it has under way is given up.
@@ -383,7 +383,7 @@ impl Candidate {
             return;
         };
         if self.right.unsettled() {
-            tracing::warn!(lease = %self.label(), "not released, because a write has gone unanswered; it ends by itself in 15 s");
+            tracing::warn!(lease = %self.label(), "not released, because a write has gone unanswered; it ends by itself in 14 s");
             return;
         }
         let outcome = match self.vacate(lease).await {
@@ -400,7 +400,7 @@ impl Candidate {
         match outcome {
             Ok(()) => tracing::info!(lease = %self.label(), "released"),
             Err(error) => {
-                tracing::warn!(lease = %self.label(), %error, "not released; it ends by itself in 15 s");
+                tracing::warn!(lease = %self.label(), %error, "not released; it ends by itself in 14 s");
             }
         }
     }
