@@ -67,10 +67,7 @@ fn every_row_names_tests_that_are_there() {
     let numbers: Vec<usize> = rows.iter().map(|row| row.number).collect();
     assert_eq!(numbers, (1..=ROWS).collect::<Vec<_>>());
     let read = |file: &str| fs::read_to_string(root.join(file)).ok();
-    let wrong: Vec<String> = rows
-        .iter()
-        .flat_map(|row| faults(row, read))
-        .collect();
+    let wrong: Vec<String> = rows.iter().flat_map(|row| faults(row, read)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -30,6 +30,8 @@ impl std::fmt::Display for Site {
 
 /// How long a refusal lasts.
 const WINDOW: Duration = Duration::from_secs(20);
+/// What is refused for want of rights is asked again after five minutes at the latest.
+const REFUSED: Duration = Duration::from_mins(6);
 
 /// The classes, and by what they are called in the matrix.
 fn classes() -> Vec<(&'static str, Fault, bool)> {
@@ -96,6 +98,9 @@ async fn course(fault: Option<(&Site, &Fault, bool)>) -> (State, BTreeSet<Site>,
         rest(Duration::from_secs(12)).await;
     }
     rest(SETTLED).await;
+    if fault.is_some_and(|(.., lasts)| lasts) {
+        rest(REFUSED).await;
+    }
     let hits = rules.iter().map(|rule| rig.simulator.faults().hits(*rule)).sum();
     let sites = rig
         .simulator

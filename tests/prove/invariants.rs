@@ -78,12 +78,17 @@ impl World {
         if !policy {
             return Err(format!("no policy of city {city} in {hub}"));
         }
-        let set = self
-            .get(HUB, "Namespace", "", hub)
-            .and_then(|ns| label(ns, keys::CITIES));
-        match set.and_then(names::cities_of_set) {
-            Some(cities) if cities.iter().any(|c| c.as_str() == city) => Ok(()),
-            _ => Err(format!("city {city} is missing from the set {set:?} of {hub}")),
+        let namespace = self.get(HUB, "Namespace", "", hub);
+        let set = namespace
+            .and_then(|ns| label(ns, keys::CITIES))
+            .unwrap_or_default();
+        let policy = self.get(HUB, "ClusterPropagationPolicy", "", &names::city_set_policy(set));
+        let path = "/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values";
+        let cities = policy.and_then(|policy| policy.pointer(path)?.as_array());
+        if cities.is_some_and(|cities| cities.iter().any(|one| one == city)) {
+            Ok(())
+        } else {
+            Err(format!("city {city} is missing from the set {set:?} of {hub}"))
         }
     }
 }

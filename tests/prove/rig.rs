@@ -344,3 +344,12 @@ pub(crate) fn simulate<T>(run: impl Future<Output = T>) -> T {
         .unwrap()
         .block_on(run)
 }
+
+/// A number that the environment may set.
+pub(crate) fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is {text:?}, not a number")),
+    )
+}
