@@ -85,6 +85,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn view(list: &[(String, Value)]) -> Vec<(String, &Value)> {
+        list.iter().map(|(name, value)| (name.clone(), value)).collect()
+    }
+
     fn order(live: &[&str], wanted: &[&str]) -> Vec<String> {
         let none = Value::Null;
         let list = |names: &[&str]| -> Vec<(String, Value)> {
@@ -94,9 +98,6 @@ mod tests {
                 .collect()
         };
         let (live, wanted) = (list(live), list(wanted));
-        fn view(list: &[(String, Value)]) -> Vec<(String, &Value)> {
-            list.iter().map(|(name, value)| (name.clone(), value)).collect()
-        }
         interleave(&view(&live), &view(&wanted))
     }
 

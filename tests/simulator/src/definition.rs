@@ -21,7 +21,7 @@ pub struct Definition {
 pub(crate) struct Version {
     pub(crate) name: String,
     /// `v1` or `group/v1`.
-    pub(crate) api_version: String,
+    pub(crate) full_name: String,
     /// Whether `status` has an endpoint of its own.
     pub(crate) status: bool,
     /// Objects are kept in this version.
@@ -41,7 +41,7 @@ impl Definition {
             .map(|version| {
                 let name = text(&version["name"]);
                 Version {
-                    api_version: api_version(&group, &name),
+                    full_name: api_version(&group, &name),
                     name,
                     status: version["subresources"]["status"].is_object(),
                     storage: version["storage"] == true,
@@ -67,16 +67,16 @@ impl Definition {
         namespaced: bool,
         status: bool,
     ) -> Self {
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-        }});
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"type": "object", "properties": {"spec": open, "status": open},
+            "x-kubernetes-preserve-unknown-fields": true});
         Self {
             custom: true,
             ..Self::new(group, version, kind, plural, namespaced, status, &schema)
         }
     }
 
+    /// A kind with one version. `schema` is in the language of a `CustomResourceDefinition`.
     fn new(
         group: &str,
         version: &str,
@@ -94,7 +94,7 @@ impl Definition {
             custom: false,
             versions: vec![Version {
                 name: version.to_owned(),
-                api_version: api_version(group, version),
+                full_name: api_version(group, version),
                 status,
                 storage: true,
                 schema: Schema::whole(schema),
@@ -281,7 +281,7 @@ mod tests {
         }});
         let read = Definition::parse(&crd);
         assert!(read.namespaced && read.version("v1").unwrap().status);
-        assert_eq!(read.version("v1").unwrap().api_version, "g.dev/v1");
+        assert_eq!(read.version("v1").unwrap().full_name, "g.dev/v1");
         assert!(read.version("v0").is_none());
         for word in ["Gadget", "gadgets", "gadgets.g.dev", "Gadget.g.dev"] {
             assert!(read.is_called(word), "{word}");

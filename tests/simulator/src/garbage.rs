@@ -158,6 +158,12 @@ impl State {
         object
     }
 
+    /// Does what was put off.
+    pub(crate) fn deferred_chores(&mut self) {
+        self.deferred = false;
+        self.do_chores();
+    }
+
     /// Does all that is to be done.
     pub(crate) fn do_chores(&mut self) {
         while let Some(chore) = self.chores.pop_front() {
@@ -248,17 +254,15 @@ impl State {
         if !self.get(NAMESPACES, name).is_some_and(ending) {
             return;
         }
-        let (from, to) = (format!("{name}/"), format!("{name}0"));
         let mut left = false;
         for table in 0..self.tables.len() {
             if !self.tables[table].definition.namespaced {
                 continue;
             }
-            let range = self.tables[table].objects.range::<str, _>((
-                std::ops::Bound::Included(from.as_str()),
-                std::ops::Bound::Excluded(to.as_str()),
-            ));
-            let keys: Vec<Box<str>> = range.map(|(key, _)| key.clone()).collect();
+            let keys: Vec<Box<str>> = self
+                .in_namespace(table, name)
+                .map(|(key, _)| key.clone())
+                .collect();
             for key in keys {
                 let gone = self.delete(table, &key, &Deletion::default());
                 left |= gone.is_ok_and(|deleted| !deleted.gone);

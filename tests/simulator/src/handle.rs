@@ -27,6 +27,9 @@ pub(crate) struct Answer {
     pub(crate) uid_precondition: bool,
     /// The name of the object, where the request had none.
     pub(crate) name: Option<String>,
+    pub(crate) media_type: &'static str,
+    /// Seconds of the `Retry-After` header.
+    pub(crate) retry_after: Option<u32>,
 }
 
 /// What is in an answer.
@@ -44,6 +47,8 @@ impl Answer {
             changed: false,
             uid_precondition: false,
             name: None,
+            media_type: "application/json",
+            retry_after: None,
         }
     }
 
@@ -137,7 +142,7 @@ impl<'a> Request<'a> {
             call,
             table,
             view: View {
-                api_version: version.api_version.clone(),
+                api_version: version.full_name.clone(),
                 metadata_only: call.metadata_only,
             },
             endpoint,

@@ -23,11 +23,6 @@ pub(crate) fn is_ending(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Its revision: the version as a number.
-pub(crate) fn revision(object: &Value) -> u64 {
-    text(object, "resourceVersion").parse().unwrap_or(0)
-}
-
 pub(crate) fn list<'a>(object: &'a Value, key: &str) -> &'a [Value] {
     let list = object["metadata"][key].as_array();
     list.map(Vec::as_slice).unwrap_or_default()

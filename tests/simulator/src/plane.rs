@@ -2,6 +2,7 @@
 
 use crate::{
     definition::Definition,
+    faults::Faults,
     garbage::{Controllers, Deletion},
     log::Log,
     meta,
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     fmt,
-    mem::take,
+    mem::{replace, take},
     ops::RangeInclusive,
     sync::{
         Arc, OnceLock,
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) log: Log,
+    pub(crate) faults: Faults,
     pub(crate) latency: Mutex<Latency>,
 }
 
@@ -71,7 +73,8 @@ impl Shared {
         let mut state = self.state.lock();
         let before = state.revision;
         let result = act(&mut state);
-        let later = self.controllers(&mut state);
+        let later = Self::controllers(&mut state);
+        let karmada = Self::karmada(&mut state);
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
         drop(state);
         if revision != before
@@ -81,13 +84,33 @@ impl Shared {
         }
         wakes.into_iter().for_each(std::task::Waker::wake);
         if let Some(delay) = later {
-            self.act_later(delay);
+            self.act_later(delay, State::deferred_chores);
+        }
+        if let Some(delay) = karmada {
+            self.act_later(delay, State::deferred_karmada_step);
         }
         result
     }
 
+    /// Lets Karmada act. If it acts later, the answer is the delay of a step that was not asked for yet.
+    fn karmada(state: &mut State) -> Option<Duration> {
+        while let Some(actor) = &mut state.karmada
+            && !actor.is_idle()
+        {
+            if !actor.delay.is_zero() && tokio::runtime::Handle::try_current().is_ok() {
+                let asked = replace(&mut actor.asked, true);
+                return (!asked).then_some(actor.delay);
+            }
+            state.karmada_step();
+            if state.controllers == Controllers::AtOnce {
+                state.do_chores();
+            }
+        }
+        None
+    }
+
     /// Lets the controllers act. If they act later, the answer is the delay of a step that was not asked for yet.
-    fn controllers(&self, state: &mut State) -> Option<Duration> {
+    fn controllers(state: &mut State) -> Option<Duration> {
         match state.controllers {
             Controllers::Off => state.chores.clear(),
             Controllers::After(delay) if tokio::runtime::Handle::try_current().is_ok() => {
@@ -100,15 +123,12 @@ impl Shared {
         None
     }
 
-    fn act_later(self: &Arc<Self>, delay: Duration) {
+    fn act_later(self: &Arc<Self>, delay: Duration, act: fn(&mut State)) {
         let plane = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             if let Some(plane) = plane.upgrade() {
-                plane.with(|state| {
-                    state.do_chores();
-                    state.deferred = false;
-                });
+                plane.with(act);
             }
         });
     }
@@ -194,7 +214,7 @@ impl Plane {
 
     /// Lays a merge patch over an object.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: Value) -> Result<Value, Status> {
-        self.patch(kind, namespace, name, Endpoint::Main, &patch)
+        self.patch(kind, namespace, name, Endpoint::Main, patch)
     }
 
     /// Lays a merge patch over an object through its status endpoint.
@@ -205,7 +225,7 @@ impl Plane {
         name: &str,
         patch: Value,
     ) -> Result<Value, Status> {
-        self.patch(kind, namespace, name, Endpoint::Status, &patch)
+        self.patch(kind, namespace, name, Endpoint::Status, patch)
     }
 
     fn patch(
@@ -214,10 +234,10 @@ impl Plane {
         namespace: &str,
         name: &str,
         endpoint: Endpoint,
-        patch: &Value,
+        patch: Value,
     ) -> Result<Value, Status> {
-        self.write(kind, namespace, name, endpoint, |state, target| {
-            state.patch(target, Patch::Merge, patch)
+        self.write(kind, namespace, name, endpoint, move |state, target| {
+            state.patch(target, Patch::Merge, &patch)
         })
     }
 
@@ -316,7 +336,7 @@ impl Plane {
     /// Holds the events of a kind back.
     pub fn pause_watches(&self, kind: &str) {
         self.each(Some(kind), |state, table| {
-            state.tables[table].paused = Some(state.revision)
+            state.tables[table].paused = Some(state.revision);
         });
     }
 
@@ -329,7 +349,7 @@ impl Plane {
     /// are current. The history must still hold the version.
     pub fn serve_stale(&self, kind: &str, revision: u64) {
         self.each(Some(kind), |state, table| {
-            state.tables[table].stale = Some(revision)
+            state.tables[table].stale = Some(revision);
         });
     }
 

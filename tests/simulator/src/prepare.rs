@@ -127,6 +127,10 @@ pub(crate) fn on_update(
     ] {
         meta::set(new, key, old["metadata"][key].clone());
     }
+}
+
+/// Counts a change that is more than metadata and status.
+pub(crate) fn count_generation(definition: &Definition, version: &Version, old: &Value, new: &mut Value) {
     if definition.custom && differs(old, new, version.status) {
         let generation = old["metadata"]["generation"].as_u64().unwrap_or(0) + 1;
         meta::set(new, "generation", json!(generation));

@@ -144,7 +144,9 @@ impl Schema {
                 field.is_some()
             }),
             (Form::List { items, .. }, Value::Array(list)) => {
-                list.iter_mut().for_each(|item| items.prune(item));
+                for item in list {
+                    items.prune(item);
+                }
             }
             _ => {}
         }
@@ -166,7 +168,9 @@ impl Schema {
                 }
             }
             (Form::List { items, .. }, Value::Array(list)) => {
-                list.iter_mut().for_each(|item| items.fill(item));
+                for item in list {
+                    items.fill(item);
+                }
             }
             _ => {}
         }

@@ -1,7 +1,8 @@
-//! The way to a plane without sockets.
+//! The way to a plane without sockets, and what a request meets on it.
 
 use crate::{
     body::Body,
+    faults::{Fault, Met},
     handle::{Answer, handle},
     log::Entry,
     plane::Shared,
@@ -10,8 +11,8 @@ use crate::{
     status::Status,
 };
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use http::{Request, Response, header};
+use futures::future::{BoxFuture, pending};
+use http::{Request, Response, header, request::Parts};
 use http_body_util::BodyExt;
 use parking_lot::RwLock;
 use std::{
@@ -52,17 +53,22 @@ where
         let service = self.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let body = body
-                .collect()
-                .await
-                .map_err(|error| io::Error::other(error.into()))?;
-            service.answer(&head, &body.to_bytes()).await
+            service.answer(&head, head.uri.path(), body).await
         })
     }
 }
 
 impl Service {
-    async fn answer(&self, head: &http::request::Parts, body: &[u8]) -> io::Result<Response<Body>> {
+    /// Answers a request whose path begins at the plane's root.
+    pub(crate) async fn answer<B>(&self, head: &Parts, path: &str, body: B) -> io::Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        let body = body
+            .collect()
+            .await
+            .map_err(|error| io::Error::other(error.into()))?;
         let refused = || io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens here");
         let plane = self
             .planes
@@ -73,25 +79,58 @@ impl Service {
         let down = plane.state.lock().down;
         match down {
             Some(Down::Refused) => return Err(refused()),
-            Some(Down::BlackHole) => std::future::pending::<()>().await,
+            Some(Down::BlackHole) => return pending().await,
             None => {}
         }
-        let call = Call::read(&head.method, head.uri.path(), head.uri.query(), &head.headers);
-        let answer = match &call {
-            Ok(call) => {
-                let answer = handle(&plane, call, body);
-                self.note(&plane, call, &answer);
-                answer
-            }
-            Err(status) => Answer::refusal(status),
+        let (answer, fault) = match Call::read(&head.method, path, head.uri.query(), &head.headers) {
+            Ok(call) => self.carry_out(&plane, &call, &body.to_bytes()).await?,
+            Err(status) => (Answer::refusal(&status), None),
         };
         if let Some(delay) = plane.draw_delay() {
             tokio::time::sleep(delay).await;
         }
-        respond(answer)
+        respond(answer, fault.as_ref())
     }
 
-    fn note(&self, plane: &Shared, call: &Call, answer: &Answer) {
+    /// Carries a request out, unless a fault is before that.
+    async fn carry_out(
+        &self,
+        plane: &Arc<Shared>,
+        call: &Call,
+        body: &[u8],
+    ) -> io::Result<(Answer, Option<Fault>)> {
+        let faults = &plane.common.faults;
+        let fault = match faults.meet(&plane.name, &self.user, call) {
+            Met::Nothing => None,
+            Met::Fault(fault) => Some(fault),
+            Met::Stopped => return pending().await,
+        };
+        let answer = match &fault {
+            Some(fault) if !fault.applies() => instead(fault),
+            _ => Some(handle(plane, call, body)),
+        };
+        self.note(plane, call, answer.as_ref(), fault.as_ref());
+        let broken = || Err(io::ErrorKind::ConnectionReset.into());
+        match (&fault, answer) {
+            (Some(Fault::StopBefore | Fault::StopAfter), _) => {
+                faults.tell_stopped(&self.user);
+                pending().await
+            }
+            (Some(Fault::Hang | Fault::HangAfterApply), _) => pending().await,
+            (Some(Fault::DropBefore | Fault::LoseAnswer), _) | (_, None) => broken(),
+            (Some(Fault::TimeoutAfterApply), _) => {
+                let status = Status::plain(
+                    504,
+                    "Timeout",
+                    "the request did not complete within the allotted time",
+                );
+                Ok((Answer::refusal(&status), None))
+            }
+            (_, Some(answer)) => Ok((answer, fault)),
+        }
+    }
+
+    fn note(&self, plane: &Shared, call: &Call, answer: Option<&Answer>, fault: Option<&Fault>) {
         plane.count(call.verb);
         plane.common.log.add(|| Entry {
             n: 0,
@@ -108,27 +147,74 @@ impl Service {
             .into(),
             subresource: call.subresource.as_deref().map(Into::into),
             namespace: call.namespace.clone(),
-            name: match (&answer.name, call.verb) {
-                (Some(name), Verb::Create) => name.clone(),
+            name: match answer.and_then(|answer| answer.name.clone()) {
+                Some(name) if call.verb == Verb::Create => name,
                 _ => call.name.clone(),
             },
-            code: answer.code,
-            changed: answer.changed,
-            uid_precondition: answer.uid_precondition,
-            fault: None,
+            code: answer.map_or(0, |answer| answer.code),
+            changed: answer.is_some_and(|answer| answer.changed),
+            uid_precondition: answer.is_some_and(|answer| answer.uid_precondition),
+            fault: fault.map(Fault::name),
         });
     }
 }
 
-fn respond(answer: Answer) -> io::Result<Response<Body>> {
-    Response::builder()
+/// The answer that a fault gives of its own.
+fn instead(fault: &Fault) -> Option<Answer> {
+    let status = match fault {
+        Fault::Conflict => Status::plain(
+            409,
+            "Conflict",
+            "Operation cannot be fulfilled: the object has been modified",
+        ),
+        Fault::Gone => Status::expired("The resourceVersion is too old."),
+        Fault::TooMany { retry_after } => {
+            let mut status = Status::plain(
+                429,
+                "TooManyRequests",
+                "Too many requests, please try again later.",
+            );
+            if let Some(seconds) = retry_after {
+                status.details = serde_json::json!({"retryAfterSeconds": seconds});
+            }
+            return Some(Answer {
+                retry_after: *retry_after,
+                ..Answer::refusal(&status)
+            });
+        }
+        Fault::Internal => Status::plain(500, "InternalError", "Internal error occurred: by script"),
+        Fault::Unavailable => Status::plain(
+            503,
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        ),
+        Fault::Unauthorized => Status::plain(401, "Unauthorized", "Unauthorized"),
+        Fault::Forbidden => Status::plain(403, "Forbidden", "forbidden by script"),
+        Fault::HtmlBadGateway => {
+            let page = "<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>";
+            return Some(Answer {
+                media_type: "text/html",
+                ..Answer::new(502, page)
+            });
+        }
+        _ => return None,
+    };
+    Some(Answer::refusal(&status))
+}
+
+fn respond(answer: Answer, fault: Option<&Fault>) -> io::Result<Response<Body>> {
+    let mut response = Response::builder()
         .status(answer.code)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Body::new(answer.content))
+        .header(header::CONTENT_TYPE, answer.media_type);
+    if let Some(seconds) = answer.retry_after {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
+    response
+        .body(Body::new(answer.content, fault))
         .map_err(io::Error::other)
 }
 
 /// The answer to a request that no plane may see.
 pub(crate) fn refuse(status: &Status) -> io::Result<Response<Body>> {
-    respond(Answer::refusal(status))
+    respond(Answer::refusal(status), None)
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    faults::Faults,
     log::Log,
     plane::{Common, Latency, Plane, Shared},
     random::Random,
@@ -13,7 +14,7 @@ use std::{
     ops::RangeInclusive,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -27,15 +28,20 @@ struct Inner {
     seed: u64,
     clock: Clock,
     births: AtomicU64,
+    streams: AtomicU32,
     common: Arc<Common>,
     planes: Arc<Planes>,
 }
+
+/// Streams that an API server allows on one HTTP/2 connection.
+const STREAMS: u32 = 100;
 
 impl Simulator {
     /// A simulator without planes. The seed drives the delays, and the UIDs follow from it.
     pub fn new(seed: u64) -> Self {
         let common = Common {
             log: Log::default(),
+            faults: Faults::new(seed),
             latency: Mutex::new(Latency {
                 range: None,
                 random: Random::new(seed),
@@ -45,6 +51,7 @@ impl Simulator {
             seed,
             clock: Clock::start(),
             births: AtomicU64::new(0),
+            streams: AtomicU32::new(STREAMS),
             common: Arc::new(common),
             planes: Arc::default(),
         }))
@@ -75,6 +82,24 @@ impl Simulator {
     /// The request log.
     pub fn log(&self) -> Log {
         self.0.common.log.clone()
+    }
+
+    /// The script of faults.
+    pub fn faults(&self) -> Faults {
+        self.0.common.faults.clone()
+    }
+
+    /// How many streams one HTTP/2 connection may have at once, for connections that open from now on: 100 unless set.
+    pub fn limit_streams(&self, streams: u32) {
+        self.0.streams.store(streams, Ordering::Relaxed);
+    }
+
+    pub(crate) fn streams(&self) -> u32 {
+        self.0.streams.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn planes(&self) -> Arc<Planes> {
+        self.0.planes.clone()
     }
 
     /// Delays each answer and each event of a watch by a draw from the range.

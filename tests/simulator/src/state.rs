@@ -4,6 +4,7 @@ use crate::{
     clock::Clock,
     definition::{Definition, builtin},
     garbage::{Chore, Controllers},
+    karmada::Actor,
     meta,
     random::Random,
     status::Subject,
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem::take,
+    ops::Bound,
     sync::Arc,
     task::Waker,
 };
@@ -141,6 +143,7 @@ pub(crate) struct State {
     /// A deferred step of the controllers is under way.
     pub(crate) deferred: bool,
     pub(crate) history: usize,
+    pub(crate) karmada: Option<Actor>,
     pub(crate) down: Option<Down>,
     pub(crate) removed: bool,
     watches: u64,
@@ -167,6 +170,7 @@ impl State {
             controllers: Controllers::AtOnce,
             deferred: false,
             history: HISTORY,
+            karmada: None,
             down: None,
             removed: false,
             watches: 0,
@@ -213,6 +217,22 @@ impl State {
         self.tables[table].objects.get(key)
     }
 
+    /// The objects in a namespace, by key; all objects for an empty one.
+    pub(crate) fn in_namespace(
+        &self,
+        table: usize,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&Box<str>, &Arc<Value>)> {
+        // Keys are `namespace/name`, and `0` is the character after `/`.
+        let bounds = if namespace.is_empty() {
+            (Bound::Unbounded, Bound::Unbounded)
+        } else {
+            let bound = |end: &str| Box::from(format!("{namespace}{end}"));
+            (Bound::Included(bound("/")), Bound::Excluded(bound("0")))
+        };
+        self.tables[table].objects.range::<Box<str>, _>(bounds)
+    }
+
     pub(crate) fn subject<'a>(&'a self, table: usize, name: &'a str) -> Subject<'a> {
         let definition = &self.tables[table].definition;
         Subject {
@@ -252,6 +272,7 @@ impl State {
             (false, None) => Kind::Added,
             (false, Some(_)) => Kind::Modified,
         };
+        let at_table = table;
         let table = &mut self.tables[table];
         table.changes.push_back(Change {
             revision,
@@ -263,6 +284,9 @@ impl State {
         });
         table.trim(limit);
         self.wakes.extend(take(&mut table.wakers).into_values());
+        if let Some(karmada) = &mut self.karmada {
+            karmada.notice(at_table, key);
+        }
         object
     }
 
@@ -340,11 +364,9 @@ mod tests {
         let one = state.commit(maps, "default/a", map("1"));
         state.commit(maps, "default/a", map("2"));
         let gone = state.take_out(maps, "default/a", None);
-        assert_eq!(meta::revision(&one), start + 1);
-        assert_eq!(
-            (meta::revision(&gone), &gone["data"]["v"]),
-            (start + 3, &json!("2"))
-        );
+        assert_eq!(meta::text(&one, "resourceVersion"), (start + 1).to_string());
+        assert_eq!(meta::text(&gone, "resourceVersion"), (start + 3).to_string());
+        assert_eq!(gone["data"]["v"], "2");
         let table = &state.tables[maps];
         assert!(table.at(start).unwrap().is_empty());
         assert_eq!(table.at(start + 1).unwrap()["default/a"]["data"]["v"], "1");

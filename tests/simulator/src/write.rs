@@ -3,6 +3,7 @@
 use crate::{
     definition::{Definition, Version},
     garbage::Chore,
+    karmada,
     managed::{Managers, Operation, Reach, Writer, refusal},
     merge, meta,
     prepare::{self, Endpoint},
@@ -58,7 +59,7 @@ impl Target<'_> {
         Writer {
             manager: self.manager,
             operation,
-            version: &self.version.api_version,
+            version: &self.version.full_name,
             subresource: match self.endpoint {
                 Endpoint::Main => None,
                 Endpoint::Status => Some("status"),
@@ -82,7 +83,7 @@ impl Target<'_> {
             return Err(Status::bad_request("the body of the request is not an object"));
         }
         let (api_version, kind) = (&body["apiVersion"], &body["kind"]);
-        if *api_version != self.version.api_version.as_str() || *kind != *self.definition.kind {
+        if *api_version != self.version.full_name.as_str() || *kind != *self.definition.kind {
             let message = format!(
                 "the object provided is unrecognized (must be of type {}): {kind} of {api_version}",
                 self.definition.kind
@@ -114,7 +115,7 @@ impl State {
         };
         meta::set(&mut body, "managedFields", Value::Null);
         self.admit(&target, &body)?;
-        self.insert(&target, body, None)
+        Ok(self.insert(&target, body, None))
     }
 
     /// Whether a new object may come.
@@ -158,12 +159,7 @@ impl State {
     }
 
     /// Brings a new object in. `managers` is what an apply says about its fields.
-    fn insert(
-        &mut self,
-        target: &Target<'_>,
-        mut body: Value,
-        managers: Option<Managers>,
-    ) -> Result<Outcome, Status> {
+    fn insert(&mut self, target: &Target<'_>, mut body: Value, managers: Option<Managers>) -> Outcome {
         let now = self.clock.now();
         prepare::prepare(target.definition, target.version, &mut body);
         if !target.namespace.is_empty() {
@@ -176,6 +172,9 @@ impl State {
             managers.update(&target.version.schema, &empty, &body, &writer, target.reach());
             managers
         });
+        if self.karmada.is_some() {
+            karmada::complete(target.definition, None, &mut body, &mut self.random);
+        }
         let uid = self.random.uuid();
         prepare::on_create(target.definition, target.version, &mut body, &uid, &now);
         if !managers.is_empty() {
@@ -183,25 +182,25 @@ impl State {
         }
         self.keep_version(target, &mut body);
         if target.dry_run {
-            return Ok(Outcome {
+            return Outcome {
                 object: Arc::new(body),
                 changed: false,
                 created: true,
-            });
+            };
         }
         let object = self.commit(target.table, &target.key(), body);
         self.look_after(target.table, &target.key(), &object);
-        Ok(Outcome {
+        Outcome {
             object,
             changed: true,
             created: true,
-        })
+        }
     }
 
     /// Objects are kept in one version, whichever was written.
     fn keep_version(&self, target: &Target<'_>, object: &mut Value) {
         if let Some(storage) = self.tables[target.table].definition.storage() {
-            meta::put(object, "apiVersion", json!(storage.api_version));
+            meta::put(object, "apiVersion", json!(storage.full_name));
         }
     }
 
@@ -258,7 +257,7 @@ impl State {
         }
         let old = self.current(target)?;
         let mut new = Value::clone(&old);
-        meta::put(&mut new, "apiVersion", json!(target.version.api_version));
+        meta::put(&mut new, "apiVersion", json!(target.version.full_name));
         if patch == Patch::Merge {
             if !body.is_object() {
                 return Err(Status::bad_request("a merge patch is an object"));
@@ -332,11 +331,11 @@ impl State {
                 .map_err(refused)?;
             meta::set(&mut object, "name", json!(target.name));
             self.admit(target, &object)?;
-            return self.insert(target, object, Some(managers));
+            return Ok(self.insert(target, object, Some(managers)));
         };
         self.check_preconditions(target, &old, config)?;
         let mut live = Value::clone(&old);
-        meta::put(&mut live, "apiVersion", json!(target.version.api_version));
+        meta::put(&mut live, "apiVersion", json!(target.version.full_name));
         let mut managers = Managers::parse(&meta::take(&mut live, "managedFields"));
         if managers.is_empty() {
             managers = Managers::before_first_apply(schema, &live, &writer);
@@ -358,6 +357,10 @@ impl State {
         mut new: Value,
         managers: Managers,
     ) -> Result<Outcome, Status> {
+        if self.karmada.is_some() {
+            karmada::complete(target.definition, Some(old), &mut new, &mut self.random);
+        }
+        prepare::count_generation(target.definition, target.version, old, &mut new);
         prepare::check_update(
             target.definition,
             &self.subject(target.table, target.name),

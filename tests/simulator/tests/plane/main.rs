@@ -5,5 +5,8 @@
 mod apply;
 mod client;
 mod ends;
+mod faults;
+mod karmada;
+mod server;
 mod verbs;
 mod watches;

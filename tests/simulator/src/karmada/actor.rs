@@ -1,0 +1,420 @@
+//! The passes over policies, templates, bindings and clusters.
+
+use super::claim::{Scope, Verdict, closeness, decide, label, labels_match};
+use crate::{
+    meta,
+    prepare::Endpoint,
+    state::{NAMESPACES, State},
+    write::{Patch, Target},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem::take,
+    sync::Arc,
+    time::Duration,
+};
+
+type Place = (usize, Box<str>);
+
+/// What Karmada has to look at, and how it acts.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) delay: Duration,
+    hold: bool,
+    queue: VecDeque<Place>,
+    queued: BTreeSet<Place>,
+    /// A step is under way that comes after the delay.
+    pub(crate) asked: bool,
+}
+
+impl Actor {
+    pub(super) fn new(delay: Duration, hold: bool) -> Self {
+        Self {
+            delay,
+            hold,
+            queue: VecDeque::new(),
+            queued: BTreeSet::new(),
+            asked: false,
+        }
+    }
+
+    /// An object was written.
+    pub(crate) fn notice(&mut self, table: usize, key: &str) {
+        let place: Place = (table, key.into());
+        if self.queued.insert(place.clone()) {
+            self.queue.push_back(place);
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// Fields of a policy that its bindings carry.
+const CARRIED: [&str; 4] = [
+    "placement",
+    "propagateDeps",
+    "schedulerName",
+    "conflictResolution",
+];
+
+/// Finalizers of bindings.
+const FINALIZER: &str = "karmada.io/binding-controller";
+const CLUSTER_FINALIZER: &str = "karmada.io/cluster-resource-binding-controller";
+
+/// Namespaces whose objects are never propagated.
+fn is_reserved(namespace: &str) -> bool {
+    ["karmada-system", "karmada-cluster"].contains(&namespace)
+        || namespace.starts_with("karmada-es-")
+        || namespace.starts_with("kube-")
+}
+
+impl State {
+    /// Does the step that was put off.
+    pub(crate) fn deferred_karmada_step(&mut self) {
+        if let Some(actor) = &mut self.karmada {
+            actor.asked = false;
+        }
+        self.karmada_step();
+    }
+
+    /// Looks at everything that was written since the last step.
+    pub(crate) fn karmada_step(&mut self) {
+        let Some(actor) = &mut self.karmada else { return };
+        actor.queued.clear();
+        for (table, key) in take(&mut actor.queue) {
+            self.karmada_look(table, &key);
+        }
+    }
+
+    fn karmada_look(&mut self, table: usize, key: &str) {
+        let definition = self.tables[table].definition.clone();
+        match (&*definition.group, &*definition.plural) {
+            ("policy.karmada.io", plural) => {
+                if let Some(scope) = Scope::of_plural(plural) {
+                    self.policy_pass(scope, table, key);
+                }
+            }
+            ("work.karmada.io", _) => self.binding_pass(table, key),
+            ("cluster.karmada.io", _) => {
+                for bindings in ["resourcebindings", "clusterresourcebindings"] {
+                    let Some(table) = self.table("work.karmada.io", bindings) else {
+                        continue;
+                    };
+                    let keys: Vec<Box<str>> = self.tables[table].objects.keys().cloned().collect();
+                    for key in keys {
+                        self.binding_pass(table, &key);
+                    }
+                }
+            }
+            ("config.karmada.io" | "coordination.k8s.io" | "events.k8s.io", _) | ("", "events") => {}
+            _ => self.template_pass(table, key),
+        }
+    }
+
+    /// Writes for Karmada; a write that is refused is tried again when something changes.
+    fn karmada_patch(&mut self, table: usize, object: &Value, endpoint: Endpoint, patch: &Value) {
+        let definition = self.tables[table].definition.clone();
+        let Some(version) = definition.storage() else {
+            return;
+        };
+        let target = Target {
+            table,
+            definition: &definition,
+            version,
+            namespace: meta::namespace(object),
+            name: meta::name(object),
+            endpoint,
+            manager: "karmada",
+            dry_run: false,
+        };
+        let _ = self.patch(&target, Patch::Merge, patch);
+    }
+
+    /// A policy that ends lets its templates go; a changed one lets go what it no longer selects, and takes what it does.
+    fn policy_pass(&mut self, scope: Scope, table: usize, key: &str) {
+        let Some(policy) = self.get(table, key).cloned() else {
+            return;
+        };
+        let ending = meta::is_ending(&policy);
+        let namespace = meta::namespace(&policy);
+        let id = label(&policy, scope.id());
+        for templates in 0..self.tables.len() {
+            let group = &self.tables[templates].definition.group;
+            if group.ends_with("karmada.io") {
+                continue;
+            }
+            let inside: Vec<(Box<str>, Arc<Value>)> = self
+                .in_namespace(templates, namespace)
+                .map(|(key, object)| (key.clone(), object.clone()))
+                .collect();
+            for (key, object) in inside {
+                let selected = !ending && closeness(&policy, &object).is_some();
+                if label(&object, scope.id()) == id && !selected {
+                    self.let_go(templates, &object, scope);
+                } else if selected {
+                    self.template_pass(templates, &key);
+                }
+            }
+        }
+        if ending {
+            let mut left = meta::list(&policy, "finalizers").to_vec();
+            left.retain(|finalizer| finalizer != scope.finalizer());
+            let patch = json!({"metadata": {"finalizers": left}});
+            self.karmada_patch(table, &policy, Endpoint::Main, &patch);
+        }
+    }
+
+    /// Takes a claim off a template and its binding.
+    fn let_go(&mut self, table: usize, template: &Value, scope: Scope) {
+        let patch = scope.release();
+        if let Some((bindings, key)) = self.binding_of(template)
+            && let Some(binding) = self.get(bindings, &key).cloned()
+            && label(&binding, scope.id()) == label(template, scope.id())
+        {
+            self.karmada_patch(bindings, &binding, Endpoint::Main, &patch);
+        }
+        self.karmada_patch(table, template, Endpoint::Main, &patch);
+    }
+
+    /// Where the binding of a template is.
+    fn binding_of(&self, template: &Value) -> Option<(usize, String)> {
+        let namespace = meta::namespace(template);
+        let kind = template["kind"].as_str().unwrap_or_default();
+        let plural = if namespace.is_empty() {
+            "clusterresourcebindings"
+        } else {
+            "resourcebindings"
+        };
+        let name = format!("{}-{kind}", meta::name(template).replace(':', ".")).to_lowercase();
+        // The binding of a cluster-scoped template has no namespace either.
+        Some((
+            self.table("work.karmada.io", plural)?,
+            meta::key(namespace, &name),
+        ))
+    }
+
+    fn template_pass(&mut self, table: usize, key: &str) {
+        let Some(template) = self.get(table, key).cloned() else {
+            return;
+        };
+        let reserved = is_reserved(meta::namespace(&template)) || (table == NAMESPACES && is_reserved(key));
+        if reserved || meta::is_ending(&template) {
+            return;
+        }
+        match decide(self, &template) {
+            Verdict::Nothing => {}
+            Verdict::Release(scope) => self.let_go(table, &template, scope),
+            Verdict::Belongs(scope, policy) => {
+                let held = label(&template, scope.id()) == label(&policy, scope.id());
+                if held && (scope == Scope::Cluster || label(&template, Scope::Cluster.id()).is_empty()) {
+                    self.bind(&template, scope, &policy);
+                } else {
+                    // The write brings the template here once more.
+                    self.karmada_patch(table, &template, Endpoint::Main, &scope.claim(&policy));
+                }
+            }
+        }
+    }
+
+    /// Makes the binding of a template, or brings it up to date.
+    fn bind(&mut self, template: &Value, scope: Scope, policy: &Value) {
+        let Some((table, key)) = self.binding_of(template) else {
+            return;
+        };
+        let mut spec = json!({"resource": {
+            "apiVersion": template["apiVersion"], "kind": template["kind"],
+            "name": meta::name(template), "uid": meta::uid(template),
+            "resourceVersion": meta::text(template, "resourceVersion"),
+        }});
+        if !meta::namespace(template).is_empty() {
+            spec["resource"]["namespace"] = json!(meta::namespace(template));
+        }
+        for field in CARRIED {
+            spec[field] = policy["spec"][field].clone();
+        }
+        let mut patch = scope.claim(policy);
+        patch["spec"] = spec;
+        match self.get(table, &key).cloned() {
+            None => self.create_binding(table, &key, template, &patch),
+            // One of an earlier object of the name must be collected first.
+            Some(binding) if !owned_by(&binding, template) => {}
+            Some(binding) => self.karmada_patch(table, &binding, Endpoint::Main, &patch),
+        }
+    }
+
+    fn create_binding(&mut self, table: usize, key: &str, template: &Value, patch: &Value) {
+        let definition = self.tables[table].definition.clone();
+        let Some(version) = definition.storage() else {
+            return;
+        };
+        let namespace = meta::namespace(template);
+        let (id, finalizer) = if namespace.is_empty() {
+            (
+                "clusterresourcebinding.karmada.io/permanent-id",
+                CLUSTER_FINALIZER,
+            )
+        } else {
+            ("resourcebinding.karmada.io/permanent-id", FINALIZER)
+        };
+        let mut binding = json!({});
+        crate::merge::merge(&mut binding, patch);
+        binding["apiVersion"] = json!(version.full_name);
+        binding["kind"] = json!(&*definition.kind);
+        binding["metadata"]["name"] = json!(key.rsplit('/').next());
+        binding["metadata"]["labels"][id] = json!(self.random.uuid());
+        binding["metadata"]["finalizers"] = json!([finalizer]);
+        binding["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": template["apiVersion"], "kind": template["kind"],
+            "name": meta::name(template), "uid": meta::uid(template),
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+        let target = Target {
+            table,
+            definition: &definition,
+            version,
+            namespace,
+            name: "",
+            endpoint: Endpoint::Main,
+            manager: "karmada",
+            dry_run: false,
+        };
+        // Refused only in a namespace that ends, where no binding is needed.
+        let _ = self.create(&target, binding);
+    }
+
+    /// Schedules a binding, or lets it go when it ends.
+    fn binding_pass(&mut self, table: usize, key: &str) {
+        let Some(binding) = self.get(table, key).cloned() else {
+            // Its template may wait for the name.
+            return self.template_waits(key, table);
+        };
+        if meta::is_ending(&binding) {
+            if self.karmada.as_ref().is_some_and(|actor| !actor.hold) {
+                self.end_binding(table, &binding);
+            }
+            return;
+        }
+        let placement = &binding["spec"]["placement"];
+        if placement.is_null() {
+            return;
+        }
+        let clusters = self.fitting(placement);
+        let names: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
+        if binding["spec"]["clusters"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+            != names.as_slice()
+        {
+            let patch = json!({"spec": {"clusters": names}});
+            // The write brings the binding here once more.
+            return self.karmada_patch(table, &binding, Endpoint::Main, &patch);
+        }
+        if binding["status"]["schedulerObservedGeneration"] != binding["metadata"]["generation"] {
+            let now = self.clock.now();
+            let status = status(&binding, &clusters, &now);
+            self.karmada_patch(table, &binding, Endpoint::Status, &json!({"status": status}));
+        }
+    }
+
+    /// Looks at the templates that would have this binding.
+    fn template_waits(&mut self, key: &str, bindings: usize) {
+        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+        let name = key.rsplit('/').next().unwrap_or_default();
+        for table in 0..self.tables.len() {
+            let definition = &self.tables[table].definition;
+            let Some(template) = name.strip_suffix(&format!("-{}", definition.kind.to_lowercase())) else {
+                continue;
+            };
+            if definition.namespaced == self.tables[bindings].definition.namespaced {
+                let key = meta::key(namespace, template);
+                self.template_pass(table, &key);
+            }
+        }
+    }
+
+    /// The clusters that a placement admits, ready ones alone, by name.
+    fn fitting(&self, placement: &Value) -> Vec<String> {
+        let affinity = &placement["clusterAffinity"];
+        let named = affinity["clusterNames"].as_array();
+        let Some(table) = self.table("cluster.karmada.io", "clusters") else {
+            return Vec::new();
+        };
+        let clusters = self.tables[table].objects.values();
+        let fits = clusters.filter(|cluster| {
+            let ready = cluster["status"]["conditions"]
+                .as_array()
+                .is_some_and(|list| list.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
+            let labels = &affinity["labelSelector"];
+            ready
+                && named.is_none_or(|names| names.iter().any(|name| *name == meta::name(cluster)))
+                && (labels.is_null() || labels_match(labels, cluster))
+        });
+        fits.map(|cluster| meta::name(cluster).to_owned()).collect()
+    }
+
+    fn end_binding(&mut self, table: usize, binding: &Value) {
+        let mut left = meta::list(binding, "finalizers").to_vec();
+        left.retain(|finalizer| finalizer != FINALIZER && finalizer != CLUSTER_FINALIZER);
+        let patch = json!({"metadata": {"finalizers": left}});
+        self.karmada_patch(table, binding, Endpoint::Main, &patch);
+    }
+
+    /// Whether bindings that end are held; those held so far are looked at again.
+    pub(super) fn hold_bindings(&mut self, hold: bool) {
+        let Some(actor) = &mut self.karmada else { return };
+        actor.hold = hold;
+        for (at, table) in self.tables.iter().enumerate() {
+            if &*table.definition.group == "work.karmada.io" {
+                table.objects.keys().for_each(|key| actor.notice(at, key));
+            }
+        }
+    }
+
+    /// Lets a binding go that ends and was held.
+    pub(super) fn release_binding(&mut self, namespace: &str, name: &str) {
+        let plural = if namespace.is_empty() {
+            "clusterresourcebindings"
+        } else {
+            "resourcebindings"
+        };
+        let Some(table) = self.table("work.karmada.io", plural) else {
+            return;
+        };
+        let found = self.get(table, &meta::key(namespace, name)).cloned();
+        if let Some(binding) = found.filter(|binding| meta::is_ending(binding)) {
+            self.end_binding(table, &binding);
+        }
+    }
+}
+
+fn owned_by(binding: &Value, template: &Value) -> bool {
+    let owners = meta::list(binding, "ownerReferences");
+    owners.iter().any(|owner| owner["uid"] == meta::uid(template))
+}
+
+/// What a binding says of its clusters.
+fn status(binding: &Value, clusters: &[String], now: &str) -> Value {
+    let condition = |kind: &str, fine: bool, reason: &str| {
+        let status = if fine { "True" } else { "False" };
+        json!({"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": now})
+    };
+    let some = !clusters.is_empty();
+    let scheduled = if some { "Success" } else { "NoClusterFit" };
+    let applied = if some {
+        "FullyAppliedSuccess"
+    } else {
+        "FullyAppliedFailed"
+    };
+    let items = clusters
+        .iter()
+        .map(|name| json!({"clusterName": name, "applied": true, "health": "Healthy"}));
+    json!({
+        "schedulerObservedGeneration": binding["metadata"]["generation"],
+        "conditions": [condition("Scheduled", some, scheduled), condition("FullyApplied", some, applied)],
+        "aggregatedStatus": items.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,175 @@
+//! Karmada's part of a hub: defaults of policies, claims on templates, bindings. There are no members; what a binding
+//! says of them follows from the clusters that the test names.
+
+mod actor;
+mod claim;
+mod webhook;
+
+pub(crate) use actor::Actor;
+pub(crate) use webhook::complete;
+
+use crate::{definition::Definition, plane::Plane};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// A member cluster, as its `Cluster` object shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Cluster {
+    /// A cluster with one label.
+    pub fn new(name: &str, label: &str, value: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            labels: vec![(label.to_owned(), value.to_owned())],
+        }
+    }
+}
+
+/// How Karmada acts.
+#[derive(Debug, Clone, Default)]
+pub struct KarmadaOptions {
+    /// How long after a write Karmada takes its next step; zero: within the write.
+    pub delay: Duration,
+    /// The members from the start on. More of them, and changes, come as `Cluster` objects.
+    pub clusters: Vec<Cluster>,
+    /// Bindings whose template is gone stay until [`Karmada::release`].
+    pub hold_bindings: bool,
+}
+
+/// Karmada on one plane.
+#[derive(Debug, Clone)]
+pub struct Karmada(Plane);
+
+impl Karmada {
+    /// Brings Karmada's kinds to a plane, as far as it does not have them, and starts acting there.
+    pub fn attach(plane: &Plane, options: KarmadaOptions) -> Self {
+        plane.0.with(|state| {
+            for kind in kinds() {
+                if state.table(&kind.group, &kind.plural).is_none() {
+                    state.define(kind);
+                }
+            }
+            state.karmada = Some(Actor::new(options.delay, options.hold_bindings));
+        });
+        let karmada = Self(plane.clone());
+        for cluster in options.clusters {
+            karmada.join(&cluster);
+        }
+        karmada
+    }
+
+    /// A member joins, or has other labels now; it is ready.
+    pub fn join(&self, cluster: &Cluster) {
+        let labels: Value = cluster
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect();
+        let object = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": cluster.name, "labels": labels},
+            "spec": {"syncMode": "Push"},
+        });
+        if self.0.create(object).is_err() {
+            let labels = json!({"metadata": {"labels": labels}});
+            // It is there, so the patch is valid.
+            let _ = self.0.merge(CLUSTER, "", &cluster.name, labels);
+        }
+        self.ready(&cluster.name, true);
+    }
+
+    /// A member becomes ready, or is so no more.
+    pub fn ready(&self, cluster: &str, ready: bool) {
+        let status = if ready { "True" } else { "False" };
+        let conditions =
+            json!({"conditions": [{"type": "Ready", "status": status, "reason": "ClusterReady"}]});
+        // A cluster that is not there has no status.
+        let _ = self
+            .0
+            .merge_status(CLUSTER, "", cluster, json!({"status": conditions}));
+    }
+
+    /// Whether bindings whose template is gone stay until [`Karmada::release`]. Those held so far go with `false`.
+    pub fn hold_bindings(&self, hold: bool) {
+        self.0.0.with(|state| state.hold_bindings(hold));
+    }
+
+    /// Lets a binding go that was held; an empty namespace is that of a `ClusterResourceBinding`.
+    pub fn release(&self, namespace: &str, name: &str) {
+        self.0.0.with(|state| state.release_binding(namespace, name));
+    }
+}
+
+const CLUSTER: &str = "Cluster.cluster.karmada.io";
+
+/// Karmada's kinds, with the defaults that its definitions have.
+fn kinds() -> Vec<Arc<Definition>> {
+    let plain = |group, version, kind, plural, namespaced, status| {
+        Arc::new(Definition::plain(
+            group, version, kind, plural, namespaced, status,
+        ))
+    };
+    vec![
+        policy("PropagationPolicy", "propagationpolicies", "Namespaced"),
+        policy(
+            "ClusterPropagationPolicy",
+            "clusterpropagationpolicies",
+            "Cluster",
+        ),
+        plain(
+            "work.karmada.io",
+            "v1alpha2",
+            "ResourceBinding",
+            "resourcebindings",
+            true,
+            true,
+        ),
+        plain(
+            "work.karmada.io",
+            "v1alpha2",
+            "ClusterResourceBinding",
+            "clusterresourcebindings",
+            false,
+            true,
+        ),
+        plain(
+            "cluster.karmada.io",
+            "v1alpha1",
+            "Cluster",
+            "clusters",
+            false,
+            true,
+        ),
+        plain(
+            "config.karmada.io",
+            "v1alpha1",
+            "ResourceInterpreterCustomization",
+            "resourceinterpretercustomizations",
+            false,
+            false,
+        ),
+    ]
+}
+
+fn policy(kind: &str, plural: &str, scope: &str) -> Arc<Definition> {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut spec = open.clone();
+    spec["properties"] = json!({
+        "resourceSelectors": {"type": "array", "items": open},
+        "priority": {"type": "integer", "default": 0},
+        "preemption": {"type": "string", "default": "Never"},
+        "schedulerName": {"type": "string", "default": "default-scheduler"},
+        "conflictResolution": {"type": "string", "default": "Abort"},
+    });
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    Arc::new(Definition::parse(&json!({"spec": {
+        "group": "policy.karmada.io", "scope": scope, "names": {"kind": kind, "plural": plural},
+        "versions": [{"name": "v1alpha1", "storage": true, "schema": {"openAPIV3Schema": schema}}],
+    }})))
+}
