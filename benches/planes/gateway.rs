@@ -61,8 +61,7 @@ impl Gateway {
             .args(["--city-linger", &format!("{}s", LINGER.as_secs())])
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
-            .stderr(out)
-            .kill_on_drop(true);
+            .stderr(out);
         let holder = command.spawn().with_context(|| format!("start {program}"))?;
         let mut gateway = Self {
             holder,

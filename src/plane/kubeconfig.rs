@@ -3,6 +3,7 @@
 
 mod error;
 mod reader;
+mod tls;
 
 pub use error::{KubeconfigError, Origin};
 

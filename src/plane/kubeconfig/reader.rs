@@ -1,6 +1,6 @@
 //! Reads a kubeconfig's document field by field.
 
-use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token};
+use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, tls};
 use k8s_openapi::ByteString;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -112,18 +112,16 @@ impl Reader<'_> {
                 "give a token or a client certificate with its key",
             ));
         }
-        let tls = self.tls(
-            &cluster,
-            &user,
-            ca.as_deref(),
-            certificate.as_deref(),
-            key.as_deref(),
-        )?;
+        let material = [ca.as_deref(), certificate.as_deref(), key.as_deref()];
+        let tls = tls::shared(digest(&material), || self.tls(&cluster, &user, material))?;
 
         let name = format!("{server_name:?}");
         let server_text = server.to_string();
-        let connection: [Option<&[u8]>; 5] = [
-            Some(server_text.as_bytes()),
+        // Planes may share an address and differ in their paths.
+        let authority = server.authority().map(http::uri::Authority::as_str);
+        let connection: [Option<&[u8]>; 6] = [
+            server.scheme_str().map(str::as_bytes),
+            authority.map(str::as_bytes),
             ca.as_deref(),
             certificate.as_deref(),
             key.as_deref(),
@@ -132,9 +130,14 @@ impl Reader<'_> {
         let token_text = token.as_ref().map(|t| t.0.as_bytes());
         Ok(Credential {
             connection_digest: digest(&connection),
-            digest: digest(&[Some(&digest(&connection)), token_text, Some(namespace.as_bytes())]),
+            digest: digest(&[
+                Some(&digest(&connection)),
+                Some(server_text.as_bytes()),
+                token_text,
+                Some(namespace.as_bytes()),
+            ]),
             server,
-            tls: Arc::new(tls),
+            tls,
             server_name,
             token,
             namespace: namespace.to_owned(),
@@ -362,9 +365,7 @@ impl Reader<'_> {
         &self,
         cluster: &Section<'_>,
         user: &Section<'_>,
-        ca: Option<&[u8]>,
-        certificate: Option<&[u8]>,
-        key: Option<&[u8]>,
+        [ca, certificate, key]: [Option<&[u8]>; 3],
     ) -> Result<ClientConfig, KubeconfigError> {
         let bad_ca = |why: &str| self.invalid(cluster, "certificate-authority-data", why);
         let mut roots = RootCertStore::empty();

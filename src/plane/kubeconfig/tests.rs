@@ -205,6 +205,15 @@ fn files_are_read_relative_to_the_kubeconfig_and_change_the_credential() {
         first.connection_digest, second.connection_digest,
         "a token is no part of a TLS connection"
     );
+    let cluster = json!({"server": "https://a/planes/shop", "certificate-authority": "ca.crt"});
+    std::fs::write(&path, document(&cluster, &json!({"tokenFile": "token"}))).unwrap();
+    let elsewhere = Credential::from_file(&path, Rules::default()).unwrap();
+    assert_ne!(elsewhere, second);
+    assert_eq!(
+        elsewhere.connection_digest, second.connection_digest,
+        "nor is a path"
+    );
+    assert!(Arc::ptr_eq(&elsewhere.tls, &first.tls), "one cache of sessions");
     std::fs::remove_file(folder.join("token")).unwrap();
     let error = Credential::from_file(&path, Rules::default())
         .unwrap_err()
