@@ -1,6 +1,8 @@
 //! What a deployment, an Instance and a project that does nothing take in memory: no more than a tenth over the figures
 //! in benches/index/memory.json. Bytes as the allocator counts them for this thread, so the machine does not matter.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../benches/index/fill.rs"]
 mod fill;
 #[path = "../benches/index/idle.rs"]

@@ -18,6 +18,7 @@ const SIDE_BY_SIDE: [&str; 25] = [
     "v", "w", "x", "y",
 ];
 const LINGER: Duration = Duration::from_millis(500);
+const BEFORE_ITS_END: Duration = Duration::from_millis(450);
 
 /// The last deployment of a city goes, and around the end of the linger another one comes.
 async fn interleave(seed: u64) {
@@ -44,7 +45,7 @@ async fn interleave(seed: u64) {
         }
         // From a little before the clean-up begins until it is over.
         let offset = Duration::from_micros((round * 19_997 + seed * 104_729) % 400_000);
-        rest(LINGER + offset - Duration::from_millis(50)).await;
+        rest(BEFORE_ITS_END + offset).await;
         for namespace in SIDE_BY_SIDE {
             Create("p", namespace, comes, "DFW", 0).apply(&mut rig);
             rest(Duration::from_micros(700)).await;

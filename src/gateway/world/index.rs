@@ -81,7 +81,6 @@ pub struct SourceIndex {
 fn named(source: &Source) -> impl Iterator<Item = (CompanionKind, Arc<str>)> {
     let tokens: Vec<String> = source
         .expected()
-        .as_deref()
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     let expected: Vec<_> = tokens

@@ -14,6 +14,11 @@ use crate::{
 };
 use std::sync::Arc;
 
+/// The companions that a deployment asks for.
+fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+    row.map(|r| (r.digest.expected(), &r.digest.references))
+}
+
 impl World {
     /// Every key of a project that may be decided once its lists and the hub's are complete.
     pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
@@ -409,9 +414,6 @@ impl World {
         if life(new.as_ref()) != life(delta.old.as_ref()) {
             self.wake_write_backs(i, &hub, name, keys);
             self.wake_companions_of(i, &hub, name, keys);
-        }
-        fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
-            row.map(|r| (r.digest.expected(), &r.digest.references))
         }
         if wanted(new.as_ref()) != wanted(delta.old.as_ref()) {
             let old = delta.old.iter().flat_map(|row| row.digest.references.iter());
