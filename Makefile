@@ -23,7 +23,7 @@ demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves 
 
 test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end
 	@mkdir -p target
-	set -o pipefail; $(CARGO) test --no-fail-fast 2>&1 | tee target/test.log
+	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@if grep -E '[1-9][0-9]* ignored' target/test.log; then echo 'make test: tests were skipped, see above'; exit 1; fi
 	@awk '/^test result: ok/ { passed += $$4 } END { print "make test: " passed " tests passed, none failed, none was skipped" }' target/test.log
 
@@ -41,8 +41,8 @@ prepare: build ## Build etcd, kube-apiserver and its controller manager, once, u
 	@$(FEDGATE) sandbox prepare
 
 lint: ## Check format, clippy, the Lua scripts, licenses and advisories
-	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(FEDGATE) interpreters lint
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
 	  $(CARGO) deny check; \
