@@ -244,8 +244,8 @@ pub(crate) fn with_parents(schema: &Schema, fields: &Fields) -> Fields {
     })
 }
 
-/// What is left of a value when the fields are taken away; `None` if that is nothing.
-pub(crate) fn remove(schema: &Schema, value: &Value, fields: &Fields) -> Option<Value> {
+/// What is left of a value when the fields are taken away. A map or list that becomes empty by that is null.
+pub(crate) fn remove(schema: &Schema, value: &Value, fields: &Fields) -> Value {
     let some = Some(value);
     if let (Some(merge), Value::Array(list)) = (associative(schema, some, some), value) {
         let item = items(schema);
@@ -256,7 +256,11 @@ pub(crate) fn remove(schema: &Schema, value: &Value, fields: &Fields) -> Option<
                 shrink(item, value, step.and_then(|step| fields.step(&step)))
             })
             .collect();
-        return (!left.is_empty()).then_some(Value::Array(left));
+        return if left.is_empty() {
+            Value::Null
+        } else {
+            Value::Array(left)
+        };
     }
     match value {
         Value::Object(map) if granular(schema, some, some) => {
@@ -267,9 +271,13 @@ pub(crate) fn remove(schema: &Schema, value: &Value, fields: &Fields) -> Option<
                     Some((name.clone(), shrink(below(schema, name), value, inner)?))
                 })
                 .collect();
-            (!left.is_empty()).then_some(Value::Object(left))
+            if left.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(left)
+            }
         }
-        _ => Some(value.clone()),
+        _ => value.clone(),
     }
 }
 
@@ -277,7 +285,7 @@ fn shrink(schema: &Schema, value: &Value, fields: Option<&Fields>) -> Option<Val
     match fields {
         None => Some(value.clone()),
         Some(fields) if fields.has_own() => None,
-        Some(fields) => remove(schema, value, fields),
+        Some(fields) => Some(remove(schema, value, fields)),
     }
 }
 
@@ -339,12 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_empty_goes() {
+    fn what_is_taken_goes_and_what_becomes_empty_is_null() {
         let object = json!({"metadata": {"name": "n", "labels": {"a": "1"}}, "spec": {"size": 1}});
-        let gone = Fields::parse(&json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
+        let gone = Fields::parse(&json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {}}));
         assert_eq!(
             remove(&schema(), &object, &gone),
-            Some(json!({"metadata": {"name": "n"}, "spec": {"size": 1}}))
+            json!({"metadata": {"name": "n", "labels": null}})
         );
     }
 

@@ -187,7 +187,7 @@ fn config_map() -> Definition {
 fn secret() -> Definition {
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let schema = json!({"type": "object", "properties": {
-        "data": texts, "immutable": {"type": "boolean"},
+        "data": texts, "stringData": texts, "immutable": {"type": "boolean"},
         "type": {"type": "string", "default": "Opaque"},
     }});
     Definition::new("", "v1", "Secret", "secrets", true, false, &schema)

@@ -2,10 +2,10 @@
 
 use crate::{
     meta,
-    prepare::is_namespace,
+    prepare::{Endpoint, is_namespace},
     state::{NAMESPACES, State},
     status::Status,
-    write::is_over,
+    write::{Patch, Target, is_over},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -99,7 +99,9 @@ impl State {
                 let why = format!(
                     "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
                 );
-                return Err(Status::conflict(&subject, &why));
+                let mut status = Status::conflict(&subject, &why);
+                status.details["kind"] = json!(&*self.tables[table].definition.kind);
+                return Err(status);
             }
         }
         let definition = self.tables[table].definition.clone();
@@ -126,7 +128,7 @@ impl State {
         let object = if !changed {
             object
         } else if gone {
-            self.remove(table, key, None)
+            self.remove(table, key)
         } else {
             let object = self.commit(table, key, ending);
             if is_namespace(&definition) {
@@ -141,9 +143,9 @@ impl State {
         })
     }
 
-    /// Takes an object out. `last` is its last state, if that is not the one that is kept.
-    pub(crate) fn remove(&mut self, table: usize, key: &str, last: Option<Value>) -> Arc<Value> {
-        let object = self.take_out(table, key, last);
+    /// Takes an object out. Answers its last state, with the version of the deletion.
+    pub(crate) fn remove(&mut self, table: usize, key: &str) -> Arc<Value> {
+        let object = self.take_out(table, key);
         let uid = meta::uid(&object);
         if self.dependents.contains_key(uid) {
             self.chores.push_back(Chore::Dependents(uid.into()));
@@ -194,9 +196,8 @@ impl State {
             return;
         }
         if !there.is_empty() {
-            let mut left = Value::clone(&object);
-            meta::set(&mut left, "ownerReferences", there.into_iter().cloned().collect());
-            self.commit(table, key, left);
+            let left: Vec<Value> = there.into_iter().cloned().collect();
+            self.set_owners(table, &object, left);
         } else if !meta::is_ending(&object) {
             let uid = Some(meta::uid(&object).to_owned());
             let how = Deletion {
@@ -237,15 +238,37 @@ impl State {
             };
             let owners = meta::list(&object, "ownerReferences").iter();
             let left: Vec<Value> = owners.filter(|owner| owner["uid"] != uid).cloned().collect();
-            let mut free = Value::clone(&object);
-            let left = if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(left)
-            };
-            meta::set(&mut free, "ownerReferences", left);
-            self.commit(table, &key, free);
+            self.set_owners(table, &object, left);
         }
+    }
+
+    /// Writes the owners of an object, as its controller does.
+    fn set_owners(&mut self, table: usize, object: &Value, owners: Vec<Value>) {
+        let definition = self.tables[table].definition.clone();
+        let Some(version) = definition.storage() else {
+            return;
+        };
+        let target = Target {
+            table,
+            definition: &definition,
+            version,
+            namespace: meta::namespace(object),
+            name: meta::name(object),
+            endpoint: Endpoint::Main,
+            manager: "kube-controller-manager",
+            dry_run: false,
+        };
+        let owners = if owners.is_empty() {
+            Value::Null
+        } else {
+            Value::Array(owners)
+        };
+        // It was read under the same lock, and owners alone are always valid.
+        let _ = self.patch(
+            &target,
+            Patch::Merge,
+            &json!({"metadata": {"ownerReferences": owners}}),
+        );
     }
 
     /// Deletes what is in an ending namespace, and the namespace once it is empty.
@@ -277,7 +300,7 @@ impl State {
         let mut empty = Value::clone(namespace);
         empty["spec"]["finalizers"] = json!([]);
         if !meta::has_finalizers(&empty) {
-            self.remove(NAMESPACES, name, Some(empty));
+            self.remove(NAMESPACES, name);
         } else if empty != **namespace {
             self.commit(NAMESPACES, name, empty);
         }

@@ -72,11 +72,18 @@ pub(crate) fn handle(plane: &Arc<Shared>, user: &str, call: &Call, body: &[u8]) 
     if let Some(answer) = review(call, body) {
         return answer;
     }
-    let answer = plane.with_as(user, |state| {
-        let request = Request::read(state, call)?;
-        request.carry_out(plane, state, body)
+    let answer = plane.with_as(user, |state| match Request::read(state, call) {
+        Ok(request) => request.carry_out(plane, state, body),
+        Err(status) => Err(status),
     });
-    answer.unwrap_or_else(|status| Answer::refusal(&status))
+    answer.unwrap_or_else(|status| match status {
+        // Nobody knows the kind; for groups of custom kinds that is no Status.
+        status if status == Status::no_such_path() && !call.group.is_empty() => Answer {
+            media_type: "text/plain",
+            ..Answer::new(404, "404 page not found\n")
+        },
+        status => Answer::refusal(&status),
+    })
 }
 
 /// The few pages that are no resources.
@@ -131,7 +138,7 @@ impl<'a> Request<'a> {
             None => Endpoint::Main,
             Some("status") if version.status => Endpoint::Status,
             Some("finalize") if prepare::is_namespace(&definition) => Endpoint::Finalize,
-            Some(_) => return Err(Status::no_such_path()),
+            Some(_) => return Err(Status::not_found(&state.subject(table, &call.name))),
         };
         let whole_kind = matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
         let misplaced = call.namespace.is_empty() == definition.namespaced;
@@ -300,20 +307,17 @@ impl<'a> Request<'a> {
 
     fn delete_all(&self, state: &mut State, body: &[u8]) -> Result<Answer, Status> {
         let (how, selector) = (self.deletion(body)?, self.selector()?);
+        // What is answered is the selection as it was.
+        let bytes = list::list(state, self.table, self.call, &selector, &self.view)?;
         let all = state.tables[self.table].objects.iter();
         let chosen = all.filter(|(_, object)| selector.matches(object));
         let keys: Vec<Box<str>> = chosen.map(|(key, _)| key.clone()).collect();
-        let mut deleted = Vec::new();
+        let mut changed = false;
         for key in keys {
-            deleted.push(state.delete(self.table, &key, &how)?);
+            changed |= state.delete(self.table, &key, &how)?.changed;
         }
-        let metadata = json!({"resourceVersion": state.revision.to_string()});
-        let items = deleted.iter().map(|deleted| &*deleted.object);
-        let bytes = self
-            .view
-            .list(&self.definition.kind, &metadata, self.definition.custom, items);
         Ok(Answer {
-            changed: deleted.iter().any(|deleted| deleted.changed),
+            changed,
             ..Answer::new(200, bytes)
         })
     }
@@ -323,20 +327,14 @@ impl<'a> Request<'a> {
         let from = query.number("resourceVersion")?.filter(|revision| *revision > 0);
         let bookmarks = query.is("allowWatchBookmarks");
         let initial = query.is("sendInitialEvents");
-        if initial && (!bookmarks || query.get("resourceVersionMatch") != "NotOlderThan") {
-            return Err(Status::plain(
-                422,
-                "Invalid",
-                "sendInitialEvents needs allowWatchBookmarks and resourceVersionMatch=NotOlderThan",
-            ));
-        }
+        list::check(query, true)?;
         let asked = Asked {
             table: self.table,
             selector: self.selector()?,
             view: self.view.clone(),
             from: from.filter(|_| !initial),
             bookmarks,
-            initial_end: initial,
+            initial_end: initial && bookmarks,
             timeout: query.number("timeoutSeconds")?.map(Duration::from_secs),
         };
         let watch = Watch::open(plane, state, asked)?;

@@ -1,6 +1,13 @@
 //! Lists: pages of a consistent view.
 
-use crate::{base64, route::Call, select::Selector, state::State, status::Status, view::View};
+use crate::{
+    base64,
+    route::{Call, Query},
+    select::Selector,
+    state::State,
+    status::Status,
+    view::View,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -53,9 +60,10 @@ impl Page {
                 after: Some(next.after),
             });
         }
-        let revision = match (call.query.get("resourceVersionMatch"), asked) {
-            ("", _) | ("NotOlderThan", Some(_)) => not_older(asked.unwrap_or(0), current)?,
-            ("Exact", Some(exact)) if exact > 0 => {
+        let exact = call.query.get("resourceVersionMatch") == "Exact";
+        let revision = match asked.filter(|_| exact) {
+            None => not_older(asked.unwrap_or(0), current)?,
+            Some(exact) => {
                 not_older(exact, current)?;
                 if exact < state.compacted {
                     return Err(Status::expired(
@@ -64,17 +72,40 @@ impl Page {
                 }
                 exact
             }
-            (_, None) => {
-                return Err(Status::bad_request(
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                ));
-            }
-            _ => return Err(Status::bad_request("resourceVersionMatch is not valid here")),
         };
         Ok(Self {
             revision,
             after: None,
         })
+    }
+}
+
+/// Whether the parameters of a list or a watch go together.
+pub(crate) fn check(query: &Query, watch: bool) -> Result<(), Status> {
+    const FIELD: &str = "resourceVersionMatch";
+    let forbidden = |field, message| Err(Status::options("FieldValueForbidden", field, message));
+    let unsupported = |message| Err(Status::options("FieldValueNotSupported", FIELD, message));
+    let (wanted, initial) = (query.get(FIELD), query.get("sendInitialEvents"));
+    if watch && initial.is_empty() && !wanted.is_empty() {
+        return forbidden(FIELD, "Forbidden: it is for watches with sendInitialEvents alone");
+    }
+    if watch && !initial.is_empty() {
+        return match wanted {
+            "" => forbidden(FIELD, "Forbidden: sendInitialEvents needs it"),
+            "NotOlderThan" => Ok(()),
+            _ => unsupported("Unsupported value: a watch takes NotOlderThan"),
+        };
+    }
+    if !initial.is_empty() {
+        return forbidden("sendInitialEvents", "Forbidden: it is for watches");
+    }
+    match (wanted, query.get("resourceVersion")) {
+        ("", _) => Ok(()),
+        _ if !query.get("continue").is_empty() => forbidden(FIELD, "Forbidden: not with continue"),
+        (_, "") => forbidden(FIELD, "Forbidden: it needs resourceVersion"),
+        ("Exact", "0") => forbidden(FIELD, "Forbidden: Exact needs a version"),
+        ("Exact" | "NotOlderThan", _) => Ok(()),
+        _ => unsupported("Unsupported value: it is Exact or NotOlderThan"),
     }
 }
 
@@ -109,6 +140,7 @@ pub(crate) fn list(
     selector: &Selector,
     view: &View,
 ) -> Result<Vec<u8>, Status> {
+    check(&call.query, false)?;
     let page = Page::of(state, table, call)?;
     let limit = call.query.number("limit")?.unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -126,6 +158,9 @@ pub(crate) fn list(
     }
     let left = found.count();
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if definition.custom {
+        metadata["continue"] = json!("");
+    }
     if let Some((last, _)) = shown.last().filter(|_| left > 0) {
         let next = Continue {
             revision: page.revision,

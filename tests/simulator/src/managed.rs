@@ -7,7 +7,7 @@ use crate::{
     schema::Schema,
     status::{Status, Subject},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// How a manager came by its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,6 +123,19 @@ impl Managers {
             fields: Fields::parse(&entry["fieldsV1"]),
         });
         Self(entries.collect())
+    }
+
+    /// Reads what a writer sends for `managedFields`: one empty entry takes all of them away. `None` if nothing is sent.
+    pub(crate) fn sent(value: &Value) -> Option<Self> {
+        let list = value.as_array().filter(|list| !list.is_empty())?;
+        let reset = list
+            .iter()
+            .all(|entry| entry.as_object().is_some_and(Map::is_empty));
+        Some(if reset {
+            Self::default()
+        } else {
+            Self::parse(value)
+        })
     }
 
     /// Writes `managedFields`: appliers first, then by time and name.
@@ -251,7 +264,7 @@ impl Managers {
         if gone.is_empty() {
             return merged;
         }
-        remove(schema, &merged, &gone).unwrap_or(merged)
+        remove(schema, &merged, &gone)
     }
 
     fn conflicts(&self, difference: &Difference, writer: &Writer<'_>) -> Vec<Conflict> {
@@ -269,14 +282,21 @@ impl Managers {
     }
 
     /// Everything belongs to one who never applied: the state of an object whose fields were never managed.
-    pub(crate) fn before_first_apply(schema: &Schema, live: &Value, writer: &Writer<'_>) -> Self {
+    pub(crate) fn before_first_apply(
+        schema: &Schema,
+        empty: &Value,
+        live: &Value,
+        writer: &Writer<'_>,
+    ) -> Self {
         let first = Writer {
             manager: "before-first-apply",
             operation: Operation::Update,
             subresource: None,
             ..*writer
         };
-        Self(vec![first.entry(strip(collect(schema, live)))])
+        let mut managers = Self::default();
+        managers.update(schema, empty, live, &first, Reach::Whole);
+        managers
     }
 }
 

@@ -16,12 +16,51 @@ pub(crate) fn prepare(definition: &Definition, version: &Version, object: &mut V
     }
     version.schema.prune(object);
     version.schema.fill(object);
+    drop_empty(definition, object);
     if is_namespace(definition) {
         let name = meta::name(object).to_owned();
         let mut labels = meta::labels(object).cloned().unwrap_or_default();
         labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
         meta::set(object, "labels", Value::Object(labels));
     }
+}
+
+/// Empty maps and lists of `metadata`, and of a built-in kind, are as good as none.
+fn drop_empty(definition: &Definition, object: &mut Value) {
+    let is_empty = |value: &Value| {
+        value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+    };
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|_, value| !is_empty(value));
+    }
+    if !definition.custom {
+        for key in ["data", "binaryData"] {
+            if object.get(key).is_some_and(is_empty) {
+                meta::put(object, key, Value::Null);
+            }
+        }
+    }
+}
+
+/// Takes away what a writer cannot say of a new object.
+pub(crate) fn forget(object: &mut Value) {
+    for key in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "generation",
+    ] {
+        meta::set(object, key, Value::Null);
+    }
+}
+
+/// What there is before an object comes. Built-in kinds always have a spec.
+pub(crate) fn empty(definition: &Definition, version: &Version) -> Value {
+    let mut empty = json!({"apiVersion": version.full_name, "kind": &*definition.kind});
+    if !definition.custom && version.schema.field("spec").is_some() {
+        empty["spec"] = json!({});
+    }
+    empty
 }
 
 /// Namespaces have a life of their own.
@@ -53,14 +92,6 @@ pub(crate) fn on_create(
     uid: &str,
     now: &str,
 ) {
-    for key in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "resourceVersion",
-        "generation",
-    ] {
-        meta::set(object, key, Value::Null);
-    }
     meta::set(object, "uid", json!(uid));
     meta::set(object, "creationTimestamp", json!(now));
     if version.status {
@@ -68,6 +99,9 @@ pub(crate) fn on_create(
     }
     if definition.custom {
         meta::set(object, "generation", json!(1));
+    }
+    if &*definition.group == "events.k8s.io" && object.get("deprecatedSource").is_none() {
+        meta::put(object, "deprecatedSource", json!({}));
     }
     if is_namespace(definition) {
         meta::put(object, "spec", json!({"finalizers": ["kubernetes"]}));
@@ -140,11 +174,10 @@ pub(crate) fn count_generation(definition: &Definition, version: &Version, old: 
 /// Whether two versions differ in more than metadata, and status where that is apart.
 fn differs(old: &Value, new: &Value, status: bool) -> bool {
     let counts = |(key, _): &(&String, &Value)| *key != "metadata" && !(status && *key == "status");
-    let empty = Map::new();
-    let part = |object: &'_ Value| object.as_object().cloned();
-    let (old, new) = (part(old), part(new));
-    let (old, new) = (old.as_ref().unwrap_or(&empty), new.as_ref().unwrap_or(&empty));
-    !old.iter().filter(counts).eq(new.iter().filter(counts))
+    match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => !old.iter().filter(counts).eq(new.iter().filter(counts)),
+        _ => true,
+    }
 }
 
 /// Whether the new version of an object may replace the old one.

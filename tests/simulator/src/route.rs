@@ -143,7 +143,7 @@ impl Call {
             verb,
             query,
             content_type,
-            metadata_only: text(header::ACCEPT).contains("as=PartialObjectMetadata"),
+            metadata_only: metadata_only(&text(header::ACCEPT), verb)?,
             agent: text(header::USER_AGENT),
             path: path.to_owned(),
             group: place.group,
@@ -161,6 +161,25 @@ impl Call {
             "" => self.agent.split('/').next().unwrap_or_default(),
             manager => manager,
         }
+    }
+}
+
+/// Whether metadata alone is accepted. Lists and objects have different words for it.
+fn metadata_only(accept: &str, verb: Verb) -> Result<bool, Status> {
+    let list = matches!(verb, Verb::List | Verb::DeleteCollection);
+    let (wanted, other) = if list {
+        ("PartialObjectMetadataList", "PartialObjectMetadata")
+    } else {
+        ("PartialObjectMetadata", "PartialObjectMetadataList")
+    };
+    let asks = |word: &str| {
+        accept
+            .split([';', ','])
+            .any(|part| part.trim().strip_prefix("as=") == Some(word))
+    };
+    match (asks(wanted), asks(other) && !accept.contains(',')) {
+        (false, true) => Err(Status::not_acceptable()),
+        (wanted, _) => Ok(wanted),
     }
 }
 
@@ -207,7 +226,7 @@ fn verb(method: &Method, place: &Place, query: &Query, content_type: &str) -> Op
         "GET" if query.is("watch") && !named => Verb::Watch,
         "GET" if named || place.resource.is_empty() => Verb::Get,
         "GET" => Verb::List,
-        "POST" if !named || place.subresource.is_some() => Verb::Create,
+        "POST" => Verb::Create,
         "PUT" if named => Verb::Update,
         "PATCH" if named && content_type.starts_with("application/apply-patch") => Verb::Apply,
         "PATCH" if named => Verb::Patch,

@@ -133,15 +133,42 @@ impl Schema {
         }
     }
 
-    /// Takes away what the schema does not know.
+    fn takes_null(&self) -> bool {
+        self.nullable || matches!(self.form, Form::Any)
+    }
+
+    /// The first field that is null and must not be, as a path such as `spec.size`.
+    pub(crate) fn null(&self, value: &Value) -> Option<String> {
+        let join = |step: &str, rest: String| {
+            if rest.is_empty() {
+                step.to_owned()
+            } else {
+                format!("{step}.{rest}")
+            }
+        };
+        match (&self.form, value) {
+            (Form::Object { .. }, Value::Object(map)) => map.iter().find_map(|(name, value)| {
+                let (field, _) = self.field(name).filter(|_| name != "metadata")?;
+                field.null(value).map(|rest| join(name, rest))
+            }),
+            (Form::List { items, .. }, Value::Array(list)) => list
+                .iter()
+                .enumerate()
+                .find_map(|(at, value)| items.null(value).map(|rest| join(&format!("[{at}]"), rest))),
+            (_, Value::Null) => (!self.takes_null()).then(String::new),
+            _ => None,
+        }
+    }
+
+    /// Takes away what the schema does not know, and null where a value must be.
     pub(crate) fn prune(&self, value: &mut Value) {
         match (&self.form, value) {
             (Form::Object { .. }, Value::Object(map)) => map.retain(|name, value| {
-                let field = self.field(name);
-                if let Some((field, _)) = field {
-                    field.prune(value);
-                }
-                field.is_some()
+                let Some((field, _)) = self.field(name) else {
+                    return false;
+                };
+                field.prune(value);
+                !value.is_null() || field.takes_null() || field.default.is_some()
             }),
             (Form::List { items, .. }, Value::Array(list)) => {
                 for item in list {

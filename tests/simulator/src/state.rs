@@ -256,11 +256,10 @@ impl State {
         self.record(table, key, object, false)
     }
 
-    /// Takes an object out. `last` is its last state, if that is not the one that is kept.
-    pub(crate) fn take_out(&mut self, table: usize, key: &str, last: Option<Value>) -> Arc<Value> {
-        let kept = || self.get(table, key).map(|object| Value::clone(object));
-        let last = last.or_else(kept).unwrap_or_default();
-        self.record(table, key, last, true)
+    /// Takes an object out. Answers its last state, with the version of the deletion.
+    pub(crate) fn take_out(&mut self, table: usize, key: &str) -> Arc<Value> {
+        let last = self.get(table, key).map(|object| Value::clone(object));
+        self.record(table, key, last.unwrap_or_default(), true)
     }
 
     fn record(&mut self, table: usize, key: &str, mut object: Value, deleted: bool) -> Arc<Value> {
@@ -379,7 +378,7 @@ mod tests {
         let start = state.revision;
         let one = state.commit(maps, "default/a", map("1"));
         state.commit(maps, "default/a", map("2"));
-        let gone = state.take_out(maps, "default/a", None);
+        let gone = state.take_out(maps, "default/a");
         assert_eq!(meta::text(&one, "resourceVersion"), (start + 1).to_string());
         assert_eq!(meta::text(&gone, "resourceVersion"), (start + 3).to_string());
         assert_eq!(gone["data"]["v"], "2");

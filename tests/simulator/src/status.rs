@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 pub struct Status {
     /// The HTTP status.
     pub code: u16,
-    /// The reason in one word.
+    /// The reason in one word; empty where the server has none.
     pub reason: &'static str,
     /// The reason in a sentence.
     pub message: String,
@@ -151,6 +151,24 @@ impl Status {
         Self::plain(410, "Expired", message)
     }
 
+    /// The parameters of a list or a watch do not go together.
+    pub(crate) fn options(reason: &str, field: &str, message: &str) -> Self {
+        let subject = Subject {
+            group: "meta.k8s.io",
+            resource: "",
+            name: "",
+        };
+        Self::invalid("ListOptions", &subject, &[(reason, field, message)])
+    }
+
+    pub(crate) fn not_acceptable() -> Self {
+        Self::plain(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
     pub(crate) fn media_type() -> Self {
         Self::plain(
             415,
@@ -167,9 +185,11 @@ impl Status {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            value["reason"] = json!(self.reason);
+        }
         if !self.details.is_null() {
             value["details"] = self.details.clone();
         }

@@ -77,6 +77,17 @@ impl Target<'_> {
         }
     }
 
+    fn check_name(&self, name: &str) -> Result<(), Status> {
+        if name == self.name {
+            return Ok(());
+        }
+        let message = format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            self.name
+        );
+        Err(Status::bad_request(message))
+    }
+
     /// The kind and the place that a body names must be those of the request.
     fn check_body(&self, body: &Value) -> Result<(), Status> {
         if !body.is_object() {
@@ -132,7 +143,7 @@ impl State {
         if !meta::text(body, "resourceVersion").is_empty() {
             return Err(Status::plain(
                 500,
-                "InternalError",
+                "",
                 "resourceVersion should not be set on objects to be created",
             ));
         }
@@ -161,12 +172,13 @@ impl State {
     /// Brings a new object in. `managers` is what an apply says about its fields.
     fn insert(&mut self, target: &Target<'_>, mut body: Value, managers: Option<Managers>) -> Outcome {
         let now = self.clock.now();
+        prepare::forget(&mut body);
         prepare::prepare(target.definition, target.version, &mut body);
         if !target.namespace.is_empty() {
             meta::set(&mut body, "namespace", json!(target.namespace));
         }
         let managers = managers.unwrap_or_else(|| {
-            let empty = json!({"apiVersion": body["apiVersion"], "kind": body["kind"]});
+            let empty = prepare::empty(target.definition, target.version);
             let mut managers = Managers::default();
             let writer = target.writer(Operation::Update, &now);
             managers.update(&target.version.schema, &empty, &body, &writer, target.reach());
@@ -219,20 +231,13 @@ impl State {
     /// Replaces an object whole.
     pub(crate) fn update(&mut self, target: &Target<'_>, body: Value) -> Result<Outcome, Status> {
         target.check_body(&body)?;
-        let name = meta::name(&body);
-        if name != target.name {
-            let message = format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                target.name
-            );
-            return Err(Status::bad_request(message));
-        }
+        target.check_name(meta::name(&body))?;
         let old = self.current(target)?;
         if target.definition.custom && meta::text(&body, "resourceVersion").is_empty() {
             let message = "Invalid value: 0: must be specified for an update";
             let cause = ("FieldValueInvalid", "metadata.resourceVersion", message);
             let subject = self.subject(target.table, target.name);
-            return Err(Status::invalid(&target.definition.kind, &subject, &[cause]));
+            return Err(Status::invalid(&target.definition.plural, &subject, &[cause]));
         }
         let uid = meta::uid(&body);
         if !uid.is_empty() && uid != meta::uid(&old) {
@@ -267,6 +272,7 @@ impl State {
             merge::patch(&mut new, body).map_err(|why| Status::plain(422, "Invalid", why))?;
         }
         target.check_body(&new)?;
+        target.check_name(meta::name(&new))?;
         self.replace(target, &old, new)
     }
 
@@ -278,12 +284,14 @@ impl State {
         prepare::prepare(target.definition, target.version, &mut new);
         prepare::on_update(target.definition, target.version, old, &mut new, target.endpoint);
         meta::take(&mut new, "managedFields");
-        let mut managers = Managers::parse(&sent);
-        if managers.is_empty() || target.endpoint != Endpoint::Main {
-            managers = Managers::parse(&old["metadata"]["managedFields"]);
+        let mut managers = Managers::sent(&sent)
+            .filter(|_| target.endpoint == Endpoint::Main)
+            .unwrap_or_else(|| Managers::parse(&old["metadata"]["managedFields"]));
+        // Where nobody manages anything, nobody begins to by an update.
+        if !managers.is_empty() {
+            let writer = target.writer(Operation::Update, &now);
+            managers.update(&target.version.schema, old, &new, &writer, target.reach());
         }
-        let writer = target.writer(Operation::Update, &now);
-        managers.update(&target.version.schema, old, &new, &writer, target.reach());
         self.finish(target, old, new, managers)
     }
 
@@ -305,6 +313,9 @@ impl State {
     /// Applies a configuration.
     fn apply(&mut self, target: &Target<'_>, config: &Value, force: bool) -> Result<Outcome, Status> {
         target.check_body(config)?;
+        if !meta::name(config).is_empty() {
+            target.check_name(meta::name(config))?;
+        }
         if !config["metadata"]["managedFields"].is_null() {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
@@ -325,7 +336,7 @@ impl State {
                 return Err(Status::conflict(&subject, &why));
             }
             let mut managers = Managers::default();
-            let empty = json!({"apiVersion": config["apiVersion"], "kind": config["kind"]});
+            let empty = prepare::empty(target.definition, target.version);
             let mut object = managers
                 .apply(schema, &empty, config, &writer, target.reach(), force)
                 .map_err(refused)?;
@@ -338,11 +349,16 @@ impl State {
         meta::put(&mut live, "apiVersion", json!(target.version.full_name));
         let mut managers = Managers::parse(&meta::take(&mut live, "managedFields"));
         if managers.is_empty() {
-            managers = Managers::before_first_apply(schema, &live, &writer);
+            let empty = prepare::empty(target.definition, target.version);
+            managers = Managers::before_first_apply(schema, &empty, &live, &writer);
         }
         let mut new = managers
             .apply(schema, &live, config, &writer, target.reach(), force)
             .map_err(refused)?;
+        if let Some(field) = schema.null(&new).filter(|_| target.definition.custom) {
+            let cause = ("FieldValueTypeInvalid", field.as_str(), "Invalid value: \"null\"");
+            return Err(Status::invalid(&target.definition.kind, &subject, &[cause]));
+        }
         prepare::prepare(target.definition, target.version, &mut new);
         prepare::on_update(target.definition, target.version, &old, &mut new, target.endpoint);
         meta::take(&mut new, "managedFields");
@@ -383,8 +399,9 @@ impl State {
             return Ok(outcome(Arc::new(new), false));
         }
         if is_over(target.definition, &new) {
-            let object = self.remove(target.table, &target.key(), Some(new));
-            return Ok(outcome(object, true));
+            // The state without finalizers is answered and never kept: watches see the last state that was.
+            self.remove(target.table, &target.key());
+            return Ok(outcome(Arc::new(new), true));
         }
         let object = self.commit(target.table, &target.key(), new);
         if object["metadata"]["ownerReferences"] != old["metadata"]["ownerReferences"] {
