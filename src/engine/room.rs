@@ -1,6 +1,9 @@
 //! Room that a map once needed, and gives back.
 
-use std::{collections::HashMap, hash::Hash};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash},
+};
 
 /// Room that no map gives back.
 const SMALL: usize = 1_024;
@@ -9,7 +12,7 @@ const SHARE: usize = 8;
 
 /// To be called when something was taken out. Maps never shrink by themselves, and a start fills some with everything
 /// there is.
-pub fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+pub fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.capacity() > SMALL && map.len() < map.capacity() / SHARE {
         map.shrink_to((2 * map.len()).max(SMALL / 2));
     }

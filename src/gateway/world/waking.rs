@@ -419,9 +419,6 @@ impl World {
             self.wake_write_backs(i, &hub, name, keys);
             self.wake_companions_of(i, &hub, name, keys);
         }
-        fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
-            row.map(|r| (r.digest.expected(), &r.digest.references))
-        }
         if wanted(new.as_ref()) != wanted(delta.old.as_ref()) {
             let old = delta.old.iter().flat_map(|row| row.digest.references.iter());
             for r in old {
@@ -459,6 +456,11 @@ impl World {
             keys.extend(owner.map(|(name, _)| self.workload_key(project, &delta.name.0, name)));
         }
     }
+}
+
+/// What a deployment wants of companions.
+fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+    row.map(|r| (r.digest.expected(), &r.digest.references))
 }
 
 /// The role of a companion kind.
