@@ -45,6 +45,7 @@ const DECISION: &[&[&str]] = &[
     &["engine", "error"],
     &["engine", "clock"],
     &["engine", "diff"],
+    &["engine", "pool"],
     &["plane", "table"],
     &["engine", "pool"],
     // Maps; drawing from chance is another matter.

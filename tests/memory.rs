@@ -11,48 +11,46 @@ mod idle;
 #[expect(dead_code, reason = "the benches use the rest")]
 mod objects;
 
+use anyhow::{Context, Result, ensure};
 use fill::{Filled, Part, Size};
 use serde_json::Value;
-use std::sync::LazyLock;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-static COMMITTED: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../benches/index/memory.json")).unwrap());
-
-fn holds(what: &str, bytes: u64) {
-    let committed = COMMITTED[what].as_u64().unwrap();
-    assert!(
+fn holds(what: &str, bytes: u64) -> Result<()> {
+    let figures: Value = serde_json::from_str(include_str!("../benches/index/memory.json"))?;
+    let committed = figures[what].as_u64().context("no figure is committed")?;
+    ensure!(
         bytes * 10 <= committed * 11,
         "{what}: {bytes} bytes, and {committed} are committed in benches/index/memory.json; find what has grown \
          (cargo bench --bench index), or say in the commit why it must"
     );
-    assert!(
+    ensure!(
         bytes * 10 >= committed * 9,
         "{what}: {bytes} bytes, well below the {committed} of benches/index/memory.json: commit the better figure"
     );
+    Ok(())
 }
 
 #[test]
-fn deployments_and_instances_take_no_more_than_they_did() {
-    let size = Size {
+fn deployments_and_instances_take_no_more_than_they_did() -> Result<()> {
+    let filled = Filled::new(Size {
         projects: 10,
         deployments: 50,
         instances: 3,
-    };
-    let filled = Filled::new(size).unwrap();
+    })?;
     let each = |names: &[&str]| -> u64 {
         let parts = filled.parts.iter().filter(|part| names.contains(&part.name));
         parts.map(Part::each).sum()
     };
-    holds("deployment", each(&["deployments", "copies", "bindings"]));
-    holds("Instance", each(&["write-backs", "projections"]));
+    holds("deployment", each(&["deployments", "copies", "bindings"]))?;
+    holds("Instance", each(&["write-backs", "projections"]))
 }
 
 #[test]
-fn an_idle_project_takes_no_more_than_it_did() {
-    let parts = idle::measure(100).unwrap();
-    let project = parts.iter().find(|part| part.name == "idle projects").unwrap();
-    holds("idle project", project.each());
+fn an_idle_project_takes_no_more_than_it_did() -> Result<()> {
+    let parts = idle::measure(100)?;
+    let project = parts.iter().find(|part| part.name == "idle projects");
+    holds("idle project", project.context("it was not measured")?.each())
 }

@@ -465,6 +465,11 @@ impl World {
     }
 }
 
+/// What a deployment wants of companions.
+fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+    row.map(|r| (r.digest.expected(), &r.digest.references))
+}
+
 /// The role of a companion kind.
 pub fn companion_role(kind: CompanionKind) -> Role {
     match kind {

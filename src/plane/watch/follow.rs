@@ -63,19 +63,8 @@ enum Then {
     Watch(String),
 }
 
-/// What a step leads to.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once and never kept"
-)]
-enum Step {
-    /// Someone else has to move first.
-    Wait,
-    /// Another step.
-    On,
-    /// This is told.
-    Tell(Result<Event<Tolerant>>),
-}
+/// What a step leads to: a wait for someone else, another step, or something to tell.
+type Step = Poll<Option<Result<Event<Tolerant>>>>;
 
 impl Follower {
     pub(super) fn new(client: Client, selection: &super::Selection, timeout: u32) -> Self {
@@ -128,30 +117,38 @@ impl Follower {
     /// A step from this state to the next.
     fn step(&mut self, state: State, cx: &mut Context<'_>) -> (State, Step) {
         match state {
-            State::Blank => (self.list(None), Step::Tell(Ok(Event::Init))),
+            State::Blank => (self.list(None), Poll::Ready(Some(Ok(Event::Init)))),
             State::Listing(mut page) => match page.poll_unpin(cx) {
-                Poll::Pending => (State::Listing(page), Step::Wait),
+                Poll::Pending => (State::Listing(page), Poll::Pending),
                 Poll::Ready(Ok(page)) => listed(page),
-                Poll::Ready(Err(error)) => (State::Blank, Step::Tell(Err(Error::InitialListFailed(error)))),
+                Poll::Ready(Err(error)) => (
+                    State::Blank,
+                    Poll::Ready(Some(Err(Error::InitialListFailed(error)))),
+                ),
             },
             State::Page(mut objects, then) => match (objects.next(), then) {
                 (Some(object), then) => (
                     State::Page(objects, then),
-                    Step::Tell(Ok(Event::InitApply(object))),
+                    Poll::Ready(Some(Ok(Event::InitApply(object)))),
                 ),
-                (None, Then::More(token)) => (self.list(Some(token)), Step::On),
-                (None, Then::Watch(version)) => (State::Known(version), Step::Tell(Ok(Event::InitDone))),
+                (None, Then::More(token)) => (self.list(Some(token)), Poll::Ready(None)),
+                (None, Then::Watch(version)) => {
+                    (State::Known(version), Poll::Ready(Some(Ok(Event::InitDone))))
+                }
             },
-            State::Known(version) => (self.open(version), Step::On),
+            State::Known(version) => (self.open(version), Poll::Ready(None)),
             State::Opening(version, mut open) => match open.poll_unpin(cx) {
-                Poll::Pending => (State::Opening(version, open), Step::Wait),
+                Poll::Pending => (State::Opening(version, open), Poll::Pending),
                 Poll::Ready(Ok(body)) => {
                     let silence = Box::pin(sleep(self.patience()));
-                    (State::Watching(version, Lines::new(body), silence), Step::On)
+                    (
+                        State::Watching(version, Lines::new(body), silence),
+                        Poll::Ready(None),
+                    )
                 }
                 Poll::Ready(Err(error)) => (
                     State::Known(version),
-                    Step::Tell(Err(Error::WatchStartFailed(error))),
+                    Poll::Ready(Some(Err(Error::WatchStartFailed(error)))),
                 ),
             },
             State::Watching(version, lines, silence) => self.heed(version, lines, silence, cx),
@@ -172,33 +169,36 @@ impl Follower {
                     path = self.asks.path,
                     "a watch has been silent for too long and is begun again"
                 );
-                return (State::Known(version), Step::On);
+                return (State::Known(version), Poll::Ready(None));
             }
-            Poll::Pending => return (State::Watching(version, lines, silence), Step::Wait),
-            Poll::Ready(None) => return (State::Known(version), Step::On),
+            Poll::Pending => return (State::Watching(version, lines, silence), Poll::Pending),
+            Poll::Ready(None) => return (State::Known(version), Poll::Ready(None)),
             Poll::Ready(Some(Err(error))) => {
                 let error = Error::WatchFailed(error);
-                return (State::Watching(version, lines, silence), Step::Tell(Err(error)));
+                return (
+                    State::Watching(version, lines, silence),
+                    Poll::Ready(Some(Err(error))),
+                );
             }
             Poll::Ready(Some(Ok(event))) => event,
         };
         let (version, told) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                (object.version(), Step::Tell(Ok(Event::Apply(object))))
+                (object.version(), Poll::Ready(Some(Ok(Event::Apply(object)))))
             }
-            WatchEvent::Deleted(object) => (object.version(), Step::Tell(Ok(Event::Delete(object)))),
-            WatchEvent::Bookmark(mark) => (mark.metadata.resource_version, Step::On),
+            WatchEvent::Deleted(object) => (object.version(), Poll::Ready(Some(Ok(Event::Delete(object))))),
+            WatchEvent::Bookmark(mark) => (mark.metadata.resource_version, Poll::Ready(None)),
             WatchEvent::Error(status) => {
                 let state = if status.code == 410 {
                     State::Blank
                 } else {
                     State::Watching(version, lines, silence)
                 };
-                return (state, Step::Tell(Err(Error::WatchError(status))));
+                return (state, Poll::Ready(Some(Err(Error::WatchError(status)))));
             }
         };
         if version.is_empty() {
-            return (State::Blank, Step::Tell(Err(Error::NoResourceVersion)));
+            return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion))));
         }
         silence.as_mut().reset(Instant::now() + self.patience());
         (State::Watching(version, lines, silence), told)
@@ -214,9 +214,9 @@ fn listed(page: ObjectList<Tolerant>) -> (State, Step) {
     ) {
         (Some(token), _) => Then::More(token),
         (None, Some(version)) => Then::Watch(version),
-        (None, None) => return (State::Blank, Step::Tell(Err(Error::NoResourceVersion))),
+        (None, None) => return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion)))),
     };
-    (State::Page(page.items.into_iter(), then), Step::On)
+    (State::Page(page.items.into_iter(), then), Poll::Ready(None))
 }
 
 /// The body of an answer that is no refusal.
@@ -241,10 +241,8 @@ impl Stream for Follower {
             let state = std::mem::replace(&mut self.state, State::Blank);
             let (state, step) = self.step(state, cx);
             self.state = state;
-            match step {
-                Step::Wait => return Poll::Pending,
-                Step::On => {}
-                Step::Tell(told) => return Poll::Ready(Some(told)),
+            if !matches!(step, Poll::Ready(None)) {
+                return step;
             }
         }
     }
