@@ -14,11 +14,6 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The companions that a deployment asks for.
-fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
-    row.map(|r| (r.digest.expected(), &r.digest.references))
-}
-
 impl World {
     /// Every key of a project that may be decided once its lists and the hub's are complete.
     pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
