@@ -100,7 +100,10 @@ impl State {
                     "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
                 );
                 let mut status = Status::conflict(&subject, &why);
-                status.details["kind"] = json!(&*self.tables[table].definition.kind);
+                // Namespaces have a handler of their own.
+                if table != NAMESPACES {
+                    status.details["kind"] = json!(&*self.tables[table].definition.kind);
+                }
                 return Err(status);
             }
         }

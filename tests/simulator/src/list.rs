@@ -83,8 +83,8 @@ impl Page {
 /// Whether the parameters of a list or a watch go together.
 pub(crate) fn check(query: &Query, watch: bool) -> Result<(), Status> {
     const FIELD: &str = "resourceVersionMatch";
-    let forbidden = |field, message| Err(Status::options("FieldValueForbidden", field, message));
-    let unsupported = |message| Err(Status::options("FieldValueNotSupported", FIELD, message));
+    let forbidden = |field, message| Err(Status::options(&[("FieldValueForbidden", field, message)]));
+    let unsupported = ("FieldValueNotSupported", FIELD, "Unsupported value");
     let (wanted, initial) = (query.get(FIELD), query.get("sendInitialEvents"));
     if watch && initial.is_empty() && !wanted.is_empty() {
         return forbidden(FIELD, "Forbidden: it is for watches with sendInitialEvents alone");
@@ -93,7 +93,13 @@ pub(crate) fn check(query: &Query, watch: bool) -> Result<(), Status> {
         return match wanted {
             "" => forbidden(FIELD, "Forbidden: sendInitialEvents needs it"),
             "NotOlderThan" => Ok(()),
-            _ => unsupported("Unsupported value: a watch takes NotOlderThan"),
+            _ => {
+                let message = "Forbidden: sendInitialEvents takes NotOlderThan";
+                Err(Status::options(&[
+                    ("FieldValueForbidden", FIELD, message),
+                    unsupported,
+                ]))
+            }
         };
     }
     if !initial.is_empty() {
@@ -105,7 +111,7 @@ pub(crate) fn check(query: &Query, watch: bool) -> Result<(), Status> {
         (_, "") => forbidden(FIELD, "Forbidden: it needs resourceVersion"),
         ("Exact", "0") => forbidden(FIELD, "Forbidden: Exact needs a version"),
         ("Exact" | "NotOlderThan", _) => Ok(()),
-        _ => unsupported("Unsupported value: it is Exact or NotOlderThan"),
+        _ => Err(Status::options(&[unsupported])),
     }
 }
 
@@ -142,7 +148,9 @@ pub(crate) fn list(
 ) -> Result<Vec<u8>, Status> {
     check(&call.query, false)?;
     let page = Page::of(state, table, call)?;
-    let limit = call.query.number("limit")?.unwrap_or(0);
+    // Version 0 is whatever a cache has, and caches have no pages.
+    let cached = call.query.get("resourceVersion") == "0";
+    let limit = call.query.number("limit")?.filter(|_| !cached).unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let definition = &state.tables[table].definition;
     let objects = state.tables[table].at(page.revision).ok_or_else(too_long_ago)?;
@@ -158,7 +166,7 @@ pub(crate) fn list(
     }
     let left = found.count();
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
-    if definition.custom {
+    if definition.custom && !view.metadata_only {
         metadata["continue"] = json!("");
     }
     if let Some((last, _)) = shown.last().filter(|_| left > 0) {

@@ -42,6 +42,29 @@ fn drop_empty(definition: &Definition, object: &mut Value) {
     }
 }
 
+/// Fields that a built-in kind always has, with what they are when nobody sets them.
+fn always_there(definition: &Definition) -> &'static [(&'static str, &'static str)] {
+    match (&*definition.group, &*definition.plural) {
+        ("", "events") => &[
+            ("source", "{}"),
+            ("reportingComponent", "\"\""),
+            ("reportingInstance", "\"\""),
+        ],
+        ("events.k8s.io", "events") => &[("deprecatedSource", "{}")],
+        _ => &[],
+    }
+}
+
+/// Whether a replacement may bring an object that is not there.
+pub(crate) fn comes_by_update(definition: &Definition) -> bool {
+    !definition.custom && ["leases", "events"].contains(&&*definition.plural)
+}
+
+/// Whether a replacement must say which version it replaces.
+pub(crate) fn needs_version(definition: &Definition) -> bool {
+    definition.custom || &*definition.plural == "leases"
+}
+
 /// Takes away what a writer cannot say of a new object.
 pub(crate) fn forget(object: &mut Value) {
     for key in [
@@ -100,8 +123,10 @@ pub(crate) fn on_create(
     if definition.custom {
         meta::set(object, "generation", json!(1));
     }
-    if &*definition.group == "events.k8s.io" && object.get("deprecatedSource").is_none() {
-        meta::put(object, "deprecatedSource", json!({}));
+    for (field, zero) in always_there(definition) {
+        if object.get(*field).is_none() {
+            meta::put(object, field, zero.parse().unwrap_or_default());
+        }
     }
     if is_namespace(definition) {
         meta::put(object, "spec", json!({"finalizers": ["kubernetes"]}));

@@ -178,7 +178,8 @@ fn metadata_only(accept: &str, verb: Verb) -> Result<bool, Status> {
             .any(|part| part.trim().strip_prefix("as=") == Some(word))
     };
     match (asks(wanted), asks(other) && !accept.contains(',')) {
-        (false, true) => Err(Status::not_acceptable()),
+        (false, true) if list => Err(Status::not_acceptable()),
+        (false, true) => Err(Status::plain(500, "", "an object is no list")),
         (wanted, _) => Ok(wanted),
     }
 }

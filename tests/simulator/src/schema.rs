@@ -149,7 +149,8 @@ impl Schema {
         match (&self.form, value) {
             (Form::Object { .. }, Value::Object(map)) => map.iter().find_map(|(name, value)| {
                 let (field, _) = self.field(name).filter(|_| name != "metadata")?;
-                field.null(value).map(|rest| join(name, rest))
+                let filled = value.is_null() && field.default.is_some();
+                field.null(value).filter(|_| !filled).map(|rest| join(name, rest))
             }),
             (Form::List { items, .. }, Value::Array(list)) => list
                 .iter()

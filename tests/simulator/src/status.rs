@@ -152,13 +152,13 @@ impl Status {
     }
 
     /// The parameters of a list or a watch do not go together.
-    pub(crate) fn options(reason: &str, field: &str, message: &str) -> Self {
+    pub(crate) fn options(causes: &[(&str, &str, &str)]) -> Self {
         let subject = Subject {
             group: "meta.k8s.io",
             resource: "",
             name: "",
         };
-        Self::invalid("ListOptions", &subject, &[(reason, field, message)])
+        Self::invalid("ListOptions", &subject, causes)
     }
 
     pub(crate) fn not_acceptable() -> Self {

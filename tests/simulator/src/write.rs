@@ -232,8 +232,12 @@ impl State {
     pub(crate) fn update(&mut self, target: &Target<'_>, body: Value) -> Result<Outcome, Status> {
         target.check_body(&body)?;
         target.check_name(meta::name(&body))?;
+        if prepare::comes_by_update(target.definition) && self.get(target.table, &target.key()).is_none() {
+            self.admit(target, &body)?;
+            return Ok(self.insert(target, body, None));
+        }
         let old = self.current(target)?;
-        if target.definition.custom && meta::text(&body, "resourceVersion").is_empty() {
+        if prepare::needs_version(target.definition) && meta::text(&body, "resourceVersion").is_empty() {
             let message = "Invalid value: 0: must be specified for an update";
             let cause = ("FieldValueInvalid", "metadata.resourceVersion", message);
             let subject = self.subject(target.table, target.name);
