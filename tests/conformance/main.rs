@@ -54,7 +54,7 @@ fn simulated() -> Result<Side> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_simulator_answers_as_a_real_api_server() -> Result<()> {
-    let only = std::env::var("CONFORMANCE").unwrap_or_default();
+    let only = std::env::var("FEDGATE_CONFORMANCE_ONLY").unwrap_or_default();
     let mut scenarios = Scenario::all();
     scenarios.retain(|scenario| scenario.name.contains(&only));
     let sandbox = real().await?;

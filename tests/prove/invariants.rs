@@ -16,8 +16,8 @@ type Place = (Arc<str>, String, String, String);
 #[derive(Debug, Default)]
 struct World {
     objects: BTreeMap<Place, Arc<Value>>,
-    /// Hub namespaces of which someone else has deleted policies: nobody can know of that before it is told.
-    by_hand: BTreeSet<String>,
+    /// Policies that someone else has deleted, by hub namespace and name: nobody can know of that before it is told.
+    by_hand: BTreeSet<(String, String)>,
 }
 
 fn text<'a>(object: &'a Value, key: &str) -> &'a str {
@@ -69,9 +69,9 @@ impl World {
                 .as_ref()
                 .is_none_or(|a| !a["metadata"]["deletionTimestamp"].is_null());
             if ends && &*change.user == DIRECT {
-                self.by_hand.insert(place.2.clone());
+                self.by_hand.insert((place.2.clone(), place.3.clone()));
             } else if !ends && change.before.is_none() {
-                self.by_hand.remove(&place.2);
+                self.by_hand.remove(&(place.2.clone(), place.3.clone()));
             }
         }
         match &change.after {
@@ -93,7 +93,7 @@ impl World {
                 && policy["spec"]["resourceSelectors"][0]["labelSelector"]["matchLabels"][keys::CITY_CODE]
                     == city
         });
-        if !policy && self.by_hand.contains(hub) {
+        if !policy && self.by_hand.iter().any(|(namespace, _)| namespace == hub) {
             return Ok(());
         }
         if !policy {

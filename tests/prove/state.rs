@@ -88,6 +88,8 @@ fn strip(object: &mut Value) {
                 "managedFields",
                 "lastTransitionTime",
                 "deletionTimestamp",
+                // How often Karmada has scheduled.
+                "schedulerObservedGeneration",
             ] {
                 fields.remove(key);
             }
