@@ -54,7 +54,7 @@ fn classes() -> Vec<(&'static str, Fault, bool)> {
         (
             "drips",
             Fault::SlowDrip {
-                bytes: 64,
+                bytes: 512,
                 every: Duration::from_millis(400),
             },
             true,
