@@ -195,10 +195,8 @@ fn elect(
     let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.clone());
     background.spawn(async move {
         loop {
-            metrics.leading(&name, *changes.borrow_and_update());
-            if changes.changed().await.is_err() {
-                return;
-            }
+            metrics.leading(&name, changes.hear());
+            changes.news().await;
         }
     });
     lease

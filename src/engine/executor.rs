@@ -44,7 +44,7 @@ pub trait Surroundings: Send + Sync {
     fn engagement(&self, _plane: &Plane) -> u64 {
         0
     }
-    /// What a server answered to a write sent in this engagement of the plane, to be known before its watch says so.
+    /// What a server answered to what was sent in this engagement of the plane, to be known before its watch says so.
     fn answered(&self, target: &Target, engagement: u64, answer: Answer);
     /// One write was done: its reason, for metrics.
     fn wrote(&self, target: &Target, reason: &'static str);
@@ -106,6 +106,17 @@ impl Executor {
             .map_err(|e| failure(target, "get", &e));
         self.ended(&target.plane, answer.as_ref().err());
         answer
+    }
+
+    /// The same of an object that is watched: what is read becomes known as an event of the watch does.
+    pub async fn reread(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+        let engagement = self.surroundings.engagement(&target.plane);
+        let object = self.get(target).await?;
+        if let Some(object) = &object {
+            let answer = Answer::Is(Box::new(object.clone()));
+            self.surroundings.answered(target, engagement, answer);
+        }
+        Ok(object)
     }
 
     fn api(&self, target: &Target, verb: &'static str) -> Result<Api<DynamicObject>, Failure> {

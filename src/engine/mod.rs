@@ -15,3 +15,4 @@ pub mod plan;
 pub mod pool;
 pub mod queue;
 pub mod room;
+pub mod told;

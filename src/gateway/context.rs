@@ -89,13 +89,13 @@ impl Context {
         self.clock.now()
     }
 
-    /// Reads an object again and keeps its body in the index until its key is settled.
+    /// Reads a watched object again and keeps its body in the index until its key is settled.
     pub async fn read_body(
         &self,
         target: &Target,
         keep: impl FnOnce(&mut World, kube::core::DynamicObject),
     ) -> Result<bool, Failure> {
-        let Some(object) = self.executor.get(target).await? else {
+        let Some(object) = self.executor.reread(target).await? else {
             return Ok(false);
         };
         keep(&mut self.world.lock(), object);

@@ -176,8 +176,7 @@ impl Gateway {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                Ok(()) = leading.changed() => {
-                    let leads = *leading.borrow_and_update();
+                leads = leading.news() => {
                     tracing::info!(leads, "leadership changed");
                     if leads {
                         // What others wrote meanwhile is no edit.

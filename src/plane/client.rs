@@ -5,8 +5,11 @@ mod request;
 mod service;
 mod way;
 
-use crate::engine::chance::HashMap;
 use crate::{
+    engine::{
+        chance::HashMap,
+        told::{Listener, Told},
+    },
     metrics::{ClientMetrics, PlaneKind},
     plane::kubeconfig::Credential,
 };
@@ -21,7 +24,6 @@ use std::{
     sync::{Arc, Weak},
     time::Duration,
 };
-use tokio::sync::watch;
 use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
 use way::Way;
 
@@ -108,7 +110,7 @@ pub struct PlaneClient {
     pub watches: kube::Client,
     /// For everything else.
     pub calls: kube::Client,
-    retire: watch::Sender<bool>,
+    retire: Told<bool>,
 }
 
 impl fmt::Debug for PlaneClient {
@@ -161,8 +163,8 @@ impl Clients {
     }
 
     fn client(&self, plane: PlaneKind, way: Way, namespace: &str) -> PlaneClient {
-        let (retire, retired) = watch::channel(false);
-        let service = PlaneService::new(plane, way, self.limits, self.metrics.clone(), retired);
+        let retire = Told::new(false);
+        let service = PlaneService::new(plane, way, self.limits, self.metrics.clone(), retire.listen());
         // The stack below sends watches and calls over different connections, so one client serves both.
         let client = kube::Client::new(service, namespace);
         PlaneClient {
@@ -194,13 +196,13 @@ pub struct Connection(Arc<Inner>);
 
 struct Inner {
     client: ArcSwap<PlaneClient>,
-    generation: watch::Sender<u64>,
+    generation: Told<u64>,
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
-            .field("generation", &*self.0.generation.borrow())
+            .field("generation", &self.0.generation.read(|n| n))
             .finish()
     }
 }
@@ -210,7 +212,7 @@ impl Connection {
     pub fn new(client: PlaneClient) -> Self {
         Self(Arc::new(Inner {
             client: ArcSwap::from_pointee(client),
-            generation: watch::Sender::new(0),
+            generation: Told::new(0),
         }))
     }
 
@@ -219,7 +221,7 @@ impl Connection {
         Self::new(PlaneClient {
             watches: client.clone(),
             calls: client,
-            retire: watch::Sender::new(false),
+            retire: Told::new(false),
         })
     }
 
@@ -229,17 +231,20 @@ impl Connection {
     }
 
     /// A number that grows with each replaced credential: watches start again, calls that were refused are repeated.
-    pub fn generation(&self) -> watch::Receiver<u64> {
-        self.0.generation.subscribe()
+    pub fn generation(&self) -> Listener<u64> {
+        self.0.generation.listen()
     }
 
     /// Takes another credential into use. Watches on the old one end within 30 s; its connections close when idle.
     pub fn replace(&self, client: PlaneClient) {
         let old = self.0.client.swap(Arc::new(client));
-        self.0.generation.send_modify(|g| *g += 1);
+        self.0.generation.modify(|g| {
+            *g += 1;
+            true
+        });
         tokio::spawn(async move {
             tokio::time::sleep(RETIRE_AFTER).await;
-            old.retire.send_replace(true);
+            old.retire.tell(true);
         });
     }
 }

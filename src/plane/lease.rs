@@ -9,6 +9,7 @@
 mod right;
 
 use super::client::Connection;
+use crate::engine::told::{Listener, Told};
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -22,7 +23,7 @@ use kube::{
 };
 use right::Right;
 use std::{pin::Pin, sync::Arc, time::Duration};
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio::{task::JoinHandle, time::Instant};
 
 /// A Lease that nobody was seen to renew for this time is free.
 pub const LEASE_DURATION: Duration = Duration::from_secs(14);
@@ -47,7 +48,8 @@ impl Lease {
     /// Stands for election on `plane` until [`LeaseHandle::release`]. `identity` must be this process's alone.
     pub fn run(plane: &Connection, namespace: &str, name: &str, identity: &str) -> LeaseHandle {
         let right = Arc::new(Right::none());
-        let (stop, stopped) = watch::channel(false);
+        let stop = Told::new(false);
+        let stopped = stop.listen();
         let candidate = Candidate {
             plane: plane.clone(),
             namespace: namespace.to_owned(),
@@ -71,7 +73,7 @@ impl Lease {
 #[derive(Debug, Clone)]
 pub struct LeaseHandle {
     right: Arc<Right>,
-    stop: watch::Sender<bool>,
+    stop: Told<bool>,
     task: Option<Arc<parking_lot::Mutex<Option<JoinHandle<()>>>>>,
 }
 
@@ -80,7 +82,7 @@ impl LeaseHandle {
     pub fn always() -> Self {
         Self {
             right: Arc::new(Right::unlimited()),
-            stop: watch::Sender::new(false),
+            stop: Told::new(false),
             task: None,
         }
     }
@@ -96,7 +98,7 @@ impl LeaseHandle {
     }
 
     /// Tells when leadership comes and goes, and when it comes back after a gap.
-    pub fn changes(&self) -> watch::Receiver<bool> {
+    pub fn changes(&self) -> Listener<bool> {
         self.right.changes()
     }
 
@@ -114,7 +116,7 @@ impl LeaseHandle {
     /// Ends all writing and gives the Lease back, so that a standby need not wait for its end (2 s at most).
     /// Call it when the last write has been answered or given up.
     pub async fn release(&self) {
-        self.stop.send_replace(true);
+        self.stop.tell(true);
         self.right.allow(None);
         let Some(task) = self.task.as_ref().and_then(|t| t.lock().take()) else {
             return;
@@ -150,10 +152,10 @@ struct Candidate {
 }
 
 impl Candidate {
-    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+    async fn run(mut self, mut stopped: Listener<bool>) {
         tokio::select! {
             biased;
-            _ = stopped.wait_for(|s| *s) => {}
+            () = stopped.until(|stopped| stopped) => {}
             () = self.elect() => {}
         }
         self.give_back().await;
@@ -206,8 +208,7 @@ impl Candidate {
                     }
                     None => tokio::time::sleep(RETRY_AFTER).await,
                 },
-                // The plane outlives this task, so the generation never ends.
-                Ok(()) = generation.changed() => changes = self::changes(self.api(), config.clone()),
+                _ = generation.news() => changes = self::changes(self.api(), config.clone()),
                 () = free => match self.try_to_take(observed.take()).await {
                     Some(seen) => observed = Some(seen),
                     None => return,

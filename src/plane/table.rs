@@ -349,12 +349,14 @@ impl<D: PartialEq> Table<D> {
         }
     }
 
-    /// Puts a body that was read again to its row.
+    /// Puts a body that was read again to its row; not if the row tells of another version than was read: what is
+    /// decided by the row is written from the body.
     pub fn keep_body(&mut self, object: DynamicObject) {
         let meta = &object.metadata;
         let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
         if let Some(row) = self.get_mut(namespace.unwrap_or_default(), name.unwrap_or_default())
             && object.metadata.uid.as_deref().unwrap_or_default() == &*row.uid
+            && version_of(&object) == Some(row.version)
         {
             row.body = Some(Arc::new(object));
         }
@@ -466,5 +468,14 @@ mod tests {
         assert!(table.get("ns", "a").unwrap().body.is_some());
         table.drop_body("ns", "a");
         assert!(table.get("ns", "a").unwrap().body.is_none());
+        for other in [object("a", "u1", 1), object("a", "u1", 3), object("a", "u2", 2)] {
+            table.keep_body(other);
+            assert!(
+                table.get("ns", "a").unwrap().body.is_none(),
+                "not that of the row"
+            );
+        }
+        table.keep_body(object("a", "u1", 2));
+        assert!(table.get("ns", "a").unwrap().body.is_some());
     }
 }

@@ -260,6 +260,7 @@ fn a_seed_replays_exactly() {
             rig.start();
             for (op, disturbance, pause) in &moments {
                 op.apply(&mut rig);
+                rig.rotate("p");
                 disturb(&mut rig, disturbance).await;
                 rest(Duration::from_millis(*pause)).await;
             }

@@ -3,7 +3,7 @@
 use crate::{cells, wire::Wire};
 use fedgate::{
     api::{crd, keys, names::ProjectKey},
-    engine::{chance::Chance, clock::Clock},
+    engine::{chance::Chance, clock::Clock, told::Told},
     gateway::{
         context::Settings,
         run::{Gateway, Setup},
@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -65,7 +65,7 @@ struct Life {
     user: String,
     connections: BTreeMap<String, Connection>,
     gateway: Arc<Gateway>,
-    cut: watch::Sender<bool>,
+    cut: Told<bool>,
     stop: oneshot::Sender<()>,
     projects: mpsc::UnboundedSender<ProjectEvent>,
     clients: Clients,
@@ -124,11 +124,11 @@ fn client(
     simulator: &Simulator,
     clients: &Clients,
     user: &str,
-    cut: &watch::Sender<bool>,
+    cut: &Told<bool>,
     kind: PlaneKind,
     name: &str,
 ) -> PlaneClient {
-    clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.subscribe()))
+    clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.listen()))
 }
 
 impl Rig {
@@ -210,7 +210,7 @@ impl Rig {
     pub(crate) fn start_as(&mut self, replica: u32) {
         let metrics = Metrics::new().unwrap();
         let clients = Clients::new(Limits::default(), metrics.client.clone());
-        let (cut, _) = watch::channel(false);
+        let cut = Told::new(false);
         let user = user(replica);
         let hub = Connection::new(client(
             &self.simulator,
@@ -282,7 +282,7 @@ impl Rig {
     /// Kills one of several replicas.
     pub(crate) async fn kill_replica(&mut self, replica: u32) {
         let life = self.lives.remove(&replica).unwrap();
-        life.cut.send_replace(true);
+        life.cut.tell(true);
         let _ = life.stop.send(());
         life.end.await.unwrap();
         life.lease.release().await;
@@ -318,7 +318,7 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.cells.abort();
         for life in self.lives.values() {
-            life.cut.send_replace(true);
+            life.cut.tell(true);
             life.end.abort();
         }
     }

@@ -4,9 +4,10 @@ use crate::{
     end::wrong,
     invariants::Watchman,
     ops::Op::{self, *},
-    rig::{HUB, Rig, rest, simulate},
+    rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
+use fedgate_simulator::{Fault, Rule, Verb, When};
 use std::time::Duration;
 
 async fn sound(rig: &mut Rig) {
@@ -141,4 +142,45 @@ fn there_and_back_unobserved() {
 #[test]
 fn deleted_unobserved() {
     in_each_way(&[Delete("p", "default", "web")]);
+}
+
+/// After a restart an object has to be read again for a write, and changes while the answer is on its way.
+async fn overtaken(plane: &str, resource: &str, before: Op, meanwhile: &[Op]) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+    rest(STEP).await;
+    rig.kill().await;
+    before.apply(&mut rig);
+    let drips = Fault::SlowDrip {
+        bytes: 16,
+        every: Duration::from_millis(20),
+    };
+    let slow = Rule::new(When::Always, drips).plane(plane).user(GATEWAY);
+    let slow = slow.verb(Verb::Get).kind(resource);
+    rig.simulator.faults().add(slow);
+    rig.simulator.log().clear();
+    rig.start();
+    rest(Duration::from_millis(100)).await;
+    let entries = rig.simulator.log().entries();
+    let asked = |e: &fedgate_simulator::Entry| e.verb == Verb::Get && &*e.resource == resource;
+    assert!(entries.iter().any(asked), "{resource} is read again");
+    for op in meanwhile {
+        op.apply(&mut rig);
+        rest(Duration::from_millis(50)).await;
+    }
+    rig.simulator.faults().clear();
+    sound(&mut rig).await;
+}
+
+#[test]
+fn what_is_read_while_it_changes_is_not_written() {
+    simulate(async {
+        let scale = |n| Scale("p", "default", "web", n);
+        overtaken("p", "workloaddeployments", scale(2), &[scale(3)]).await;
+        overtaken("p", "workloaddeployments", scale(2), &[scale(3), scale(2)]).await;
+        let report = |ready| Report("web-0", ready);
+        overtaken(HUB, "instances", report(false), &[report(true)]).await;
+        overtaken(HUB, "instances", report(false), &[report(true), report(false)]).await;
+    });
 }

@@ -1,6 +1,7 @@
 //! The wire between one life of a gateway and the planes, which can be cut: what a killed process had under way is given
 //! up, and nothing more of it arrives.
 
+use fedgate::engine::told::Listener;
 use fedgate_simulator::Service;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -9,18 +10,17 @@ use std::{
     io,
     task::{Context, Poll},
 };
-use tokio::sync::watch;
 
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Wire {
     to: Service,
-    cut: watch::Receiver<bool>,
+    cut: Listener<bool>,
 }
 
 impl Wire {
     /// A wire to a plane that lasts until `cut`.
-    pub(crate) fn new(to: Service, cut: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(to: Service, cut: Listener<bool>) -> Self {
         Self { to, cut }
     }
 }
@@ -41,12 +41,12 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut to, mut cut) = (self.to.clone(), self.cut.clone());
         Box::pin(async move {
-            if *cut.borrow() {
+            if cut.hear() {
                 return Err(io::Error::other("the wire is cut"));
             }
             tokio::select! {
                 biased;
-                _ = cut.wait_for(|cut| *cut) => Err(io::Error::other("the wire is cut")),
+                () = cut.until(|cut| cut) => Err(io::Error::other("the wire is cut")),
                 answer = tower::Service::call(&mut to, request) => answer.map_err(io::Error::other),
             }
         })

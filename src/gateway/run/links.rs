@@ -135,7 +135,7 @@ impl Links {
         };
         let mut generation = connection.generation();
         loop {
-            generation.borrow_and_update();
+            generation.hear();
             let client = connection.current().watches.clone();
             tokio::select! {
                 biased;
@@ -144,10 +144,7 @@ impl Links {
                     tracing::error!(%plane, kind = selection.resource.kind, "a watch failed by a defect of its own; it is begun again");
                     tokio::time::sleep(reach::ASK_EVERY).await;
                 }
-                changed = generation.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
+                _ = generation.news() => {
                     // One of the plane's watches speaks for all. It fails only while the process ends.
                     if role == Role::Namespaces {
                         let _ = self.commands.send(Command::Renewed(plane.clone()));

@@ -378,7 +378,7 @@ async fn projects_that_come_and_go_leave_nothing_behind() {
 /// Runs a gateway until both planes have been written to, and ends it; how long that took until the Lease was released.
 async fn end(hub: &Server, project: &Server) -> Duration {
     let lease = Lease::run(&hub.connection(), "fedgate-system", "gate", "a");
-    lease.changes().wait_for(|leads| *leads).await.unwrap();
+    lease.changes().until(|leads| leads).await;
     let gateway = Gateway::new(Setup {
         hub: hub.connection(),
         kinds: FederatedKind::builtin().unwrap(),

@@ -7,6 +7,7 @@ use super::{
     way::{Received, Way},
 };
 use crate::{
+    engine::told::Listener,
     metrics::{ClientMetrics, PlaneKind},
     plane::watch::reach::asking,
 };
@@ -22,7 +23,7 @@ use std::{
     task::{Context, Poll},
     time::Instant,
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tower::BoxError;
 
 /// One plane's requests, on connections it may share.
@@ -35,7 +36,7 @@ struct Shared {
     permits: Semaphore,
     limits: Limits,
     metrics: ClientMetrics,
-    retired: watch::Receiver<bool>,
+    retired: Listener<bool>,
 }
 
 /// The body of an answer.
@@ -59,7 +60,7 @@ impl PlaneService {
         way: Way,
         limits: Limits,
         metrics: ClientMetrics,
-        retired: watch::Receiver<bool>,
+        retired: Listener<bool>,
     ) -> Self {
         let permits = Semaphore::new(limits.concurrency);
         Self(Arc::new(Shared {
@@ -153,10 +154,8 @@ impl Shared {
         }
         let mut retired = self.retired.clone();
         let retired = Box::pin(async move {
-            if retired.wait_for(|r| *r).await.is_err() {
-                // The plane's client is gone without a replacement: whoever still reads decides when to stop.
-                std::future::pending::<()>().await;
-            }
+            // If the plane's client goes without a replacement, whoever still reads decides when to stop.
+            retired.until(|retired| retired).await;
         });
         Ok(response.map(|events| {
             Answer::Watch(Box::new(WatchBody {

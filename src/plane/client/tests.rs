@@ -305,13 +305,13 @@ async fn a_replaced_credential_bumps_the_generation_and_ends_old_watches() {
     let mut watch = watch.boxed();
     assert!(watch.next().await.unwrap().is_ok());
     connection.replace(clients.plane(PlaneKind::Hub, &credential));
-    assert!(generation.has_changed().unwrap());
-    assert_eq!(*generation.borrow_and_update(), 1);
+    assert!(generation.has_news());
+    assert_eq!(generation.hear(), 1);
     assert!(
         watch.next().await.unwrap().is_ok(),
         "the old watch goes on while the new one begins"
     );
-    old.retire.send_replace(true);
+    old.retire.tell(true);
     let error = tokio::time::timeout(Duration::from_secs(2), async {
         loop {
             match watch.next().await {

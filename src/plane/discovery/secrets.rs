@@ -3,6 +3,7 @@
 use super::{DiscoveryError, ProjectEvent, Projects};
 use crate::{
     api::keys::PROJECT_SECRET,
+    engine::told::Listener,
     plane::{
         client::Connection,
         kubeconfig::{Credential, Rules},
@@ -15,7 +16,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use std::{collections::BTreeSet, time::Duration};
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// After an error the plane is asked again after this time.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -24,7 +25,7 @@ const PAGE: u32 = 50;
 
 struct State {
     connection: Connection,
-    generation: watch::Receiver<u64>,
+    generation: Listener<u64>,
     namespace: String,
     projects: Projects,
     rules: Rules,
@@ -61,8 +62,7 @@ pub(super) fn stream(
             tokio::select! {
                 biased;
                 change = next(&mut state.changes, state.paused) => state.take(change),
-                // An error here means that the connection is gone, and the process with it.
-                Ok(()) = state.generation.changed() => state.begin_anew(),
+                _ = state.generation.news() => state.begin_anew(),
             }
         }
     })

@@ -1,12 +1,13 @@
 //! The right to write, as this process knows it: until when it lasts, and what may still follow from its use.
 
 use super::{LEASE_DURATION, RENEW_DEADLINE};
+use crate::engine::told::{Listener, Told};
 use parking_lot::Mutex;
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// Without election the right never ends.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
@@ -18,8 +19,8 @@ const SETTLES_WITHIN: Duration = LEASE_DURATION.saturating_sub(RENEW_DEADLINE);
 #[derive(Debug)]
 pub(super) struct Right {
     /// Until when writes may be under way; `None` while another may write.
-    until: watch::Sender<Option<Instant>>,
-    leading: watch::Sender<bool>,
+    until: Told<Option<Instant>>,
+    leading: Told<bool>,
     /// The process ends: what is under way may be finished, nothing more begins.
     closing: AtomicBool,
     /// When a write was last given up without an answer.
@@ -30,8 +31,8 @@ impl Right {
     /// That of a candidate: none.
     pub(super) fn none() -> Self {
         Self {
-            until: watch::Sender::new(None),
-            leading: watch::Sender::new(false),
+            until: Told::new(None),
+            leading: Told::new(false),
             closing: AtomicBool::new(false),
             unanswered: Mutex::default(),
         }
@@ -46,7 +47,7 @@ impl Right {
 
     /// Whether a write may begin now.
     pub(super) fn may_write(&self) -> bool {
-        !self.closing.load(Ordering::Acquire) && lasts(*self.until.borrow())
+        !self.closing.load(Ordering::Acquire) && self.until.read(lasts)
     }
 
     /// Allows writes until `until`; `None` ends those under way.
@@ -55,13 +56,14 @@ impl Right {
     /// for that. The clock is read under the lock here as in the questions, so that no refusal falls between.
     pub(super) fn allow(&self, until: Option<Instant>) {
         let mut lapsed = false;
-        self.until.send_modify(|had| {
+        self.until.modify(|had| {
             lapsed = !lasts(*had);
             *had = until;
+            true
         });
         let leads = until.is_some();
         self.leading
-            .send_if_modified(|led| std::mem::replace(led, leads) != leads || (leads && lapsed));
+            .modify(|led| std::mem::replace(led, leads) != leads || (leads && lapsed));
     }
 
     /// Lets nothing more begin.
@@ -70,21 +72,20 @@ impl Right {
     }
 
     /// Tells when leadership comes and goes, and when it comes back after a gap.
-    pub(super) fn changes(&self) -> watch::Receiver<bool> {
-        self.leading.subscribe()
+    pub(super) fn changes(&self) -> Listener<bool> {
+        self.leading.listen()
     }
 
     /// Waits until the right ends, however often it is renewed before.
     pub(super) async fn ends(&self) {
-        let mut changes = self.until.subscribe();
+        let mut changes = self.until.listen();
         loop {
-            let until = changes.borrow_and_update().filter(|until| lasts(Some(*until)));
+            let until = changes.hear().filter(|until| lasts(Some(*until)));
             let Some(until) = until else { return };
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(until) => {}
-                // The sender lives as long as `self`.
-                _ = changes.changed() => {}
+                _ = changes.news() => {}
             }
         }
     }
