@@ -87,13 +87,14 @@ impl Executor {
 
     /// Performs the effects in order and stops at the first that fails; then publishes the events.
     pub async fn perform(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        let mut versions = Vec::new();
         for effect in &plan.effects {
-            self.effect(effect).await?;
+            versions.extend(self.effect(effect).await?);
         }
         for note in &plan.notes {
             self.publish(note).await;
         }
-        Ok(plan.applied())
+        Ok(plan.applied(versions))
     }
 
     /// Reads one object; `None` if it does not exist. What is read is read for a write, so a standby reads nothing.
@@ -140,7 +141,8 @@ impl Executor {
         })
     }
 
-    async fn effect(&self, effect: &Effect) -> Result<(), Failure> {
+    /// Performs one effect; with the version of what was answered.
+    async fn effect(&self, effect: &Effect) -> Result<Option<String>, Failure> {
         let Effect {
             target,
             endpoint,
@@ -161,9 +163,13 @@ impl Executor {
             Ok(answer) => {
                 self.surroundings.wrote(target, reason);
                 self.watch_for_fights(target, *endpoint, write);
+                let version = match &answer {
+                    Answer::Is(object) => object.metadata.resource_version.clone(),
+                    Answer::Gone { .. } => None,
+                };
                 self.surroundings.answered(target, engagement, answer);
                 tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
-                Ok(())
+                Ok(version)
             }
             Err(failure) if failure.category == Category::NotFound => {
                 if let Some(uid) = write.uid() {
@@ -172,7 +178,7 @@ impl Executor {
                         .answered(target, engagement, Answer::Gone { uid });
                 }
                 if matches!(write, Write::Delete { .. }) {
-                    return Ok(());
+                    return Ok(None);
                 }
                 Err(failure)
             }

@@ -3,7 +3,7 @@
 use crate::engine::key::{Kind, Plane};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
-use std::{marker::PhantomData, time::Duration};
+use std::time::Duration;
 
 /// The object that an effect is about.
 #[derive(Debug, Clone)]
@@ -213,11 +213,11 @@ impl Next {
 }
 
 /// Stage of a plan that nobody has performed yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prepared {}
-/// Stage of a plan whose every effect has been performed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prepared(());
+/// Stage of a plan whose every effect has been performed: the versions in which the objects were answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied(Vec<String>);
 
 /// What a decision wants: effects in order, events, and when to look again.
 #[derive(Debug, Clone, PartialEq)]
@@ -228,7 +228,7 @@ pub struct Plan<Stage> {
     pub notes: Vec<Note>,
     /// When to look again.
     pub next: Next,
-    stage: PhantomData<Stage>,
+    stage: Stage,
 }
 
 impl Default for Plan<Prepared> {
@@ -237,7 +237,7 @@ impl Default for Plan<Prepared> {
             effects: Vec::new(),
             notes: Vec::new(),
             next: Next::OnEvent,
-            stage: PhantomData,
+            stage: Prepared::default(),
         }
     }
 }
@@ -276,20 +276,27 @@ impl Plan<Prepared> {
         self.effects.is_empty() && self.notes.is_empty()
     }
 
-    /// The proof that every effect was performed; the executor alone gives it.
-    pub(super) fn applied(self) -> Plan<Applied> {
+    /// The proof that every effect was performed, with the versions that were answered; the executor alone gives it.
+    pub(super) fn applied(self, versions: Vec<String>) -> Plan<Applied> {
         let Self {
             effects,
             notes,
             next,
-            stage: PhantomData,
+            stage: Prepared(()),
         } = self;
         Plan {
             effects,
             notes,
             next,
-            stage: PhantomData,
+            stage: Applied(versions),
         }
+    }
+}
+
+impl Plan<Applied> {
+    /// Whether an object with this resourceVersion is as the server answered, and not as someone else left it since.
+    pub fn led_to(&self, version: &str) -> bool {
+        self.stage.0.iter().any(|answered| answered == version)
     }
 }
 

@@ -144,6 +144,23 @@ fn deleted_unobserved() {
     in_each_way(&[Delete("p", "default", "web")]);
 }
 
+/// The answer, or each line of a watch, takes its time.
+fn slowly(plane: &str, verb: Verb, resource: &str) -> Rule {
+    let drips = Fault::SlowDrip {
+        bytes: 16,
+        every: Duration::from_millis(20),
+    };
+    let slow = Rule::new(When::Always, drips).plane(plane).user(GATEWAY);
+    slow.verb(verb).kind(resource)
+}
+
+/// Whether the gateway has asked for this since the log was cleared.
+fn asked(rig: &Rig, verb: Verb, resource: &str) -> bool {
+    let entries = rig.simulator.log().entries();
+    let mut own = entries.iter().filter(|e| &*e.user == GATEWAY);
+    own.any(|e| e.verb == verb && &*e.resource == resource)
+}
+
 /// After a restart an object has to be read again for a write, and changes while the answer is on its way.
 async fn overtaken(plane: &str, resource: &str, before: Op, meanwhile: &[Op]) {
     let mut rig = Rig::new(1, &["p"]);
@@ -152,19 +169,11 @@ async fn overtaken(plane: &str, resource: &str, before: Op, meanwhile: &[Op]) {
     rest(STEP).await;
     rig.kill().await;
     before.apply(&mut rig);
-    let drips = Fault::SlowDrip {
-        bytes: 16,
-        every: Duration::from_millis(20),
-    };
-    let slow = Rule::new(When::Always, drips).plane(plane).user(GATEWAY);
-    let slow = slow.verb(Verb::Get).kind(resource);
-    rig.simulator.faults().add(slow);
+    rig.simulator.faults().add(slowly(plane, Verb::Get, resource));
     rig.simulator.log().clear();
     rig.start();
     rest(Duration::from_millis(100)).await;
-    let entries = rig.simulator.log().entries();
-    let asked = |e: &fedgate_simulator::Entry| e.verb == Verb::Get && &*e.resource == resource;
-    assert!(entries.iter().any(asked), "{resource} is read again");
+    assert!(asked(&rig, Verb::Get, resource), "{resource} is read again");
     for op in meanwhile {
         op.apply(&mut rig);
         rest(Duration::from_millis(50)).await;
@@ -182,5 +191,26 @@ fn what_is_read_while_it_changes_is_not_written() {
         let report = |ready| Report("web-0", ready);
         overtaken(HUB, "instances", report(false), &[report(true)]).await;
         overtaken(HUB, "instances", report(false), &[report(true), report(false)]).await;
+    });
+}
+
+#[test]
+fn an_edit_that_overtakes_the_answer_to_a_write_is_not_taken_for_the_servers_own() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+        rest(STEP).await;
+        rig.simulator
+            .faults()
+            .add(slowly(HUB, Verb::Apply, "workloaddeployments"));
+        rig.simulator.log().clear();
+        Scale("p", "default", "web", 2).apply(&mut rig);
+        rest(Duration::from_millis(50)).await;
+        assert!(asked(&rig, Verb::Apply, "workloaddeployments"));
+        EditCopy("web").apply(&mut rig);
+        rest(Duration::from_millis(50)).await;
+        rig.simulator.faults().clear();
+        sound(&mut rig).await;
     });
 }

@@ -22,7 +22,7 @@ use crate::{
     engine::{
         error::{Category, Failure, Retry},
         key::{Key, Plane},
-        plan::{Next, Plan, Target},
+        plan::{Applied, Next, Plan, Target},
         room::give_back,
     },
     metrics::Stage,
@@ -131,19 +131,22 @@ async fn turn(
                     return Ok(plan.next);
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
-                if let Err(failure) = ctx.perform(plan).await {
-                    if failure.category == Category::NotLeader {
+                let applied = match ctx.perform(plan).await {
+                    Ok(applied) => applied,
+                    Err(failure) if failure.category == Category::NotLeader => {
                         // What was not written may not be remembered as done.
                         *memory = before;
                         return Err(failure);
                     }
-                    refused(ctx, key, &snapshot, memory, failure)?;
-                    continue;
-                }
+                    Err(failure) => {
+                        refused(ctx, key, &snapshot, memory, failure)?;
+                        continue;
+                    }
+                };
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
                     crossed(ctx, &snapshot, memory, reason);
-                    settle(ctx, key, &snapshot, memory, reason);
+                    settle(ctx, key, &snapshot, memory, reason, &applied);
                 }
             }
         }
@@ -188,22 +191,30 @@ fn crossed(ctx: &Turn<'_>, before: &Snapshot, memory: &mut Memory, reason: &str)
 
 /// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
 /// The basis is what was decided on: what has come in since then is news, and has not been asked for yet.
-fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, reason: &str) {
+fn settle(
+    ctx: &Turn<'_>,
+    key: &Key,
+    before: &Snapshot,
+    memory: &mut Memory,
+    reason: &str,
+    applied: &Plan<Applied>,
+) {
     let Some(after) = observe::observe(&ctx.world.lock(), key, &before.project) else {
         return;
     };
     match (reason, &before.source, &before.copy, &after.source, &after.copy) {
         ("create_copy" | "update_copy" | "move_copy", Some(asked), _, _, Some(got))
-            if asked.digest.content != got.digest.content =>
+            if applied.led_to(&got.resource_version()) && asked.digest.content != got.digest.content =>
         {
             memory.settled = Some((asked.digest.content, got.digest.content));
         }
         ("return_status", _, Some(asked), Some(got), _)
-            if !got.digest.status.has_returned(
-                &asked.digest.status,
-                &before.profile().status.own_conditions,
-                got.digest.generation,
-            ) =>
+            if applied.led_to(&got.resource_version())
+                && !got.digest.status.has_returned(
+                    &asked.digest.status,
+                    &before.profile().status.own_conditions,
+                    got.digest.generation,
+                ) =>
         {
             memory.status_settled = Some(decide::settlement(asked, got));
         }

@@ -19,7 +19,7 @@ use crate::{
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{About, Endpoint, Next, Note, Plan, Target},
+        plan::{About, Applied, Endpoint, Next, Note, Plan, Target},
     },
     metrics::Stage,
 };
@@ -123,9 +123,8 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
                         };
                         return Ok(quarantine(ctx, key, &snapshot, verdict).await);
                     }
-                    result => drop(result?),
+                    result => settle(ctx, key, &snapshot, &endpoints, memory, &result?),
                 }
-                settle(ctx, key, &snapshot, &endpoints, memory);
                 ctx.quarantine.release(key);
                 ctx.crossed(Stage::WritebackToProjection, ctx.woken);
                 tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
@@ -136,7 +135,14 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
 }
 
 /// Remembers it if the project's API answered with something other than what was asked.
-fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, written: &[Endpoint], memory: &mut Memory) {
+fn settle(
+    ctx: &Turn<'_>,
+    key: &Key,
+    before: &Snapshot,
+    written: &[Endpoint],
+    memory: &mut Memory,
+    applied: &Plan<Applied>,
+) {
     if before.write_back.is_some() && before.projection.is_some() {
         memory.written = Some(ctx.now().instant);
     }
@@ -144,6 +150,9 @@ fn settle(ctx: &Turn<'_>, key: &Key, before: &Snapshot, written: &[Endpoint], me
     let (Some(asked), Some(got)) = (&before.write_back, after) else {
         return;
     };
+    if !applied.led_to(&got.resource_version()) {
+        return;
+    }
     for endpoint in written {
         memory.settle(*endpoint == Endpoint::Status, &asked.digest, &got.digest);
     }
