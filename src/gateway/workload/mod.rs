@@ -123,7 +123,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled
         if !settled.goes_on(key, asked, wanted, observed.basis) {
             return Ok(plan.next);
         }
-        asked = Some(wanted);
+        asked = Some((wanted, observed.basis));
         let reasons: Vec<&str> = plan.effects.iter().map(|e| e.reason).collect();
         ctx.perform(plan).await?;
         tracing::info!(plane = %key.plane, controller = "workload", %key, changes = reasons.join(", "), "Workload carried out");

@@ -9,13 +9,20 @@ use parking_lot::Mutex;
 pub(super) struct Settled(Mutex<HashMap<Key, (Digest, Digest)>>);
 
 impl Settled {
-    /// Whether to ask for this, `asked` being what this turn asked for last and `found` what is there now.
-    pub(super) fn goes_on(&self, key: &Key, asked: Option<Digest>, wanted: Digest, found: Digest) -> bool {
+    /// Whether to ask for this, `asked` being what this turn asked for last and what was there then, `found` what is there
+    /// now. It is settled once asking has changed nothing: what differs after the first time may be another's edit.
+    pub(super) fn goes_on(
+        &self,
+        key: &Key,
+        asked: Option<(Digest, Digest)>,
+        wanted: Digest,
+        found: Digest,
+    ) -> bool {
         let mut memory = self.0.lock();
         if memory.get(key) == Some(&(wanted, found)) {
             return false;
         }
-        if asked == Some(wanted) {
+        if asked == Some((wanted, found)) {
             memory.insert(key.clone(), (wanted, found));
             return false;
         }
@@ -49,7 +56,14 @@ mod tests {
         let key = Key::new(Plane::Hub, Kind::new("workloads", "x.y"), "ns", "a");
         let [wanted, other, before, after] = [1, 2, 3, 4].map(|n: u8| Digest::of_hash(&n));
         assert!(settled.goes_on(&key, None, wanted, before));
-        assert!(!settled.goes_on(&key, Some(wanted), wanted, after), "it was done");
+        assert!(
+            settled.goes_on(&key, Some((wanted, before)), wanted, after),
+            "another may have edited it meanwhile"
+        );
+        assert!(
+            !settled.goes_on(&key, Some((wanted, after)), wanted, after),
+            "asking changes nothing"
+        );
         assert!(!settled.goes_on(&key, None, wanted, after), "in later turns too");
         assert!(
             settled.goes_on(&key, None, wanted, before),
