@@ -14,4 +14,5 @@ pub mod key;
 pub mod plan;
 pub mod pool;
 pub mod queue;
+pub mod rights;
 pub mod room;

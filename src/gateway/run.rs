@@ -235,6 +235,7 @@ impl Gateway {
     pub fn describe(&self) -> serde_json::Value {
         let world = self.ctx.world.lock();
         let depth = self.ctx.queue.depth();
+        let missing = self.ctx.executor.missing_rights();
         let planes: Vec<serde_json::Value> = self
             .links
             .planes
@@ -256,7 +257,12 @@ impl Gateway {
                         })
                     })
                     .collect();
-                serde_json::json!({"plane": plane.to_string(), "ready": ready,
+                let missing: Vec<String> = missing
+                    .iter()
+                    .filter(|right| right.plane == *plane)
+                    .map(ToString::to_string)
+                    .collect();
+                serde_json::json!({"plane": plane.to_string(), "ready": ready, "missingRights": missing,
                     "seconds": engaged.since.elapsed().as_secs(), "watches": watches})
             })
             .collect();
@@ -474,6 +480,7 @@ impl Gateway {
                 self.ctx.executor.revived(&plane);
                 self.wake_failed(&plane);
             }
+            Command::Permitted(plane) => self.wake_failed(&plane),
         }
     }
 }

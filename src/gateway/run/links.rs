@@ -58,6 +58,8 @@ pub(super) enum Command {
     Renewed(Plane),
     /// The plane did not answer and does again.
     Revived(Plane),
+    /// The plane refused a right and grants it.
+    Permitted(Plane),
 }
 
 impl Links {
@@ -294,6 +296,11 @@ impl Surroundings for Links {
         if let Some(reach) = self.reach(plane) {
             reach.heard();
         }
+    }
+
+    fn permitted(&self, plane: &Plane) {
+        // Fails only while the process ends.
+        let _ = self.commands.send(Command::Permitted(plane.clone()));
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {

@@ -20,9 +20,10 @@ use std::{
     time::Duration,
     vec::IntoIter,
 };
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
-/// How long a watch may be silent beyond the time that the server was asked to end it after.
+/// How long a watch may last beyond the time that the server was asked to end it after: a link that is dead tells no end, and
+/// one that is slow lags behind further and further.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// See the module. After an error it goes on where it was; when its version is gone, with a new list.
@@ -51,7 +52,7 @@ enum State {
     Known(String),
     /// A watch from this version is being opened.
     Opening(String, BoxFuture<'static, kube::Result<Body>>),
-    /// It is open.
+    /// It is open, until then at the latest.
     Watching(String, Lines, Pin<Box<Sleep>>),
 }
 
@@ -109,11 +110,6 @@ impl Follower {
         State::Opening(version, open.boxed())
     }
 
-    /// How long a watch may be silent.
-    fn patience(&self) -> Duration {
-        Duration::from_secs(self.asks.timeout.into()) + MARGIN
-    }
-
     /// A step from this state to the next.
     fn step(&mut self, state: State, cx: &mut Context<'_>) -> (State, Step) {
         match state {
@@ -140,18 +136,16 @@ impl Follower {
             State::Opening(version, mut open) => match open.poll_unpin(cx) {
                 Poll::Pending => (State::Opening(version, open), Poll::Pending),
                 Poll::Ready(Ok(body)) => {
-                    let silence = Box::pin(sleep(self.patience()));
-                    (
-                        State::Watching(version, Lines::new(body), silence),
-                        Poll::Ready(None),
-                    )
+                    let asked = Duration::from_secs(self.asks.timeout.into());
+                    let end = Box::pin(sleep(asked + MARGIN));
+                    (State::Watching(version, Lines::new(body), end), Poll::Ready(None))
                 }
                 Poll::Ready(Err(error)) => (
                     State::Known(version),
                     Poll::Ready(Some(Err(Error::WatchStartFailed(error)))),
                 ),
             },
-            State::Watching(version, lines, silence) => self.heed(version, lines, silence, cx),
+            State::Watching(version, lines, end) => self.heed(version, lines, end, cx),
         }
     }
 
@@ -160,23 +154,20 @@ impl Follower {
         &mut self,
         version: String,
         mut lines: Lines,
-        mut silence: Pin<Box<Sleep>>,
+        mut end: Pin<Box<Sleep>>,
         cx: &mut Context<'_>,
     ) -> (State, Step) {
         let event = match lines.poll_next(cx) {
-            Poll::Pending if silence.poll_unpin(cx).is_ready() => {
-                tracing::debug!(
-                    path = self.asks.path,
-                    "a watch has been silent for too long and is begun again"
-                );
+            Poll::Pending if end.poll_unpin(cx).is_ready() => {
+                tracing::debug!(path = self.asks.path, "a watch does not end and is begun again");
                 return (State::Known(version), Poll::Ready(None));
             }
-            Poll::Pending => return (State::Watching(version, lines, silence), Poll::Pending),
+            Poll::Pending => return (State::Watching(version, lines, end), Poll::Pending),
             Poll::Ready(None) => return (State::Known(version), Poll::Ready(None)),
             Poll::Ready(Some(Err(error))) => {
                 let error = Error::WatchFailed(error);
                 return (
-                    State::Watching(version, lines, silence),
+                    State::Watching(version, lines, end),
                     Poll::Ready(Some(Err(error))),
                 );
             }
@@ -192,7 +183,7 @@ impl Follower {
                 let state = if status.code == 410 {
                     State::Blank
                 } else {
-                    State::Watching(version, lines, silence)
+                    State::Watching(version, lines, end)
                 };
                 return (state, Poll::Ready(Some(Err(Error::WatchError(status)))));
             }
@@ -200,8 +191,7 @@ impl Follower {
         if version.is_empty() {
             return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion))));
         }
-        silence.as_mut().reset(Instant::now() + self.patience());
-        (State::Watching(version, lines, silence), told)
+        (State::Watching(version, lines, end), told)
     }
 }
 
