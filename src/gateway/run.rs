@@ -383,9 +383,16 @@ impl Gateway {
         }
     }
 
-    /// Forgets what is kept of projects that have left and came in too late to be forgotten with them.
+    /// Forgets what is kept of projects that have left and came in too late to be forgotten with them, and what is quickly
+    /// made again.
     fn prune(&self) {
-        let engaged: HashSet<Plane> = self.links.planes.lock().keys().cloned().collect();
+        let engaged: HashSet<Plane> = {
+            let planes = self.links.planes.lock();
+            planes
+                .values()
+                .for_each(|engaged| engaged.connection.current().rest());
+            planes.keys().cloned().collect()
+        };
         self.ctx.executor.retain(|plane| engaged.contains(plane));
         let mut world = self.ctx.world.lock();
         world.forget_untied();

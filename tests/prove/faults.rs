@@ -71,7 +71,7 @@ fn classes() -> Vec<(&'static str, Fault, Hits)> {
         (
             "drips",
             Fault::SlowDrip {
-                bytes: 512,
+                bytes: 64,
                 every: Duration::from_millis(400),
             },
             Slow,

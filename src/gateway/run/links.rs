@@ -138,7 +138,7 @@ impl Links {
         let mut generation = connection.generation();
         loop {
             generation.borrow_and_update();
-            let client = connection.current().watches.clone();
+            let client = connection.current();
             tokio::select! {
                 biased;
                 // It ends by a defect alone.
@@ -269,7 +269,7 @@ impl Surroundings for Links {
         self.planes
             .lock()
             .get(plane)
-            .map(|engaged| engaged.connection.current().calls.clone())
+            .map(|engaged| engaged.connection.current().client())
     }
 
     fn may_write(&self) -> bool {

@@ -3,10 +3,10 @@
 //! Thousands of watches are at rest at a time, and kube-runtime's hold a read buffer and the space of every request that
 //! they may ever make. At rest this one holds the body of its watch and a timer.
 
-use super::{lines::Lines, object::Tolerant};
+use super::{super::client::PlaneClient, lines::Lines, object::Tolerant};
 use futures::{FutureExt, Stream, future::BoxFuture};
 use kube::{
-    Client, Resource,
+    Resource,
     client::Body,
     core::{
         DynamicObject, ObjectList, Request, Status, WatchEvent,
@@ -16,6 +16,7 @@ use kube::{
 };
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
     vec::IntoIter,
@@ -28,7 +29,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// See the module. After an error it goes on where it was; when its version is gone, with a new list.
 pub(super) struct Follower {
-    client: Client,
+    client: Arc<PlaneClient>,
     asks: Asks,
     state: State,
 }
@@ -68,7 +69,7 @@ enum Then {
 type Step = Poll<Option<Result<Event<Tolerant>>>>;
 
 impl Follower {
-    pub(super) fn new(client: Client, selection: &super::Selection, timeout: u32) -> Self {
+    pub(super) fn new(client: Arc<PlaneClient>, selection: &super::Selection, timeout: u32) -> Self {
         Self {
             client,
             asks: Asks {
@@ -89,7 +90,7 @@ impl Follower {
             ..ListParams::default()
         };
         let request = Request::new(&*self.asks.path).list(&params);
-        let client = self.client.clone();
+        let client = self.client.for_once();
         State::Listing(
             async move { client.request(request.map_err(kube::Error::BuildRequest)?).await }.boxed(),
         )
@@ -102,7 +103,7 @@ impl Follower {
             ..WatchParams::default()
         };
         let request = Request::new(&*self.asks.path).watch(&params, &version);
-        let client = self.client.clone();
+        let client = self.client.for_once();
         let open = async move {
             let request = request.map_err(kube::Error::BuildRequest)?;
             accepted(client.send(request.map(Body::from)).await?).await

@@ -118,7 +118,7 @@ impl Running {
             };
             asking(watch, answer)
         });
-        let client = Client::new(service, "default");
+        let client = Arc::new(PlaneClient::of(kube::Client::new(service, "default")));
         let (health, rights) = (Arc::<Health>::default(), Arc::<Mutex<Vec<bool>>>::default());
         let (told, events) = mpsc::unbounded_channel();
         let (healthy, refused) = (health.clone(), rights.clone());
