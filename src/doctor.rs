@@ -176,7 +176,7 @@ async fn served(hub: &PlaneClient, kinds: &[FederatedKind]) -> Result<(), Prefli
 
 /// The resources of a group and version, `None` if it is not served.
 async fn group(hub: &PlaneClient, version: &str) -> Result<Option<APIResourceList>, PreflightError> {
-    match hub.calls.list_api_group_resources(version).await {
+    match hub.client().list_api_group_resources(version).await {
         Ok(list) => Ok(Some(list)),
         // A server says 404 in plain text here, which the client tells apart from an API server's own 404.
         Err(kube::Error::Api(status)) if status.code == 404 || status.message.starts_with("HTTP 404 ") => {
@@ -193,7 +193,7 @@ fn clusters() -> ApiResource {
 /// Policies get their identity from Karmada's webhook.
 async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
     let resource = Resources::default().city_sets;
-    let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &resource);
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
     let failed = |verb| {
         move |error: kube::Error| {
             PreflightError::of(&error, verb, "clusterpropagationpolicies.policy.karmada.io")
@@ -242,7 +242,7 @@ fn probe(resource: &ApiResource) -> Value {
 
 /// The sandbox's stand-in for Karmada marks its Clusters, and gives policies their identity later than a webhook would.
 async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
-    let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &clusters());
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &clusters());
     let list = api.list(&ListParams::default().limit(20)).await;
     let list = list.map_err(|e| PreflightError::of(&e, "list", "clusters.cluster.karmada.io"))?;
     Ok(list.iter().any(|c| {
@@ -256,7 +256,7 @@ async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
 /// Every check that can be made on the hub, each with its next step.
 pub async fn examine(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match hub.calls.apiserver_version().await {
+    match hub.client().apiserver_version().await {
         Ok(version) => findings.push(Finding::fine(format!(
             "hub: API server answers, {}",
             version.git_version
@@ -289,7 +289,7 @@ pub async fn examine(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding>
 
 /// Cells carry the label that cities are sought under.
 async fn cities(hub: &PlaneClient, kinds: &[FederatedKind]) -> Finding {
-    let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &clusters());
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &clusters());
     let list = match api.list(&ListParams::default().limit(500)).await {
         Ok(list) => list,
         Err(error) => {
@@ -333,7 +333,7 @@ async fn cities(hub: &PlaneClient, kinds: &[FederatedKind]) -> Finding {
 
 /// `PropagateDeps` can only be seen by its effect.
 async fn dependencies(hub: &PlaneClient) -> Finding {
-    let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &Resources::default().bindings);
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default().bindings);
     match api.list(&ListParams::default().limit(500)).await {
         Ok(list) => {
             let depended = |b: &DynamicObject| {
@@ -362,7 +362,7 @@ async fn dependencies(hub: &PlaneClient) -> Finding {
 
 /// Each kind's interpreter is there, is ours, and has no rival.
 async fn interpreters(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding> {
-    let api: Api<DynamicObject> = Api::all_with(hub.calls.clone(), &Resources::default().interpreters);
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default().interpreters);
     let list = match api.list(&ListParams::default()).await {
         Ok(list) => list,
         Err(error) => {

@@ -12,8 +12,12 @@ use fedgate::{
         run::{Gateway, Setup},
     },
     kinds::FederatedKind,
-    metrics::Metrics,
-    plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle},
+    metrics::{Metrics, PlaneKind},
+    plane::{
+        client::{Clients, Connection, Limits},
+        discovery::ProjectEvent,
+        lease::LeaseHandle,
+    },
 };
 use futures::stream;
 use http::{Request, Response};
@@ -50,7 +54,7 @@ fn namespaces(number: usize) -> Value {
 }
 
 /// A plane with namespaces and nothing else, whose watches stay silent.
-fn plane(number: usize) -> kube::Client {
+fn plane(clients: &Clients, number: usize) -> Connection {
     let answer = move |request: Request<kube::client::Body>| async move {
         let uri = request.uri();
         let body = if uri.query().is_some_and(|query| query.contains("watch=true")) {
@@ -66,13 +70,13 @@ fn plane(number: usize) -> kube::Client {
         };
         Ok::<_, Infallible>(Response::new(body))
     };
-    kube::Client::new(tower::service_fn(answer), "default")
+    Connection::new(clients.plane_of(PlaneKind::Project, tower::service_fn(answer)))
 }
 
-fn engaged(number: usize) -> Result<ProjectEvent> {
+fn engaged(clients: &Clients, number: usize) -> Result<ProjectEvent> {
     Ok(ProjectEvent::Engaged {
         key: ProjectKey::parse(&format!("idle-{number:05}"))?,
-        connection: Connection::of_client(plane(number)),
+        connection: plane(clients, number),
     })
 }
 
@@ -82,15 +86,16 @@ pub(crate) fn measure(projects: usize) -> Result<Vec<Part>> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
+        let clients = Clients::new(Limits::default(), Metrics::new()?.client.clone());
         let before = live()?;
-        let clients: Vec<kube::Client> = (0..projects).map(plane).collect();
+        let ways: Vec<Connection> = (0..projects).map(|number| plane(&clients, number)).collect();
         settle().await;
         let client = Part {
             name: "client",
-            count: clients.len(),
+            count: ways.len(),
             bytes: live()?.saturating_sub(before),
         };
-        drop(clients);
+        drop(ways);
         Ok(vec![client, gateway(projects).await?])
     })
 }
@@ -104,8 +109,9 @@ async fn settle() {
 
 async fn gateway(projects: usize) -> Result<Part> {
     let metrics = Metrics::new()?;
+    let clients = Clients::new(Limits::default(), metrics.client.clone());
     let gateway = Gateway::new(Setup {
-        hub: Connection::of_client(plane(1_000_000)),
+        hub: plane(&clients, 1_000_000),
         kinds: FederatedKind::builtin()?,
         settings: settings(),
         lease: LeaseHandle::always(),
@@ -121,12 +127,12 @@ async fn gateway(projects: usize) -> Result<Part> {
     let running = gateway.clone();
     let work = tokio::spawn(async move { running.run(events, std::future::pending()).await });
     for number in 0..WARM {
-        engage.send(engaged(number)?)?;
+        engage.send(engaged(&clients, number)?)?;
     }
     settle().await;
     let before = live()?;
     for number in WARM..WARM + projects {
-        engage.send(engaged(number)?)?;
+        engage.send(engaged(&clients, number)?)?;
         settle().await;
     }
     let bytes = live()?.saturating_sub(before);

@@ -142,7 +142,7 @@ async fn ask(client: &PlaneClient, right: Right) -> Result<(Right, bool), kube::
         },
         ..SelfSubjectAccessReview::default()
     };
-    let api: Api<SelfSubjectAccessReview> = Api::all(client.calls.clone());
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.client());
     let answer = api.create(&PostParams::default(), &review).await?;
     Ok((right, answer.status.is_some_and(|s| s.allowed)))
 }

@@ -76,6 +76,20 @@ impl Category {
             Self::HeldBack => "held_back",
         }
     }
+
+    /// Whether the server has looked at what was asked for, which it does only for whoever may ask for it.
+    pub fn was_authorized(self) -> bool {
+        matches!(
+            self,
+            Self::Conflict
+                | Self::AlreadyExists
+                | Self::NotFound
+                | Self::NamespaceMissing
+                | Self::NamespaceTerminating
+                | Self::ProjectSuspended
+                | Self::Refused
+        )
+    }
 }
 
 /// A request that failed, with everything a reader needs to find it.
@@ -176,8 +190,7 @@ fn of_status(status: &kube::core::Status) -> Category {
         401 => Category::Unauthorized,
         403 if has_cause("NamespaceTerminating") => Category::NamespaceTerminating,
         403 if has_cause("ProjectSuspended") => Category::ProjectSuspended,
-        // The authorizer's refusals name a user; those of admission name a policy or a webhook.
-        403 if status.message.contains("cannot") && status.message.contains("User ") => Category::Forbidden,
+        403 if is_of_the_plane(status) => Category::Forbidden,
         400 | 403 | 413 | 422 => Category::Refused,
         // Otherwise the kind itself is not served, e.g. while its definition is set up: that says nothing of the object.
         404 if names_object(status) => Category::NotFound,
@@ -188,6 +201,16 @@ fn of_status(status: &kube::core::Status) -> Category {
         504 => Category::Timeout,
         _ => Category::Server,
     }
+}
+
+/// Whether a 403 says something of the plane and nothing of the object: an authorizer refuses a user, admission an object.
+fn is_of_the_plane(status: &kube::core::Status) -> bool {
+    // What comes after these words may hold anything, also what tenants wrote.
+    let said = status.message.split_once("forbidden: ");
+    let by_authorizer = said.is_some_and(|(_, why)| why.starts_with("User \"") && why.contains("\" cannot "));
+    // A proxy before the server knows no objects, and a webhook says that it is one.
+    let by_proxy = status.details.is_none() && !status.message.contains("denied the request");
+    by_authorizer || by_proxy
 }
 
 fn names_object(status: &kube::core::Status) -> bool {
@@ -206,4 +229,92 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         source = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::{
+        Status,
+        response::{StatusCause, StatusDetails},
+    };
+
+    fn forbidden(message: &str, cause: Option<&str>) -> Category {
+        let mut status = Status::failure(message, "Forbidden").with_code(403);
+        status.details = Some(StatusDetails {
+            name: "web".to_owned(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            retry_after_seconds: 0,
+            causes: cause
+                .map(|reason| StatusCause {
+                    reason: reason.to_owned(),
+                    message: String::new(),
+                    field: String::new(),
+                })
+                .into_iter()
+                .collect(),
+        });
+        classify(&kube::Error::Api(status.boxed())).0
+    }
+
+    #[test]
+    fn an_authorizer_refuses_a_user_and_admission_an_object() {
+        let table = [
+            (
+                r#"configmaps "web" is forbidden: User "fedgate" cannot patch resource "configmaps" in API group "" in the namespace "ns""#,
+                Category::Forbidden,
+            ),
+            (
+                r#"namespaces is forbidden: User "fedgate" cannot create resource "namespaces" in API group "" at the cluster scope: RBAC: not found"#,
+                Category::Forbidden,
+            ),
+            (
+                r#"forbidden: User "fedgate" cannot get path "/x""#,
+                Category::Forbidden,
+            ),
+            (
+                r#"things.x.y "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#,
+                Category::Refused,
+            ),
+            (
+                r#"things.x.y "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: forbidden: User "a" cannot do that"#,
+                Category::Refused,
+            ),
+            (
+                r#"configmaps "web" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: 5, limited: 5"#,
+                Category::Refused,
+            ),
+            (
+                r#"admission webhook "w.x.y" denied the request: no"#,
+                Category::Refused,
+            ),
+        ];
+        for (message, category) in table {
+            assert_eq!(forbidden(message, None), category, "{message}");
+        }
+        let terminating = r#"configmaps "web" is forbidden: unable to create new content in namespace ns because it is being terminated"#;
+        assert_eq!(
+            forbidden(terminating, Some("NamespaceTerminating")),
+            Category::NamespaceTerminating
+        );
+        assert_eq!(
+            forbidden("no", Some("ProjectSuspended")),
+            Category::ProjectSuspended
+        );
+    }
+
+    #[test]
+    fn a_proxy_refuses_the_plane_and_a_webhook_without_details_the_object() {
+        let bare = |message: &str| {
+            let status = Status::failure(message, "").with_code(403);
+            classify(&kube::Error::Api(status.boxed())).0
+        };
+        assert_eq!(bare("<html>403 Forbidden</html>"), Category::Forbidden);
+        assert_eq!(
+            bare(r#"admission webhook "w.x.y" denied the request: no"#),
+            Category::Refused
+        );
+    }
 }

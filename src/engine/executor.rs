@@ -8,6 +8,7 @@ use crate::engine::{
     gate::Gates,
     key::Plane,
     plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
+    rights::{News, Right, Rights},
 };
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -40,6 +41,8 @@ pub trait Surroundings: Send + Sync {
     }
     /// A plane that left calls unanswered has answered one.
     fn heard(&self, _plane: &Plane) {}
+    /// A right that was missing at this plane is there.
+    fn permitted(&self, _plane: &Plane) {}
     /// Which engagement of a plane this is: another one may be another server.
     fn engagement(&self, _plane: &Plane) -> u64 {
         0
@@ -59,6 +62,7 @@ pub struct Executor {
     reporter: Reporter,
     fights: Fights,
     gates: Gates,
+    rights: Rights,
 }
 
 impl std::fmt::Debug for Executor {
@@ -78,6 +82,7 @@ impl Executor {
             recorders: Mutex::default(),
             fights: Fights::default(),
             gates: Gates::default(),
+            rights: Rights::default(),
             reporter: Reporter {
                 controller: FIELD_MANAGER.into(),
                 instance: Some(identity),
@@ -100,12 +105,12 @@ impl Executor {
     /// Reads one object; `None` if it does not exist. What is read is read for a write, so a standby reads nothing.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
         self.may_write(target, "get")?;
-        let api = self.api(target, "get")?;
+        let api = self.api(target, Endpoint::Main, "get")?;
         let answer = api
             .get_opt(&target.name)
             .await
             .map_err(|e| failure(target, "get", &e));
-        self.ended(&target.plane, answer.as_ref().err());
+        self.ended(target, Endpoint::Main, "get", answer.as_ref().err());
         answer
     }
 
@@ -120,11 +125,27 @@ impl Executor {
         Ok(object)
     }
 
-    fn api(&self, target: &Target, verb: &'static str) -> Result<Api<DynamicObject>, Failure> {
+    fn api(
+        &self,
+        target: &Target,
+        endpoint: Endpoint,
+        verb: &'static str,
+    ) -> Result<Api<DynamicObject>, Failure> {
         let client = self
             .surroundings
             .client(&target.plane)
             .ok_or_else(|| failed(target, verb, Category::NotEngaged, "the plane is not engaged"))?;
+        self.rights
+            .pass(target, endpoint, verb)
+            .map_err(|(right, wait)| Failure {
+                retry_after: wait,
+                ..failed(
+                    target,
+                    verb,
+                    Category::HeldBack,
+                    &format!("the right to {right} is missing; it is asked for again now and then"),
+                )
+            })?;
         let scout = || self.surroundings.scout(&target.plane);
         self.gates.pass(&target.plane, scout).map_err(|wait| Failure {
             retry_after: wait,
@@ -158,7 +179,7 @@ impl Executor {
         // Asked for here as well: what will not be sent takes no turn at the gate from what would be.
         self.may_write(target, verb)?;
         let engagement = self.surroundings.engagement(&target.plane);
-        let api = self.api(target, verb)?;
+        let api = self.api(target, *endpoint, verb)?;
         match self.write(&api, target, *endpoint, verb, write).await {
             Ok(answer) => {
                 self.surroundings.wrote(target, reason);
@@ -214,7 +235,7 @@ impl Executor {
                     dry_run: false,
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                 };
-                self.send(target, verb, api.create(&params, &object))
+                self.send(target, endpoint, verb, api.create(&params, &object))
                     .await
                     .map(answer_of)
             }
@@ -223,7 +244,7 @@ impl Executor {
                 .await
                 .map(answer_of),
             Write::Merge { patch } => self
-                .send(target, verb, merge(api, target, endpoint, patch))
+                .send(target, endpoint, verb, merge(api, target, endpoint, patch))
                 .await
                 .map(answer_of),
             Write::Delete {
@@ -234,17 +255,40 @@ impl Executor {
                     uid: Some(uid.clone()),
                     resource_version: resource_version.clone(),
                 });
-                let done = self.send(target, verb, api.delete(&target.name, &params)).await?;
+                let done = self
+                    .send(target, endpoint, verb, api.delete(&target.name, &params))
+                    .await?;
                 let gone = || Answer::Gone { uid: uid.clone() };
                 Ok(done.left().map_or_else(gone, answer_of))
             }
         }
     }
 
-    fn ended(&self, plane: &Plane, failure: Option<&Failure>) {
-        if self.gates.ended(plane, failure.map(|f| f.category)) {
+    fn ended(&self, target: &Target, endpoint: Endpoint, verb: &'static str, failure: Option<&Failure>) {
+        let (plane, category) = (&target.plane, failure.map(|f| f.category));
+        if self.gates.ended(plane, category) {
             self.surroundings.heard(plane);
         }
+        match self.rights.ended(target, endpoint, verb, category) {
+            News::None => {}
+            News::Missing(right) => {
+                let error = failure.map(|f| f.message.as_str());
+                let roles = match plane {
+                    Plane::Hub => "manifests/hub",
+                    Plane::Project(_) => "manifests/project",
+                };
+                tracing::warn!(%plane, %right, error, next = format!("apply {roles} on this plane and bind its roles"), "a right is missing; it is asked for again now and then");
+            }
+            News::Back(right) => {
+                tracing::info!(%plane, %right, "the right is there again");
+                self.surroundings.permitted(plane);
+            }
+        }
+    }
+
+    /// The rights that planes refuse.
+    pub fn missing_rights(&self) -> Vec<Right> {
+        self.rights.missing()
     }
 
     fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
@@ -259,6 +303,7 @@ impl Executor {
     async fn send<T>(
         &self,
         target: &Target,
+        endpoint: Endpoint,
         verb: &'static str,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Failure> {
@@ -282,7 +327,7 @@ impl Executor {
                 Category::NotLeader | Category::Network | Category::Timeout
             )
         });
-        self.ended(&target.plane, answer.as_ref().err());
+        self.ended(target, endpoint, verb, answer.as_ref().err());
         answer
     }
 
@@ -302,11 +347,11 @@ impl Executor {
                 Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
             }
         };
-        let object = self.send(target, "apply", request).await?;
+        let object = self.send(target, endpoint, "apply", request).await?;
         let Some(patch) = diff::exact_patch(&object, body, exact) else {
             return Ok(object);
         };
-        self.send(target, "apply", merge(api, target, endpoint, &patch))
+        self.send(target, endpoint, "apply", merge(api, target, endpoint, &patch))
             .await
     }
 
@@ -366,12 +411,14 @@ impl Executor {
     pub fn forget(&self, plane: &Plane) {
         self.recorders.lock().remove(plane);
         self.gates.open(plane);
+        self.rights.retain(|other| other != plane);
     }
 
     /// Forgets all but these planes.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.recorders.lock().retain(|plane, _| wanted(plane));
-        self.gates.retain(wanted);
+        self.gates.retain(&wanted);
+        self.rights.retain(wanted);
     }
 
     /// How much it holds for planes.

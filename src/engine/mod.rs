@@ -14,5 +14,6 @@ pub mod key;
 pub mod plan;
 pub mod pool;
 pub mod queue;
+pub mod rights;
 pub mod room;
 pub mod told;

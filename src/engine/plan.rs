@@ -55,7 +55,7 @@ impl PartialEq for Target {
 }
 
 /// Which endpoint of the object is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
     /// The object itself.
     Main,

@@ -38,8 +38,8 @@ pub enum Outcome {
 
 /// First delay after a failure.
 pub const FIRST_DELAY: Duration = Duration::from_millis(50);
-/// Longest delay after failures.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// Longest delay after failures: what ends is caught up with in half a minute.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(20);
 
 /// Each so many turns one goes to the backlog first: tenants who never rest do not hold up what was there before.
 const BACKLOG_EVERY: u64 = 8;

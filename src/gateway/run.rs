@@ -234,6 +234,7 @@ impl Gateway {
     pub fn describe(&self) -> serde_json::Value {
         let world = self.ctx.world.lock();
         let depth = self.ctx.queue.depth();
+        let missing = self.ctx.executor.missing_rights();
         let planes: Vec<serde_json::Value> = self
             .links
             .planes
@@ -255,7 +256,12 @@ impl Gateway {
                         })
                     })
                     .collect();
-                serde_json::json!({"plane": plane.to_string(), "ready": ready,
+                let missing: Vec<String> = missing
+                    .iter()
+                    .filter(|right| right.plane == *plane)
+                    .map(ToString::to_string)
+                    .collect();
+                serde_json::json!({"plane": plane.to_string(), "ready": ready, "missingRights": missing,
                     "seconds": engaged.since.elapsed().as_secs(), "watches": watches})
             })
             .collect();
@@ -376,9 +382,16 @@ impl Gateway {
         }
     }
 
-    /// Forgets what is kept of projects that have left and came in too late to be forgotten with them.
+    /// Forgets what is kept of projects that have left and came in too late to be forgotten with them, and what is quickly
+    /// made again.
     fn prune(&self) {
-        let engaged: HashSet<Plane> = self.links.planes.lock().keys().cloned().collect();
+        let engaged: HashSet<Plane> = {
+            let planes = self.links.planes.lock();
+            planes
+                .values()
+                .for_each(|engaged| engaged.connection.current().rest());
+            planes.keys().cloned().collect()
+        };
         self.ctx.executor.retain(|plane| engaged.contains(plane));
         let mut world = self.ctx.world.lock();
         world.forget_untied();
@@ -473,6 +486,7 @@ impl Gateway {
                 self.ctx.executor.revived(&plane);
                 self.wake_failed(&plane);
             }
+            Command::Permitted(plane) => self.wake_failed(&plane),
         }
     }
 }

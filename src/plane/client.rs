@@ -40,7 +40,8 @@ pub struct Limits {
     pub connect: Duration,
     /// Calls that one plane may have under way at once; watches do not count.
     pub concurrency: usize,
-    /// Watches on one HTTP/2 connection; API servers allow 100 streams by default.
+    /// Watches on one HTTP/2 connection: as many streams as an API server allows by default (100, 250 in older ones).
+    /// hyper tells nobody what a server has announced; one that allows fewer is found out.
     pub streams_per_connection: usize,
     /// Bytes that one answer may have.
     pub answer_bytes: usize,
@@ -52,7 +53,7 @@ impl Default for Limits {
             call: Duration::from_secs(10),
             connect: Duration::from_secs(5),
             concurrency: 64,
-            streams_per_connection: 80,
+            streams_per_connection: 100,
             answer_bytes: 64 * 1024 * 1024,
         }
     }
@@ -104,13 +105,44 @@ pub fn is_timeout(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Service(e) if matches!(e.downcast_ref(), Some(CallError::Timeout { .. })))
 }
 
-/// The clients of one plane with one credential.
+/// The way to one plane with one credential.
+///
+/// A `kube::Client` takes 11 KiB, most of it a queue for the requests of its clones, and thousands of planes are at rest at
+/// a time. So each is made when it is needed, and none is kept for long.
 pub struct PlaneClient {
-    /// For watches and the lists that precede them.
-    pub watches: kube::Client,
-    /// For everything else.
-    pub calls: kube::Client,
+    make: Box<dyn Fn() -> kube::Client + Send + Sync>,
+    kept: Mutex<Option<kube::Client>>,
     retire: Told<bool>,
+}
+
+impl PlaneClient {
+    fn new(make: impl Fn() -> kube::Client + Send + Sync + 'static, retire: Told<bool>) -> Self {
+        Self {
+            make: Box::new(make),
+            kept: Mutex::default(),
+            retire,
+        }
+    }
+
+    /// A client over one that is there already, for tests with a service of their own.
+    pub fn of(client: kube::Client) -> Self {
+        Self::new(move || client.clone(), Told::new(false))
+    }
+
+    /// For whoever asks often; it is kept until [`PlaneClient::rest`].
+    pub fn client(&self) -> kube::Client {
+        self.kept.lock().get_or_insert_with(|| (self.make)()).clone()
+    }
+
+    /// For one request that may be the only one for long.
+    pub(super) fn for_once(&self) -> kube::Client {
+        self.kept.lock().clone().unwrap_or_else(|| (self.make)())
+    }
+
+    /// Keeps nothing until the next request; those under way go on.
+    pub fn rest(&self) {
+        self.kept.lock().take();
+    }
 }
 
 impl fmt::Debug for PlaneClient {
@@ -165,13 +197,12 @@ impl Clients {
     fn client(&self, plane: PlaneKind, way: Way, namespace: &str) -> PlaneClient {
         let retire = Told::new(false);
         let service = PlaneService::new(plane, way, self.limits, self.metrics.clone(), retire.listen());
+        let namespace = namespace.to_owned();
         // The stack below sends watches and calls over different connections, so one client serves both.
-        let client = kube::Client::new(service, namespace);
-        PlaneClient {
-            watches: client.clone(),
-            calls: client,
+        PlaneClient::new(
+            move || kube::Client::new(service.clone(), namespace.clone()),
             retire,
-        }
+        )
     }
 
     fn pool(&self, credential: &Credential) -> Arc<Pool> {
@@ -218,14 +249,10 @@ impl Connection {
 
     /// A connection over a ready-made client, for tests with a service of their own.
     pub fn of_client(client: kube::Client) -> Self {
-        Self::new(PlaneClient {
-            watches: client.clone(),
-            calls: client,
-            retire: Told::new(false),
-        })
+        Self::new(PlaneClient::of(client))
     }
 
-    /// The clients with the current credential. Keep it for one call, not for longer.
+    /// The way with the current credential. Keep it for one call, not for longer.
     pub fn current(&self) -> Arc<PlaneClient> {
         self.0.client.load_full()
     }

@@ -172,7 +172,7 @@ impl Candidate {
 
     /// With the credential of this moment.
     fn api(&self) -> Api<LeaseObject> {
-        Api::namespaced(self.plane.current().calls.clone(), &self.namespace)
+        Api::namespaced(self.plane.current().client(), &self.namespace)
     }
 
     fn step_down(&mut self) {

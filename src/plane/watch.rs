@@ -7,11 +7,11 @@ mod object;
 pub mod reach;
 mod trouble;
 
+use super::client::PlaneClient;
 use crate::engine::{chance::Chance, key::Plane};
 use follow::Follower;
 use futures::{Stream, StreamExt};
 use kube::{
-    Client,
     core::{ApiResource, DynamicObject},
     runtime::watcher,
 };
@@ -144,7 +144,7 @@ pub const LARGE_OBJECTS: u32 = 10;
 /// A change of rights (from or to "forbidden") is told through `on_rights` once it has proved to last.
 pub async fn run(
     plane: &Plane,
-    client: Client,
+    client: Arc<PlaneClient>,
     selection: &Selection,
     health: &Health,
     reach: &Arc<Reach>,

@@ -6,8 +6,9 @@ use crate::{
     scenarios::SETTLED,
     state::{State, differences, state},
 };
-use fedgate_simulator::{Fault, Rule, Verb, When};
+use fedgate_simulator::{Entry, Fault, Rule, Verb, When};
 use std::{collections::BTreeSet, time::Duration};
+use tokio::time::Instant;
 
 /// A place in the code that asks, as the planes see it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,47 +29,72 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// How long a refusal lasts.
+/// How long a fault lasts that does.
 const WINDOW: Duration = Duration::from_secs(20);
-/// What is refused for want of rights is asked again after five minutes, and a watch on a slow line ends by then.
+/// Time between two steps.
+const STEP: Duration = Duration::from_secs(12);
+/// After a fault that lasted, all must be well in this time.
+const CONVERGED: Duration = Duration::from_secs(30);
+/// What admission has refused is asked again after five minutes, and a watch on a slow line ends by then.
 const REFUSED: Duration = Duration::from_mins(6);
 
+/// The calls that a fault hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hits {
+    /// The first two.
+    Two,
+    /// All for [`WINDOW`].
+    Lasting,
+    /// The same, and what it leaves behind is looked at again after [`REFUSED`] at the latest.
+    Slow,
+}
+use Hits::{Lasting, Slow, Two};
+
 /// The classes, and by what they are called in the matrix.
-fn classes() -> Vec<(&'static str, Fault, bool)> {
-    // True: it lasts, as that of a credential or of a slow line does; else it hits the first two calls.
+fn classes() -> Vec<(&'static str, Fault, Hits)> {
     vec![
-        ("dropped", Fault::DropBefore, false),
-        ("answer lost", Fault::LoseAnswer, false),
-        ("409", Fault::Conflict, false),
-        ("410", Fault::Gone, false),
-        ("429", Fault::TooMany { retry_after: None }, false),
-        ("429 after 3 s", Fault::TooMany { retry_after: Some(3) }, false),
-        ("500", Fault::Internal, false),
-        ("503", Fault::Unavailable, false),
-        ("504 applied", Fault::TimeoutAfterApply, false),
-        ("401", Fault::Unauthorized, true),
-        ("403", Fault::Forbidden, true),
-        ("truncated", Fault::TruncatedLine, false),
-        ("hangs", Fault::Hang, false),
-        ("hangs applied", Fault::HangAfterApply, false),
+        ("dropped", Fault::DropBefore, Two),
+        ("answer lost", Fault::LoseAnswer, Two),
+        ("409", Fault::Conflict, Two),
+        ("410", Fault::Gone, Two),
+        ("429", Fault::TooMany { retry_after: None }, Two),
+        ("429 after 3 s", Fault::TooMany { retry_after: Some(3) }, Two),
+        ("500", Fault::Internal, Two),
+        ("503", Fault::Unavailable, Two),
+        ("504 applied", Fault::TimeoutAfterApply, Two),
+        ("401", Fault::Unauthorized, Lasting),
+        ("403", Fault::Forbidden, Lasting),
+        ("403 by admission", Fault::Denied, Slow),
+        ("truncated", Fault::TruncatedLine, Two),
+        ("hangs", Fault::Hang, Two),
+        ("hangs applied", Fault::HangAfterApply, Two),
         (
             "drips",
             Fault::SlowDrip {
-                bytes: 512,
+                bytes: 64,
                 every: Duration::from_millis(400),
             },
-            true,
+            Slow,
         ),
-        ("reset", Fault::Reset, false),
-        ("html 502", Fault::HtmlBadGateway, false),
+        ("reset", Fault::Reset, Two),
+        ("html 502", Fault::HtmlBadGateway, Two),
     ]
 }
 
+/// What came of a course.
+struct Course {
+    end: State,
+    sites: BTreeSet<Site>,
+    hits: u64,
+    /// The last write to a plane, counted from the last step, or from the last fault if that was later.
+    tail: Duration,
+}
+
 /// A course in which every place asks at least once; `fault` is in force from its beginning.
-async fn course(fault: Option<(&Site, &Fault, bool)>) -> (State, BTreeSet<Site>, u64) {
+async fn course(fault: Option<(&Site, &Fault, Hits)>) -> Course {
     let mut rig = Rig::new(1, &["p"]);
     let rules = fault
-        .map(|(site, fault, lasts)| rules(&rig, site, fault, lasts))
+        .map(|(site, fault, hits)| rules(&rig, site, fault, hits))
         .unwrap_or_default();
     rig.start();
     let steps = [
@@ -91,34 +117,41 @@ async fn course(fault: Option<(&Site, &Fault, bool)>) -> (State, BTreeSet<Site>,
         ],
         vec![Delete("p", "default", "web"), DropNamespace("p", "shop")],
     ];
+    let mut last_step = Instant::now();
     for step in steps {
+        last_step = Instant::now();
         for op in step {
             op.apply(&mut rig);
         }
-        rest(Duration::from_secs(12)).await;
+        rest(STEP).await;
     }
     rest(SETTLED).await;
-    if fault.is_some_and(|(.., lasts)| lasts) {
+    if fault.is_some_and(|(.., hits)| hits == Slow) {
         rest(REFUSED).await;
     }
     let hits = rules.iter().map(|rule| rig.simulator.faults().hits(*rule)).sum();
-    let sites = rig
-        .simulator
-        .log()
-        .entries()
-        .iter()
-        .filter(|e| &*e.user == GATEWAY && &*e.resource != "events")
-        .map(|e| Site {
-            hub: &*e.plane == HUB,
-            verb: e.verb,
-            resource: e.resource.to_string(),
-            status: e.subresource.as_deref() == Some("status"),
-        })
-        .collect();
-    (state(&rig), sites, hits)
+    let mut log = rig.simulator.log().entries();
+    log.retain(|e| &*e.user == GATEWAY && &*e.resource != "events");
+    let at = |wanted: &dyn Fn(&Entry) -> bool| log.iter().rev().find(|e| wanted(e)).map(|e| e.at);
+    let disturbed = at(&|e| e.fault.is_some()).unwrap_or(last_step).max(last_step);
+    let wrote = at(&|e| e.changed).unwrap_or(disturbed);
+    Course {
+        end: state(&rig),
+        sites: log
+            .iter()
+            .map(|e| Site {
+                hub: &*e.plane == HUB,
+                verb: e.verb,
+                resource: e.resource.to_string(),
+                status: e.subresource.as_deref() == Some("status"),
+            })
+            .collect(),
+        hits,
+        tail: wrote.saturating_duration_since(disturbed),
+    }
 }
 
-fn rules(rig: &Rig, site: &Site, fault: &Fault, lasts: bool) -> Vec<fedgate_simulator::RuleId> {
+fn rules(rig: &Rig, site: &Site, fault: &Fault, hits: Hits) -> Vec<fedgate_simulator::RuleId> {
     let rule = |when| {
         Rule::new(when, fault.clone())
             .plane(if site.hub { HUB } else { "p" })
@@ -128,7 +161,7 @@ fn rules(rig: &Rig, site: &Site, fault: &Fault, lasts: bool) -> Vec<fedgate_simu
             .status(site.status)
     };
     let faults = rig.simulator.faults();
-    if lasts {
+    if hits != Two {
         // From the first call on, whenever that is.
         vec![faults.add(rule(When::Within(WINDOW)))]
     } else {
@@ -138,19 +171,29 @@ fn rules(rig: &Rig, site: &Site, fault: &Fault, lasts: bool) -> Vec<fedgate_simu
 
 /// One column of the matrix: a class of errors at every place.
 fn column(names: &[&str]) {
-    let (calm, sites, _) = simulate(course(None));
+    let calm = simulate(course(None));
     let mut wrong = Vec::new();
     for (name, fault, lasts) in classes().iter().filter(|(name, ..)| names.contains(name)) {
-        for site in &sites {
-            let (end, _, hits) = simulate(course(Some((site, fault, *lasts))));
-            let lines = differences(&calm, &end);
+        // Admission looks at nothing that is only read.
+        let meets = |site: &&Site| *fault != Fault::Denied || site.verb.writes();
+        for site in calm.sites.iter().filter(meets) {
+            let run = simulate(course(Some((site, fault, *lasts))));
+            let mut lines = differences(&calm.end, &run.end);
+            if *lasts != Slow && run.tail > calm.tail + CONVERGED {
+                lines.push(format!(
+                    "written {:?} after the fault, by itself it takes {:?}",
+                    run.tail, calm.tail
+                ));
+            }
+            if run.hits == 0 {
+                lines.push("it was never met".to_owned());
+            }
             println!(
-                "{name:>14} | {site:<60} | met {hits} times | {}",
+                "{name:>16} | {site:<60} | met {} times | over after {:?} | {}",
+                run.hits,
+                run.tail,
                 if lines.is_empty() { "well" } else { "WRONG" }
             );
-            if hits == 0 {
-                wrong.push(format!("{name} at {site}: it was never met"));
-            }
             if !lines.is_empty() {
                 wrong.push(format!("{name} at {site}:\n{}", lines.join("\n")));
             }
@@ -185,6 +228,7 @@ matrix!(
     too_many_requests: ["429", "429 after 3 s"],
     servers_that_fail: ["500", "503", "504 applied"],
     credentials_that_are_refused: ["401", "403"],
+    objects_that_are_refused: ["403 by admission"],
     answers_that_break_off: ["truncated"],
     servers_that_hang: ["hangs", "hangs applied", "drips"],
     connections_that_break: ["reset", "html 502"],

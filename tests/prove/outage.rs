@@ -6,10 +6,13 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::SETTLED,
 };
-use fedgate_simulator::Down;
+use fedgate_simulator::{Down, Fault, Rule, Verb, When};
+use serde_json::json;
 use std::time::Duration;
 
 const OUTAGE: Duration = Duration::from_mins(10);
+/// After the last fault all must be well in this time.
+const CONVERGED: Duration = Duration::from_secs(30);
 
 /// How many requests reached a plane, or were refused by it, since the log was cleared.
 fn asked(rig: &Rig, plane: &str) -> usize {
@@ -104,6 +107,54 @@ fn one_project_that_is_away_holds_up_no_other() {
             carried,
             "a second after its creation the other project's deployment is not on the hub"
         );
+    });
+}
+
+#[test]
+fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+        rest(SETTLED).await;
+        let copies = Rule::new(When::Always, Fault::Forbidden)
+            .plane(HUB)
+            .user(GATEWAY)
+            .verb(Verb::Apply)
+            .kind("workloaddeployments");
+        let refusal = rig.simulator.faults().add(copies);
+        for n in 0..300 {
+            Create("p", "default", format!("d{n}").leak(), "DFW", 0).apply(&mut rig);
+        }
+        Scale("p", "default", "web", 2).apply(&mut rig);
+        rest(OUTAGE).await;
+        let asked = rig.simulator.faults().hits(refusal);
+        println!("asked {asked} times for what is refused");
+        assert!(
+            (100..=130).contains(&asked),
+            "once in 5 s, and those under way at the first refusals"
+        );
+        let lines = wrong(&rig);
+        assert!(lines.len() > 300, "{lines:?}");
+        let missing = &rig.gateway().describe()["planes"][0]["missingRights"];
+        assert_eq!(
+            *missing,
+            json!(["patch workloaddeployments.compute.datumapis.com"])
+        );
+        assert_eq!(rig.gateway().figures().planes["unauthorized"], 1, "the hub");
+
+        rig.simulator.faults().clear();
+        rest(CONVERGED).await;
+        assert_eq!(
+            wrong(&rig),
+            Vec::<String>::new(),
+            "{CONVERGED:?} after the right is back"
+        );
+        assert_eq!(rig.gateway().figures().planes.get("unauthorized"), None);
+        rest(SETTLED).await;
+        rig.simulator.log().clear();
+        rest(OUTAGE).await;
+        assert_eq!(rig.writes(), Vec::<String>::new());
     });
 }
 

@@ -296,6 +296,17 @@ impl Rig {
         life.lease.release().await;
     }
 
+    /// The cells do nothing more, until they act again.
+    pub(crate) fn cells_rest(&self) {
+        self.cells.abort();
+    }
+
+    /// The cells act again.
+    pub(crate) fn cells_act(&mut self) {
+        self.cells.abort();
+        self.cells = tokio::spawn(cells::act(self.hub.clone()));
+    }
+
     /// The gateway, for what it says of itself.
     pub(crate) fn gateway(&self) -> &Gateway {
         &self.lives[&0].gateway

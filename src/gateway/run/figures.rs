@@ -25,6 +25,7 @@ impl Gateway {
         }
         figures.orphans = self.garbage.orphans(&world);
         tables(&world, &mut figures);
+        let missing = self.ctx.executor.missing_rights();
         let mut restarts: BTreeMap<(&'static str, Role, &'static str), u64> = BTreeMap::new();
         for (plane, engaged) in self.links.planes.lock().iter() {
             let ready = match plane {
@@ -33,9 +34,10 @@ impl Gateway {
             };
             let any = |test: fn(&Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
             // ConfigMaps and Secrets may be hidden from the gateway without harm to the rest.
-            let unauthorized = engaged.watches.iter().any(|(role, health)| {
-                health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets)
-            });
+            let unauthorized = missing.iter().any(|right| right.plane == *plane)
+                || engaged.watches.iter().any(|(role, health)| {
+                    health.forbidden() && !matches!(role, Role::ConfigMaps | Role::Secrets)
+                });
             let state = if unauthorized {
                 "unauthorized"
             } else if any(|health| health.error().is_some() && !health.forbidden()) {

@@ -58,6 +58,8 @@ pub(super) enum Command {
     Renewed(Plane),
     /// The plane did not answer and does again.
     Revived(Plane),
+    /// The plane refused a right and grants it.
+    Permitted(Plane),
 }
 
 impl Links {
@@ -136,7 +138,7 @@ impl Links {
         let mut generation = connection.generation();
         loop {
             generation.hear();
-            let client = connection.current().watches.clone();
+            let client = connection.current();
             tokio::select! {
                 biased;
                 // It ends by a defect alone.
@@ -264,7 +266,7 @@ impl Surroundings for Links {
         self.planes
             .lock()
             .get(plane)
-            .map(|engaged| engaged.connection.current().calls.clone())
+            .map(|engaged| engaged.connection.current().client())
     }
 
     fn may_write(&self) -> bool {
@@ -291,6 +293,11 @@ impl Surroundings for Links {
         if let Some(reach) = self.reach(plane) {
             reach.heard();
         }
+    }
+
+    fn permitted(&self, plane: &Plane) {
+        // Fails only while the process ends.
+        let _ = self.commands.send(Command::Permitted(plane.clone()));
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {

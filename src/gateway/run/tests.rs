@@ -21,6 +21,8 @@ struct Server {
     objects: Arc<Vec<(&'static str, Value)>>,
     lease: LeaseServer,
     hangs: bool,
+    /// Whether whoever writes to it meets a defect.
+    broken: bool,
     /// What it says to a write if it does not hang.
     refusal: Arc<Value>,
     writes: watch::Sender<usize>,
@@ -32,6 +34,7 @@ impl Server {
             objects: Arc::new(objects),
             lease: LeaseServer::new(),
             hangs,
+            broken: false,
             refusal: Arc::new(refusal(500, &json!({}))),
             writes: watch::Sender::new(0),
         }
@@ -53,6 +56,7 @@ impl Server {
         }
         if request.method() != Method::GET {
             self.writes.send_modify(|n| *n += 1);
+            assert!(!self.broken, "a defect, as scripted");
             if self.hangs {
                 return std::future::pending().await;
             }
@@ -216,6 +220,28 @@ async fn what_a_server_told_to_wait_is_tried_again_by_each_sweep_and_not_before(
     assert_eq!(*project.writes.borrow(), 1);
     tokio::time::sleep(3 * minute).await;
     assert_eq!(*project.writes.borrow(), 4);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_defect_in_a_turn_ends_that_turn_alone_and_the_key_is_tried_again() {
+    let (hub, mut broken) = (Server::new(false, Vec::new()), project(false));
+    broken.broken = true;
+    let well = project(true);
+    let gateway = gateway(&hub);
+    let events = futures::stream::iter([engaged("p1", &broken), engaged("p2", &well)]);
+    let work = gateway.clone();
+    let events = events.chain(futures::stream::pending());
+    let task = tokio::spawn(async move { work.run(events, std::future::pending()).await });
+    let minute = Duration::from_mins(1);
+    tokio::time::sleep(minute).await;
+    let tried = *broken.writes.borrow();
+    assert!((3..=12).contains(&tried), "tried {tried} times in a minute");
+    assert!(*well.writes.borrow() > 0, "the other project is worked for");
+    assert!(gateway.live().is_ok());
+    tokio::time::sleep(minute).await;
+    assert!(*broken.writes.borrow() > tried, "still");
+    assert_eq!(gateway.ctx.queue.depth().in_backoff, 1, "the other one hangs");
     task.abort();
 }
 

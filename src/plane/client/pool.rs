@@ -204,6 +204,7 @@ fn connector(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plane::{client::Limits, kubeconfig::Rules};
 
     fn slot(streams: &Arc<Streams>) -> Slot {
         streams.taken.fetch_add(1, Ordering::AcqRel);
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_answers_no_more_streams_is_full() {
-        let streams = Arc::new(Streams::new(80));
+        let streams = Arc::new(Streams::new(100));
         let mut open: Vec<Slot> = (0..20).map(|_| slot(&streams)).collect();
         open.iter_mut().for_each(Slot::opened);
         for _ in 0..UNANSWERED {
@@ -228,12 +229,28 @@ mod tests {
     }
 
     #[test]
+    fn ten_thousand_projects_at_rest_fit_into_four_hundred_connections() {
+        let kubeconfig = r#"{"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "users": [{"name": "u", "user": {}}]}"#;
+        let rules = Rules { plain_http: true };
+        let credential = Credential::from_secret("n", "s", kubeconfig.as_bytes(), rules).unwrap();
+        let limits = Limits::default();
+        let pool = Pool::new(&credential, limits.connect, limits.streams_per_connection);
+        let slots: Vec<Slot> = (0..10_000 * 4).map(|_| pool.lane().1).collect();
+        assert_eq!(pool.lanes(), 400);
+        drop(slots);
+        let _one = pool.lane();
+        assert_eq!(pool.lanes(), 1, "what nobody uses is given up");
+    }
+
+    #[test]
     fn planes_that_do_not_answer_make_no_connection_full_that_others_share() {
-        let streams = Arc::new(Streams::new(80));
+        let streams = Arc::new(Streams::new(100));
         for _ in 0..20 {
             slot(&streams).timed_out();
             slot(&streams).opened();
         }
-        assert_eq!(streams.limit.load(Ordering::Acquire), 80);
+        assert_eq!(streams.limit.load(Ordering::Acquire), 100);
     }
 }

@@ -145,14 +145,14 @@ async fn a_call_that_never_ends_is_ended_headers_and_bodies_alike() {
     let (clients, registry) = clients(quick());
     let client = clients.plane(PlaneKind::Project, &server.credential());
     for name in ["headers", "body"] {
-        let error = config_maps(&client.calls).get(name).await.unwrap_err();
+        let error = config_maps(&client.client()).get(name).await.unwrap_err();
         assert!(is_timeout(&error), "{error:?}");
         assert!(
             error.to_string().contains("no answer from the project"),
             "{error}"
         );
     }
-    let listed = config_maps(&client.watches)
+    let listed = config_maps(&client.client())
         .list(&ListParams::default())
         .await
         .unwrap_err();
@@ -188,7 +188,7 @@ async fn watches_stay_spread_over_connections_and_never_hold_up_calls() {
     let mut watches = Vec::new();
     for plane in &planes {
         for _ in 0..2 {
-            let events = config_maps(&plane.watches)
+            let events = config_maps(&plane.client())
                 .watch(&WatchParams::default(), "0")
                 .await
                 .unwrap();
@@ -201,7 +201,7 @@ async fn watches_stay_spread_over_connections_and_never_hold_up_calls() {
         "6 watches, 2 to a connection"
     );
     let began = std::time::Instant::now();
-    assert!(config_maps(&planes[0].calls).get("x").await.is_ok());
+    assert!(config_maps(&planes[0].client()).get("x").await.is_ok());
     assert!(
         began.elapsed() < Duration::from_millis(300),
         "a full connection of watches does not delay a call"
@@ -214,7 +214,7 @@ async fn watches_stay_spread_over_connections_and_never_hold_up_calls() {
     }
     drop(watches);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let _again = config_maps(&planes[0].watches)
+    let _again = config_maps(&planes[0].client())
         .watch(&WatchParams::default(), "0")
         .await
         .unwrap();
@@ -247,7 +247,7 @@ async fn nothing_is_retried_below_the_queue_and_a_proxys_page_is_an_api_error() 
     let (clients, _) = clients(quick());
     let client = clients.plane(PlaneKind::Hub, &server.credential());
     for (n, code) in [429, 502, 503, 504, 404].into_iter().enumerate() {
-        let error = config_maps(&client.calls)
+        let error = config_maps(&client.client())
             .get(&format!("x-{code}"))
             .await
             .unwrap_err();
@@ -269,7 +269,7 @@ async fn a_plane_that_answers_nothing_takes_no_more_than_its_places() {
     });
     let client = clients.plane(PlaneKind::Project, &server.credential());
     let calls = (0..20).map(|n| {
-        let api = config_maps(&client.calls);
+        let api = config_maps(&client.client());
         async move { api.get(&format!("x{n}")).await.unwrap_err() }
     });
     let began = std::time::Instant::now();
@@ -298,7 +298,7 @@ async fn a_replaced_credential_bumps_the_generation_and_ends_old_watches() {
     let connection = Connection::new(clients.plane(PlaneKind::Hub, &credential));
     let mut generation = connection.generation();
     let old = connection.current();
-    let watch = config_maps(&old.watches)
+    let watch = config_maps(&old.client())
         .watch(&WatchParams::default(), "0")
         .await
         .unwrap();
@@ -322,7 +322,7 @@ async fn a_replaced_credential_bumps_the_generation_and_ends_old_watches() {
     });
     let ended = error.await.unwrap();
     assert!(matches!(ended, None | Some(Err(_))), "{ended:?}");
-    assert!(config_maps(&connection.current().calls).get("x").await.is_ok());
+    assert!(config_maps(&connection.current().client()).get("x").await.is_ok());
 }
 
 #[tokio::test]
@@ -336,7 +336,7 @@ async fn an_unverified_or_dead_server_is_a_prompt_error() {
     stranger.server = other.credential().server;
     stranger.connection_digest = [1; 32];
     let client = clients.plane(PlaneKind::Project, &stranger);
-    let error = config_maps(&client.calls).get("x").await.unwrap_err();
+    let error = config_maps(&client.client()).get("x").await.unwrap_err();
     assert!(
         matches!(error, kube::Error::Service(_)) && !is_timeout(&error),
         "{error:?}"
@@ -347,7 +347,7 @@ async fn an_unverified_or_dead_server_is_a_prompt_error() {
     nobody.connection_digest = [2; 32];
     let client = clients.plane(PlaneKind::Project, &nobody);
     assert!(matches!(
-        config_maps(&client.calls).get("x").await,
+        config_maps(&client.client()).get("x").await,
         Err(kube::Error::Service(_))
     ));
 }
@@ -357,7 +357,7 @@ async fn a_watch_that_is_dropped_while_connecting_takes_no_other_with_it() {
     let server = Server::start(|_, _| async { endless(Duration::from_millis(10)) }).await;
     let (clients, _) = clients(quick());
     let client = clients.plane(PlaneKind::Hub, &server.credential());
-    let api = config_maps(&client.watches);
+    let api = config_maps(&client.client());
     let params = WatchParams::default();
     let dropped = tokio::time::timeout(Duration::from_millis(10), api.watch(&params, "0"));
     let (dropped, other) = tokio::join!(dropped, async {

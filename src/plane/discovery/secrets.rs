@@ -72,7 +72,7 @@ fn changes(
     connection: &Connection,
     namespace: &str,
 ) -> BoxStream<'static, Result<Event<Secret>, watcher::Error>> {
-    let api: Api<Secret> = Api::namespaced(connection.current().watches.clone(), namespace);
+    let api: Api<Secret> = Api::namespaced(connection.current().client(), namespace);
     let config = watcher::Config::default()
         .labels(&format!("{PROJECT_SECRET}=true"))
         .page_size(PAGE);

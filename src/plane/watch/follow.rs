@@ -3,10 +3,10 @@
 //! Thousands of watches are at rest at a time, and kube-runtime's hold a read buffer and the space of every request that
 //! they may ever make. At rest this one holds the body of its watch and a timer.
 
-use super::{lines::Lines, object::Tolerant};
+use super::{super::client::PlaneClient, lines::Lines, object::Tolerant};
 use futures::{FutureExt, Stream, future::BoxFuture};
 use kube::{
-    Client, Resource,
+    Resource,
     client::Body,
     core::{
         DynamicObject, ObjectList, Request, Status, WatchEvent,
@@ -16,18 +16,20 @@ use kube::{
 };
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
     vec::IntoIter,
 };
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
-/// How long a watch may be silent beyond the time that the server was asked to end it after.
+/// How long a watch may last beyond the time that the server was asked to end it after: a link that is dead tells no end, and
+/// one that is slow lags behind further and further.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// See the module. After an error it goes on where it was; when its version is gone, with a new list.
 pub(super) struct Follower {
-    client: Client,
+    client: Arc<PlaneClient>,
     asks: Asks,
     state: State,
 }
@@ -51,7 +53,7 @@ enum State {
     Known(String),
     /// A watch from this version is being opened.
     Opening(String, BoxFuture<'static, kube::Result<Body>>),
-    /// It is open.
+    /// It is open, until then at the latest.
     Watching(String, Lines, Pin<Box<Sleep>>),
 }
 
@@ -67,7 +69,7 @@ enum Then {
 type Step = Poll<Option<Result<Event<Tolerant>>>>;
 
 impl Follower {
-    pub(super) fn new(client: Client, selection: &super::Selection, timeout: u32) -> Self {
+    pub(super) fn new(client: Arc<PlaneClient>, selection: &super::Selection, timeout: u32) -> Self {
         Self {
             client,
             asks: Asks {
@@ -88,7 +90,7 @@ impl Follower {
             ..ListParams::default()
         };
         let request = Request::new(&*self.asks.path).list(&params);
-        let client = self.client.clone();
+        let client = self.client.for_once();
         State::Listing(
             async move { client.request(request.map_err(kube::Error::BuildRequest)?).await }.boxed(),
         )
@@ -101,17 +103,12 @@ impl Follower {
             ..WatchParams::default()
         };
         let request = Request::new(&*self.asks.path).watch(&params, &version);
-        let client = self.client.clone();
+        let client = self.client.for_once();
         let open = async move {
             let request = request.map_err(kube::Error::BuildRequest)?;
             accepted(client.send(request.map(Body::from)).await?).await
         };
         State::Opening(version, open.boxed())
-    }
-
-    /// How long a watch may be silent.
-    fn patience(&self) -> Duration {
-        Duration::from_secs(self.asks.timeout.into()) + MARGIN
     }
 
     /// A step from this state to the next.
@@ -140,18 +137,16 @@ impl Follower {
             State::Opening(version, mut open) => match open.poll_unpin(cx) {
                 Poll::Pending => (State::Opening(version, open), Poll::Pending),
                 Poll::Ready(Ok(body)) => {
-                    let silence = Box::pin(sleep(self.patience()));
-                    (
-                        State::Watching(version, Lines::new(body), silence),
-                        Poll::Ready(None),
-                    )
+                    let asked = Duration::from_secs(self.asks.timeout.into());
+                    let end = Box::pin(sleep(asked + MARGIN));
+                    (State::Watching(version, Lines::new(body), end), Poll::Ready(None))
                 }
                 Poll::Ready(Err(error)) => (
                     State::Known(version),
                     Poll::Ready(Some(Err(Error::WatchStartFailed(error)))),
                 ),
             },
-            State::Watching(version, lines, silence) => self.heed(version, lines, silence, cx),
+            State::Watching(version, lines, end) => self.heed(version, lines, end, cx),
         }
     }
 
@@ -160,23 +155,20 @@ impl Follower {
         &mut self,
         version: String,
         mut lines: Lines,
-        mut silence: Pin<Box<Sleep>>,
+        mut end: Pin<Box<Sleep>>,
         cx: &mut Context<'_>,
     ) -> (State, Step) {
         let event = match lines.poll_next(cx) {
-            Poll::Pending if silence.poll_unpin(cx).is_ready() => {
-                tracing::debug!(
-                    path = self.asks.path,
-                    "a watch has been silent for too long and is begun again"
-                );
+            Poll::Pending if end.poll_unpin(cx).is_ready() => {
+                tracing::debug!(path = self.asks.path, "a watch does not end and is begun again");
                 return (State::Known(version), Poll::Ready(None));
             }
-            Poll::Pending => return (State::Watching(version, lines, silence), Poll::Pending),
+            Poll::Pending => return (State::Watching(version, lines, end), Poll::Pending),
             Poll::Ready(None) => return (State::Known(version), Poll::Ready(None)),
             Poll::Ready(Some(Err(error))) => {
                 let error = Error::WatchFailed(error);
                 return (
-                    State::Watching(version, lines, silence),
+                    State::Watching(version, lines, end),
                     Poll::Ready(Some(Err(error))),
                 );
             }
@@ -192,7 +184,7 @@ impl Follower {
                 let state = if status.code == 410 {
                     State::Blank
                 } else {
-                    State::Watching(version, lines, silence)
+                    State::Watching(version, lines, end)
                 };
                 return (state, Poll::Ready(Some(Err(Error::WatchError(status)))));
             }
@@ -200,8 +192,7 @@ impl Follower {
         if version.is_empty() {
             return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion))));
         }
-        silence.as_mut().reset(Instant::now() + self.patience());
-        (State::Watching(version, lines, silence), told)
+        (State::Watching(version, lines, end), told)
     }
 }
 

@@ -18,6 +18,8 @@ enum End {
     Ends,
     Breaks,
     Stays,
+    /// The same text comes again, each time after this.
+    Repeats(Duration),
 }
 
 enum Answer {
@@ -36,13 +38,20 @@ impl Answer {
                     "metadata": {"resourceVersion": version.to_string()}});
                 (200, Body::from(list.to_string()))
             }
+            Self::Watch(text, End::Repeats(after)) => {
+                let texts = futures::stream::repeat(Bytes::from(text)).then(move |text| async move {
+                    tokio::time::sleep(after).await;
+                    Ok::<_, io::Error>(text)
+                });
+                (200, Body::from_stream(texts))
+            }
             Self::Watch(text, end) => {
                 let text = futures::stream::once(async { Ok(Bytes::from(text)) });
                 let rest =
                     futures::stream::iter(matches!(end, End::Breaks).then(|| Err(io::Error::other("reset"))));
                 let body = match end {
                     End::Ends | End::Breaks => Body::from_stream(text.chain(rest)),
-                    End::Stays => Body::from_stream(text.chain(futures::stream::pending())),
+                    End::Stays | End::Repeats(_) => Body::from_stream(text.chain(futures::stream::pending())),
                 };
                 (200, body)
             }
@@ -109,7 +118,7 @@ impl Running {
             };
             asking(watch, answer)
         });
-        let client = Client::new(service, "default");
+        let client = Arc::new(PlaneClient::of(kube::Client::new(service, "default")));
         let (health, rights) = (Arc::<Health>::default(), Arc::<Mutex<Vec<bool>>>::default());
         let (told, events) = mpsc::unbounded_channel();
         let (healthy, refused) = (health.clone(), rights.clone());
@@ -251,6 +260,35 @@ async fn a_watch_that_breaks_within_a_line_goes_on_where_it_was() {
             ["list", "watch 10", "watch 11"],
             "{end:?}: no list"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_outlives_its_time_is_begun_again_where_it_was_whatever_it_says() {
+    let drip = line("MODIFIED", &object("a", 11));
+    for slow in [
+        Answer::Watch(drip[..40].to_owned(), End::Stays),
+        Answer::Watch(drip[..40].to_owned(), End::Repeats(Duration::from_secs(100))),
+        Answer::Watch(drip, End::Repeats(Duration::from_secs(1))),
+    ] {
+        let last = Answer::Watch(line("ADDED", &object("c", 12)), End::Stays);
+        let mut watch = Running::start([first(), slow, last]);
+        watch.tells(&FIRST).await;
+        let began = Instant::now();
+        loop {
+            let event = watch.events.recv().await;
+            if event.as_deref() == Some("applied c@12") {
+                break;
+            }
+            assert_eq!(event.as_deref(), Some("applied a@11"));
+        }
+        assert!(
+            began.elapsed() > Duration::from_mins(4) && began.elapsed() < Duration::from_mins(5),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(["watch 10", "watch 11"].contains(&&*watch.asked()[2]), "no list");
+        assert_eq!(watch.health.restarts(), 0);
     }
 }
 

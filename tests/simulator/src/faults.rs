@@ -57,8 +57,10 @@ pub enum Fault {
     TimeoutAfterApply,
     /// 401, nothing applied.
     Unauthorized,
-    /// 403, nothing applied.
+    /// 403 for want of rights, nothing applied.
     Forbidden,
+    /// 403 by admission, nothing applied.
+    Denied,
     /// Applied. Half of the answer, or of a watch's next line, then the body ends.
     TruncatedLine,
     /// Nothing is applied and nothing answered, ever.
@@ -96,6 +98,7 @@ impl Fault {
             Self::TimeoutAfterApply => "TimeoutAfterApply",
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden => "Forbidden",
+            Self::Denied => "Denied",
             Self::TruncatedLine => "TruncatedLine",
             Self::Hang => "Hang",
             Self::HangAfterApply => "HangAfterApply",

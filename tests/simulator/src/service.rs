@@ -8,7 +8,7 @@ use crate::{
     plane::Shared,
     route::{Call, Verb},
     state::Down,
-    status::Status,
+    status::{Status, Subject},
 };
 use bytes::Bytes;
 use futures::future::{BoxFuture, pending};
@@ -110,7 +110,7 @@ impl Service {
             Met::Stopped => return pending().await,
         };
         let answer = match &fault {
-            Some(fault) if !fault.applies() => instead(fault),
+            Some(fault) if !fault.applies() => instead(fault, &self.user, call),
             _ => Some(handle(plane, &self.user, call, body)),
         };
         self.note(plane, call, answer.as_ref(), fault.as_ref());
@@ -164,7 +164,12 @@ impl Service {
 }
 
 /// The answer that a fault gives of its own.
-fn instead(fault: &Fault) -> Option<Answer> {
+fn instead(fault: &Fault, user: &str, call: &Call) -> Option<Answer> {
+    let subject = Subject {
+        group: &call.group,
+        resource: &call.resource,
+        name: &call.name,
+    };
     let status = match fault {
         Fault::Conflict => Status::plain(
             409,
@@ -193,7 +198,11 @@ fn instead(fault: &Fault) -> Option<Answer> {
             "the server is currently unable to handle the request",
         ),
         Fault::Unauthorized => Status::plain(401, "Unauthorized", "Unauthorized"),
-        Fault::Forbidden => Status::plain(403, "Forbidden", "forbidden by script"),
+        Fault::Forbidden => Status::unauthorized(&subject, user, call),
+        Fault::Denied => Status::forbidden(
+            &subject,
+            "ValidatingAdmissionPolicy 'script' with binding 'script' denied request: User \"x\" cannot have this",
+        ),
         Fault::HtmlBadGateway => {
             let page = "<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>";
             return Some(Answer {

@@ -1,5 +1,6 @@
 //! Refusals, as an API server words them.
 
+use crate::route::Call;
 use serde_json::{Map, Value, json};
 
 /// A `Status` of `meta/v1` that says why a request was refused.
@@ -131,6 +132,29 @@ impl Status {
     pub(crate) fn forbidden(subject: &Subject<'_>, why: &str) -> Self {
         let message = format!("{} \"{}\" is forbidden: {why}", subject.resource(), subject.name);
         Self::about(403, "Forbidden", subject, message)
+    }
+
+    /// The authorizer's refusal, which names no object that is still to come.
+    pub(crate) fn unauthorized(subject: &Subject<'_>, user: &str, call: &Call) -> Self {
+        let part = call.subresource.as_ref().map(|part| format!("/{part}"));
+        let scope = if call.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace \"{}\"", call.namespace)
+        };
+        let why = format!(
+            "User \"{user}\" cannot {} resource \"{}{}\" in API group \"{}\" {scope}",
+            call.verb.as_str(),
+            subject.resource,
+            part.unwrap_or_default(),
+            subject.group
+        );
+        if subject.name.is_empty() {
+            let message = format!("{} is forbidden: {why}", subject.resource());
+            Self::about(403, "Forbidden", subject, message)
+        } else {
+            Self::forbidden(subject, &why)
+        }
     }
 
     /// No object may come into a namespace that ends.

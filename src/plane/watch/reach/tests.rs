@@ -3,12 +3,14 @@
 use super::*;
 use crate::{
     engine::key::Plane,
-    plane::watch::{Event, Health, SMALL_OBJECTS, Selection, run},
+    plane::{
+        client::PlaneClient,
+        watch::{Event, Health, SMALL_OBJECTS, Selection, run},
+    },
 };
 use axum::body::{Body, Bytes};
 use futures::StreamExt;
 use http::Request;
-use kube::Client;
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
 
@@ -38,14 +40,14 @@ impl Server {
         }
     }
 
-    fn client(&self) -> Client {
+    fn client(&self) -> Arc<PlaneClient> {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
             let server = server.clone();
             async move { asking(watch, server.answer(watch)).await }
         });
-        Client::new(service, "default")
+        Arc::new(PlaneClient::of(kube::Client::new(service, "default")))
     }
 
     async fn answer(&self, watch: bool) -> Result<Response<Body>, BoxError> {

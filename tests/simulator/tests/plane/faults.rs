@@ -43,6 +43,7 @@ async fn each_fault_answers_and_applies_as_it_says() {
         (TimeoutAfterApply, 504, true),
         (Unauthorized, 401, false),
         (Forbidden, 403, false),
+        (Denied, 403, false),
         (HtmlBadGateway, 502, false),
         (Reset, 0, true),
     ] {
