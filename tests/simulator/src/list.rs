@@ -153,18 +153,24 @@ pub(crate) fn list(
     let limit = call.query.number("limit")?.filter(|_| !cached).unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let definition = &state.tables[table].definition;
-    let objects = state.tables[table].at(page.revision).ok_or_else(too_long_ago)?;
-    let begins = |key: &str| page.after.as_deref().is_none_or(|after| key > after);
-    let mut found = objects
-        .into_iter()
-        .filter(|(key, object)| begins(key) && selector.matches(object));
+    let past = state.tables[table]
+        .at(page.revision)
+        .ok_or_else(too_long_ago)?;
+    let mut found = past
+        .after(page.after.as_deref())
+        .filter(|(_, object)| selector.matches(object));
     let mut shown: Vec<(&str, &Arc<Value>)> = Vec::new();
     if limit == 0 {
         shown.extend(found.by_ref());
     } else {
         shown.extend(found.by_ref().take(limit));
     }
-    let left = found.count();
+    // Who selects is not told how many there are, only whether there are more.
+    let left = if selector.is_narrow() {
+        usize::from(found.next().is_some())
+    } else {
+        found.count()
+    };
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if definition.custom && !view.metadata_only {
         metadata["continue"] = json!("");
