@@ -153,9 +153,7 @@ pub(crate) fn list(
     let limit = call.query.number("limit")?.filter(|_| !cached).unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let definition = &state.tables[table].definition;
-    let past = state.tables[table]
-        .at(page.revision)
-        .ok_or_else(too_long_ago)?;
+    let past = state.tables[table].at(page.revision).ok_or_else(too_long_ago)?;
     let mut found = past
         .after(page.after.as_deref())
         .filter(|(_, object)| selector.matches(object));

@@ -418,8 +418,14 @@ mod tests {
         state.commit(maps, "default/e", map("2"));
         state.take_out(maps, "default/a");
         let table = &state.tables[maps];
-        assert_eq!(values(table, then, None), ["default/a 1", "default/c 1", "default/d 1"]);
-        assert_eq!(values(table, then, Some("default/a")), ["default/c 1", "default/d 1"]);
+        assert_eq!(
+            values(table, then, None),
+            ["default/a 1", "default/c 1", "default/d 1"]
+        );
+        assert_eq!(
+            values(table, then, Some("default/a")),
+            ["default/c 1", "default/d 1"]
+        );
         let now = ["default/b 2", "default/c 2", "default/d 1", "default/e 2"];
         assert_eq!(values(table, state.revision, None), now);
     }
