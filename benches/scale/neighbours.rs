@@ -21,8 +21,11 @@ const CREATE_EVERY: Duration = Duration::from_millis(20);
 /// Deployments of each project that will not answer, and how often their cells report.
 const HELD: usize = 5;
 const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// How long they report before times are taken.
+const BEFORE: Duration = Duration::from_secs(3);
 
-/// P15: one project in ten accepts requests and never answers, while there is status for its deployments.
+/// P15: one project in ten accepts requests and never answers, while there is status for its deployments. There is as
+/// much of it in the run without.
 pub(crate) async fn silent(run: &mut Run) -> Result<()> {
     let count = scaled(200);
     let mut planes = run.planes("silent").await?;
@@ -38,20 +41,11 @@ pub(crate) async fn silent(run: &mut Run) -> Result<()> {
     planes.bind()?;
     planes.quiet().await?;
     planes.simulator.keep_changes();
-    let without = paced(&planes, up, "without").await?;
+    let without = answered(&planes, (down, up), "without").await?;
     for plane in down {
         plane.set_down(Some(Down::BlackHole));
     }
-    let over = AtomicBool::new(false);
-    let cells = report(&planes, down, &over);
-    let tenants = async {
-        // Until requests to silent projects hang.
-        sleep(Duration::from_secs(3)).await;
-        let took = paced(&planes, up, "beside").await;
-        over.store(true, Ordering::Relaxed);
-        took
-    };
-    let (beside, ()) = tokio::try_join!(tenants, cells)?;
+    let beside = answered(&planes, (down, up), "beside").await?;
     let (floor, value) = (percentile(&without, 0.99), percentile(&beside, 0.99));
     let name = format!(
         "P15 create → copy beside {} silent projects of {count}, p99 of {}, p50 {:.1} ms (without {:.1})",
@@ -69,6 +63,24 @@ pub(crate) async fn silent(run: &mut Run) -> Result<()> {
         holds,
     );
     gateway.stop().await
+}
+
+/// [`paced`] in the projects that answer, while cells report for the others.
+async fn answered(
+    planes: &Planes,
+    (others, projects): (&[Plane], &[Plane]),
+    prefix: &str,
+) -> Result<Vec<Duration>> {
+    let over = AtomicBool::new(false);
+    let tenants = async {
+        // Until requests to silent projects hang.
+        sleep(BEFORE).await;
+        let took = paced(planes, projects, prefix).await;
+        over.store(true, Ordering::Relaxed);
+        took
+    };
+    let (took, ()) = tokio::try_join!(tenants, report(planes, others, &over))?;
+    Ok(took)
 }
 
 /// Deployments one after the other at a steady pace; how long each took to its copy.
