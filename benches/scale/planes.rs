@@ -36,6 +36,10 @@ pub(crate) fn failed(status: impl std::fmt::Debug) -> anyhow::Error {
     anyhow::anyhow!("the simulator refuses: {status:?}")
 }
 
+fn authority(dir: &Path) -> PathBuf {
+    dir.join("hub/authority.pem")
+}
+
 fn namespace(plane: &Plane, name: &str) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     plane.create(object).map_err(failed).map(drop)
@@ -47,7 +51,10 @@ impl Planes {
         if dir.exists() {
             std::fs::remove_dir_all(&dir)?;
         }
-        std::fs::create_dir_all(dir.join("projects"))?;
+        // The gateway watches the folder of each file: its log is not in one of them.
+        for part in ["hub", "projects"] {
+            std::fs::create_dir_all(dir.join(part))?;
+        }
         let simulator = Simulator::new(1);
         let hub = Self::add_hub(&simulator, "hub");
         let mut policy = objects::marked_policy();
@@ -57,7 +64,7 @@ impl Planes {
         // Where the gateway keeps its Lease.
         namespace(&hub, "fedgate-system")?;
         let address = Address::serve(&simulator).await?;
-        std::fs::write(dir.join("authority.pem"), &address.pem)?;
+        std::fs::write(authority(&dir), &address.pem)?;
         let planes = Self {
             simulator,
             hub,
@@ -92,7 +99,7 @@ impl Planes {
     }
 
     pub(crate) fn hub_kubeconfig(&self) -> PathBuf {
-        self.dir.join("hub.yaml")
+        self.dir.join("hub/hub.yaml")
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
@@ -109,7 +116,7 @@ impl Planes {
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {
                 "server": self.address.url(plane),
-                "certificate-authority": self.dir.join("authority.pem"),
+                "certificate-authority": authority(&self.dir),
             }}],
             "users": [{"name": "u", "user": {"token": user}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
