@@ -193,6 +193,8 @@ impl Gateway {
             .and_then(Pid::from_raw)
             .context("the gateway has no process id")?;
         kill_process(pid, Signal::TERM).context("send SIGTERM to the gateway")?;
+        // Waiting would close it, and the gateway would be killed before it has released its Lease.
+        let _open = self.holder.stdin.take();
         let ended = timeout(END_WITHIN, self.holder.wait()).await;
         ensure!(
             ended.is_ok(),
