@@ -133,9 +133,7 @@ impl Gateway {
     pub(crate) async fn at_rest(&self) -> Result<()> {
         let started = Instant::now();
         while started.elapsed() < READY_WITHIN {
-            let answer = get(&self.address, "/debug/planes").await?;
-            let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-            let state: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+            let state = self.state().await?;
             let planes = state["planes"].as_array();
             let listed = planes.is_some_and(|all| all.iter().all(|plane| plane["ready"] == true));
             if listed && state["queue"]["ready"] == 0 && state["queue"]["running"] == 0 {
@@ -145,6 +143,19 @@ impl Gateway {
             sleep(Duration::from_millis(250)).await;
         }
         bail!("the gateway is not at rest after {READY_WITHIN:?}")
+    }
+
+    async fn state(&self) -> Result<serde_json::Value> {
+        let answer = get(&self.address, "/debug/planes").await?;
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        Ok(serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// How many planes it knows, the hub with them.
+    pub(crate) async fn planes(&self) -> Result<usize> {
+        let state = self.state().await?;
+        let planes = state["planes"].as_array();
+        Ok(planes.context("/debug/planes has no planes")?.len())
     }
 
     /// Lets the highest memory count from now on.
@@ -163,21 +174,16 @@ impl Gateway {
             .count())
     }
 
+    /// Threads that it has.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        let path = format!("/proc/{}/task", self.pid);
+        let threads = std::fs::read_dir(&path).with_context(|| format!("read {path}"))?;
+        Ok(threads.count())
+    }
+
     /// Seconds of CPU that it has used.
     pub(crate) fn cpu(&self) -> Result<f64> {
-        let path = format!("/proc/{}/stat", self.pid);
-        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        // After the name, which may hold anything: fields 14 and 15 of proc(5), in ticks of 10 ms.
-        let fields = text
-            .rsplit_once(')')
-            .map_or("", |(_, rest)| rest)
-            .split_whitespace();
-        let ticks: f64 = fields
-            .skip(11)
-            .take(2)
-            .filter_map(|t| t.parse::<f64>().ok())
-            .sum();
-        Ok(ticks / 100.0)
+        cpu_seconds(&self.pid.to_string())
     }
 
     /// SIGTERM, and the wait for the end.
@@ -187,6 +193,8 @@ impl Gateway {
             .and_then(Pid::from_raw)
             .context("the gateway has no process id")?;
         kill_process(pid, Signal::TERM).context("send SIGTERM to the gateway")?;
+        // Waiting would close it, and the gateway would be killed before it has released its Lease.
+        let _open = self.holder.stdin.take();
         let ended = timeout(END_WITHIN, self.holder.wait()).await;
         ensure!(
             ended.is_ok(),
@@ -194,6 +202,23 @@ impl Gateway {
         );
         Ok(())
     }
+}
+
+/// Seconds of CPU that a process has used; it is named as in `/proc`.
+pub(crate) fn cpu_seconds(process: &str) -> Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    // After the name, which may hold anything: fields 14 and 15 of proc(5), in ticks of 10 ms.
+    let fields = text
+        .rsplit_once(')')
+        .map_or("", |(_, rest)| rest)
+        .split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|t| t.parse::<f64>().ok())
+        .sum();
+    Ok(ticks / 100.0)
 }
 
 /// The whole answer to one GET.

@@ -1,289 +1,167 @@
-//! Hub and projects of one run, what is in them, and the kubeconfigs by which the gateway finds them.
+//! Hub and projects of one run, the kubeconfigs by which the gateway finds them, and what it asks of them.
 
-use super::{
-    objects,
-    serve::{Address, serve},
-};
+use super::{address::Address, kinds, objects};
 use anyhow::{Context, Result, ensure};
-use fedgate::api::{keys, names::ProjectKey};
-use fedgate_simulator::{Entry, Plane, Simulator, Verb};
-use serde_json::{Value, json};
+use fedgate_simulator::{Change, Entry, Plane, Simulator, Verb};
+use serde_json::json;
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 /// The namespace of each project in which its deployments are.
 pub(crate) const NAMESPACE: &str = "production";
-
-/// A kind of the planes.
-pub(crate) struct Kind {
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
-    name: &'static str,
-    pub(crate) plural: &'static str,
-    namespaced: bool,
-    hub: bool,
-}
-
-const fn kind(
-    group: &'static str,
-    version: &'static str,
-    name: &'static str,
-    plural: &'static str,
-    namespaced: bool,
-    hub: bool,
-) -> Kind {
-    Kind {
-        group,
-        version,
-        name,
-        plural,
-        namespaced,
-        hub,
-    }
-}
-
-const COMPUTE: &str = "compute.datumapis.com";
-const POLICY: &str = "policy.karmada.io";
-
-/// The kinds that are not built in; those of the hub alone are marked.
-pub(crate) const KINDS: [Kind; 8] = [
-    kind(COMPUTE, "v1alpha", "Workload", "workloads", true, false),
-    kind(
-        COMPUTE,
-        "v1alpha",
-        "WorkloadDeployment",
-        "workloaddeployments",
-        true,
-        false,
-    ),
-    kind(COMPUTE, "v1alpha", "Instance", "instances", true, false),
-    kind(
-        POLICY,
-        "v1alpha1",
-        "ClusterPropagationPolicy",
-        "clusterpropagationpolicies",
-        false,
-        true,
-    ),
-    kind(
-        POLICY,
-        "v1alpha1",
-        "PropagationPolicy",
-        "propagationpolicies",
-        true,
-        true,
-    ),
-    kind(
-        "work.karmada.io",
-        "v1alpha2",
-        "ResourceBinding",
-        "resourcebindings",
-        true,
-        true,
-    ),
-    kind(
-        "config.karmada.io",
-        "v1alpha1",
-        "ResourceInterpreterCustomization",
-        "resourceinterpretercustomizations",
-        false,
-        true,
-    ),
-    kind(
-        "cluster.karmada.io",
-        "v1alpha1",
-        "Cluster",
-        "clusters",
-        false,
-        true,
-    ),
-];
-
+/// The plural of deployments and their copies.
+pub(crate) const DEPLOYMENTS: &str = "workloaddeployments";
 /// Watches of a project that does nothing: Namespaces, Workloads, deployments, Instances.
-pub(crate) const WATCHES: usize = 4;
+const WATCHES: u64 = 4;
+/// Changes of a kind that a plane keeps: enough for a burst, as API servers do by time.
+const HISTORY: usize = 50_000;
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Under this name the gateway asks, unless its credential says another.
+pub(crate) const GATEWAY: &str = "fedgate-gateway";
 
 /// All planes of a run.
 pub(crate) struct Planes {
-    simulator: Simulator,
+    pub(crate) simulator: Simulator,
     pub(crate) hub: Plane,
     pub(crate) projects: Vec<Plane>,
-    address: Address,
-    dir: PathBuf,
+    pub(crate) address: Address,
+    pub(crate) dir: PathBuf,
 }
 
-fn add(simulator: &Simulator, name: &str, hub: bool) -> Plane {
-    let plane = simulator.add(name);
-    for kind in KINDS.iter().filter(|kind| hub || !kind.hub) {
-        plane.define_plain(
-            kind.group,
-            kind.version,
-            kind.name,
-            kind.plural,
-            kind.namespaced,
-            true,
-        );
-    }
-    plane
-}
-
-fn failed(status: impl std::fmt::Debug) -> anyhow::Error {
+pub(crate) fn failed(status: impl std::fmt::Debug) -> anyhow::Error {
     anyhow::anyhow!("the simulator refuses: {status:?}")
 }
 
+fn authority(dir: &Path) -> PathBuf {
+    dir.join("hub/authority.pem")
+}
+
+fn namespace(plane: &Plane, name: &str) -> Result<()> {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    plane.create(object).map_err(failed).map(drop)
+}
+
 impl Planes {
-    /// A hub without projects.
-    pub(crate) async fn up(dir: &Path) -> Result<Self> {
+    /// A hub without projects; the folder is emptied first.
+    pub(crate) async fn up(dir: PathBuf) -> Result<Self> {
         if dir.exists() {
-            std::fs::remove_dir_all(dir)?;
+            std::fs::remove_dir_all(&dir)?;
         }
-        std::fs::create_dir_all(dir.join("projects"))?;
+        // The gateway watches the folder of each file: its log is not in one of them.
+        for part in ["hub", "projects"] {
+            std::fs::create_dir_all(dir.join(part))?;
+        }
         let simulator = Simulator::new(1);
-        let hub = add(&simulator, "hub", true);
+        let hub = Self::add_hub(&simulator, "hub");
         let mut policy = objects::marked_policy();
         policy["apiVersion"] = json!("policy.karmada.io/v1alpha1");
         policy["kind"] = json!("ClusterPropagationPolicy");
         hub.create(policy).map_err(failed)?;
         // Where the gateway keeps its Lease.
-        let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fedgate-system"}});
-        hub.create(own).map_err(failed)?;
-        let address = serve(&simulator).await?;
+        namespace(&hub, "fedgate-system")?;
+        let address = Address::serve(&simulator).await?;
+        std::fs::write(authority(&dir), &address.pem)?;
         let planes = Self {
             simulator,
             hub,
             projects: Vec::new(),
             address,
-            dir: dir.to_owned(),
+            dir,
         };
-        planes.kubeconfig("hub", &planes.hub_kubeconfig())?;
+        planes.kubeconfig("hub", GATEWAY, &planes.hub_kubeconfig())?;
         Ok(planes)
     }
 
+    fn add_hub(simulator: &Simulator, name: &str) -> Plane {
+        let hub = simulator.add(name);
+        hub.define_all(kinds::everywhere());
+        hub.define_all(&kinds::on_the_hub());
+        hub.keep_history(HISTORY);
+        hub
+    }
+
+    /// A hub that the gateway does not know, with one namespace.
+    pub(crate) fn other_hub(&self, name: &str) -> Result<()> {
+        namespace(&Self::add_hub(&self.simulator, name), NAMESPACE)
+    }
+
+    /// A project that the gateway does not know.
+    pub(crate) fn project(&self, name: &str) -> Result<Plane> {
+        let plane = self.simulator.add(name);
+        plane.define_all(kinds::everywhere());
+        plane.keep_history(HISTORY);
+        namespace(&plane, NAMESPACE)?;
+        Ok(plane)
+    }
+
     pub(crate) fn hub_kubeconfig(&self) -> PathBuf {
-        self.dir.join("hub.yaml")
+        self.dir.join("hub/hub.yaml")
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
         self.dir.join("projects")
     }
 
-    /// A kubeconfig is JSON as well as YAML.
-    fn kubeconfig(&self, plane: &str, path: &Path) -> Result<()> {
-        let authority = path.with_extension("pem");
-        let authority = self.dir.join(authority.file_name().unwrap_or_default());
-        if !authority.exists() {
-            std::fs::write(&authority, &self.address.authority)?;
-        }
+    fn project_kubeconfig(&self, name: &str) -> PathBuf {
+        self.directory().join(format!("{name}.yaml"))
+    }
+
+    /// A kubeconfig is JSON as well as YAML. It comes whole, so that nobody reads half of it.
+    fn kubeconfig(&self, plane: &str, user: &str, path: &Path) -> Result<()> {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {
-                "server": format!("https://{}/planes/{plane}", self.address.at),
-                "certificate-authority": authority,
+                "server": self.address.url(plane),
+                "certificate-authority": authority(&self.dir),
             }}],
-            "users": [{"name": "u", "user": {"token": "fedgate-gateway"}}],
+            "users": [{"name": "u", "user": {"token": user}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         });
-        std::fs::write(path, config.to_string()).with_context(|| format!("write {}", path.display()))?;
+        let draft = self.dir.join("draft");
+        std::fs::write(&draft, config.to_string()).with_context(|| format!("write {}", draft.display()))?;
         let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(path, own).with_context(|| format!("protect {}", path.display()))
+        std::fs::set_permissions(&draft, own).with_context(|| format!("protect {}", draft.display()))?;
+        std::fs::rename(&draft, path).with_context(|| format!("write {}", path.display()))
     }
 
     /// More projects, up to this many; the gateway sees their files.
     pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
         while self.projects.len() < count {
             let name = format!("p-{:05}", self.projects.len());
-            let plane = add(&self.simulator, &name, false);
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-            plane.create(namespace).map_err(failed)?;
-            self.kubeconfig(&name, &self.directory().join(format!("{name}.yaml")))?;
-            self.projects.push(plane);
+            self.projects.push(self.project(&name)?);
+            self.join(&name, GATEWAY)?;
         }
         Ok(())
+    }
+
+    /// A project's kubeconfig comes, or changes.
+    pub(crate) fn join(&self, name: &str, user: &str) -> Result<()> {
+        self.kubeconfig(name, user, &self.project_kubeconfig(name))
+    }
+
+    /// A project's kubeconfig goes.
+    pub(crate) fn leave(&self, name: &str) -> Result<()> {
+        std::fs::remove_file(self.project_kubeconfig(name)).with_context(|| format!("take {name} away"))
     }
 
     /// Until every project is watched.
     pub(crate) async fn watched(&self) -> Result<()> {
-        let watched = |plane: &Plane| plane.requests(Verb::Watch) >= WATCHES as u64;
+        let watched = |plane: &Plane| plane.requests(Verb::Watch) >= WATCHES;
         until("every project is watched", || self.projects.iter().all(watched)).await
-    }
-
-    /// A tenant creates a deployment.
-    pub(crate) fn deploy(&self, project: usize, name: &str) -> Result<()> {
-        let mut object = objects::deployment(name, "DFW", None);
-        object["apiVersion"] = json!("compute.datumapis.com/v1alpha");
-        object["kind"] = json!("WorkloadDeployment");
-        object["metadata"]["namespace"] = json!(NAMESPACE);
-        self.projects[project].create(object).map_err(failed)?;
-        Ok(())
     }
 
     /// How many copies the hub has.
     pub(crate) fn copies(&self) -> usize {
-        self.hub.list("workloaddeployments").len()
-    }
-
-    /// Karmada binds and reports every copy that it has not bound yet.
-    pub(crate) fn bind(&self) -> Result<()> {
-        for copy in self.hub.list("workloaddeployments") {
-            let meta = &copy["metadata"];
-            let text = |field: &str| meta[field].as_str().unwrap_or_default();
-            let (namespace, name) = (text("namespace"), text("name"));
-            let bound = objects::binding_name(name);
-            if self.hub.get("resourcebindings", namespace, &bound).is_some() {
-                continue;
-            }
-            let (mut binding, status) = objects::binding(namespace, name, text("uid"));
-            binding["apiVersion"] = json!("work.karmada.io/v1alpha2");
-            binding["kind"] = json!("ResourceBinding");
-            binding["metadata"]["namespace"] = json!(namespace);
-            self.hub.create(binding).map_err(failed)?;
-            let patch = |kind, name: &str, status: Value| {
-                self.hub
-                    .merge_status(kind, namespace, name, json!({"status": status}))
-            };
-            patch("resourcebindings", &bound, status).map_err(failed)?;
-            patch("workloaddeployments", name, objects::report(1)).map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// The cell writes back so many Instances for every copy.
-    pub(crate) fn write_back(&self, each: usize) -> Result<usize> {
-        let mut count = 0;
-        for copy in self.hub.list("workloaddeployments") {
-            let meta = &copy["metadata"];
-            let text = |field: &str| meta[field].as_str().unwrap_or_default();
-            let namespace = text("namespace");
-            let owner = self
-                .hub
-                .get("namespaces", "", namespace)
-                .context("a copy has no Namespace")?;
-            let cluster = owner["metadata"]["labels"][keys::UPSTREAM_CLUSTER]
-                .as_str()
-                .unwrap_or_default();
-            let key = ProjectKey::parse(cluster.strip_prefix("cluster-").unwrap_or_default())?;
-            for number in 0..each {
-                let name = format!("{}-{number}", text("name"));
-                let mut object = objects::write_back(&key, NAMESPACE, text("name"), text("uid"), &name);
-                object["apiVersion"] = json!("compute.datumapis.com/v1alpha");
-                object["kind"] = json!("Instance");
-                object["metadata"]["namespace"] = json!(namespace);
-                self.hub.create(object).map_err(failed)?;
-                let status = json!({"status": objects::instance_status(true)});
-                self.hub
-                    .merge_status("instances", namespace, &name, status)
-                    .map_err(failed)?;
-                count += 1;
-            }
-        }
-        Ok(count)
+        self.hub.count(DEPLOYMENTS)
     }
 
     /// How many projections there are.
     pub(crate) fn projections(&self) -> usize {
-        self.projects.iter().map(|p| p.list("instances").len()).sum()
+        self.projects.iter().map(|p| p.count("instances")).sum()
     }
 
     /// Every watch ends, and what it would go on from is gone: all is listed anew.
@@ -299,44 +177,64 @@ impl Planes {
         self.simulator.log().clear();
     }
 
-    /// The gateway's requests of these verbs since then, its Lease and its Events left out.
+    /// The requests of these verbs since then, Leases and Events left out.
     pub(crate) fn requests(&self, chosen: impl Fn(Verb) -> bool) -> Vec<Entry> {
         let mut entries = self.simulator.log().entries();
-        entries.retain(|e| chosen(e.verb) && !matches!(&*e.resource, "leases" | "events"));
+        entries.retain(|entry| counts(entry) && chosen(entry.verb));
         entries
+    }
+
+    /// What has changed since the last call, from [`Simulator::keep_changes`] on.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        self.simulator.take_changes()
     }
 
     /// Until nothing has been written for three seconds.
     pub(crate) async fn quiet(&self) -> Result<()> {
-        let writes = || -> u64 {
-            let planes = self.projects.iter().chain([&self.hub]);
-            planes.map(Plane::writes).sum()
-        };
-        let lease = || self.requests(Verb::writes).len();
-        let end = Instant::now() + Duration::from_secs(300);
-        let mut before = (lease(), Instant::now());
-        while before.1.elapsed() < Duration::from_secs(3) {
-            ensure!(
-                Instant::now() < end,
-                "the gateway does not come to rest; {} writes",
-                writes()
-            );
+        let log = self.simulator.log();
+        let (end, mut next, mut last) = (Instant::now() + PATIENCE, log.next(), Instant::now());
+        while last.elapsed() < Duration::from_secs(3) {
+            ensure!(Instant::now() < end, "the gateway does not come to rest");
             sleep(Duration::from_millis(200)).await;
-            let now = lease();
-            if now != before.0 {
-                before = (now, Instant::now());
+            for entry in log.since(next) {
+                next = entry.n + 1;
+                if counts(&entry) && entry.verb.writes() {
+                    last = entry.at;
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Waits for something that the planes show.
+/// Whether a request is the gateway's work.
+fn counts(entry: &Entry) -> bool {
+    !matches!(&*entry.resource, "leases" | "events")
+}
+
+/// Waits for something that many planes show.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(300);
+    let end = Instant::now() + PATIENCE;
     while !holds() {
         ensure!(Instant::now() < end, "it did not come about that {what}");
         sleep(Duration::from_millis(10)).await;
     }
     Ok(())
+}
+
+/// Waits for something that one plane shows; looked at after each of its changes.
+pub(crate) async fn shown(plane: &Plane, what: &str, holds: impl Fn() -> bool) -> Result<()> {
+    let mut changed = plane.changed();
+    let wait = async {
+        loop {
+            changed.borrow_and_update();
+            if holds() {
+                return Ok(());
+            }
+            changed.changed().await?;
+        }
+    };
+    timeout(PATIENCE, wait)
+        .await
+        .with_context(|| format!("it did not come about that {what}"))?
 }

@@ -147,7 +147,10 @@ mod tests {
                 })
             })
             .collect();
-        tokio::task::yield_now().await;
+        // The runtime polls some tasks at a time.
+        for _ in 0..waits.len() {
+            tokio::task::yield_now().await;
+        }
         told.tell(true);
         for wait in waits {
             wait.await.unwrap();

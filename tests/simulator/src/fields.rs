@@ -88,6 +88,19 @@ impl Fields {
         }
     }
 
+    /// Takes away the places of another set.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.own &= !other.own;
+        for (step, gone) in &other.below {
+            if let Some(fields) = self.below.get_mut(step) {
+                fields.subtract(gone);
+                if fields.is_empty() {
+                    self.below.remove(step);
+                }
+            }
+        }
+    }
+
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let below = self.below.iter().filter_map(|(step, fields)| {
             let both = fields.intersection(other.below.get(step)?);
@@ -217,6 +230,11 @@ mod tests {
         assert_eq!(all.paths(), [".d", ".d.a", ".d.b", ".d.c"]);
         assert_eq!(ab.intersection(&bc).paths(), [".d.b"]);
         assert_eq!(bc.difference(&ab).paths(), [".d", ".d.c"]);
+        let mut left = bc.clone();
+        left.subtract(&ab);
+        assert_eq!(left, bc.difference(&ab));
+        left.subtract(&bc);
+        assert!(left.is_empty());
         assert!(ab.difference(&all).is_empty());
     }
 

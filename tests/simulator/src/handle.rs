@@ -2,6 +2,7 @@
 
 use crate::{
     definition::Version,
+    discovery::discover,
     garbage::{Deleted, Deletion},
     list,
     plane::Shared,
@@ -67,7 +68,7 @@ impl Answer {
 /// Carries a request out.
 pub(crate) fn handle(plane: &Arc<Shared>, user: &str, call: &Call, body: &[u8]) -> Answer {
     if call.resource.is_empty() {
-        return about(call);
+        return about(plane, call);
     }
     if let Some(answer) = review(call, body) {
         return answer;
@@ -77,26 +78,33 @@ pub(crate) fn handle(plane: &Arc<Shared>, user: &str, call: &Call, body: &[u8]) 
         Err(status) => Err(status),
     });
     answer.unwrap_or_else(|status| match status {
-        // Nobody knows the kind; for groups of custom kinds that is no Status.
-        status if status == Status::no_such_path() && !call.group.is_empty() => Answer {
-            media_type: "text/plain",
-            ..Answer::new(404, "404 page not found\n")
-        },
+        status if status == Status::no_such_path() && !call.group.is_empty() => nothing_here(),
         status => Answer::refusal(&status),
     })
 }
 
 /// The few pages that are no resources.
-fn about(call: &Call) -> Answer {
-    let json = |value: Value| Answer::new(200, value.to_string());
+fn about(plane: &Shared, call: &Call) -> Answer {
     match call.path.trim_end_matches('/') {
         "/version" => {
-            json(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "platform": "simulator"}))
+            let version =
+                json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0", "platform": "simulator"});
+            Answer::new(200, version.to_string())
         }
-        "/api" => json(json!({"kind": "APIVersions", "versions": ["v1"]})),
-        "/apis" => json(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})),
         "/healthz" | "/livez" | "/readyz" => Answer::new(200, "ok"),
-        _ => Answer::refusal(&Status::no_such_path()),
+        path => match discover(&plane.state.lock(), path) {
+            Some(page) => Answer::new(200, page.to_string()),
+            None if path.starts_with("/apis/") => nothing_here(),
+            None => Answer::refusal(&Status::no_such_path()),
+        },
+    }
+}
+
+/// Nobody knows the group or the kind; for groups of custom kinds that is no Status.
+fn nothing_here() -> Answer {
+    Answer {
+        media_type: "text/plain",
+        ..Answer::new(404, "404 page not found\n")
     }
 }
 

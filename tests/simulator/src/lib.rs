@@ -12,6 +12,7 @@ mod clock;
 mod combine;
 mod compare;
 mod definition;
+mod discovery;
 mod faults;
 mod fields;
 mod garbage;

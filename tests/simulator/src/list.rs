@@ -14,28 +14,33 @@ use std::sync::Arc;
 /// Where the next page begins, in a view of a revision.
 struct Continue {
     revision: u64,
+    /// How many objects there are from there on; not counted where objects are selected.
+    left: usize,
     after: String,
 }
 
 impl Continue {
     fn parse(token: &str) -> Option<Self> {
         let text = String::from_utf8(base64::decode(token)?).ok()?;
-        let (revision, after) = text.split_once(' ')?;
+        let (revision, rest) = text.split_once(' ')?;
+        let (left, after) = rest.split_once(' ')?;
         Some(Self {
             revision: revision.parse().ok()?,
+            left: left.parse().ok()?,
             after: after.to_owned(),
         })
     }
 
     fn token(&self) -> String {
-        base64::encode(format!("{} {}", self.revision, self.after).as_bytes())
+        base64::encode(format!("{} {} {}", self.revision, self.left, self.after).as_bytes())
     }
 }
 
 /// Which version of the objects a list shows, and where it begins.
 struct Page {
     revision: u64,
-    after: Option<String>,
+    /// For all pages but the first.
+    begin: Option<Continue>,
 }
 
 impl Page {
@@ -57,7 +62,7 @@ impl Page {
             }
             return Ok(Self {
                 revision: next.revision,
-                after: Some(next.after),
+                begin: Some(next),
             });
         }
         let exact = call.query.get("resourceVersionMatch") == "Exact";
@@ -75,7 +80,7 @@ impl Page {
         };
         Ok(Self {
             revision,
-            after: None,
+            begin: None,
         })
     }
 }
@@ -153,18 +158,23 @@ pub(crate) fn list(
     let limit = call.query.number("limit")?.filter(|_| !cached).unwrap_or(0);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let definition = &state.tables[table].definition;
-    let objects = state.tables[table].at(page.revision).ok_or_else(too_long_ago)?;
-    let begins = |key: &str| page.after.as_deref().is_none_or(|after| key > after);
-    let mut found = objects
-        .into_iter()
-        .filter(|(key, object)| begins(key) && selector.matches(object));
+    let past = state.tables[table].at(page.revision).ok_or_else(too_long_ago)?;
+    let mut found = past
+        .after(page.begin.as_ref().map(|begin| &*begin.after))
+        .filter(|(_, object)| selector.matches(object));
     let mut shown: Vec<(&str, &Arc<Value>)> = Vec::new();
     if limit == 0 {
         shown.extend(found.by_ref());
     } else {
         shown.extend(found.by_ref().take(limit));
     }
-    let left = found.count();
+    // Who selects is not told how many there are, only whether there are more. To count what is left at each page of a
+    // long list would take longer than the page.
+    let left = match &page.begin {
+        _ if selector.is_narrow() => usize::from(found.next().is_some()),
+        Some(begin) => begin.left.saturating_sub(shown.len()),
+        None => found.count(),
+    };
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if definition.custom && !view.metadata_only {
         metadata["continue"] = json!("");
@@ -172,6 +182,7 @@ pub(crate) fn list(
     if let Some((last, _)) = shown.last().filter(|_| left > 0) {
         let next = Continue {
             revision: page.revision,
+            left,
             after: (*last).to_owned(),
         };
         metadata["continue"] = json!(next.token());

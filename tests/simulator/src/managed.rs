@@ -187,7 +187,7 @@ impl Managers {
         let mut fields = self
             .find(writer)
             .map_or_else(Fields::default, |e| e.fields.clone());
-        fields = fields.difference(&difference.removed);
+        fields.subtract(&difference.removed);
         self.give_up(&difference, writer);
         let time = if taken.is_empty() {
             self.find(writer).map(|entry| entry.time.clone())
@@ -202,7 +202,8 @@ impl Managers {
     fn give_up(&mut self, difference: &Difference, writer: &Writer<'_>) {
         let set = difference.set();
         for entry in self.0.iter_mut().filter(|entry| !writer.is(entry)) {
-            entry.fields = entry.fields.difference(&set).difference(&difference.removed);
+            entry.fields.subtract(&set);
+            entry.fields.subtract(&difference.removed);
         }
         self.0
             .retain(|entry| writer.is(entry) || !entry.fields.is_empty());

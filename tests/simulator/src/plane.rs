@@ -221,6 +221,14 @@ impl Plane {
             .unwrap_or_default()
     }
 
+    /// How many objects of a kind there are.
+    pub fn count(&self, kind: &str) -> usize {
+        let state = self.0.state.lock();
+        state
+            .called(kind)
+            .map_or(0, |table| state.tables[table].objects.len())
+    }
+
     /// Lays a merge patch over an object.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: Value) -> Result<Value, Status> {
         self.patch(kind, namespace, name, Endpoint::Main, patch)

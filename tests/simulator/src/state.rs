@@ -13,6 +13,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    iter,
     mem::take,
     ops::Bound,
     sync::Arc,
@@ -86,28 +87,22 @@ impl Table {
         limit(self.paused).min(limit(self.stale))
     }
 
-    /// The objects as they were at a revision; `None` if the history does not reach back to it.
-    pub(crate) fn at(&self, revision: u64) -> Option<BTreeMap<&str, &Arc<Value>>> {
+    /// The table as it was at a revision; `None` if the history does not reach back to it.
+    pub(crate) fn at(&self, revision: u64) -> Option<Past<'_>> {
         if revision < self.dropped {
             return None;
         }
-        let mut objects: BTreeMap<&str, &Arc<Value>> = self
-            .objects
-            .iter()
-            .map(|(key, object)| (&**key, object))
-            .collect();
-        for change in self
+        let undone = self
             .changes
             .iter()
             .rev()
             .take_while(|change| change.revision > revision)
-        {
-            match &change.previous {
-                Some(previous) => objects.insert(&change.key, previous),
-                None => objects.remove(&*change.key),
-            };
-        }
-        Some(objects)
+            .map(|change| (&*change.key, change.previous.as_ref()))
+            .collect();
+        Some(Past {
+            objects: &self.objects,
+            undone,
+        })
     }
 
     /// The place in the history of the first change after a revision.
@@ -123,6 +118,36 @@ impl Table {
                 self.dropped = change.revision;
             }
         }
+    }
+}
+
+/// A table as it was: what there is now, but for the keys that were changed since.
+pub(crate) struct Past<'a> {
+    objects: &'a BTreeMap<Box<str>, Arc<Value>>,
+    /// What changed keys held then.
+    undone: BTreeMap<&'a str, Option<&'a Arc<Value>>>,
+}
+
+impl<'a> Past<'a> {
+    /// The objects after a key, or all of them, by key.
+    pub(crate) fn after(&self, key: Option<&str>) -> impl Iterator<Item = (&'a str, &'a Arc<Value>)> {
+        let bounds = (key.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let mut same = self
+            .objects
+            .range::<str, _>(bounds)
+            .map(|(key, object)| (&**key, object))
+            .filter(|(key, _)| !self.undone.contains_key(key))
+            .peekable();
+        let mut undone = self
+            .undone
+            .range::<str, _>(bounds)
+            .filter_map(|(key, object)| Some((*key, (*object)?)))
+            .peekable();
+        iter::from_fn(move || match (same.peek(), undone.peek()) {
+            (Some((one, _)), Some((other, _))) if other < one => undone.next(),
+            (Some(_), _) => same.next(),
+            (None, _) => undone.next(),
+        })
     }
 }
 
@@ -371,6 +396,40 @@ mod tests {
         json!({"metadata": {"namespace": "default", "name": "a"}, "data": {"v": value}})
     }
 
+    /// Keys and values at a revision, from after a key on.
+    fn values(table: &Table, revision: u64, key: Option<&str>) -> Vec<String> {
+        let past = table.at(revision).unwrap();
+        let words = |(key, object): (&str, &Arc<Value>)| {
+            format!("{key} {}", object["data"]["v"].as_str().unwrap_or_default())
+        };
+        past.after(key).map(words).collect()
+    }
+
+    #[test]
+    fn the_past_is_in_order_and_begins_after_a_key() {
+        let mut state = state();
+        let maps = state.called("configmaps").unwrap();
+        for (name, value) in [("a", "1"), ("c", "1"), ("d", "1")] {
+            state.commit(maps, &format!("default/{name}"), map(value));
+        }
+        let then = state.revision;
+        state.commit(maps, "default/b", map("2"));
+        state.commit(maps, "default/c", map("2"));
+        state.commit(maps, "default/e", map("2"));
+        state.take_out(maps, "default/a");
+        let table = &state.tables[maps];
+        assert_eq!(
+            values(table, then, None),
+            ["default/a 1", "default/c 1", "default/d 1"]
+        );
+        assert_eq!(
+            values(table, then, Some("default/a")),
+            ["default/c 1", "default/d 1"]
+        );
+        let now = ["default/b 2", "default/c 2", "default/d 1", "default/e 2"];
+        assert_eq!(values(table, state.revision, None), now);
+    }
+
     #[test]
     fn each_write_is_one_revision_and_the_past_is_kept() {
         let mut state = state();
@@ -383,10 +442,11 @@ mod tests {
         assert_eq!(meta::text(&gone, "resourceVersion"), (start + 3).to_string());
         assert_eq!(gone["data"]["v"], "2");
         let table = &state.tables[maps];
-        assert!(table.at(start).unwrap().is_empty());
-        assert_eq!(table.at(start + 1).unwrap()["default/a"]["data"]["v"], "1");
-        assert_eq!(table.at(start + 2).unwrap()["default/a"]["data"]["v"], "2");
-        assert!(table.at(start + 3).unwrap().is_empty());
+        let past = |revision| values(table, revision, None);
+        assert!(past(start).is_empty());
+        assert_eq!(past(start + 1), ["default/a 1"]);
+        assert_eq!(past(start + 2), ["default/a 2"]);
+        assert!(past(start + 3).is_empty());
         assert_eq!(table.after(start + 1), 1);
     }
 
@@ -405,10 +465,7 @@ mod tests {
         for n in 5..9 {
             state.commit(maps, "default/a", map(&n.to_string()));
         }
-        assert_eq!(
-            state.tables[maps].at(start + 4).unwrap()["default/a"]["data"]["v"],
-            "3"
-        );
+        assert_eq!(values(&state.tables[maps], start + 4, None), ["default/a 3"]);
         state.tables[maps].stale = None;
         state.compact();
         assert!(state.tables[maps].at(start + 8).is_none());

@@ -45,17 +45,19 @@ impl Serialize for Shown<'_> {
 impl View {
     /// One object as JSON.
     pub(crate) fn object(&self, object: &Value) -> Vec<u8> {
-        self.json(object, true)
+        let mut bytes = Vec::with_capacity(1024);
+        self.write(&mut bytes, object, true);
+        bytes
     }
 
-    fn json(&self, object: &Value, typed: bool) -> Vec<u8> {
+    fn write(&self, bytes: &mut Vec<u8>, object: &Value, typed: bool) {
         let shown = Shown {
             object,
             view: self,
             typed,
         };
-        // Values have texts as keys, so they are always JSON.
-        serde_json::to_vec(&shown).unwrap_or_default()
+        // Values have texts as keys, so they are always JSON, and memory takes whatever is written.
+        let _ = serde_json::to_writer(bytes, &shown);
     }
 
     /// A list as JSON.
@@ -78,7 +80,7 @@ impl View {
             if at > 0 {
                 bytes.push(b',');
             }
-            bytes.extend(self.json(object, typed_items || self.metadata_only));
+            self.write(&mut bytes, object, typed_items || self.metadata_only);
         }
         bytes.extend_from_slice(b"]}");
         bytes
@@ -86,7 +88,9 @@ impl View {
 
     /// An event of a watch as one line.
     pub(crate) fn event(&self, word: &str, object: &Value) -> Vec<u8> {
-        line(word, &self.object(object))
+        let mut bytes = begin(word);
+        self.write(&mut bytes, object, true);
+        end(bytes)
     }
 
     /// A bookmark as one line.
@@ -102,9 +106,20 @@ impl View {
 
 /// An event of a watch, of an object that is JSON already.
 pub(crate) fn line(word: &str, object: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(object.len() + 40);
-    bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
+    let mut bytes = begin(word);
     bytes.extend_from_slice(object);
+    end(bytes)
+}
+
+fn begin(word: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(1024);
+    for part in ["{\"type\":\"", word, "\",\"object\":"] {
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    bytes
+}
+
+fn end(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend_from_slice(b"}\n");
     bytes
 }

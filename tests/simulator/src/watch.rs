@@ -99,7 +99,8 @@ impl Watch {
         let revision = state.revision.min(table.horizon());
         self.seen = revision;
         let now = Instant::now();
-        for object in table.at(revision).unwrap_or_default().into_values() {
+        let past = table.at(revision);
+        for (_, object) in past.iter().flat_map(|past| past.after(None)) {
             if self.asked.selector.matches(object) {
                 let line = self.asked.view.event("ADDED", object);
                 self.ready.push_back((now, line));

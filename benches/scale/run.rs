@@ -1,0 +1,103 @@
+//! What a run has found, and how each part begins.
+
+use super::{
+    gateway::{Gateway, Place, cpu_seconds},
+    planes::Planes,
+    report::{Figure, round},
+};
+use anyhow::Result;
+use std::{path::PathBuf, time::Duration};
+
+/// Until unused connections are closed (30 s) and freed memory is back with the system.
+pub(crate) const REST: Duration = Duration::from_secs(45);
+
+/// A number that the environment has.
+pub(crate) fn from_env(name: &str) -> Option<f64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts are small and positive"
+)]
+pub(crate) fn whole(value: f64) -> usize {
+    value as usize
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts are small")]
+pub(crate) fn float(count: usize) -> f64 {
+    count as f64
+}
+
+/// A count, as the run is to be large or small.
+pub(crate) fn scaled(count: usize) -> usize {
+    whole(float(count) * from_env("FEDGATE_SCALE_FACTOR").unwrap_or(1.0)).max(2)
+}
+
+/// One run.
+pub(crate) struct Run {
+    dir: PathBuf,
+    pub(crate) figures: Vec<Figure>,
+}
+
+impl Run {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            figures: Vec::new(),
+        }
+    }
+
+    /// Planes of their own for a part.
+    pub(crate) async fn planes(&self, part: &str) -> Result<Planes> {
+        Planes::up(self.dir.join(part)).await
+    }
+
+    /// A figure, with its bar in words.
+    pub(crate) fn figure(
+        &mut self,
+        name: String,
+        (value, unit): (f64, &'static str),
+        floor: Option<f64>,
+        bar: String,
+        holds: bool,
+    ) {
+        eprintln!("bench: {name} {value:.2} {unit}, {bar}");
+        self.figures.push(Figure {
+            name,
+            value: round(value),
+            unit,
+            floor: floor.map(round),
+            ratio: floor.map(|floor| round(value / floor)),
+            bar,
+            holds,
+        });
+    }
+
+    /// A figure that must not be more.
+    pub(crate) fn at_most(&mut self, name: String, value: (f64, &'static str), bar: f64) {
+        self.beside(name, value, None, bar);
+    }
+
+    /// The same beside a bare client's.
+    pub(crate) fn beside(&mut self, name: String, value: (f64, &'static str), floor: Option<f64>, bar: f64) {
+        let words = format!("≤ {bar} {}", value.1);
+        self.figure(name, value, floor, words.trim_end().to_owned(), value.0 <= bar);
+    }
+}
+
+/// Starts the gateway on these planes.
+pub(crate) async fn start(planes: &Planes) -> Result<Gateway> {
+    Gateway::start(&Place {
+        hub: planes.hub_kubeconfig(),
+        projects: &planes.directory(),
+        dir: &planes.dir,
+    })
+    .await
+}
+
+/// CPU seconds of the bench's own process, which is that of the planes and of the bare client.
+pub(crate) fn own_cpu() -> Result<f64> {
+    cpu_seconds("self")
+}
