@@ -29,7 +29,7 @@ pub(crate) struct Planes {
     pub(crate) hub: Plane,
     pub(crate) projects: Vec<Plane>,
     pub(crate) address: Address,
-    pub(crate) dir: PathBuf,
+    dir: PathBuf,
 }
 
 pub(crate) fn failed(status: impl std::fmt::Debug) -> anyhow::Error {
@@ -51,8 +51,8 @@ impl Planes {
         if dir.exists() {
             std::fs::remove_dir_all(&dir)?;
         }
-        // The gateway watches the folder of each file: its log is not in one of them.
-        for part in ["hub", "projects"] {
+        // The gateway watches the folder of each file and the one above: its log is in neither.
+        for part in ["hub", "projects", "process"] {
             std::fs::create_dir_all(dir.join(part))?;
         }
         let simulator = Simulator::new(1);
@@ -106,6 +106,11 @@ impl Planes {
         self.dir.join("projects")
     }
 
+    /// Where the gateway's log is.
+    pub(crate) fn process(&self) -> PathBuf {
+        self.dir.join("process")
+    }
+
     fn project_kubeconfig(&self, name: &str) -> PathBuf {
         self.directory().join(format!("{name}.yaml"))
     }
@@ -121,7 +126,7 @@ impl Planes {
             "users": [{"name": "u", "user": {"token": user}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         });
-        let draft = self.dir.join("draft");
+        let draft = self.process().join("draft");
         std::fs::write(&draft, config.to_string()).with_context(|| format!("write {}", draft.display()))?;
         let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(&draft, own).with_context(|| format!("protect {}", draft.display()))?;

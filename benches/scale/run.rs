@@ -92,7 +92,7 @@ pub(crate) async fn start(planes: &Planes) -> Result<Gateway> {
     Gateway::start(&Place {
         hub: planes.hub_kubeconfig(),
         projects: &planes.directory(),
-        dir: &planes.dir,
+        dir: &planes.process(),
     })
     .await
 }
