@@ -7,6 +7,7 @@ use crate::engine::{
     fights::{Fights, field_group},
     gate::Gates,
     key::Plane,
+    object::Tolerant,
     plan::{Answer, Applied, Effect, Endpoint, Exact, Note, Plan, Prepared, Target, Write},
     rights::{News, Right, Rights},
 };
@@ -111,7 +112,7 @@ impl Executor {
             .await
             .map_err(|e| failure(target, "get", &e));
         self.ended(target, Endpoint::Main, "get", answer.as_ref().err());
-        answer
+        answer.map(|found| found.map(|read: Tolerant| read.object))
     }
 
     /// The same of an object that is watched: what is read becomes known as an event of the watch does.
@@ -125,12 +126,7 @@ impl Executor {
         Ok(object)
     }
 
-    fn api(
-        &self,
-        target: &Target,
-        endpoint: Endpoint,
-        verb: &'static str,
-    ) -> Result<Api<DynamicObject>, Failure> {
+    fn api(&self, target: &Target, endpoint: Endpoint, verb: &'static str) -> Result<Api<Tolerant>, Failure> {
         let client = self
             .surroundings
             .client(&target.plane)
@@ -221,7 +217,7 @@ impl Executor {
 
     async fn write(
         &self,
-        api: &Api<DynamicObject>,
+        api: &Api<Tolerant>,
         target: &Target,
         endpoint: Endpoint,
         verb: &'static str,
@@ -229,7 +225,7 @@ impl Executor {
     ) -> Result<Answer, Failure> {
         match write {
             Write::Create { body } => {
-                let object: DynamicObject = serde_json::from_value(body.clone())
+                let object: Tolerant = serde_json::from_value(body.clone())
                     .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
                 let params = PostParams {
                     dry_run: false,
@@ -333,12 +329,12 @@ impl Executor {
 
     async fn apply(
         &self,
-        api: &Api<DynamicObject>,
+        api: &Api<Tolerant>,
         target: &Target,
         endpoint: Endpoint,
         body: &Value,
         exact: &Exact,
-    ) -> Result<DynamicObject, Failure> {
+    ) -> Result<Tolerant, Failure> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(body);
         let request = async {
@@ -348,7 +344,7 @@ impl Executor {
             }
         };
         let object = self.send(target, endpoint, "apply", request).await?;
-        let Some(patch) = diff::exact_patch(&object, body, exact) else {
+        let Some(patch) = diff::exact_patch(&object.object, body, exact) else {
             return Ok(object);
         };
         self.send(target, endpoint, "apply", merge(api, target, endpoint, &patch))
@@ -449,7 +445,7 @@ impl Drop for UnderWay<'_> {
 }
 
 /// An object that is being deleted and has no finalizer left is gone, whatever its last state looks like.
-fn answer_of(object: DynamicObject) -> Answer {
+fn answer_of(Tolerant { object, .. }: Tolerant) -> Answer {
     let meta = &object.metadata;
     if meta.deletion_timestamp.is_some() && meta.finalizers.as_ref().is_none_or(Vec::is_empty) {
         let uid = object.metadata.uid.unwrap_or_default();
@@ -460,11 +456,11 @@ fn answer_of(object: DynamicObject) -> Answer {
 }
 
 async fn merge(
-    api: &Api<DynamicObject>,
+    api: &Api<Tolerant>,
     target: &Target,
     endpoint: Endpoint,
     patch: &Value,
-) -> Result<DynamicObject, kube::Error> {
+) -> Result<Tolerant, kube::Error> {
     let params = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()

@@ -11,6 +11,7 @@ pub mod executor;
 pub mod fights;
 pub mod gate;
 pub mod key;
+pub mod object;
 pub mod plan;
 pub mod pool;
 pub mod queue;

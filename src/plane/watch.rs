@@ -3,19 +3,17 @@
 
 mod follow;
 mod lines;
-mod object;
 pub mod reach;
 mod trouble;
 
 use super::client::PlaneClient;
-use crate::engine::{chance::Chance, key::Plane};
+use crate::engine::{chance::Chance, key::Plane, object::Tolerant};
 use follow::Follower;
 use futures::{Stream, StreamExt};
 use kube::{
     core::{ApiResource, DynamicObject},
     runtime::watcher,
 };
-use object::Tolerant;
 use parking_lot::Mutex;
 use reach::{Line, Reach};
 use std::{
@@ -134,8 +132,11 @@ impl Health {
 /// until it has read its roles.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Objects in one page of a list of small objects: small pages keep the peak of a re-list low.
+/// Objects in one page of a list of small objects: small pages keep the peak of a re-list low, as thousands of projects may
+/// be listed at a time.
 pub const SMALL_OBJECTS: u32 = 50;
+/// The same on the hub, which is one, and has those of all projects.
+pub const HUB_OBJECTS: u32 = 500;
 /// The same of objects that may have a MiB each.
 pub const LARGE_OBJECTS: u32 = 10;
 

@@ -129,10 +129,10 @@ impl Links {
             resource: self.world.lock().resource(role),
             labels: matches!((&plane, role), (Plane::Hub, Role::ConfigMaps | Role::Secrets))
                 .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
-            page: if matches!(role, Role::ConfigMaps | Role::Secrets) {
-                watch::LARGE_OBJECTS
-            } else {
-                watch::SMALL_OBJECTS
+            page: match (&plane, role) {
+                (_, Role::ConfigMaps | Role::Secrets) => watch::LARGE_OBJECTS,
+                (Plane::Hub, _) => watch::HUB_OBJECTS,
+                (Plane::Project(_), _) => watch::SMALL_OBJECTS,
             },
         };
         let mut generation = connection.generation();

@@ -3,7 +3,8 @@
 //! Thousands of watches are at rest at a time, and kube-runtime's hold a read buffer and the space of every request that
 //! they may ever make. At rest this one holds the body of its watch and a timer.
 
-use super::{super::client::PlaneClient, lines::Lines, object::Tolerant};
+use super::{super::client::PlaneClient, lines::Lines};
+use crate::engine::object::Tolerant;
 use futures::{FutureExt, Stream, future::BoxFuture};
 use kube::{
     Resource,

@@ -1,6 +1,6 @@
 //! The events of a watch, a line of JSON each. What has been read is let go as soon as it is understood.
 
-use super::object::Tolerant;
+use crate::engine::object::Tolerant;
 use bytes::Bytes;
 use http_body::Body as _;
 use kube::{
