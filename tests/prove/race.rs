@@ -1,5 +1,5 @@
 //! Policies that are cleaned up while a new deployment wants them, each time at another moment and with other delays. Never
-//! is there a deployment whose city is not delivered. `FEDGATE_PROVE_RACES=10000` plays so many interleavings.
+//! is there a deployment whose city is not delivered. `FEDGATE_PROVE_RACES` sets how many interleavings are played.
 
 use crate::{
     end::wrong,
@@ -10,8 +10,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Interleavings without being asked for more; two tests share them, which run side by side.
-const RACES: u64 = 1_000;
+/// Interleavings, shared by tests that run side by side.
+const RACES: u64 = 10_000;
+const SHARES: u64 = 4;
 /// Namespaces in which the same happens at a time.
 const SIDE_BY_SIDE: [&str; 25] = [
     "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u",
@@ -40,7 +41,7 @@ async fn interleave(seed: u64) {
     rig.cells_rest();
     let (mut goes, mut comes) = ("web", "api");
     let races = number("FEDGATE_PROVE_RACES").unwrap_or(RACES);
-    for round in 0..races.div_ceil(2 * SIDE_BY_SIDE.len() as u64) {
+    for round in 0..races.div_ceil(SHARES * SIDE_BY_SIDE.len() as u64) {
         for namespace in SIDE_BY_SIDE {
             Delete("p", namespace, goes).apply(&mut rig);
             rest(Duration::from_micros(700)).await;
@@ -70,4 +71,14 @@ fn a_last_delete_against_a_new_create() {
 #[test]
 fn a_last_delete_against_a_new_create_with_other_delays() {
     simulate(interleave(2));
+}
+
+#[test]
+fn a_last_delete_against_a_new_create_with_third_delays() {
+    simulate(interleave(3));
+}
+
+#[test]
+fn a_last_delete_against_a_new_create_with_fourth_delays() {
+    simulate(interleave(4));
 }
