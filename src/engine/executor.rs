@@ -1,6 +1,7 @@
 //! The executor: the only writer. It performs plans effect by effect and tells the index what the servers answered.
 
-use crate::engine::chance::HashMap;
+mod notes;
+
 use crate::engine::{
     diff,
     error::{Category, Failure, classify, misses_namespace},
@@ -12,14 +13,12 @@ use crate::engine::{
     rights::{News, Right, Rights},
 };
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::DynamicObject,
-    runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use parking_lot::Mutex;
+use notes::Notes;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
@@ -59,8 +58,7 @@ pub trait Surroundings: Send + Sync {
 /// See the module.
 pub struct Executor {
     surroundings: Arc<dyn Surroundings>,
-    recorders: Mutex<HashMap<Plane, Recorder>>,
-    reporter: Reporter,
+    notes: Notes,
     fights: Fights,
     gates: Gates,
     rights: Rights,
@@ -72,22 +70,15 @@ impl std::fmt::Debug for Executor {
     }
 }
 
-/// Longest message that the events API takes.
-const NOTE_LIMIT: usize = 1_024;
-
 impl Executor {
     /// An executor that reports events under `identity`.
     pub fn new(surroundings: Arc<dyn Surroundings>, identity: String) -> Self {
         Self {
             surroundings,
-            recorders: Mutex::default(),
+            notes: Notes::new(identity),
             fights: Fights::default(),
             gates: Gates::default(),
             rights: Rights::default(),
-            reporter: Reporter {
-                controller: FIELD_MANAGER.into(),
-                instance: Some(identity),
-            },
         }
     }
 
@@ -360,59 +351,23 @@ impl Executor {
         else {
             return;
         };
-        let recorder = self
-            .recorders
-            .lock()
-            .entry(note.plane.clone())
-            .or_insert_with(|| Recorder::new(client, self.reporter.clone()))
-            .clone();
-        let mut message = note.message.clone();
-        if message.len() > NOTE_LIMIT {
-            let cut = (0..=NOTE_LIMIT)
-                .rev()
-                .find(|i| message.is_char_boundary(*i))
-                .unwrap_or(0);
-            message.truncate(cut);
-        }
-        let event = Event {
-            type_: if note.warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            reason: note.reason.clone(),
-            note: Some(message),
-            action: note.action.clone(),
-            secondary: None,
-        };
-        let about = ObjectReference {
-            api_version: Some(note.about.api_version.clone()),
-            kind: Some(note.about.kind.clone()),
-            namespace: Some(note.about.namespace.clone()),
-            name: Some(note.about.name.clone()),
-            uid: Some(note.about.uid.clone()),
-            ..ObjectReference::default()
-        };
-        let published = tokio::select! {
+        tokio::select! {
             biased;
-            published = recorder.publish(&event, &about) => published,
-            () = self.surroundings.writing_ends() => return,
-        };
-        if let Err(error) = published {
-            tracing::debug!(plane = %note.plane, reason = note.reason, %error, "event not published");
+            () = self.notes.publish(client, note) => {}
+            () = self.surroundings.writing_ends() => {}
         }
     }
 
     /// Forgets what it holds for a plane that has left or has a new credential.
     pub fn forget(&self, plane: &Plane) {
-        self.recorders.lock().remove(plane);
+        self.notes.retain(|other| other != plane);
         self.gates.open(plane);
         self.rights.retain(|other| other != plane);
     }
 
     /// Forgets all but these planes.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
-        self.recorders.lock().retain(|plane, _| wanted(plane));
+        self.notes.retain(&wanted);
         self.gates.retain(&wanted);
         self.rights.retain(wanted);
     }
@@ -420,7 +375,7 @@ impl Executor {
     /// How much it holds for planes.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.recorders.lock().len() + self.gates.kept()
+        self.notes.kept() + self.gates.kept()
     }
 
     /// A plane that did not answer was heard of: calls to it are sent again.
