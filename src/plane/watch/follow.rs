@@ -38,6 +38,7 @@ pub(super) struct Follower {
 struct Asks {
     path: String,
     labels: Option<String>,
+    fields: Option<String>,
     page: u32,
     timeout: u32,
 }
@@ -73,8 +74,12 @@ impl Follower {
         Self {
             client,
             asks: Asks {
-                path: <DynamicObject as Resource>::url_path(&selection.resource, None),
+                path: <DynamicObject as Resource>::url_path(
+                    &selection.resource,
+                    selection.namespace.as_deref(),
+                ),
                 labels: selection.labels.clone(),
+                fields: selection.fields.clone(),
                 page: selection.page,
                 timeout,
             },
@@ -85,6 +90,7 @@ impl Follower {
     fn list(&self, token: Option<String>) -> State {
         let params = ListParams {
             label_selector: self.asks.labels.clone(),
+            field_selector: self.asks.fields.clone(),
             limit: Some(self.asks.page),
             continue_token: token,
             ..ListParams::default()
@@ -99,6 +105,7 @@ impl Follower {
     fn open(&self, version: String) -> State {
         let params = WatchParams {
             label_selector: self.asks.labels.clone(),
+            field_selector: self.asks.fields.clone(),
             timeout: Some(self.asks.timeout),
             ..WatchParams::default()
         };
