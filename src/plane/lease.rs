@@ -7,25 +7,20 @@
 //! A Lease that is deleted takes its holder's name along, not the holder's time.
 
 mod right;
+mod sight;
 
-use super::{
-    client::Connection,
-    watch::{self, Event, Health, Selection},
-};
-use crate::engine::{
-    key::Plane,
-    told::{Listener, Told},
-};
+use super::client::Connection;
+use crate::engine::told::{Listener, Told};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease as LeaseObject, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{Api, api::PostParams, core::ApiResource};
+use kube::{Api, api::PostParams};
 use right::Right;
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
     task::JoinHandle,
     time::{Instant, timeout, timeout_at},
 };
@@ -188,30 +183,19 @@ impl Candidate {
 
     /// Returns when the Lease is ours.
     async fn stand_by(&mut self) {
-        let (tell, events) = unbounded_channel();
-        let watching = follow(self.plane.clone(), self.selection(), tell);
+        let (tell, sights) = unbounded_channel();
+        let watching = sight::watch(self.plane.clone(), &self.namespace, &self.name, tell);
         tokio::select! {
             biased;
             () = watching => {}
-            () = self.contend(events) => {}
-        }
-    }
-
-    fn selection(&self) -> Selection {
-        Selection {
-            resource: ApiResource::erase::<LeaseObject>(&()),
-            namespace: Some(self.namespace.clone()),
-            labels: None,
-            fields: Some(format!("metadata.name={}", self.name)),
-            page: watch::SMALL_OBJECTS,
+            () = self.contend(sights) => {}
         }
     }
 
     /// The same, by what the watch tells. While the plane is away, it is asked in turn with all others that ask it.
-    async fn contend(&mut self, mut events: UnboundedReceiver<Event>) {
+    async fn contend(&mut self, mut sights: UnboundedReceiver<Option<LeaseObject>>) {
         let plane = self.plane.clone();
         let mut observed: Option<Observed> = None;
-        let mut present = false;
         // Without the right to watch, the election still works, only slower.
         let unseen = Instant::now() + RETRY_AFTER;
         loop {
@@ -222,11 +206,7 @@ impl Candidate {
             };
             tokio::select! {
                 biased;
-                Some(event) = events.recv() => {
-                    if let Some(lease) = told(event, &mut present) {
-                        observed = Some(self.observe(observed, lease));
-                    }
-                }
+                Some(lease) = sights.recv() => observed = Some(self.observe(observed, lease)),
                 () = may_ask => match observed.take() {
                     None => observed = Some(self.look(None).await),
                     seen => match self.try_to_take(seen).await {
@@ -479,37 +459,6 @@ fn holder(lease: &LeaseObject) -> Option<&str> {
 
 fn version(lease: Option<&LeaseObject>) -> Option<&str> {
     lease?.metadata.resource_version.as_deref()
-}
-
-/// Watches the Lease until it is dropped, with the plane's present credential.
-async fn follow(plane: Connection, selection: Selection, tell: UnboundedSender<Event>) {
-    let (health, mut generation) = (Health::default(), plane.generation());
-    loop {
-        generation.hear();
-        // Nobody listens when the Lease is ours.
-        let sink = |event| drop(tell.send(event));
-        tokio::select! {
-            biased;
-            () = watch::run(&Plane::Hub, plane.current(), &selection, &health, plane.reach(), sink, |_| {}) => {}
-            _ = generation.news() => {}
-        }
-    }
-}
-
-/// The Lease as an event of its watch tells it, `Some(None)` if it does not exist.
-fn told(event: Event, present: &mut bool) -> Option<Option<LeaseObject>> {
-    match event {
-        Event::Began => {
-            *present = false;
-            None
-        }
-        Event::Listed(object) | Event::Applied(object) => {
-            *present = true;
-            object.try_parse().ok().map(Some)
-        }
-        Event::Complete => (!*present).then_some(None),
-        Event::Deleted(_) => Some(None),
-    }
 }
 
 #[cfg(test)]
