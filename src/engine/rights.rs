@@ -175,7 +175,7 @@ mod tests {
             panic!("{news:?}")
         };
         assert_eq!(right.to_string(), "patch configmaps");
-        assert_eq!(rights.missing(), [right.clone()]);
+        assert_eq!(rights.missing(), std::slice::from_ref(&right));
         assert_eq!(pass("b", "apply"), Err(ASK_EVERY), "whatever the object");
         assert_eq!(pass("b", "create"), Ok(()), "another right");
         assert_eq!(

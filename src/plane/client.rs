@@ -11,7 +11,7 @@ use crate::{
         told::{Listener, Told},
     },
     metrics::{ClientMetrics, PlaneKind},
-    plane::kubeconfig::Credential,
+    plane::{kubeconfig::Credential, watch::reach::Reach},
 };
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -228,6 +228,7 @@ pub struct Connection(Arc<Inner>);
 struct Inner {
     client: ArcSwap<PlaneClient>,
     generation: Told<u64>,
+    reach: Arc<Reach>,
 }
 
 impl fmt::Debug for Connection {
@@ -244,6 +245,7 @@ impl Connection {
         Self(Arc::new(Inner {
             client: ArcSwap::from_pointee(client),
             generation: Told::new(0),
+            reach: Arc::default(),
         }))
     }
 
@@ -260,6 +262,11 @@ impl Connection {
     /// A number that grows with each replaced credential: watches start again, calls that were refused are repeated.
     pub fn generation(&self) -> Listener<u64> {
         self.0.generation.listen()
+    }
+
+    /// What all that ask the plane find out together.
+    pub fn reach(&self) -> &Arc<Reach> {
+        &self.0.reach
     }
 
     /// Takes another credential into use. Watches on the old one end within 30 s; its connections close when idle.

@@ -5,10 +5,12 @@ use notify::{
     Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 use tokio::sync::mpsc;
@@ -17,12 +19,17 @@ use tokio::sync::mpsc;
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often files are looked at where the system does not notify.
 const POLL_EVERY: Duration = Duration::from_secs(30);
+/// Symbolic links that may follow one another, as on Linux.
+const LINKS: usize = 40;
 
 /// See the module.
 #[derive(Debug)]
 pub struct FileWatch {
     watcher: Option<RecommendedWatcher>,
     events: mpsc::Receiver<()>,
+    /// What is followed whole: a folder, and which of its files count by their names.
+    whole: Option<Whole>,
+    followed: Arc<Mutex<Followed>>,
     folders: BTreeMap<PathBuf, Identity>,
     blind: BTreeSet<PathBuf>,
 }
@@ -35,11 +42,84 @@ fn identity(folder: &Path) -> Identity {
     Some((meta.dev(), meta.ino(), meta.created().ok()))
 }
 
+type Whole = (PathBuf, fn(&Path) -> bool);
+
+/// What an event must be about. A log beside the files is written to all the time.
+#[derive(Debug, Default)]
+struct Followed {
+    /// The files and where their links lead, each in a folder that is reached by no link.
+    places: BTreeSet<PathBuf>,
+    whole: Option<Whole>,
+}
+
+impl Followed {
+    fn wakes(&self, event: &Event) -> bool {
+        is_change(event.kind)
+            && (event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(|p| self.counts(p)))
+    }
+
+    fn counts(&self, path: &Path) -> bool {
+        let inside = |(folder, counts): &Whole| path.parent() == Some(folder) && counts(path);
+        // Folders and links may lead to what is followed, and so may a second name of the same file.
+        let other = || std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);
+        self.places.contains(path) || self.whole.as_ref().is_some_and(inside) || !other()
+    }
+}
+
+/// Folders, and what they are without links.
+#[derive(Default)]
+struct Real(BTreeMap<PathBuf, PathBuf>);
+
+impl Real {
+    fn of(&mut self, folder: &Path) -> &Path {
+        let real = || folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        self.0.entry(folder.to_owned()).or_insert_with(real)
+    }
+
+    /// Both ends of a symbolic link and all between: where it can be replaced and where its target can be written.
+    fn places(&mut self, file: &Path) -> Vec<PathBuf> {
+        let mut places = Vec::new();
+        let mut next = Some(file.to_owned());
+        while let Some(path) = next.take().filter(|_| places.len() < LINKS) {
+            let place = match (path.parent(), path.file_name()) {
+                (Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
+                    self.of(Path::new(".")).join(name)
+                }
+                (Some(parent), Some(name)) => self.of(parent).join(name),
+                _ => self.of(&path).to_owned(),
+            };
+            if let (Ok(target), Some(folder)) = (place.read_link(), place.parent()) {
+                next = Some(folder.join(target));
+            }
+            places.push(place);
+        }
+        places
+    }
+}
+
 impl Default for FileWatch {
     fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+/// Reading a file is no change; our own reads must not wake us.
+fn is_change(kind: EventKind) -> bool {
+    !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
+}
+
+impl FileWatch {
+    /// Follows a folder as well: its place in its parent, and the files in it that count by their names.
+    pub fn whole(folder: PathBuf, counts: fn(&Path) -> bool) -> Self {
+        Self::new(Some((folder, counts)))
+    }
+
+    fn new(whole: Option<Whole>) -> Self {
+        let followed = Arc::<Mutex<Followed>>::default();
+        let heeded = followed.clone();
         let (sender, events) = mpsc::channel(1);
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            if event.map_or(true, |e| is_change(e.kind)) {
+            if event.map_or(true, |e| heeded.lock().wakes(&e)) {
                 // A full channel already says that something changed.
                 let _ = sender.try_send(());
             }
@@ -50,33 +130,17 @@ impl Default for FileWatch {
         Self {
             watcher: watcher.ok(),
             events,
+            whole,
+            followed,
             folders: BTreeMap::new(),
             blind: BTreeSet::new(),
         }
     }
-}
 
-/// Reading a file is no change; our own reads must not wake us.
-fn is_change(kind: EventKind) -> bool {
-    !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
-}
-
-impl FileWatch {
     /// Watches exactly these files from now on. True if something is watched that was not before: look again.
     pub fn follow<'a>(&mut self, files: impl IntoIterator<Item = &'a Path>) -> bool {
-        let mut wanted = BTreeSet::new();
-        for file in files {
-            let folder = match file.parent() {
-                Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-                Some(parent) => parent,
-                None => continue,
-            };
-            // Both ends of a symbolic link: where it can be replaced and where its target can be written.
-            wanted.insert(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
-            if let Some(target) = file.canonicalize().ok().as_deref().and_then(Path::parent) {
-                wanted.insert(target.to_owned());
-            }
-        }
+        let mut grown = self.heed(files);
+        let wanted = self.wanted();
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
@@ -87,7 +151,6 @@ impl FileWatch {
             let _ = watcher.unwatch(gone);
         }
         self.folders.retain(|folder, had| stays(folder, had));
-        let mut grown = false;
         let mut blind = BTreeSet::new();
         for folder in wanted {
             if self.folders.contains_key(&folder) {
@@ -112,6 +175,28 @@ impl FileWatch {
         grown
     }
 
+    /// Takes note of what events must be about. True if something is new: it may have changed before.
+    fn heed<'a>(&mut self, files: impl IntoIterator<Item = &'a Path>) -> bool {
+        let mut real = Real::default();
+        let mut places: BTreeSet<PathBuf> = files.into_iter().flat_map(|file| real.places(file)).collect();
+        let whole = self.whole.as_ref().map(|(folder, counts)| {
+            places.extend(real.places(folder));
+            (real.of(folder).to_owned(), *counts)
+        });
+        let mut followed = self.followed.lock();
+        let grown = !places.is_subset(&followed.places);
+        *followed = Followed { places, whole };
+        grown
+    }
+
+    /// The folders to be watched.
+    fn wanted(&self) -> BTreeSet<PathBuf> {
+        let followed = self.followed.lock();
+        let whole = followed.whole.iter().map(|(folder, _)| folder.as_path());
+        let parents = followed.places.iter().filter_map(|place| place.parent());
+        parents.chain(whole).map(Path::to_owned).collect()
+    }
+
     /// Returns when a file that is followed may have changed. Cancel-safe.
     pub async fn changed(&mut self) {
         let poll = async {
@@ -130,3 +215,6 @@ impl FileWatch {
         while self.events.try_recv().is_ok() {}
     }
 }
+
+#[cfg(test)]
+mod tests;

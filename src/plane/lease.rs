@@ -7,23 +7,23 @@
 //! A Lease that is deleted takes its holder's name along, not the holder's time.
 
 mod right;
+mod sight;
 
 use super::client::Connection;
 use crate::engine::told::{Listener, Told};
-use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease as LeaseObject, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{
-    Api,
-    api::PostParams,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, api::PostParams};
 use right::Right;
-use std::{pin::Pin, sync::Arc, time::Duration};
-use tokio::{task::JoinHandle, time::Instant};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    task::JoinHandle,
+    time::{Instant, timeout, timeout_at},
+};
 
 /// A Lease that nobody was seen to renew for this time is free.
 pub const LEASE_DURATION: Duration = Duration::from_secs(14);
@@ -183,35 +183,36 @@ impl Candidate {
 
     /// Returns when the Lease is ours.
     async fn stand_by(&mut self) {
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        let mut changes = changes(self.api(), config.clone());
+        let (tell, sights) = unbounded_channel();
+        let watching = sight::watch(self.plane.clone(), &self.namespace, &self.name, tell);
+        tokio::select! {
+            biased;
+            () = watching => {}
+            () = self.contend(sights) => {}
+        }
+    }
+
+    /// The same, by what the watch tells. While the plane is away, it is asked in turn with all others that ask it.
+    async fn contend(&mut self, mut sights: UnboundedReceiver<Option<LeaseObject>>) {
+        let plane = self.plane.clone();
         let mut observed: Option<Observed> = None;
-        let mut generation = self.plane.generation();
+        // Without the right to watch, the election still works, only slower.
+        let unseen = Instant::now() + RETRY_AFTER;
         loop {
-            let free_at = observed.as_ref().map(|o| o.free_at);
-            let free = async {
-                match free_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
+            let free_at = observed.as_ref().map_or(unseen, |o| o.free_at);
+            let may_ask = async {
+                tokio::time::sleep_until(free_at).await;
+                plane.reach().turn().await;
             };
             tokio::select! {
                 biased;
-                change = changes.next() => match change {
-                    Some(Ok(lease)) => observed = Some(self.observe(observed, lease)),
-                    Some(Err(error)) => {
-                        self.complain("watch", &error);
-                        // Without the right to watch, the election still works, only slower.
-                        if observed.is_none() {
-                            observed = Some(self.look(None).await);
-                        }
-                    }
-                    None => tokio::time::sleep(RETRY_AFTER).await,
-                },
-                _ = generation.news() => changes = self::changes(self.api(), config.clone()),
-                () = free => match self.try_to_take(observed.take()).await {
-                    Some(seen) => observed = Some(seen),
-                    None => return,
+                Some(lease) = sights.recv() => observed = Some(self.observe(observed, lease)),
+                () = may_ask => match observed.take() {
+                    None => observed = Some(self.look(None).await),
+                    seen => match self.try_to_take(seen).await {
+                        Some(seen) => observed = Some(seen),
+                        None => return,
+                    },
                 }
             }
         }
@@ -220,26 +221,33 @@ impl Candidate {
     /// `None` when the Lease is ours, else what is known now.
     async fn try_to_take(&mut self, seen: Option<Observed>) -> Option<Observed> {
         let lease = seen.as_ref().and_then(|o| o.lease.clone());
-        match tokio::time::timeout(ATTEMPT, self.take(lease.clone())).await {
+        let asked = Instant::now();
+        match timeout(ATTEMPT, self.take(lease.clone())).await {
             Ok(Ok(true)) => None,
             // Someone else was faster, or the watch lags behind: look again.
             Ok(Ok(false)) => {
+                self.plane.reach().heard();
                 let mut seen = self.look(seen).await;
                 if version(seen.lease.as_ref()) == version(lease.as_ref()) {
                     seen.free_at = seen.free_at.max(Instant::now() + RETRY_AFTER);
                 }
                 Some(seen)
             }
-            Ok(Err(error)) => Some(self.retry_later(seen, "take", &error)),
+            Ok(Err(error)) => Some(self.retry_later(seen, "take", asked, Some(&error))),
             // It may have been taken all the same; then the next attempt conflicts, and looking tells.
-            Err(_) => Some(self.retry_later(seen, "take", &NO_ANSWER)),
+            Err(_) => Some(self.retry_later(seen, "take", asked, None)),
         }
     }
 
     async fn look(&mut self, before: Option<Observed>) -> Observed {
-        match self.api().get_opt(&self.name).await {
-            Ok(lease) => self.observe(before, lease),
-            Err(error) => self.retry_later(before, "read", &error),
+        let (api, asked) = (self.api(), Instant::now());
+        match timeout(ATTEMPT, api.get_opt(&self.name)).await {
+            Ok(Ok(lease)) => {
+                self.plane.reach().heard();
+                self.observe(before, lease)
+            }
+            Ok(Err(error)) => self.retry_later(before, "read", asked, Some(&error)),
+            Err(_) => self.retry_later(before, "read", asked, None),
         }
     }
 
@@ -264,13 +272,21 @@ impl Candidate {
         Observed { lease, free_at }
     }
 
+    /// No `error` if what was asked then was given up without an answer.
     fn retry_later(
         &mut self,
         before: Option<Observed>,
         what: &str,
-        error: &dyn std::fmt::Display,
+        asked: Instant,
+        error: Option<&kube::Error>,
     ) -> Observed {
-        self.complain(what, error);
+        if let Some(error) = error {
+            self.complain(what, error);
+            self.plane.reach().failed(asked, error);
+        } else {
+            self.complain(what, &NO_ANSWER);
+            self.plane.reach().silent(asked);
+        }
         let again = Instant::now() + RETRY_AFTER;
         let (lease, free_at) = before.map_or((None, again), |o| (o.lease, o.free_at.max(again)));
         Observed { lease, free_at }
@@ -307,6 +323,7 @@ impl Candidate {
     fn won(&mut self, lease: LeaseObject, sent: Instant) {
         self.held = Some(Held { lease, sent });
         self.last_error = None;
+        self.plane.reach().heard();
         self.right.allow(Some(sent + RENEW_DEADLINE));
     }
 
@@ -349,7 +366,8 @@ impl Candidate {
             if begun >= deadline {
                 return;
             }
-            match tokio::time::timeout_at(deadline.min(begun + ATTEMPT), self.renew()).await {
+            self.plane.reach().out_of_turn();
+            match timeout_at(deadline.min(begun + ATTEMPT), self.renew()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
@@ -441,31 +459,6 @@ fn holder(lease: &LeaseObject) -> Option<&str> {
 
 fn version(lease: Option<&LeaseObject>) -> Option<&str> {
     lease?.metadata.resource_version.as_deref()
-}
-
-type Changes = Pin<Box<dyn Stream<Item = Result<Option<LeaseObject>, watcher::Error>> + Send>>;
-
-/// The Lease at each change, `None` while it does not exist.
-fn changes(api: Api<LeaseObject>, config: watcher::Config) -> Changes {
-    let mut present = false;
-    watcher(api, config)
-        .default_backoff()
-        .filter_map(move |event| {
-            std::future::ready(match event {
-                Ok(watcher::Event::Init) => {
-                    present = false;
-                    None
-                }
-                Ok(watcher::Event::InitApply(lease) | watcher::Event::Apply(lease)) => {
-                    present = true;
-                    Some(Ok(Some(lease)))
-                }
-                Ok(watcher::Event::InitDone) => (!present).then_some(Ok(None)),
-                Ok(watcher::Event::Delete(_)) => Some(Ok(None)),
-                Err(error) => Some(Err(error)),
-            })
-        })
-        .boxed()
 }
 
 #[cfg(test)]

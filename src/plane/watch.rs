@@ -46,8 +46,12 @@ pub enum Event {
 pub struct Selection {
     /// The kind.
     pub resource: ApiResource,
+    /// Only objects of this namespace.
+    pub namespace: Option<String>,
     /// Only objects with these labels.
     pub labels: Option<String>,
+    /// Only objects with these fields.
+    pub fields: Option<String>,
     /// How many of them a list reads at a time.
     pub page: u32,
 }
@@ -305,7 +309,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
             () = tokio::time::sleep(delay) => {}
             () = self.reach.revived() => {}
         }
-        self.reach.turn().await;
+        self.line.turn().await;
     }
 }
 

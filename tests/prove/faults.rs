@@ -161,11 +161,11 @@ fn rules(rig: &Rig, site: &Site, fault: &Fault, hits: Hits) -> Vec<fedgate_simul
             .status(site.status)
     };
     let faults = rig.simulator.faults();
-    if hits != Two {
+    if hits == Two {
+        vec![faults.add(rule(When::Nth(1))), faults.add(rule(When::Nth(2)))]
+    } else {
         // From the first call on, whenever that is.
         vec![faults.add(rule(When::Within(WINDOW)))]
-    } else {
-        vec![faults.add(rule(When::Nth(1))), faults.add(rule(When::Nth(2)))]
     }
 }
 

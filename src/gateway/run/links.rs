@@ -37,8 +37,6 @@ pub(super) struct Engaged {
     pub(super) watches: Vec<(Role, Arc<Health>)>,
     pub(super) tasks: JoinSet<()>,
     pub(super) references: bool,
-    /// What its watches and the executor find out together.
-    pub(super) reach: Arc<Reach>,
 }
 
 /// What executor and watches share.
@@ -77,9 +75,10 @@ impl Links {
             watches: Vec::new(),
             tasks: JoinSet::new(),
             references: false,
-            reach: Arc::default(),
         };
-        let hears = self.clone().hear(plane.clone(), engaged.reach.clone());
+        let hears = self
+            .clone()
+            .hear(plane.clone(), engaged.connection.reach().clone());
         engaged.tasks.spawn(hears);
         self.planes.lock().insert(plane.clone(), engaged);
         self.watch_more(plane, roles);
@@ -95,7 +94,10 @@ impl Links {
     }
 
     fn reach(&self, plane: &Plane) -> Option<Arc<Reach>> {
-        self.planes.lock().get(plane).map(|engaged| engaged.reach.clone())
+        let planes = self.planes.lock();
+        planes
+            .get(plane)
+            .map(|engaged| engaged.connection.reach().clone())
     }
 
     pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
@@ -106,11 +108,10 @@ impl Links {
         for role in roles {
             let health = Arc::new(Health::default());
             engaged.watches.push((*role, health.clone()));
-            let (connection, reach) = (engaged.connection.clone(), engaged.reach.clone());
-            let engagement = engaged.engagement;
+            let (connection, engagement) = (engaged.connection.clone(), engaged.engagement);
             let task = self
                 .clone()
-                .watch(plane.clone(), engagement, connection, *role, health, reach);
+                .watch(plane.clone(), engagement, connection, *role, health);
             engaged.tasks.spawn(task);
         }
     }
@@ -123,12 +124,13 @@ impl Links {
         connection: Connection,
         role: Role,
         health: Arc<Health>,
-        reach: Arc<Reach>,
     ) {
         let selection = Selection {
             resource: self.world.lock().resource(role),
+            namespace: None,
             labels: matches!((&plane, role), (Plane::Hub, Role::ConfigMaps | Role::Secrets))
                 .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
+            fields: None,
             page: match (&plane, role) {
                 (_, Role::ConfigMaps | Role::Secrets) => watch::LARGE_OBJECTS,
                 (Plane::Hub, _) => watch::HUB_OBJECTS,
@@ -142,7 +144,7 @@ impl Links {
             tokio::select! {
                 biased;
                 // It ends by a defect alone.
-                _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, &reach, |e| self.event(&plane, engagement, role, e), |f| self.rights(&plane, engagement, role, f))).catch_unwind() => {
+                _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, connection.reach(), |e| self.event(&plane, engagement, role, e), |f| self.rights(&plane, engagement, role, f))).catch_unwind() => {
                     tracing::error!(%plane, kind = selection.resource.kind, "a watch failed by a defect of its own; it is begun again");
                     tokio::time::sleep(reach::ASK_EVERY).await;
                 }

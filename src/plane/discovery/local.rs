@@ -41,11 +41,15 @@ pub(super) fn stream(
     projects: Projects,
     rules: Rules,
 ) -> impl Stream<Item = ProjectEvent> + Send {
+    let watch = match &place {
+        Place::Folder(folder) => FileWatch::whole(folder.clone(), may_be_kubeconfig),
+        Place::File(_) => FileWatch::default(),
+    };
     let state = State {
         place,
         projects,
         rules,
-        watch: FileWatch::default(),
+        watch,
         started: false,
         warned: BTreeSet::new(),
         cache: Cache::default(),
@@ -124,8 +128,7 @@ impl State {
     }
 
     fn read_folder(&mut self, folder: &Path) -> Vec<PathBuf> {
-        // An entry inside stands for the folder's content, the folder itself for its place in its parent.
-        let mut files = vec![folder.to_owned(), folder.join("content")];
+        let mut files = Vec::new();
         let candidates = match list(folder) {
             Ok(candidates) => candidates,
             Err(error) => {
@@ -182,19 +185,24 @@ fn list(folder: &Path) -> std::io::Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let text = |part: Option<&OsStr>| part.map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
-        let (name, stem, extension) = (
-            text(path.file_name()),
-            text(path.file_stem()),
-            text(path.extension()),
-        );
-        let hidden = name.starts_with('.') || name.ends_with('~');
-        if !hidden && !OTHER_FILES.contains(&extension.as_str()) && path.is_file() {
+        if may_be_kubeconfig(&path) && path.is_file() {
+            let stem = text(path.file_stem());
             files.push((path, stem));
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// Whether a file of this name may be a kubeconfig.
+fn may_be_kubeconfig(path: &Path) -> bool {
+    let (name, extension) = (text(path.file_name()), text(path.extension()));
+    let hidden = name.starts_with('.') || name.ends_with('~');
+    !hidden && !OTHER_FILES.contains(&extension.as_str())
+}
+
+fn text(part: Option<&OsStr>) -> String {
+    part.map(|t| t.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Warns of credentials that every user of this machine can read.

@@ -1,5 +1,6 @@
 use super::*;
 use axum::body::{Body, Bytes};
+use futures::Stream;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;

@@ -39,6 +39,7 @@ pub(super) struct Follower {
 struct Asks {
     path: String,
     labels: Option<String>,
+    fields: Option<String>,
     page: u32,
     timeout: u32,
 }
@@ -74,8 +75,12 @@ impl Follower {
         Self {
             client,
             asks: Asks {
-                path: <DynamicObject as Resource>::url_path(&selection.resource, None),
+                path: <DynamicObject as Resource>::url_path(
+                    &selection.resource,
+                    selection.namespace.as_deref(),
+                ),
                 labels: selection.labels.clone(),
+                fields: selection.fields.clone(),
                 page: selection.page,
                 timeout,
             },
@@ -86,6 +91,7 @@ impl Follower {
     fn list(&self, token: Option<String>) -> State {
         let params = ListParams {
             label_selector: self.asks.labels.clone(),
+            field_selector: self.asks.fields.clone(),
             limit: Some(self.asks.page),
             continue_token: token,
             ..ListParams::default()
@@ -100,6 +106,7 @@ impl Follower {
     fn open(&self, version: String) -> State {
         let params = WatchParams {
             label_selector: self.asks.labels.clone(),
+            field_selector: self.asks.fields.clone(),
             timeout: Some(self.asks.timeout),
             ..WatchParams::default()
         };

@@ -93,12 +93,28 @@ impl Reach {
         true
     }
 
+    /// What was asked then has failed.
+    pub fn failed(&self, asked: Instant, error: &kube::Error) {
+        match error {
+            kube::Error::Api(status) if !is_unwell(status.code) => self.heard(),
+            kube::Error::Api(_) => drop(self.lost(asked, Silence::Unwell)),
+            // What cannot be sent or read says nothing of the plane.
+            kube::Error::BuildRequest(_) | kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {}
+            _ => self.silent(asked),
+        }
+    }
+
+    /// What was asked then was given up without an answer.
+    pub fn silent(&self, asked: Instant) {
+        self.lost(asked, Silence::Silent);
+    }
+
     fn is_away(&self) -> bool {
         self.state.lock().away.is_some()
     }
 
     /// Waits until the plane may be asked: at once while it answers, else until it does or until it is one's turn.
-    pub(super) async fn turn(&self) {
+    pub async fn turn(&self) {
         loop {
             let mut revived = pin!(self.revival.notified());
             revived.as_mut().enable();
@@ -130,7 +146,15 @@ impl Reach {
         Ok(())
     }
 
-    /// The same for one that does not wait; `None` unless the watches get no answer at all.
+    /// One that cannot wait asks now: the others' turns come later.
+    pub fn out_of_turn(&self) {
+        let mut state = self.state.lock();
+        if state.away.is_some() {
+            state.next = Instant::now() + ASK_EVERY;
+        }
+    }
+
+    /// A turn for one that does not wait for it; `None` unless the watches get no answer at all.
     pub fn try_turn(&self) -> Option<Result<(), Duration>> {
         let silent = self.state.lock().away == Some(Silence::Silent);
         silent.then(|| self.take_turn())
@@ -152,6 +176,8 @@ struct Pace {
     open: Option<Instant>,
     /// How often in a row that was short.
     short: u32,
+    /// Whether it has had its turn for the next question.
+    has_turn: bool,
 }
 
 tokio::task_local! {
@@ -164,6 +190,7 @@ impl Line {
             asked: Instant::now(),
             open: None,
             short: 0,
+            has_turn: false,
         };
         Arc::new(Self {
             reach,
@@ -194,6 +221,12 @@ impl Line {
         pace.asked
     }
 
+    /// Waits for its turn to ask.
+    pub(super) async fn turn(&self) {
+        self.reach.turn().await;
+        self.pace.lock().has_turn = true;
+    }
+
     /// A watch that ends well is begun again at once, unless each ends as soon as it has begun.
     async fn pace(&self, watch: bool) {
         let pause = {
@@ -214,13 +247,15 @@ impl Line {
             }
         };
         tokio::time::sleep(pause).await;
+        // One that ends well while the plane is away has waited for nothing yet.
+        if !std::mem::take(&mut self.pace.lock().has_turn) {
+            self.reach.turn().await;
+        }
         self.pace.lock().asked = Instant::now();
     }
 
     fn heard(&self, status: StatusCode, watch: bool) {
-        let unwell = status.is_server_error()
-            || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
-        if !unwell {
+        if !is_unwell(status.as_u16()) {
             self.reach.heard();
         }
         if watch && status.is_success() {
@@ -228,6 +263,11 @@ impl Line {
             self.opened.notify_one();
         }
     }
+}
+
+/// Whether an answer says nothing of what was asked.
+fn is_unwell(code: u16) -> bool {
+    matches!(code, 401 | 429 | 500..)
 }
 
 /// Sends a request. If a watch of ours asks, the watch and its plane's others learn what came of it; and one that hangs

@@ -126,7 +126,9 @@ impl Running {
             let selection = Selection {
                 resource: kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&()),
                 page: SMALL_OBJECTS,
+                namespace: None,
                 labels: None,
+                fields: None,
             };
             let table = Mutex::new(Table::<()>::default());
             let sink = |event| told.send(words(&mut table.lock(), event)).unwrap();

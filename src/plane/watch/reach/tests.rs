@@ -112,7 +112,9 @@ impl Watches {
                 let selection = Selection {
                     resource: kube::core::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&()),
                     page: SMALL_OBJECTS,
+                    namespace: None,
                     labels: None,
+                    fields: None,
                 };
                 run(
                     &Plane::Hub,
