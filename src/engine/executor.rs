@@ -260,10 +260,7 @@ impl Executor {
             News::None => {}
             News::Missing(right) => {
                 let error = failure.map(|f| f.message.as_str());
-                let roles = match plane {
-                    Plane::Hub => "manifests/hub",
-                    Plane::Project(_) => "manifests/project",
-                };
+                let roles = plane.roles();
                 tracing::warn!(%plane, %right, error, next = format!("apply {roles} on this plane and bind its roles"), "a right is missing; it is asked for again now and then");
             }
             News::Back(right) => {

@@ -20,6 +20,14 @@ impl Plane {
             Self::Project(_) => "project",
         }
     }
+
+    /// The folder of the roles that are to be applied there.
+    pub fn roles(&self) -> &'static str {
+        match self {
+            Self::Hub => "manifests/hub",
+            Self::Project(_) => "manifests/project",
+        }
+    }
 }
 
 impl fmt::Display for Plane {

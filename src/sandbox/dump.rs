@@ -151,11 +151,7 @@ fn body(mut object: DynamicObject, secret: bool) -> String {
     }
     let mut text = serde_saphyr::to_string(&object).unwrap_or_else(|e| format!("(no YAML: {e})"));
     if text.len() > LONGEST {
-        let end = (0..=LONGEST)
-            .rev()
-            .find(|end| text.is_char_boundary(*end))
-            .unwrap_or_default();
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(LONGEST));
         text.push_str("\n… (cut)");
     }
     text

@@ -39,13 +39,7 @@ impl Notes {
             .or_insert_with(|| Recorder::new(client, self.reporter.clone()))
             .clone();
         let mut message = note.message.clone();
-        if message.len() > LIMIT {
-            let cut = (0..=LIMIT)
-                .rev()
-                .find(|i| message.is_char_boundary(*i))
-                .unwrap_or(0);
-            message.truncate(cut);
-        }
+        message.truncate(message.floor_char_boundary(LIMIT));
         let event = Event {
             type_: if note.warning {
                 EventType::Warning

@@ -119,10 +119,7 @@ impl Cause {
             }
             Self::Unauthorized => format!("renew the credential in {kubeconfig}"),
             Self::Forbidden => {
-                let roles = match plane {
-                    Plane::Hub => "manifests/hub",
-                    Plane::Project(_) => "manifests/project",
-                };
+                let roles = plane.roles();
                 format!("apply {roles} on this plane and bind its roles to the user in {kubeconfig}")
             }
             Self::NotServed => {
