@@ -1,5 +1,8 @@
 //! A gate before the gateway's writes: an admission webhook that lets a number of them through and holds the next, so
 //! that a crash falls between two requests wherever the test wants it.
+//!
+//! A server that finds the object changed meanwhile carries out the same request anew, and asks for admission anew:
+//! what has been let through is let through again and counts once.
 
 use super::{
     audit::GATEWAY,
@@ -7,8 +10,9 @@ use super::{
     plane::{Plane, seconds, wait_for},
 };
 use axum::{Json, Router, extract::State, routing::post, serve::Listener};
+use fedgate::engine::diff::merge_patch;
 use serde_json::{Value, json};
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{collections::HashSet, io, net::SocketAddr, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -19,11 +23,44 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 /// Nobody may create this: the refusal shows that the gate is in use.
 const PROBE: &str = "gate-probe";
 
-/// How many writes may still pass (any number if `None`), and how many wait.
+/// How many writes may still pass (any number if `None`), which have passed, and how many wait.
 #[derive(Default)]
 struct Passage {
     left: Option<usize>,
+    passed: HashSet<String>,
     held: usize,
+}
+
+/// What a request asks for, whatever else has changed the object meanwhile.
+fn asked(request: &Value) -> String {
+    let without_bookkeeping = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in [
+                "managedFields",
+                "resourceVersion",
+                "generation",
+                "uid",
+                "creationTimestamp",
+            ] {
+                meta.remove(field);
+            }
+        }
+        object
+    };
+    let old = without_bookkeeping(&request["oldObject"]);
+    let change = match request["operation"].as_str() {
+        Some("DELETE") => None,
+        _ => merge_patch(&old, &without_bookkeeping(&request["object"])),
+    };
+    json!([
+        request["namespace"],
+        request["resource"],
+        request["name"],
+        request["operation"],
+        change
+    ])
+    .to_string()
 }
 
 struct Inside {
@@ -41,14 +78,19 @@ impl Inside {
         if !self.namespaces.iter().any(|ns| request["namespace"] == **ns) {
             return true;
         }
+        let asked = asked(request);
         let mut held = false;
         self.passage.send_modify(|passage| match &mut passage.left {
             None => {}
+            Some(_) if passage.passed.contains(&asked) => {}
             Some(0) => {
                 passage.held += 1;
                 held = true;
             }
-            Some(left) => *left -= 1,
+            Some(left) => {
+                *left -= 1;
+                passage.passed.insert(asked);
+            }
         });
         if held {
             let mut passage = self.passage.subscribe();
@@ -179,7 +221,7 @@ impl Gate {
     pub(crate) fn admit(&self, writes: usize) {
         self.inside.passage.send_replace(Passage {
             left: Some(writes),
-            held: 0,
+            ..Passage::default()
         });
     }
 
