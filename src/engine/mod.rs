@@ -14,6 +14,7 @@ pub mod key;
 pub mod object;
 pub mod plan;
 pub mod pool;
+pub mod probe;
 pub mod queue;
 pub mod rights;
 pub mod room;

@@ -2,20 +2,12 @@
 //! refusal: while it is missing one request in a while asks for all, and once it is there all go on.
 
 use crate::engine::{
-    chance::HashMap,
     error::Category,
     key::{Kind, Plane},
     plan::{Endpoint, Target},
+    probe::Probes,
 };
-use parking_lot::Mutex;
 use std::{fmt, time::Duration};
-use tokio::time::Instant;
-
-/// A right that was refused so many times in a row is held to be missing: a server that has just started refuses everyone
-/// until it has read its roles.
-const REFUSALS: u32 = 3;
-/// While a right is missing, one request in this time asks for it.
-pub const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// What a request needs a right for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,21 +41,10 @@ pub enum News {
     Back(Right),
 }
 
-#[derive(Debug)]
-struct Refused {
-    in_a_row: u32,
-    next: Instant,
-}
-
-impl Refused {
-    fn is_missing(&self) -> bool {
-        self.in_a_row >= REFUSALS
-    }
-}
-
-/// See the module.
+/// See the module. A right that is refused a few times in a row is held to be missing: a server that has just started
+/// refuses everyone until it has read its roles.
 #[derive(Debug, Default)]
-pub struct Rights(Mutex<HashMap<Right, Refused>>);
+pub struct Rights(Probes<Right>);
 
 impl Rights {
     /// Lets a request through, or says which right is missing and how long to wait.
@@ -73,20 +54,11 @@ impl Rights {
         endpoint: Endpoint,
         verb: &'static str,
     ) -> Result<(), (Right, Duration)> {
-        let mut refused = self.0.lock();
-        if refused.is_empty() {
+        if self.0.is_empty() {
             return Ok(());
         }
         let right = right(target, endpoint, verb);
-        let Some(entry) = refused.get_mut(&right).filter(|entry| entry.is_missing()) else {
-            return Ok(());
-        };
-        let now = Instant::now();
-        if entry.next > now {
-            return Err((right, entry.next - now));
-        }
-        entry.next = now + ASK_EVERY;
-        Ok(())
+        self.0.pass(&right).map_err(|wait| (right, wait))
     }
 
     /// A request has ended: `None` if it was answered as asked.
@@ -97,43 +69,30 @@ impl Rights {
         verb: &'static str,
         failure: Option<Category>,
     ) -> News {
-        let mut refused = self.0.lock();
-        if failure == Some(Category::Forbidden) {
-            let right = right(target, endpoint, verb);
-            let next = Instant::now() + ASK_EVERY;
-            let entry = refused
-                .entry(right.clone())
-                .or_insert(Refused { in_a_row: 0, next });
-            entry.in_a_row += 1;
-            entry.next = next;
-            return if entry.in_a_row == REFUSALS {
-                News::Missing(right)
-            } else {
-                News::None
-            };
-        }
-        if refused.is_empty() || !failure.is_none_or(Category::was_authorized) {
+        let refused = failure == Some(Category::Forbidden);
+        if !refused && (self.0.is_empty() || !failure.is_none_or(Category::was_authorized)) {
             return News::None;
         }
         let right = right(target, endpoint, verb);
-        match refused.remove(&right) {
-            Some(entry) if entry.is_missing() => News::Back(right),
-            _ => News::None,
+        if refused && self.0.failed(&right) {
+            News::Missing(right)
+        } else if !refused && self.0.answered(&right) {
+            News::Back(right)
+        } else {
+            News::None
         }
     }
 
     /// The rights that are missing.
     pub fn missing(&self) -> Vec<Right> {
-        let refused = self.0.lock();
-        let missing = refused.iter().filter(|(_, entry)| entry.is_missing());
-        let mut missing: Vec<Right> = missing.map(|(right, _)| right.clone()).collect();
+        let mut missing = self.0.held();
         missing.sort();
         missing
     }
 
     /// Forgets the planes that are not wanted any more.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
-        self.0.lock().retain(|right, _| wanted(&right.plane));
+        self.0.retain(|right| wanted(&right.plane));
     }
 }
 
@@ -150,6 +109,7 @@ fn right(target: &Target, endpoint: Endpoint, verb: &'static str) -> Right {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::probe::{FAILURES, PROBE_EVERY};
     use kube::core::ApiResource;
 
     fn target(namespace: &str) -> Target {
@@ -166,7 +126,7 @@ mod tests {
                 .map_err(|(_, wait)| wait)
         };
         let ended = |verb, category| rights.ended(&target("a"), Endpoint::Main, verb, category);
-        for _ in 1..REFUSALS {
+        for _ in 1..FAILURES {
             assert_eq!(ended("apply", Some(Category::Forbidden)), News::None);
             assert_eq!(pass("a", "apply"), Ok(()), "a server that starts");
         }
@@ -176,16 +136,16 @@ mod tests {
         };
         assert_eq!(right.to_string(), "patch configmaps");
         assert_eq!(rights.missing(), std::slice::from_ref(&right));
-        assert_eq!(pass("b", "apply"), Err(ASK_EVERY), "whatever the object");
+        assert_eq!(pass("b", "apply"), Err(PROBE_EVERY), "whatever the object");
         assert_eq!(pass("b", "create"), Ok(()), "another right");
         assert_eq!(
             rights.pass(&target("a"), Endpoint::Status, "patch"),
             Ok(()),
             "another right"
         );
-        tokio::time::advance(ASK_EVERY).await;
+        tokio::time::advance(PROBE_EVERY).await;
         assert_eq!(pass("b", "patch"), Ok(()), "one asks");
-        assert_eq!(pass("a", "patch"), Err(ASK_EVERY), "for all");
+        assert_eq!(pass("a", "patch"), Err(PROBE_EVERY), "for all");
         assert_eq!(
             ended("patch", Some(Category::Forbidden)),
             News::None,
@@ -200,19 +160,5 @@ mod tests {
         assert_eq!(ended("patch", Some(Category::Conflict)), News::Back(right));
         assert_eq!((pass("a", "patch"), rights.missing()), (Ok(()), Vec::new()));
         assert_eq!(ended("patch", None), News::None);
-    }
-
-    #[test]
-    fn one_refusal_among_answers_is_no_missing_right() {
-        let rights = Rights::default();
-        for _ in 0..10 * REFUSALS {
-            for category in [Some(Category::Forbidden), None] {
-                assert_eq!(
-                    rights.ended(&target("a"), Endpoint::Main, "create", category),
-                    News::None
-                );
-            }
-        }
-        assert_eq!(rights.missing(), []);
     }
 }

@@ -252,7 +252,7 @@ async fn a_standby_takes_no_turn_from_the_next_that_may_write() {
     for _ in 0..3 {
         executor.gates.ended(&Plane::Hub, Some(Category::Timeout));
     }
-    tokio::time::advance(crate::engine::gate::PROBE_EVERY).await;
+    tokio::time::advance(crate::engine::probe::PROBE_EVERY).await;
     ground.until.send_replace(Instant::now());
     let [create, ..] = writes();
     let failure = executor.perform(plan(create.clone())).await.unwrap_err();

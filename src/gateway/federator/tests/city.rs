@@ -1,0 +1,84 @@
+//! A deployment's city: moves, claims, and one too many.
+
+use super::*;
+
+#[tokio::test]
+async fn a_city_move_is_one_patch_that_takes_the_claim_off() {
+    let mut d = deployment();
+    d["spec"]["cityCode"] = json!("LHR");
+    d["metadata"]["generation"] = json!(4);
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][CLAIM] = json!("city-dfw");
+    let decision = decide(&snapshot(&d, Some(&c)), &mut Memory::default(), &SETTINGS, now());
+    let Decision::Do(plan) = &decision else {
+        panic!("{decision:?}")
+    };
+    assert_eq!(plan.notes[0].reason, "CityMoved");
+    let effect = one(decision);
+    assert_eq!(
+        patch(&effect),
+        &json!({"metadata": {"uid": "u-copy", "resourceVersion": "900",
+            "labels": {keys::CITY_CODE: "LHR", keys::UPSTREAM_NAMESPACE: "shop", keys::CLAIM_ID: null},
+            "annotations": {keys::SOURCE_UID: "u-source", keys::SOURCE_GENERATION: "4",
+                keys::CLAIM_NAME: null, keys::CLAIM_NAMESPACE: null, keys::EXPECTED_REFERENCED_DATA: null,
+                keys::REFERENCED_DATA_ERROR: null, keys::SUSPENDED: null}},
+            "spec": {"cityCode": "LHR"}})
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty() {
+    let mut s = snapshot(&deployment(), Some(&hub_copy()));
+    s.claim_good = false;
+    let (mut memory, start) = (Memory::default(), now());
+    idle(decide(&s, &mut memory, &SETTINGS, start));
+    let effect = one(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(10)),
+    ));
+    assert_eq!(effect.reason, "repair_claim");
+    let (effects, _) = plan(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(20)),
+    ));
+    assert!(effects.iter().all(|e| e.reason != "repair_claim"));
+    let effect = one(decide(
+        &s,
+        &mut memory,
+        &SETTINGS,
+        later(start, Duration::from_secs(40)),
+    ));
+    assert_eq!(effect.reason, "repair_claim");
+}
+
+#[tokio::test]
+async fn a_city_move_takes_along_that_a_root_field_is_gone() {
+    let mut d = deployment();
+    d["spec"]["cityCode"] = json!("LHR");
+    let mut c = hub_copy();
+    c["extra"] = json!({"a": 1});
+    let effect = one(decide(
+        &snapshot(&d, Some(&c)),
+        &mut Memory::default(),
+        &SETTINGS,
+        now(),
+    ));
+    assert_eq!(patch(&effect)["extra"], Value::Null);
+    assert!(patch(&effect).get("extra").is_some());
+}
+
+#[tokio::test]
+async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
+    let mut d = deployment();
+    d["metadata"]["finalizers"] = json!([]);
+    let mut s = snapshot(&d, None);
+    s.crowded_out = true;
+    let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+    let condition = &patch(&effect)["status"]["conditions"][0];
+    assert_eq!(condition["reason"], "InvalidCityCode");
+    assert!(condition["message"].as_str().unwrap().contains("64 cities"));
+}
