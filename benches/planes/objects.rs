@@ -5,6 +5,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 const COMPUTE: &str = "compute.datumapis.com";
+/// Name of the one cell.
+const CELL: &str = "dfw-1";
 /// A time that never moves.
 const THEN: &str = "2026-05-04T10:00:00Z";
 const WORKLOAD_UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
@@ -14,6 +16,7 @@ const WORKLOAD_UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
 pub(crate) enum Kind {
     Namespace,
     ClusterPolicy,
+    Cluster,
     ConfigMap,
     Deployment,
     Instance,
@@ -31,6 +34,7 @@ impl Kind {
                 "ClusterPropagationPolicy",
                 "clusterpropagationpolicies",
             ),
+            Self::Cluster => ("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"),
             Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
             Self::Deployment => (COMPUTE, "v1alpha", "WorkloadDeployment", "workloaddeployments"),
             Self::Instance => (COMPUTE, "v1alpha", "Instance", "instances"),
@@ -169,7 +173,7 @@ pub(crate) fn write_back(
     name: &str,
 ) -> Value {
     let mut labels = instance_labels(project, namespace, deployment);
-    labels[keys::CELL] = json!("dfw-1");
+    labels[keys::CELL] = json!(CELL);
     json!({
         "metadata": {
             "name": name,
@@ -212,12 +216,12 @@ pub(crate) fn binding(hub_namespace: &str, deployment: &str, copy_uid: &str) -> 
                 "apiVersion": format!("{group}/{version}"), "kind": kind,
                 "namespace": hub_namespace, "name": deployment, "uid": copy_uid,
             },
-            "clusters": [{"name": "dfw-1"}],
+            "clusters": [{"name": CELL}],
         },
     });
     let status = json!({
         "conditions": [condition("Scheduled", "True", "Success"), condition("FullyApplied", "True", "FullyAppliedSuccess")],
-        "aggregatedStatus": [{"clusterName": "dfw-1", "applied": true, "health": "Healthy"}],
+        "aggregatedStatus": [{"clusterName": CELL, "applied": true, "health": "Healthy"}],
     });
     (object, status)
 }
@@ -231,6 +235,15 @@ pub(crate) fn marked_policy() -> Value {
             "resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": "bench-selects-nothing"}],
             "placement": {"clusterAffinity": {"clusterNames": []}},
         },
+    })
+}
+
+/// The cell that writes back. The hub's admission policies for cells look for its city, and refuse whatever is written
+/// back to a hub without any.
+pub(crate) fn cluster() -> Value {
+    json!({
+        "metadata": {"name": CELL, "labels": {keys::CITY_CODE: "DFW"}},
+        "spec": {"syncMode": "Push"},
     })
 }
 

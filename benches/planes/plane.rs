@@ -44,7 +44,7 @@ impl Plane {
 
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let resource = kind.resource();
-        if matches!(kind, Kind::Namespace | Kind::ClusterPolicy) {
+        if matches!(kind, Kind::Namespace | Kind::ClusterPolicy | Kind::Cluster) {
             Api::all_with(self.client.clone(), &resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, &resource)

@@ -2,7 +2,7 @@
 
 use super::{
     gateway::{Gateway, Place},
-    objects::{Kind, bare_namespace, bare_policy, marked_policy},
+    objects::{Kind, bare_namespace, bare_policy, cluster, marked_policy},
     plane::{Plane, text},
 };
 use anyhow::{Context, Result};
@@ -75,6 +75,7 @@ impl Rig {
         match planes.await {
             Ok((hub, served, bare)) => {
                 hub.create(Kind::ClusterPolicy, "", marked_policy()).await?;
+                hub.create(Kind::Cluster, "", cluster()).await?;
                 let controllers = controllers.to_string();
                 Ok(Self {
                     dir: dir.to_owned(),
