@@ -112,7 +112,9 @@ async fn turn(
             ctx.world.lock().drop_source(key, project);
             return Ok(Next::OnEvent);
         };
-        quarantine(ctx, key, &snapshot).await;
+        if snapshot.complete {
+            quarantine(ctx, key, &snapshot).await;
+        }
         let now = ctx.now();
         let before = memory.clone();
         match decide::decide(&snapshot, memory, settings, now) {

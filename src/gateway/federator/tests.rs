@@ -156,6 +156,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         companion_refused: None,
         companions_hold: false,
         policy_leaving: false,
+        complete: true,
     }
 }
 
