@@ -1,5 +1,6 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
+mod carrying;
 mod deletion;
 mod index;
 mod standby;
