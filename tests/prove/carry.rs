@@ -39,7 +39,7 @@ async fn hangs(plane: &str, resource: &str) {
     rig.simulator.log().clear();
     rig.start();
     rest(Duration::from_secs(1)).await;
-    let announced = "Merge p workloaddeployments far";
+    let announced = "Patch p workloaddeployments far";
     let carried = "Apply hub workloaddeployments";
     let mut found = written(&rig);
     found.sort();

@@ -106,14 +106,12 @@ impl Links {
 
     pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
         let mut planes = self.planes.lock();
-        let listed_first: Vec<_> = if std::env::var_os("FEDGATE_EXP").is_some() {
-            vec![plane]
-        } else {
-            vec![plane, &Plane::Hub]
-        }
-        .into_iter()
-        .filter_map(|plane| Some(planes.get(plane)?.others_may_list.listen()))
-        .collect();
+        // The hub's lists are long and read page by page: all projects wait for them, and the projects' longer lists must
+        // not take their time.
+        let before: Vec<_> = [plane, &Plane::Hub]
+            .into_iter()
+            .filter_map(|plane| Some(planes.get(plane)?.others_may_list.listen()))
+            .collect();
         let Some(engaged) = planes.get_mut(plane) else {
             return;
         };
@@ -124,12 +122,12 @@ impl Links {
             let watch = self
                 .clone()
                 .watch(plane.clone(), engagement, connection, *role, health);
-            let first = if role.is_for_carrying() {
+            let before = if role.is_for_carrying() {
                 Vec::new()
             } else {
-                listed_first.clone()
+                before.clone()
             };
-            engaged.tasks.spawn(after(first, watch));
+            engaged.tasks.spawn(after(before, watch));
         }
     }
 

@@ -89,8 +89,7 @@ impl World {
         self.hub_ready() && self.project_ready(key)
     }
 
-    /// Whether a plane has shown what carrying needs of it, so that its other lists may begin. A project's wait for the
-    /// hub's too: they are longer by far than what they would hold up.
+    /// Whether a plane has shown what carrying needs of it, so that longer lists may begin.
     pub fn others_may_list(&self, plane: &Plane) -> bool {
         match plane {
             Plane::Hub => self.hub_carries(),
