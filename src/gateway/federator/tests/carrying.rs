@@ -47,36 +47,35 @@ async fn a_spec_is_carried_as_with_all_lists() {
 
 #[tokio::test]
 async fn nothing_else_is_decided_before_all_lists_are_complete() {
-    let with = |change: &dyn Fn(&mut Value, &mut Value, &mut Value)| {
+    let with = |change: &dyn Fn(&mut Value, &mut Value)| {
         let (mut d, mut c) = (deployment(), hub_copy());
-        let mut none = Value::Null;
-        change(&mut d, &mut c, &mut none);
+        change(&mut d, &mut c);
         snapshot(&d, Some(&c))
     };
     let leaving = |d: &mut Value| d["metadata"]["deletionTimestamp"] = json!("2026-05-04T09:59:59Z");
     let anothers = |c: &mut Value| c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-earlier");
-    let mut let_go = with(&|d, _, _| leaving(d));
+    let mut let_go = with(&|d, _| leaving(d));
     let_go.copy = None;
-    let mut drain = with(&|_, c, _| anothers(c));
+    let mut drain = with(&|_, c| anothers(c));
     drain.hub_state = HubNamespaceState::EarlierLife;
-    let mut claim = with(&|_, _, _| {});
+    let mut claim = with(&|_, _| {});
     claim.claim_good = false;
-    let mut taken = with(&|_, _, _| {});
+    let mut taken = with(&|_, _| {});
     taken.companion_taken = Some("Secret/db".into());
     let cases = [
-        ("delete_copy", with(&|d, _, _| leaving(d))),
+        ("delete_copy", with(&|d, _| leaving(d))),
         ("let_go", let_go),
-        ("replace_copy", with(&|_, c, _| anothers(c))),
+        ("replace_copy", with(&|_, c| anothers(c))),
         ("drain_earlier_life", drain),
         ("repair_claim", claim),
         ("return_status", taken),
         (
             "return_status",
-            with(&|_, c, _| c["status"] = json!({"replicas": 1, "observedGeneration": 3})),
+            with(&|_, c| c["status"] = json!({"replicas": 1, "observedGeneration": 3})),
         ),
         (
             "return_status",
-            with(&|d, _, _| d["spec"]["cityCode"] = json!("not a city")),
+            with(&|d, _| d["spec"]["cityCode"] = json!("not a city")),
         ),
     ];
     for (reason, s) in cases {

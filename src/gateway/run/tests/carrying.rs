@@ -27,9 +27,9 @@ fn list(gateway: &Gateway, plane: &Plane, role: Role, objects: &[Value]) {
 fn waiting(gateway: &Gateway) -> Vec<Key> {
     let queue = &gateway.ctx.queue;
     let taken = std::iter::from_fn(|| {
-        let taken = (queue.depth().ready > 0).then(|| queue.next().now_or_never())??;
-        queue.done(&taken.as_ref()?.key, Outcome::Settled);
-        Some(taken?.key)
+        let taken = (queue.depth().ready > 0).then(|| queue.next().now_or_never())???;
+        queue.done(&taken.key, Outcome::Settled);
+        Some(taken.key)
     });
     taken.collect()
 }
