@@ -422,7 +422,11 @@ impl Gateway {
 
     /// Looks at all there is.
     fn wake_everything(&self) {
-        let keys = self.ctx.world.lock().ready_keys();
+        let (uncarried, keys) = {
+            let world = self.ctx.world.lock();
+            (world.uncarried_keys(&Plane::Hub), world.ready_keys())
+        };
+        self.ctx.queue.extend(uncarried, Urgency::Fresh);
         self.ctx.queue.extend(keys, Urgency::Backlog);
     }
 

@@ -8,6 +8,7 @@
     reason = "a failing test says where"
 )]
 
+mod carry;
 mod cells;
 mod crash;
 mod end;

@@ -200,7 +200,7 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
             "EarlierLifeDraining",
             "the hub still holds objects of an earlier project of this name".into(),
         )),
-        HubNamespaceState::Absent | HubNamespaceState::Ours => {
+        HubNamespaceState::Absent | HubNamespaceState::Unproven | HubNamespaceState::Ours => {
             let message = if let Some(held) = &s.companion_taken {
                 format!("the hub has another object in {hub} in the place of {held}")
             } else if s.copy.as_ref().is_some_and(|copy| taken(s, copy)) {

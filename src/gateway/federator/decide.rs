@@ -66,7 +66,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
     };
     let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
     if source.deleting {
-        return if ours {
+        return if ours && s.complete {
             leave(s, source, memory, settings, now)
         } else {
             idle()
@@ -82,7 +82,8 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
             // The city counts as announced from the answer on; the copy follows in the next pass.
             return Decision::Do(Plan::one(effect));
         }
-        if s.hub_state == HubNamespaceState::EarlierLife
+        if s.complete
+            && s.hub_state == HubNamespaceState::EarlierLife
             && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
         {
             return Decision::Do(Plan::one(delete_copy(s, copy, "drain_earlier_life")));
@@ -94,6 +95,9 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
                 Step::Wait(later) => next = later,
             }
         }
+    }
+    if !s.complete {
+        return Decision::Do(Plan::wait(next));
     }
     match status_step(s, source, memory, settings, now) {
         Step::Read(source, copy) => Decision::Read { source, copy },

@@ -1,7 +1,8 @@
 //! Federator: a project's deployment becomes a copy on the hub, and the copy's status returns.
 //!
 //! Woken by the deployment, its copy and binding, the hub Namespace and city policies, and its references
-//! (`world::events`). Contract: federation.md §3.4.
+//! (`world::events`). After a start specs are carried before all lists are complete (`world::readiness`).
+//! Contract: federation.md §3.4.
 
 pub mod conditions;
 pub mod decide;
@@ -112,7 +113,9 @@ async fn turn(
             ctx.world.lock().drop_source(key, project);
             return Ok(Next::OnEvent);
         };
-        quarantine(ctx, key, &snapshot).await;
+        if snapshot.complete {
+            quarantine(ctx, key, &snapshot).await;
+        }
         let now = ctx.now();
         let before = memory.clone();
         match decide::decide(&snapshot, memory, settings, now) {

@@ -24,6 +24,8 @@ pub enum HubNamespaceState {
     Terminating,
     /// It holds objects of an earlier project of the same name.
     EarlierLife,
+    /// Its labels do not say that it is ours, and the lists that could prove it are not complete.
+    Unproven,
     /// It is ours.
     Ours,
 }
@@ -73,6 +75,9 @@ pub struct Snapshot {
     pub companions_hold: bool,
     /// Whether it is being deleted and the hub namespace still has a policy for its city that nobody needs.
     pub policy_leaving: bool,
+    /// Whether all lists are complete. Until then it is carried and nothing else: what is not there may only not have
+    /// been read.
+    pub complete: bool,
 }
 
 impl Snapshot {
@@ -82,14 +87,15 @@ impl Snapshot {
     }
 }
 
-/// Takes the snapshot; `None` while the lists it depends on are incomplete.
+/// Takes the snapshot; `None` while the lists that carrying depends on are incomplete.
 pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
     let Some(Role::Federated(kind)) = world.role_of(&key.kind) else {
         return None;
     };
-    if !world.hub_ready() || !world.project_ready(project) {
+    if !world.carries(project) {
         return None;
     }
+    let complete = world.is_complete(project);
     let p = world.projects.get(project)?;
     let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
     let live = world.hub_namespace(project, &key.namespace);
@@ -136,7 +142,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         project: project.clone(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        hub_state: hub_state(world, project, hub_name),
+        hub_state: hub_state(world, project, &key.namespace, hub_name, complete),
         binding: world.binding(kind, hub_name, &key.name).cloned(),
         crowded_out: !city_ready && !hub_name.is_empty() && crowded_out(world, hub_name, source.as_ref()),
         city_ready,
@@ -146,6 +152,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         // Only a deletion asks, and the answer takes a look at all its neighbours.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && city.is_some_and(|city| policy_leaving(world, kind, hub_name, city)),
+        complete,
         references,
         copy,
         hub,
@@ -170,10 +177,29 @@ fn may_act(world: &World, project: &ProjectKey, namespace: &str, hub: &str) -> b
     })
 }
 
-fn hub_state(world: &World, project: &ProjectKey, hub: &str) -> HubNamespaceState {
+fn hub_state(
+    world: &World,
+    project: &ProjectKey,
+    namespace: &str,
+    hub: &str,
+    complete: bool,
+) -> HubNamespaceState {
     match world.hub.namespaces.get("", hub) {
         None => HubNamespaceState::Absent,
         Some(row) if row.deleting => HubNamespaceState::Terminating,
+        // An earlier life shows in lists that may not be complete, and whom it names instead may not be engaged yet.
+        Some(row) if !complete => {
+            let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
+            let of = &row.digest;
+            let ours = of.project_uid.as_ref() == uid
+                && of.cluster.as_deref() == Some(&*project.label())
+                && of.namespace.as_deref() == Some(namespace);
+            if ours {
+                HubNamespaceState::Ours
+            } else {
+                HubNamespaceState::Unproven
+            }
+        }
         Some(_) if crate::gateway::namespaces::earlier_life(world, project, hub) => {
             HubNamespaceState::EarlierLife
         }

@@ -1,5 +1,6 @@
 //! Decisions of the federator: the exact effects, and that nothing else came.
 
+mod carrying;
 mod city;
 mod deletion;
 mod index;
@@ -157,6 +158,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         companion_refused: None,
         companions_hold: false,
         policy_leaving: false,
+        complete: true,
     }
 }
 

@@ -8,10 +8,11 @@ use crate::{
         key::{Key, Plane},
         plan::{Answer, Target},
         queue::{Queue, Urgency},
+        told::{Listener, Told},
     },
     gateway::{
         companions,
-        world::{Role, World, ties::Refusal},
+        world::{Role, World, events::Woken, ties::Refusal},
     },
     metrics::{Metrics, PlaneKind},
     plane::{
@@ -37,6 +38,8 @@ pub(super) struct Engaged {
     pub(super) watches: Vec<(Role, Arc<Health>)>,
     pub(super) tasks: JoinSet<()>,
     pub(super) references: bool,
+    /// Whether the lists are complete after which the others begin.
+    others_may_list: Told<bool>,
 }
 
 /// What executor and watches share.
@@ -75,6 +78,7 @@ impl Links {
             watches: Vec::new(),
             tasks: JoinSet::new(),
             references: false,
+            others_may_list: Told::new(false),
         };
         let hears = self
             .clone()
@@ -102,6 +106,12 @@ impl Links {
 
     pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
         let mut planes = self.planes.lock();
+        // The hub's lists are long and read page by page: all projects wait for them, and the projects' longer lists must
+        // not take their time.
+        let before: Vec<_> = [plane, &Plane::Hub]
+            .into_iter()
+            .filter_map(|plane| Some(planes.get(plane)?.others_may_list.listen()))
+            .collect();
         let Some(engaged) = planes.get_mut(plane) else {
             return;
         };
@@ -109,10 +119,15 @@ impl Links {
             let health = Arc::new(Health::default());
             engaged.watches.push((*role, health.clone()));
             let (connection, engagement) = (engaged.connection.clone(), engaged.engagement);
-            let task = self
+            let watch = self
                 .clone()
                 .watch(plane.clone(), engagement, connection, *role, health);
-            engaged.tasks.spawn(task);
+            let before = if role.is_for_carrying() {
+                Vec::new()
+            } else {
+                before.clone()
+            };
+            engaged.tasks.spawn(after(before, watch));
         }
     }
 
@@ -165,31 +180,30 @@ impl Links {
             Event::Began | Event::Listed(_) | Event::Complete => Urgency::Backlog,
         };
         let mut world = self.world.lock();
-        let woken = match plane {
+        let mut woken = match plane {
             Plane::Hub => world.hub_event(role, event),
             Plane::Project(key) if world.is_engaged(key, engagement) => world.project_event(key, role, event),
             Plane::Project(_) => return,
         };
-        let mut keys = woken.keys;
-        if woken.synced {
-            keys.extend(first_sync(&world, plane));
-        }
-        let ready = world.hub_ready()
-            && match plane {
-                Plane::Hub => true,
-                Plane::Project(key) => world.project_ready(key),
-            };
+        let uncarried = decidable(&world, plane, role, &mut woken);
+        let others_may_list = woken.synced && world.others_may_list(plane);
         let references =
             matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
         drop(world);
         self.refused(&woken.refused);
-        if ready {
-            self.queue.extend(keys, urgency);
+        self.queue.extend(uncarried, Urgency::Fresh);
+        self.queue.extend(woken.keys, urgency);
+        if !others_may_list && !references {
+            return;
+        }
+        let mut planes = self.planes.lock();
+        let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
+        let Some(engaged) = engaged else { return };
+        if others_may_list {
+            engaged.others_may_list.tell(true);
         }
         if references
             && let Plane::Project(key) = plane
-            && let Some(engaged) = self.planes.lock().get_mut(plane)
-            && engaged.engagement == engagement
             && !std::mem::replace(&mut engaged.references, true)
         {
             // Fails only while the process ends.
@@ -243,17 +257,43 @@ impl Links {
     }
 }
 
-/// What may be decided now that a plane's list is complete.
-fn first_sync(world: &World, plane: &Plane) -> Vec<Key> {
-    match plane {
-        Plane::Hub => world.ready_keys(),
-        Plane::Project(key) if world.project_ready(key) => {
-            let mut keys = world.hub_keys_of(key);
-            keys.extend(world.project_keys(key));
-            keys
-        }
-        Plane::Project(_) => Vec::new(),
+/// Leaves of the keys that an event has woken those that may be decided, and adds what waited for a list that it has
+/// completed. Returns the deployments that waited to be carried: an edit made meanwhile may be among them, so that they
+/// are not for the backlog.
+fn decidable(world: &World, plane: &Plane, role: Role, woken: &mut Woken) -> Vec<Key> {
+    let ready = match plane {
+        Plane::Hub => world.hub_ready(),
+        Plane::Project(key) => world.is_complete(key),
+    };
+    if !ready {
+        woken
+            .keys
+            .retain(|key| role.is_for_carrying() && world.may_carry(key));
     }
+    if !woken.synced {
+        return Vec::new();
+    }
+    match plane {
+        Plane::Hub => woken.keys.extend(world.ready_keys()),
+        Plane::Project(key) if ready => {
+            woken.keys.extend(world.hub_keys_of(key));
+            woken.keys.extend(world.project_keys(key));
+        }
+        Plane::Project(_) => {}
+    }
+    if role.is_for_carrying() {
+        world.uncarried_keys(plane)
+    } else {
+        Vec::new()
+    }
+}
+
+/// Does the work once all of this has been told.
+async fn after(told: Vec<Listener<bool>>, work: impl Future<Output = ()>) {
+    for mut told in told {
+        told.until(|told| told).await;
+    }
+    work.await;
 }
 
 fn plane_kind(plane: &Plane) -> PlaneKind {

@@ -1,6 +1,8 @@
 //! A gateway at rest, and at its end: what hangs does not hold it up, and the Lease is given back only if nothing may
 //! follow.
 
+mod carrying;
+
 use super::*;
 use crate::{
     api::{keys, names::ProjectKey},

@@ -163,7 +163,7 @@ impl World {
                     self.judge_binding(&(d.name.0.clone(), binding.into()));
                 }
                 for d in deltas {
-                    if !self.heard(&d.name.0) {
+                    if !self.heard(&d.name.0, Self::carries) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }
                     self.wake_for_copy(i, &d, &mut woken.keys);
@@ -179,7 +179,8 @@ impl World {
                 }
                 for d in deltas {
                     let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
-                    if !self.heard(&d.name.0) || row.is_some_and(|row| row.digest.is_too_large()) {
+                    let heard = self.heard(&d.name.0, Self::is_complete);
+                    if !heard || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
                     }
                     self.wake_for_write_back(i, &d, &mut woken.keys);
@@ -290,9 +291,9 @@ impl World {
     }
 
     /// Whether a turn follows an event in a hub namespace that may need the body, and drops it afterwards.
-    fn heard(&self, hub: &str) -> bool {
+    fn heard(&self, hub: &str, ready: impl Fn(&Self, &ProjectKey) -> bool) -> bool {
         let tie = self.ties.get(hub);
-        self.hub_ready() && tie.is_some_and(|tie| self.project_ready(&tie.project))
+        tie.is_some_and(|tie| ready(self, &tie.project))
     }
 
     /// Drops what is held of a hub namespace's bodies; who needs one reads it again.
@@ -390,7 +391,7 @@ impl World {
                     let new = project.sources[i].get(&d.name.0, &d.name.1);
                     project.index.change(i, &d.name, d.old.as_ref(), new);
                 }
-                let ready = self.hub_ready() && self.project_ready(key);
+                let ready = self.carries(key);
                 for d in deltas {
                     if !ready && let Some(project) = self.projects.get_mut(key) {
                         project.sources[i].drop_body(&d.name.0, &d.name.1);

@@ -10,6 +10,7 @@ pub mod events;
 pub mod fixture;
 pub mod index;
 pub mod networking;
+mod readiness;
 mod resources;
 mod roles;
 pub mod shape;
@@ -311,37 +312,6 @@ impl World {
         self.kinds
             .first()
             .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label)
-    }
-
-    /// Whether every list of the hub is complete.
-    pub fn hub_ready(&self) -> bool {
-        let hub = &self.hub;
-        hub.namespaces.synced()
-            && hub.city_sets.synced()
-            && hub.city_policies.synced()
-            && hub.bindings.synced()
-            && hub.config_maps.synced()
-            && hub.secrets.synced()
-            && hub.copies.iter().all(Table::synced)
-            && hub
-                .write_backs
-                .iter()
-                .zip(self.kinds.iter())
-                .all(|(t, k)| k.write_back.is_none() || t.synced())
-    }
-
-    /// Whether every list that all controllers need of the project is complete and its UID is known.
-    pub fn project_ready(&self, key: &ProjectKey) -> bool {
-        self.projects.get(key).is_some_and(|p| {
-            p.uid.is_some()
-                && p.namespaces.synced()
-                && (self.workload_kind().is_none() || p.workloads.synced())
-                && p.sources.iter().all(Table::synced)
-                && p.projections
-                    .iter()
-                    .zip(self.kinds.iter())
-                    .all(|(t, k)| k.write_back.is_none() || t.synced())
-        })
     }
 
     /// The hub namespace of a live project namespace.

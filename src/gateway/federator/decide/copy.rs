@@ -54,7 +54,11 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         .as_ref()
         .is_some_and(|uid| *uid != source.uid)
     {
-        return act(delete_copy(s, copy, "replace_copy"));
+        return if s.complete {
+            act(delete_copy(s, copy, "replace_copy"))
+        } else {
+            Step::Wait(Next::OnEvent)
+        };
     }
     if copy
         .digest
@@ -87,6 +91,9 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         let mut body = render::copy(s.profile(), body, hub.as_str(), city);
         body["metadata"]["uid"] = json!(&*copy.uid);
         return apply(s, body, "update_copy");
+    }
+    if !s.complete {
+        return Step::Wait(Next::OnEvent);
     }
     repair_claim(s, copy, memory, now)
 }

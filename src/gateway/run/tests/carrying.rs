@@ -1,0 +1,239 @@
+//! Which keys are woken while first lists are read, and in which order the lists are.
+
+use super::*;
+use crate::{
+    gateway::world::fixture::{HUB, hub_namespace, shop},
+    plane::watch::Event,
+};
+use std::collections::BTreeSet;
+use tokio::sync::watch::Receiver;
+
+fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
+    Box::new(serde_json::from_value(object.clone()).unwrap())
+}
+
+/// Tells a list as its watch would.
+fn list(gateway: &Gateway, plane: &Plane, role: Role, objects: &[Value]) {
+    let engagement = gateway.links.engagement(plane);
+    let tell = |event| gateway.links.event(plane, engagement, role, event);
+    tell(Event::Began);
+    for object in objects {
+        tell(Event::Listed(boxed(object)));
+    }
+    tell(Event::Complete);
+}
+
+/// The keys that wait, those that are fresh first.
+fn waiting(gateway: &Gateway) -> Vec<Key> {
+    let queue = &gateway.ctx.queue;
+    let taken = std::iter::from_fn(|| {
+        let taken = (queue.depth().ready > 0).then(|| queue.next().now_or_never())???;
+        queue.done(&taken.key, Outcome::Settled);
+        Some(taken.key)
+    });
+    taken.collect()
+}
+
+/// The project's lists that carrying needs: an edit of `web` that the hub has not seen, and `same`, which it has.
+fn list_project(gateway: &Gateway) {
+    let plane = Plane::Project(shop());
+    let namespaces = [
+        fixture::namespace("kube-system", "p1", &json!({})),
+        fixture::namespace("default", "a1", &json!({})),
+    ];
+    list(gateway, &plane, Role::Namespaces, &namespaces);
+    let mut edited = fixture::source("web", "DFW");
+    edited["metadata"]["generation"] = json!(2);
+    let sources = [fixture::source("same", "DFW"), edited];
+    list(gateway, &plane, Role::Federated(0), &sources);
+}
+
+fn list_hub(gateway: &Gateway, carrying: bool) {
+    let roles = gateway.ctx.world.lock().hub_roles();
+    for role in roles
+        .into_iter()
+        .filter(|role| role.is_for_carrying() == carrying)
+    {
+        let objects = match role {
+            Role::Namespaces => vec![hub_namespace("dfw")],
+            Role::Federated(_) => vec![fixture::copy("same", "DFW"), fixture::copy("web", "DFW")],
+            Role::Bindings => vec![fixture::binding("same")],
+            _ => Vec::new(),
+        };
+        list(gateway, &Plane::Hub, role, &objects);
+    }
+}
+
+/// A gateway that does not run, with a project of which nothing has been heard.
+fn silent() -> Arc<Gateway> {
+    let (hub, project) = (Server::new(false, Vec::new()), project(false));
+    let gateway = gateway(&hub);
+    gateway.project(engaged("shop", &project));
+    gateway
+}
+
+#[tokio::test]
+async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest_by_the_last_of_all() {
+    for hub_first in [true, false] {
+        let gateway = silent();
+        let key = |name: &str| {
+            let world = gateway.ctx.world.lock();
+            world.source_key(0, &shop(), "default", name)
+        };
+        for hub in [hub_first, !hub_first] {
+            assert_eq!(waiting(&gateway), []);
+            if hub {
+                list_hub(&gateway, true);
+            } else {
+                list_project(&gateway);
+            }
+        }
+        assert_eq!(waiting(&gateway), [key("web")], "the hub first: {hub_first}");
+
+        let plane = Plane::Project(shop());
+        let engagement = gateway.links.engagement(&plane);
+        let mut same = fixture::source("same", "DFW");
+        (
+            same["metadata"]["resourceVersion"],
+            same["metadata"]["generation"],
+        ) = (json!("6"), json!(2));
+        let edit = Event::Applied(boxed(&same));
+        gateway.links.event(&plane, engagement, Role::Federated(0), edit);
+        assert_eq!(waiting(&gateway), [key("same")], "and no key of the hub's");
+
+        list_hub(&gateway, false);
+        let ready = waiting(&gateway);
+        assert!(
+            !ready.iter().any(|key| key.plane == plane),
+            "its other lists are missing"
+        );
+        for role in [Role::Workloads, Role::WrittenBack(0)] {
+            list(&gateway, &plane, role, &[]);
+        }
+        let ready: BTreeSet<Key> = waiting(&gateway).into_iter().collect();
+        let world = gateway.ctx.world.lock();
+        for key in [
+            world.source_key(0, &shop(), "default", "same"),
+            world.source_key(0, &shop(), "default", "web"),
+            world.hub_key(Role::Namespaces, "", HUB),
+            world.hub_key(Role::CityPolicies, HUB, ""),
+        ] {
+            assert!(ready.contains(&key), "{key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_that_carrying_does_not_need_wake_nobody_before_all_are_complete() {
+    let gateway = silent();
+    list_project(&gateway);
+    list_hub(&gateway, true);
+    waiting(&gateway);
+    list(&gateway, &Plane::Hub, Role::Bindings, &[fixture::binding("same")]);
+    list(&gateway, &Plane::Project(shop()), Role::Workloads, &[]);
+    assert_eq!(waiting(&gateway), []);
+}
+
+#[tokio::test]
+async fn an_edit_goes_before_the_backlog_if_the_list_that_shows_it_is_the_last_of_all() {
+    let gateway = silent();
+    list_hub(&gateway, true);
+    list_hub(&gateway, false);
+    for role in [Role::Workloads, Role::WrittenBack(0)] {
+        list(&gateway, &Plane::Project(shop()), role, &[]);
+    }
+    waiting(&gateway);
+    list_project(&gateway);
+    let keys = waiting(&gateway);
+    let edited = gateway.ctx.world.lock().source_key(0, &shop(), "default", "web");
+    assert_eq!(keys.first(), Some(&edited));
+    assert!(keys.len() > 4, "everything is looked at: {keys:?}");
+}
+
+#[tokio::test]
+async fn a_new_leader_carries_what_it_can_and_decides_nothing_else() {
+    let gateway = silent();
+    list_project(&gateway);
+    list_hub(&gateway, true);
+    let carried = waiting(&gateway);
+    assert_eq!(carried.len(), 1);
+    gateway.wake_everything();
+    assert_eq!(waiting(&gateway), carried);
+}
+
+/// A plane whose list of deployments fails once, and then waits until it is let go.
+fn waits(open: Receiver<bool>, lists: Arc<Mutex<Vec<String>>>) -> Connection {
+    let served = Server::new(false, Vec::new());
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (served, mut open, lists) = (served.clone(), open.clone(), lists.clone());
+        async move {
+            let plural = request.uri().path().rsplit('/').next().unwrap().to_owned();
+            let watches = request.uri().query().is_some_and(|q| q.contains("watch=true"));
+            if !watches {
+                lists.lock().push(plural.clone());
+            }
+            let asked = lists.lock().iter().filter(|p| **p == plural).count();
+            if plural == "workloaddeployments" && !watches {
+                if asked == 1 {
+                    let mut response = Response::new(Body::from(refusal(500, &json!({})).to_string()));
+                    *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+                    return Ok(response);
+                }
+                open.wait_for(|open| *open).await.unwrap();
+            }
+            Ok::<_, Infallible>(served.answer(request).await)
+        }
+    });
+    Connection::of_client(kube::Client::new(service, "default"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lists_that_carrying_does_not_need_begin_after_the_others_and_are_not_forgotten() {
+    let open = watch::Sender::new(false);
+    let lists: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
+    let [hub, project] = lists.clone().map(|lists| waits(open.subscribe(), lists));
+    let gateway = Gateway::new(Setup {
+        hub,
+        kinds: FederatedKind::builtin().unwrap(),
+        settings: settings(),
+        lease: LeaseHandle::always(),
+        identity: "a".to_owned(),
+        workers: 4,
+        metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
+    });
+    gateway.project(ProjectEvent::Engaged {
+        key: shop(),
+        connection: project,
+    });
+    let asked = || {
+        lists
+            .each_ref()
+            .map(|lists| lists.lock().iter().cloned().collect::<BTreeSet<_>>())
+    };
+    let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let first = [
+        named(&[
+            "namespaces",
+            "clusterpropagationpolicies",
+            "propagationpolicies",
+            "configmaps",
+            "secrets",
+            "workloaddeployments",
+        ]),
+        named(&["namespaces", "workloaddeployments"]),
+    ];
+    assert_eq!(asked(), first);
+    open.send_replace(true);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let [mut on_hub, mut in_project] = first;
+    on_hub.extend(named(&[
+        "resourcebindings",
+        "instances",
+        "resourceinterpretercustomizations",
+    ]));
+    in_project.extend(named(&["instances", "workloads"]));
+    assert_eq!(asked(), [on_hub, in_project]);
+    assert!(gateway.ctx.world.lock().hub_ready());
+}
