@@ -24,6 +24,7 @@
 
 pub mod admin;
 pub mod api;
+pub mod cell;
 pub mod commands;
 pub mod config;
 pub mod doctor;

@@ -35,6 +35,16 @@ pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
 pub const WORKLOAD_NAME: &str = "compute.datumapis.com/workload-name";
 /// Label on Instances: name of the placement.
 pub const PLACEMENT_NAME: &str = "compute.datumapis.com/placement-name";
+/// The labels that link an Instance to its deployment and Workload, on every plane.
+pub const LINKING: [&str; 7] = [
+    WORKLOAD_UID,
+    WORKLOAD_DEPLOYMENT_UID,
+    WORKLOAD_DEPLOYMENT_NAME,
+    WORKLOAD_NAME,
+    PLACEMENT_NAME,
+    INSTANCE_CITY_CODE,
+    INSTANCE_INDEX,
+];
 /// Label on project deployments by which the platform's suspension hook finds them.
 pub const SERVICE_NAME: &str = "services.miloapis.com/service-name";
 /// Label on write-backs: name of the writing cell's Karmada Cluster.

@@ -1,0 +1,323 @@
+//! The condition Ready of an Instance, derived from all others (contract: cell.md §4).
+
+use crate::api::conditions::{
+    Condition,
+    ConditionStatus::{self, False, True},
+    Reason, find, priority,
+    types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
+};
+
+/// Scheduling gates: while one is left, no provider creates anything.
+pub mod gates {
+    /// Until the deployment's network is ready.
+    pub const NETWORK: &str = "Network";
+    /// Until quota is granted.
+    pub const QUOTA: &str = "Quota";
+    /// Until the referenced ConfigMaps and Secrets are at the cell.
+    pub const REFERENCED_DATA: &str = "ReferencedData";
+}
+
+/// What Ready is derived from.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Whether the Instance is being deleted.
+    pub deleting: bool,
+    /// `status.suspended`.
+    pub suspended: bool,
+    /// Names of its scheduling gates, in order.
+    pub gates: &'a [&'a str],
+    /// Its conditions.
+    pub conditions: &'a [Condition],
+    /// What the network says that refuses the deployment, if one does.
+    pub network_refused: Option<&'a str>,
+}
+
+/// What Ready says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether the Instance serves.
+    pub status: ConditionStatus,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Verdict {
+    fn of(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.as_str().to_owned(),
+            message: message.into(),
+        }
+    }
+
+    fn like(condition: &Condition) -> Self {
+        Self {
+            status: condition.status,
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        }
+    }
+
+    fn priority(&self) -> u8 {
+        priority(&self.reason)
+    }
+}
+
+/// The first of the contract's steps that applies.
+pub fn ready(seen: &Seen<'_>) -> Verdict {
+    if seen.deleting {
+        return Verdict::of(False, Reason::Stopping, "Instance is being deleted");
+    }
+    if seen.suspended {
+        return Verdict::of(False, Reason::Suspended, "Instance is suspended");
+    }
+    if !seen.gates.is_empty() {
+        return gated(seen);
+    }
+    programmed(seen)
+        .or_else(|| available(seen))
+        .unwrap_or_else(|| Verdict::of(True, Reason::Available, "Instance is ready"))
+}
+
+fn gated(seen: &Seen<'_>) -> Verdict {
+    let behind = |gate: &str| seen.gates.contains(&gate);
+    let waiting = format!("Scheduling gates present: {}", seen.gates.join(", "));
+    let quota = find(seen.conditions, QUOTA_GRANTED)
+        .filter(|c| behind(gates::QUOTA) && c.status == False)
+        .map(|c| Verdict::of(False, Reason::PendingQuota, &*c.message));
+    let data = find(seen.conditions, REFERENCED_DATA_READY)
+        .filter(|c| behind(gates::REFERENCED_DATA) && c.status != True)
+        .map(Verdict::like);
+    let network = seen
+        .network_refused
+        .filter(|_| behind(gates::NETWORK))
+        .map(|message| Verdict::of(False, Reason::NetworkFailedToCreate, message));
+    worst(
+        Verdict::of(False, Reason::SchedulingGatesPresent, waiting),
+        [quota, data, network].into_iter().flatten(),
+    )
+}
+
+/// The highest of all; among equals the first.
+fn worst(first: Verdict, others: impl Iterator<Item = Verdict>) -> Verdict {
+    others.fold(first, |worst, other| {
+        if other.priority() > worst.priority() {
+            other
+        } else {
+            worst
+        }
+    })
+}
+
+/// A condition of the provider. What it said while gates or a suspension were there is left over when they are gone, and
+/// says nothing.
+fn of_provider<'a>(seen: &Seen<'a>, type_: &str) -> Option<&'a Condition> {
+    find(seen.conditions, type_).filter(|c| !is_left_over(c, seen))
+}
+
+/// Whether a reason speaks of a gate or a suspension that is gone.
+pub fn is_left_over(condition: &Condition, seen: &Seen<'_>) -> bool {
+    match Reason::parse(&condition.reason) {
+        Some(Reason::PendingQuota) => !seen.gates.contains(&gates::QUOTA),
+        Some(Reason::Suspended) => !seen.suspended,
+        _ => false,
+    }
+}
+
+fn programmed(seen: &Seen<'_>) -> Option<Verdict> {
+    let condition = of_provider(seen, PROGRAMMED);
+    if condition.is_some_and(|c| c.status == True) {
+        return None;
+    }
+    let speaks = |c: &&Condition| {
+        !matches!(
+            Reason::parse(&c.reason),
+            Some(Reason::Pending | Reason::PendingProgramming)
+        )
+    };
+    let own = condition.filter(speaks).map_or_else(
+        || {
+            Verdict::of(
+                False,
+                Reason::PendingProgramming,
+                "Instance has not been programmed",
+            )
+        },
+        Verdict::like,
+    );
+    let others = seen.conditions.iter().filter(|c| {
+        ![READY, QUOTA_GRANTED, PROGRAMMED].contains(&c.type_.as_str())
+            && c.status != True
+            && !is_left_over(c, seen)
+    });
+    Some(worst(own, others.map(Verdict::like)))
+}
+
+fn available(seen: &Seen<'_>) -> Option<Verdict> {
+    match of_provider(seen, AVAILABLE) {
+        Some(c) if c.status == True => None,
+        Some(c) if Reason::parse(&c.reason) != Some(Reason::Pending) => Some(Verdict::like(c)),
+        _ => Some(Verdict::of(False, Reason::Pending, "Instance is not available")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::conditions::ConditionStatus::Unknown;
+    use jiff::Timestamp;
+
+    fn condition(type_: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {
+        Condition::new(type_, status, reason, message, Timestamp::UNIX_EPOCH)
+    }
+
+    fn defaults() -> Vec<Condition> {
+        vec![
+            condition(PROGRAMMED, Unknown, "Pending", "Waiting for controller"),
+            condition(AVAILABLE, Unknown, "Pending", "Waiting for controller"),
+            condition(READY, Unknown, "Pending", "Waiting for controller"),
+            condition(
+                QUOTA_GRANTED,
+                Unknown,
+                "PendingEvaluation",
+                "Waiting for quota evaluation",
+            ),
+        ]
+    }
+
+    fn seen<'a>(gates: &'a [&'a str], conditions: &'a [Condition]) -> Seen<'a> {
+        Seen {
+            deleting: false,
+            suspended: false,
+            gates,
+            conditions,
+            network_refused: None,
+        }
+    }
+
+    #[track_caller]
+    fn check(seen: &Seen<'_>, status: ConditionStatus, reason: &str, message: &str) {
+        let expected = Verdict {
+            status,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        assert_eq!(ready(seen), expected);
+    }
+
+    #[test]
+    fn a_deletion_comes_before_a_suspension_and_both_before_all_else() {
+        let conditions = defaults();
+        let mut of = seen(&[gates::QUOTA], &conditions);
+        of.suspended = true;
+        check(&of, False, "Suspended", "Instance is suspended");
+        of.deleting = true;
+        check(&of, False, "Stopping", "Instance is being deleted");
+    }
+
+    #[test]
+    fn gates_are_named_unless_something_says_why_they_stay() {
+        let all = [gates::NETWORK, gates::QUOTA, gates::REFERENCED_DATA];
+        let mut conditions = defaults();
+        check(
+            &seen(&all, &conditions),
+            False,
+            "SchedulingGatesPresent",
+            "Scheduling gates present: Network, Quota, ReferencedData",
+        );
+        conditions[3] = condition(QUOTA_GRANTED, False, "QuotaExceeded", "vcpus over limit");
+        check(
+            &seen(&all, &conditions),
+            False,
+            "PendingQuota",
+            "vcpus over limit",
+        );
+        conditions.push(condition(
+            REFERENCED_DATA_READY,
+            Unknown,
+            "Resolving",
+            "not resolved",
+        ));
+        check(&seen(&all, &conditions), Unknown, "Resolving", "not resolved");
+        let mut refused = seen(&all, &conditions);
+        refused.network_refused = Some("network default does not exist");
+        check(
+            &refused,
+            False,
+            "NetworkFailedToCreate",
+            "network default does not exist",
+        );
+        refused.gates = &[gates::QUOTA];
+        check(&refused, False, "PendingQuota", "vcpus over limit");
+    }
+
+    #[test]
+    fn nothing_is_behind_a_gate_that_is_gone() {
+        let conditions = [
+            condition(QUOTA_GRANTED, False, "QuotaBackendUnavailable", "no answer"),
+            condition(PROGRAMMED, True, "Programmed", ""),
+            condition(AVAILABLE, True, "Available", ""),
+        ];
+        check(&seen(&[], &conditions), True, "Available", "Instance is ready");
+    }
+
+    #[test]
+    fn what_is_not_programmed_says_why_if_anything_does() {
+        let mut conditions = defaults();
+        let pending = "Instance has not been programmed";
+        check(&seen(&[], &conditions), False, "PendingProgramming", pending);
+        check(&seen(&[], &[]), False, "PendingProgramming", pending);
+        conditions[0] = condition(PROGRAMMED, Unknown, "ProgrammingInProgress", "the Pod starts");
+        check(
+            &seen(&[], &conditions),
+            Unknown,
+            "ProgrammingInProgress",
+            "the Pod starts",
+        );
+        conditions[1] = condition(AVAILABLE, False, "ImageUnavailable", "image x");
+        check(&seen(&[], &conditions), False, "ImageUnavailable", "image x");
+        conditions[0] = condition(PROGRAMMED, False, "ConfigurationError", "first");
+        check(&seen(&[], &conditions), False, "ConfigurationError", "first");
+    }
+
+    #[test]
+    fn what_speaks_of_a_gate_or_suspension_that_is_gone_says_nothing() {
+        for left_over in ["PendingQuota", "Suspended"] {
+            let mut conditions = vec![
+                condition(PROGRAMMED, False, left_over, ""),
+                condition(AVAILABLE, False, left_over, ""),
+            ];
+            check(
+                &seen(&[], &conditions),
+                False,
+                "PendingProgramming",
+                "Instance has not been programmed",
+            );
+            conditions[0] = condition(PROGRAMMED, True, "Programmed", "");
+            check(
+                &seen(&[], &conditions),
+                False,
+                "Pending",
+                "Instance is not available",
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_programmed_says_what_it_is_not_available_for() {
+        let mut conditions = vec![
+            condition(PROGRAMMED, True, "Programmed", ""),
+            condition(AVAILABLE, False, "Starting", "the Pod is not ready"),
+        ];
+        check(&seen(&[], &conditions), False, "Starting", "the Pod is not ready");
+        conditions[1] = condition(AVAILABLE, Unknown, "Pending", "Waiting for controller");
+        check(
+            &seen(&[], &conditions),
+            False,
+            "Pending",
+            "Instance is not available",
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! Instances in their slots, and the steps that follow: lane A makes and replaces, lane B takes surplus away.
+
+use super::{Act, Deployment, Hold, Instance, Owner, Policy, Step, Why, ordinal};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What the Instances of a deployment are to it.
+pub(super) struct Sorted<'a> {
+    /// The Instance of each wanted ordinal.
+    slots: BTreeMap<u32, &'a Instance>,
+    /// Ordinals that are not wanted any more.
+    surplus: BTreeMap<u32, &'a Instance>,
+    /// Ours, and of no use.
+    strays: Vec<&'a Instance>,
+    /// Wanted ordinals whose names are held by what is not ours.
+    conflicts: BTreeMap<u32, &'a Instance>,
+    /// All names that are taken.
+    names: BTreeSet<&'a str>,
+}
+
+impl<'a> Sorted<'a> {
+    /// Puts each in its place. Live ones come before those that go, then the oldest: whatever the order of the list, the
+    /// same one keeps the slot.
+    pub(super) fn of(deployment: &Deployment, instances: &'a [Instance]) -> Self {
+        let mut by_age: Vec<&Instance> = instances.iter().collect();
+        by_age.sort_by(|a, b| {
+            let rank = |i: &Instance| (i.deleting, i.created);
+            rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
+        });
+        let mut sorted = Self {
+            slots: BTreeMap::new(),
+            surplus: BTreeMap::new(),
+            strays: Vec::new(),
+            conflicts: BTreeMap::new(),
+            names: instances.iter().map(|i| &*i.name).collect(),
+        };
+        for instance in by_age {
+            sorted.place(deployment, instance);
+        }
+        sorted
+    }
+
+    fn place(&mut self, deployment: &Deployment, instance: &'a Instance) {
+        let uid = match &instance.owner {
+            Owner::Foreign => {
+                if let Some(slot) = ordinal::of_name(&deployment.name, &instance.name)
+                    && slot < deployment.replicas
+                {
+                    self.conflicts.insert(slot, instance);
+                }
+                return;
+            }
+            Owner::Deployment(uid) => uid,
+        };
+        let slot = ordinal::of(&deployment.name, instance).filter(|_| *uid == deployment.uid);
+        let place = match slot {
+            Some(slot) if slot >= deployment.replicas => Some((&mut self.surplus, slot)),
+            Some(slot) => Some((&mut self.slots, slot)),
+            None => None,
+        };
+        match place {
+            Some((place, slot)) if !place.contains_key(&slot) => {
+                place.insert(slot, instance);
+            }
+            _ => self.strays.push(instance),
+        }
+    }
+
+    pub(super) fn steps(&self, deployment: &Deployment, hold: Option<Hold>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if deployment.policy != Policy::Unsupported {
+            let mut lanes = self.lanes(deployment, hold);
+            lanes.perform(deployment.policy, &self.names);
+            if let Some(why) = hold.and_then(stop) {
+                for step in lanes.a() {
+                    step.act = Act::Wait;
+                    step.why = why;
+                    step.now = false;
+                }
+                if let Some(first) = lanes.a().next() {
+                    first.now = true;
+                }
+            }
+            let Lanes {
+                strays,
+                ordered,
+                roll,
+                surplus,
+            } = lanes;
+            steps.extend(strays.into_iter().chain(ordered).chain(roll).chain(surplus));
+        }
+        steps.extend(self.labels(deployment));
+        steps
+    }
+
+    fn lanes(&self, deployment: &Deployment, hold: Option<Hold>) -> Lanes {
+        let strays = self.strays.iter().map(|i| removal(i, Why::Stray)).collect();
+        let mut ordered = Vec::new();
+        let mut roll = Vec::new();
+        for slot in 0..deployment.replicas {
+            let Some(instance) = self.slots.get(&slot) else {
+                ordered.push(self.vacant(deployment, slot));
+                continue;
+            };
+            if instance.deleting {
+                ordered.push(step(&instance.name, Act::Wait, Why::Terminating));
+            } else if !instance.ready && !instance.current {
+                let delete = Act::Delete {
+                    uid: instance.uid.clone(),
+                    // It may have become ready since.
+                    version: Some(instance.version.clone()),
+                };
+                ordered.push(step(&instance.name, delete, Why::FixForward));
+            } else if !instance.ready {
+                ordered.push(step(&instance.name, Act::Wait, Why::NotReady));
+            } else if !instance.current && hold == Some(Hold::Rolls) {
+                roll.push(step(&instance.name, Act::Wait, Why::RollsHeld));
+            } else if !instance.current {
+                roll.push(removal(instance, Why::Roll));
+            }
+        }
+        roll.reverse();
+        let surplus = self.surplus.values().rev();
+        Lanes {
+            strays,
+            ordered,
+            roll,
+            surplus: surplus.map(|i| removal(i, Why::Surplus)).collect(),
+        }
+    }
+
+    fn vacant(&self, deployment: &Deployment, slot: u32) -> Step {
+        if let Some(holder) = self.conflicts.get(&slot) {
+            return step(&holder.name, Act::Wait, Why::NameConflict);
+        }
+        let name = ordinal::name(&deployment.name, slot).into();
+        step(&name, Act::Create(slot), Why::Missing)
+    }
+
+    fn labels(&self, deployment: &Deployment) -> impl Iterator<Item = Step> {
+        let own = self.slots.iter().chain(&self.surplus);
+        own.filter(|(_, instance)| !instance.deleting)
+            .filter_map(|(slot, instance)| {
+                let patch = deployment.linking.repair(*slot, &instance.labels)?;
+                let uid = instance.uid.clone();
+                let mut step = step(&instance.name, Act::PatchLabels { uid, patch }, Why::Labels);
+                step.now = true;
+                Some(step)
+            })
+    }
+}
+
+/// Why lane A stands still altogether.
+fn stop(hold: Hold) -> Option<Why> {
+    match hold {
+        Hold::Suspended => Some(Why::Suspended),
+        Hold::Blocked(reason) => Some(Why::Blocked(reason)),
+        Hold::Rolls => None,
+    }
+}
+
+fn step(instance: &Arc<str>, act: Act, why: Why) -> Step {
+    Step {
+        instance: instance.clone(),
+        act,
+        why,
+        now: false,
+    }
+}
+
+/// The end of an Instance, or the wait for it.
+fn removal(instance: &Instance, why: Why) -> Step {
+    if instance.deleting {
+        return step(&instance.name, Act::Wait, Why::Terminating);
+    }
+    let delete = Act::Delete {
+        uid: instance.uid.clone(),
+        version: None,
+    };
+    step(&instance.name, delete, why)
+}
+
+#[derive(Default)]
+struct Lanes {
+    strays: Vec<Step>,
+    ordered: Vec<Step>,
+    roll: Vec<Step>,
+    surplus: Vec<Step>,
+}
+
+impl Lanes {
+    fn a(&mut self) -> impl Iterator<Item = &mut Step> {
+        self.strays
+            .iter_mut()
+            .chain(&mut self.ordered)
+            .chain(&mut self.roll)
+    }
+
+    /// Marks what may be done now.
+    fn perform(&mut self, policy: Policy, names: &BTreeSet<&str>) {
+        for stray in &mut self.strays {
+            stray.now = true;
+        }
+        if policy == Policy::Parallel {
+            self.perform_all(names);
+            return;
+        }
+        if self.strays.is_empty()
+            && let Some(first) = self.a().next()
+        {
+            first.now = true;
+        }
+        if let Some(first) = self.surplus.first_mut() {
+            first.now = true;
+        }
+    }
+
+    fn perform_all(&mut self, names: &BTreeSet<&str>) {
+        for step in &mut self.ordered {
+            step.now = match step.act {
+                Act::Create(_) => !names.contains(&*step.instance),
+                Act::Delete { .. } => true,
+                Act::PatchLabels { .. } | Act::Wait => false,
+            };
+        }
+        if self.ordered.is_empty()
+            && let Some(first) = self.roll.first_mut()
+        {
+            first.now = true;
+        }
+        for step in &mut self.surplus {
+            step.now = true;
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What holds in any history of a deployment: Instances come up and break, templates and scales change, people meddle.
+
+use super::*;
+use crate::cell::instances::{Act, Step, Why};
+use proptest::prelude::*;
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// The plan is made, and what may be done now is done.
+    Pass,
+    /// The n-th Instance becomes ready, if its template lets it.
+    Ready(usize),
+    Unready(usize),
+    /// The n-th Instance is gone, if it is being deleted.
+    Gone(usize),
+    /// A new template; one that is broken never becomes ready.
+    Template {
+        broken: bool,
+    },
+    Scale(u32),
+    Policy(Policy),
+    Hold(Option<Hold>),
+    /// A label of the n-th Instance is taken away or changed.
+    Meddle(usize, Option<u8>),
+    /// Somebody makes an object of an Instance's name.
+    ByHand(u32),
+    /// The deployment was deleted and made anew under its name.
+    Anew,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => Just(Event::Pass),
+        4 => (0..8usize).prop_map(Event::Ready),
+        1 => (0..8usize).prop_map(Event::Unready),
+        4 => (0..8usize).prop_map(Event::Gone),
+        1 => any::<bool>().prop_map(|broken| Event::Template { broken }),
+        1 => (0..5u32).prop_map(Event::Scale),
+        1 => prop_oneof![
+            Just(Policy::OrderedReady), Just(Policy::Parallel), Just(Policy::Unsupported)
+        ].prop_map(Event::Policy),
+        1 => prop_oneof![
+            Just(None), Just(Some(Hold::Suspended)), Just(Some(Hold::Rolls))
+        ].prop_map(Event::Hold),
+        1 => (0..8usize, proptest::option::of(0..6u8)).prop_map(|(n, to)| Event::Meddle(n, to)),
+        1 => (0..5u32).prop_map(Event::ByHand),
+        1 => Just(Event::Anew),
+    ]
+}
+
+struct Cell {
+    deployment: Deployment,
+    instances: Vec<Instance>,
+    /// Of the same index: whether the template that it was made from is broken.
+    broken: Vec<bool>,
+    template_broken: bool,
+    hold: Option<Hold>,
+    made: u32,
+}
+
+impl Cell {
+    fn new() -> Self {
+        Self {
+            deployment: deployment(2),
+            instances: Vec::new(),
+            broken: Vec::new(),
+            template_broken: false,
+            hold: None,
+            made: 0,
+        }
+    }
+
+    fn plan(&self) -> Vec<Step> {
+        plan(&self.deployment, &self.instances, self.hold)
+    }
+
+    fn insert(&mut self, name: &str, owner: Owner, labels: Labels) {
+        assert!(
+            self.instances.iter().all(|i| *i.name != *name),
+            "{name} is made while an object has the name"
+        );
+        self.made += 1;
+        self.instances.push(Instance {
+            name: name.into(),
+            uid: format!("uid-{}", self.made).into(),
+            version: "1".into(),
+            created: i64::from(self.made),
+            owner,
+            deleting: false,
+            ready: false,
+            current: true,
+            labels,
+        });
+        self.broken.push(self.template_broken);
+    }
+
+    fn remove(&mut self, n: usize) {
+        self.instances.remove(n);
+        self.broken.remove(n);
+    }
+
+    fn own(&self) -> Owner {
+        Owner::Deployment(self.deployment.uid.clone())
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let count = self.instances.len();
+        match event {
+            Event::Pass => self.pass(),
+            Event::Ready(n) if *n < count => {
+                self.instances[*n].ready = !self.broken[*n] && !self.instances[*n].deleting;
+            }
+            Event::Unready(n) if *n < count => self.instances[*n].ready = false,
+            Event::Gone(n) if *n < count && self.instances[*n].deleting => self.remove(*n),
+            Event::Template { broken } => {
+                self.template_broken = *broken;
+                self.instances.iter_mut().for_each(|i| i.current = false);
+            }
+            Event::Scale(replicas) => self.deployment.replicas = *replicas,
+            Event::Policy(policy) => self.deployment.policy = *policy,
+            Event::Hold(hold) => self.hold = *hold,
+            Event::Meddle(n, to) if *n < count => {
+                let labels = &mut self.instances[*n].labels;
+                match to {
+                    Some(index) => labels.insert(keys::INSTANCE_INDEX.to_owned(), index.to_string()),
+                    None => labels.remove(keys::INSTANCE_INDEX),
+                };
+            }
+            Event::ByHand(n) => {
+                let name = ordinal::name(NAME, *n);
+                if self.instances.iter().all(|i| *i.name != *name) {
+                    self.insert(&name, Owner::Foreign, Labels::new());
+                }
+            }
+            Event::Anew => {
+                let uid: Arc<str> = format!("{UID}-{}", self.made).into();
+                self.made += 1;
+                self.deployment.uid = uid.clone();
+                self.deployment.linking.deployment_uid = uid;
+            }
+            Event::Ready(_) | Event::Unready(_) | Event::Gone(_) | Event::Meddle(..) => {}
+        }
+    }
+
+    /// Does what the plan says may be done, and checks each step against the state that it was made from.
+    fn pass(&mut self) {
+        let steps = self.plan();
+        self.check(&steps);
+        for step in steps.into_iter().filter(|step| step.now) {
+            match step.act {
+                Act::Create(ordinal) => {
+                    let labels = self.deployment.linking.labels(ordinal);
+                    let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value));
+                    self.insert(&step.instance, self.own(), labels.collect());
+                }
+                Act::Delete { uid, .. } => self.by_uid(&uid).deleting = true,
+                Act::PatchLabels { uid, patch } => {
+                    let labels = &mut self.by_uid(&uid).labels;
+                    for (key, value) in patch.as_object().unwrap() {
+                        match value.as_str() {
+                            Some(value) => labels.insert(key.clone(), value.to_owned()),
+                            None => labels.remove(key),
+                        };
+                    }
+                }
+                Act::Wait => {}
+            }
+        }
+    }
+
+    fn by_uid(&mut self, uid: &str) -> &mut Instance {
+        let found = self.instances.iter_mut().find(|i| *i.uid == *uid);
+        found.expect("a step names an Instance that there is")
+    }
+
+    fn check(&self, steps: &[Step]) {
+        let own = self.own();
+        let wanted = |i: &Instance| {
+            ordinal::of(NAME, i).is_some_and(|n| i.owner == own && n < self.deployment.replicas)
+        };
+        let alone = |i: &Instance| {
+            let others = self.instances.iter().filter(|o| wanted(o) && o.uid != i.uid);
+            others
+                .into_iter()
+                .all(|o| ordinal::of(NAME, o) != ordinal::of(NAME, i))
+        };
+        let now: Vec<&Step> = steps.iter().filter(|step| step.now).collect();
+        for step in &now {
+            let (Act::Delete { uid, .. } | Act::PatchLabels { uid, .. }) = &step.act else {
+                continue;
+            };
+            let instance = self.instances.iter().find(|i| i.uid == *uid).unwrap();
+            assert_ne!(
+                instance.owner,
+                Owner::Foreign,
+                "what is not ours is touched: {step}"
+            );
+            let deletes = matches!(step.act, Act::Delete { .. });
+            assert!(
+                !(deletes && wanted(instance) && alone(instance) && instance.ready && instance.current),
+                "one that is wanted, ready and current is deleted: {step}"
+            );
+            assert!(!instance.deleting, "one that goes is asked to go: {step}");
+        }
+        let rolls: Vec<&&Step> = now.iter().filter(|step| step.why == Why::Roll).collect();
+        assert!(rolls.len() <= 1, "one is rolled at a time");
+        if !rolls.is_empty() {
+            let up: std::collections::BTreeSet<u32> = self
+                .instances
+                .iter()
+                .filter(|i| wanted(i) && i.ready && !i.deleting)
+                .filter_map(|i| ordinal::of(NAME, i))
+                .collect();
+            assert_eq!(
+                up.len(),
+                self.deployment.replicas as usize,
+                "a roll begins with all ready"
+            );
+        }
+        for step in &now {
+            if let Act::Create(n) = step.act {
+                let live = self.instances.iter().filter(|i| wanted(i) && !i.deleting);
+                assert!(
+                    live.into_iter().all(|i| ordinal::of(NAME, i) != Some(n)),
+                    "a second one is made: {step}"
+                );
+            }
+        }
+    }
+
+    /// Nobody meddles any more, the template is good, and everything takes its course: how many passes until nothing is
+    /// left to do.
+    fn settle(&mut self) -> usize {
+        self.hold = None;
+        if self.deployment.policy == Policy::Unsupported {
+            self.deployment.policy = Policy::OrderedReady;
+        }
+        while let Some(n) = self.instances.iter().position(|i| i.owner == Owner::Foreign) {
+            self.remove(n);
+        }
+        self.apply(&Event::Template { broken: false });
+        for passes in 1..200 {
+            self.pass();
+            while let Some(n) = self.instances.iter().position(|i| i.deleting) {
+                self.remove(n);
+            }
+            for n in 0..self.instances.len() {
+                self.apply(&Event::Ready(n));
+            }
+            if self.plan().is_empty() {
+                return passes;
+            }
+        }
+        panic!(
+            "it does not come to rest: {:?}",
+            steps(&self.deployment, &self.instances, None)
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn nothing_is_made_twice_or_lost_and_it_always_ends(events in prop::collection::vec(event(), 1..80)) {
+        let mut cell = Cell::new();
+        for event in &events {
+            cell.apply(event);
+        }
+        let before = cell.instances.len();
+        let passes = cell.settle();
+        let wanted = cell.deployment.replicas as usize;
+        prop_assert!(passes <= 2 * before + 2 * wanted + 2, "{passes} passes from {before} to {wanted} Instances");
+        let mut ordinals: Vec<_> = cell.instances.iter().map(|i| ordinal::of(NAME, i)).collect();
+        ordinals.sort_unstable();
+        prop_assert_eq!(ordinals, (0..cell.deployment.replicas).map(Some).collect::<Vec<_>>());
+        let own = cell.own();
+        prop_assert!(cell.instances.iter().all(|i| i.owner == own && i.ready && i.current && !i.deleting));
+        prop_assert!(cell.plan().is_empty());
+    }
+}

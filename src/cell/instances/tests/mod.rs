@@ -1,0 +1,95 @@
+//! The plan: each scenario of the contract, and what holds in any history.
+
+mod histories;
+mod making;
+mod scenarios;
+
+use super::{
+    Deployment, Hold, Instance, Owner, Policy,
+    labels::{Labels, Linking},
+    ordinal, plan,
+};
+use crate::api::keys;
+use std::sync::Arc;
+
+const NAME: &str = "web-us-dfw";
+const UID: &str = "uid-deployment";
+
+fn deployment(replicas: u32) -> Deployment {
+    let linking = Linking {
+        workload_uid: "uid-workload".into(),
+        workload_name: "web".into(),
+        placement_name: "us".into(),
+        city_code: "DFW".into(),
+        deployment_name: NAME.into(),
+        deployment_uid: UID.into(),
+    };
+    Deployment {
+        name: NAME.into(),
+        uid: UID.into(),
+        replicas,
+        policy: Policy::OrderedReady,
+        linking,
+    }
+}
+
+fn labels(ordinal: u32) -> Labels {
+    let all = deployment(0).linking.labels(ordinal);
+    all.into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+}
+
+/// A ready Instance of the template as it is now.
+fn ready(n: u32) -> Instance {
+    Instance {
+        name: ordinal::name(NAME, n).into(),
+        uid: format!("uid-{n}").into(),
+        version: "7".into(),
+        created: 1000,
+        owner: Owner::Deployment(UID.into()),
+        deleting: false,
+        ready: true,
+        current: true,
+        labels: labels(n),
+    }
+}
+
+fn unready(n: u32) -> Instance {
+    Instance {
+        ready: false,
+        ..ready(n)
+    }
+}
+
+fn stale(mut instance: Instance) -> Instance {
+    instance.current = false;
+    instance
+}
+
+fn deleting(mut instance: Instance) -> Instance {
+    instance.deleting = true;
+    instance
+}
+
+fn named(mut instance: Instance, name: &str) -> Instance {
+    instance.name = name.into();
+    instance.uid = format!("uid-{name}").into();
+    instance
+}
+
+fn labelled(mut instance: Instance, key: &str, value: Option<&str>) -> Instance {
+    match value {
+        Some(value) => instance.labels.insert(key.to_owned(), value.to_owned()),
+        None => instance.labels.remove(key),
+    };
+    instance
+}
+
+/// The steps as text, without the deployment's name: `Create 0* (Missing)`.
+fn steps(deployment: &Deployment, instances: &[Instance], hold: Option<Hold>) -> Vec<String> {
+    let plan = plan(deployment, instances, hold);
+    plan.iter()
+        .map(|step| step.to_string().replace(&format!("{NAME}-"), ""))
+        .collect()
+}

@@ -1,0 +1,368 @@
+//! The Pod of an Instance.
+
+use crate::{
+    api::keys,
+    cell::{
+        instances::labels::Labels,
+        size::{Size, Sizes},
+    },
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Label of every Pod and Service of ours.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
+
+/// Where and how Pods run at this cell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// Labels of the nodes on which they run.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of nodes that they bear; core/v1 `Toleration`.
+    pub tolerations: Vec<Value>,
+    /// Runtime class, if not the default.
+    pub runtime_class: Option<String>,
+    /// Further annotations, such as the attachment to a network.
+    pub annotations: BTreeMap<String, String>,
+    /// Sizes of the instance types.
+    pub sizes: Sizes,
+}
+
+/// An Instance as a provider sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Instance<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID.
+    pub uid: &'a str,
+    /// Its labels.
+    pub labels: &'a Labels,
+    /// Its spec.
+    pub spec: &'a Value,
+}
+
+impl Instance<'_> {
+    /// Metadata of what belongs to it: its name, its labels as far as they are ours, and its owner.
+    pub(super) fn metadata(&self) -> Value {
+        json!({
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": self.owned_labels(),
+            "ownerReferences": [{
+                "apiVersion": "compute.datumapis.com/v1alpha",
+                "kind": "Instance",
+                "name": self.name,
+                "uid": self.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        })
+    }
+
+    /// The labels of its Pod and Service.
+    pub fn owned_labels(&self) -> Value {
+        let linking = self
+            .labels
+            .iter()
+            .filter(|(key, _)| keys::LINKING.contains(&key.as_str()));
+        let mut labels: Map<String, Value> =
+            linking.map(|(key, value)| (key.clone(), json!(value))).collect();
+        labels.insert(MANAGED_BY.0.to_owned(), json!(MANAGED_BY.1));
+        labels.insert(keys::INSTANCE_UID.to_owned(), json!(self.uid));
+        Value::Object(labels)
+    }
+
+    fn containers(&self) -> &[Value] {
+        let containers = self.spec["runtime"]["sandbox"]["containers"].as_array();
+        containers.map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Why an Instance cannot run as a Pod.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is a virtual machine.
+    #[error("this provider runs containers only")]
+    VirtualMachine,
+    /// Two of its containers serve the same port.
+    #[error("port {0}/{1} is used twice; give each container a port of its own")]
+    PortTwice(i64, String),
+}
+
+/// Each (port, protocol) of an Instance with its name, in order.
+pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, Unfit> {
+    let mut ports: Vec<(i64, String, String)> = Vec::new();
+    for port in instance
+        .containers()
+        .iter()
+        .filter_map(|c| c["ports"].as_array())
+        .flatten()
+    {
+        let number = port["port"].as_i64().unwrap_or_default();
+        let protocol = port["protocol"]
+            .as_str()
+            .filter(|p| !p.is_empty())
+            .unwrap_or("TCP");
+        if ports.iter().any(|(n, p, _)| *n == number && p == protocol) {
+            return Err(Unfit::PortTwice(number, protocol.to_owned()));
+        }
+        let name = port["name"].as_str().unwrap_or_default();
+        ports.push((number, protocol.to_owned(), name.to_owned()));
+    }
+    Ok(ports)
+}
+
+/// Names of volumes that no Pod gets: disks.
+pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
+    let volumes = instance.spec["volumes"].as_array();
+    let disks = volumes
+        .into_iter()
+        .flatten()
+        .filter(|volume| !volume["disk"].is_null());
+    disks.filter_map(|volume| volume["name"].as_str())
+}
+
+/// The Pod, or why there can be none.
+pub fn render(instance: &Instance<'_>, settings: &Settings) -> Result<Value, Unfit> {
+    if !instance.spec["runtime"]["virtualMachine"].is_null() {
+        return Err(Unfit::VirtualMachine);
+    }
+    ports(instance)?;
+    let share = settings.sizes.of_instance(instance.spec);
+    let count = instance.containers().len();
+    let volumes = volumes(instance);
+    let containers: Vec<Value> = instance
+        .containers()
+        .iter()
+        .map(|of| container(of, share, count, &volumes))
+        .collect();
+    let mut spec = json!({
+        "restartPolicy": "Always",
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "containers": containers,
+    });
+    let optional = [
+        ("volumes", Value::Array(volumes)),
+        (
+            "imagePullSecrets",
+            instance.spec["runtime"]["sandbox"]["imagePullSecrets"].clone(),
+        ),
+        ("nodeSelector", json!(settings.node_selector)),
+        ("tolerations", json!(settings.tolerations)),
+        ("runtimeClassName", json!(settings.runtime_class)),
+    ];
+    for (field, value) in optional {
+        set(&mut spec, field, value);
+    }
+    let mut metadata = instance.metadata();
+    set(&mut metadata, "annotations", json!(settings.annotations));
+    Ok(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+}
+
+fn volumes(instance: &Instance<'_>) -> Vec<Value> {
+    let volumes = instance.spec["volumes"].as_array().into_iter().flatten();
+    volumes
+        .filter(|volume| volume["disk"].is_null())
+        .cloned()
+        .collect()
+}
+
+/// Sets a field unless there is nothing to say.
+fn set(into: &mut Value, field: &str, value: Value) {
+    let empty = match &value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    if !empty {
+        into[field] = value;
+    }
+}
+
+fn container(of: &Value, share: Option<Size>, count: usize, volumes: &[Value]) -> Value {
+    let mut container = json!({"name": of["name"], "image": of["image"]});
+    for field in ["command", "args", "env", "envFrom"] {
+        set(&mut container, field, of[field].clone());
+    }
+    let ports = of["ports"].as_array().into_iter().flatten().map(|port| {
+        let protocol = port["protocol"]
+            .as_str()
+            .filter(|p| !p.is_empty())
+            .unwrap_or("TCP");
+        json!({"name": port["name"], "containerPort": port["port"], "protocol": protocol})
+    });
+    set(&mut container, "ports", ports.collect());
+    let attached = |attachment: &&Value| volumes.iter().any(|v| v["name"] == attachment["name"]);
+    let mounts = of["volumeAttachments"].as_array().into_iter().flatten();
+    let mounts = mounts
+        .filter(attached)
+        .filter(|attachment| attachment["mountPath"].is_string())
+        .map(|attachment| json!({"name": attachment["name"], "mountPath": attachment["mountPath"]}));
+    set(&mut container, "volumeMounts", mounts.collect());
+    let limits = match &of["resources"]["limits"] {
+        Value::Object(limits) if !limits.is_empty() => Value::Object(limits.clone()),
+        _ => share.map_or(Value::Null, |size| part(size, count)),
+    };
+    if !limits.is_null() {
+        container["resources"] = json!({"requests": limits, "limits": limits});
+    }
+    container
+}
+
+/// What each of so many containers gets of an Instance.
+fn part(size: Size, count: usize) -> Value {
+    let count = i64::try_from(count.max(1)).unwrap_or(i64::MAX);
+    json!({
+        "cpu": format!("{}m", (size.millicores / count).max(1)),
+        "memory": format!("{}Mi", (size.mebibytes / count).max(1)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels() -> Labels {
+        [
+            ("app", "storefront"),
+            (keys::INSTANCE_INDEX, "0"),
+            (keys::WORKLOAD_NAME, "storefront"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    fn instance<'a>(spec: &'a Value, labels: &'a Labels) -> Instance<'a> {
+        Instance {
+            namespace: "ns-1",
+            name: "web-us-dfw-0",
+            uid: "uid-0",
+            labels,
+            spec,
+        }
+    }
+
+    fn one() -> Value {
+        json!({
+            "runtime": {
+                "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                "sandbox": {
+                    "containers": [{
+                        "name": "web", "image": "shop/web:1.4.2", "command": ["/bin/web"], "args": ["--listen", ":8080"],
+                        "env": [{"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "url"}}}],
+                        "envFrom": [{"configMapRef": {"name": "web-env"}}],
+                        "ports": [{"name": "http", "port": 8080}],
+                        "volumeAttachments": [
+                            {"name": "settings", "mountPath": "/etc/web"}, {"name": "raw"}, {"name": "data", "mountPath": "/data"}],
+                    }],
+                    "imagePullSecrets": [{"name": "pull"}],
+                },
+            },
+            "networkInterfaces": [{"network": {"name": "default"}}],
+            "volumes": [
+                {"name": "settings", "configMap": {"name": "web-settings", "defaultMode": 420}},
+                {"name": "raw", "secret": {"secretName": "keys"}},
+                {"name": "data", "disk": {"template": {"spec": {"type": "pd-standard"}}}},
+            ],
+        })
+    }
+
+    #[test]
+    fn a_pod_is_the_template_and_the_settings_and_nothing_else() {
+        let (spec, labels) = (one(), labels());
+        let settings = Settings {
+            node_selector: [("type".to_owned(), "virtual".to_owned())].into(),
+            tolerations: vec![json!({"key": "virtual", "operator": "Exists"})],
+            runtime_class: Some("kraft".to_owned()),
+            annotations: [("example.com/network".to_owned(), "default".to_owned())].into(),
+            sizes: Sizes::default(),
+        };
+        let size = json!({"cpu": "1000m", "memory": "2048Mi"});
+        assert_eq!(
+            render(&instance(&spec, &labels), &settings).unwrap(),
+            json!({
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": "web-us-dfw-0",
+                    "namespace": "ns-1",
+                    "labels": {
+                        "app.kubernetes.io/managed-by": "fedgate", "fedgate.dev/instance-uid": "uid-0",
+                        "compute.datumapis.com/instance-index": "0", "compute.datumapis.com/workload-name": "storefront",
+                    },
+                    "annotations": {"example.com/network": "default"},
+                    "ownerReferences": [{
+                        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance", "name": "web-us-dfw-0",
+                        "uid": "uid-0", "controller": true, "blockOwnerDeletion": true,
+                    }],
+                },
+                "spec": {
+                    "restartPolicy": "Always", "automountServiceAccountToken": false, "enableServiceLinks": false,
+                    "containers": [{
+                        "name": "web", "image": "shop/web:1.4.2", "command": ["/bin/web"], "args": ["--listen", ":8080"],
+                        "env": spec["runtime"]["sandbox"]["containers"][0]["env"],
+                        "envFrom": [{"configMapRef": {"name": "web-env"}}],
+                        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+                        "volumeMounts": [{"name": "settings", "mountPath": "/etc/web"}],
+                        "resources": {"requests": size, "limits": size},
+                    }],
+                    "volumes": [spec["volumes"][0], spec["volumes"][1]],
+                    "imagePullSecrets": [{"name": "pull"}],
+                    "nodeSelector": {"type": "virtual"},
+                    "tolerations": [{"key": "virtual", "operator": "Exists"}],
+                    "runtimeClassName": "kraft",
+                },
+            })
+        );
+        assert_eq!(skipped(&instance(&spec, &labels)).collect::<Vec<_>>(), ["data"]);
+    }
+
+    #[test]
+    fn containers_share_the_instance_unless_they_have_limits_of_their_own() {
+        let labels = labels();
+        let mut spec = one();
+        let limits = json!({"memory": "64Mi"});
+        spec["runtime"]["sandbox"]["containers"] = json!([
+            {"name": "a", "image": "a"}, {"name": "b", "image": "b", "resources": {"limits": limits}},
+        ]);
+        let pod = render(&instance(&spec, &labels), &Settings::default()).unwrap();
+        let half = json!({"cpu": "500m", "memory": "1024Mi"});
+        let containers = &pod["spec"]["containers"];
+        assert_eq!(
+            containers[0]["resources"],
+            json!({"requests": half, "limits": half})
+        );
+        assert_eq!(
+            containers[1]["resources"],
+            json!({"requests": limits, "limits": limits})
+        );
+        spec["runtime"]["resources"]["instanceType"] = json!("unheard-of");
+        let pod = render(&instance(&spec, &labels), &Settings::default()).unwrap();
+        assert_eq!(pod["spec"]["containers"][0].get("resources"), None);
+    }
+
+    #[test]
+    fn what_cannot_run_as_a_pod_says_why() {
+        let labels = labels();
+        let machine = json!({"runtime": {"virtualMachine": {"volumeAttachments": [{"name": "boot"}]}}});
+        assert_eq!(
+            render(&instance(&machine, &labels), &Settings::default()),
+            Err(Unfit::VirtualMachine)
+        );
+        let mut spec = one();
+        let ports = |protocol: &str| json!([{"name": "p", "port": 53, "protocol": protocol}]);
+        spec["runtime"]["sandbox"]["containers"] = json!([
+            {"name": "a", "image": "a", "ports": ports("TCP")}, {"name": "b", "image": "b", "ports": ports("UDP")},
+        ]);
+        assert!(render(&instance(&spec, &labels), &Settings::default()).is_ok());
+        spec["runtime"]["sandbox"]["containers"][1]["ports"] = ports("");
+        assert_eq!(
+            render(&instance(&spec, &labels), &Settings::default()),
+            Err(Unfit::PortTwice(53, "TCP".to_owned()))
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! What a Pod says of its Instance: the conditions Available and Programmed (contract: cell.md §9).
+
+use crate::api::{
+    ConditionStatus::{self, False, True, Unknown},
+    Reason,
+};
+use serde_json::Value;
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in one word.
+    pub reason: Reason,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// What is to be written; what is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Condition Available.
+    pub available: Option<Said>,
+    /// Condition Programmed.
+    pub programmed: Option<Said>,
+    /// Whether the template that the Instance was made from has been applied.
+    pub applied: bool,
+}
+
+impl Report {
+    fn both(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
+        let said = Said {
+            status,
+            reason,
+            message: message.into(),
+        };
+        Self {
+            available: Some(said.clone()),
+            programmed: Some(said),
+            applied: false,
+        }
+    }
+
+    fn available(mut self, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
+        self.available = Some(Said {
+            status,
+            reason,
+            message: message.into(),
+        });
+        self
+    }
+
+    fn programmed(mut self, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
+        self.programmed = Some(Said {
+            status,
+            reason,
+            message: message.into(),
+        });
+        self.applied = status == True;
+        self
+    }
+
+    /// The Instance is being deleted.
+    pub fn stopping() -> Self {
+        Self::both(False, Reason::Stopping, "Instance is being deleted")
+    }
+
+    /// The Instance is suspended.
+    pub fn suspended() -> Self {
+        Self::both(False, Reason::Suspended, "Instance is suspended")
+    }
+
+    /// The Instance cannot run here.
+    pub fn unfit(why: &impl ToString) -> Self {
+        Self::both(False, Reason::ConfigurationError, why.to_string())
+    }
+}
+
+const IMAGE: [&str; 5] = [
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "ImageInspectError",
+    "InvalidImageName",
+    "RegistryUnavailable",
+];
+const CONFIGURATION: [&str; 2] = ["CreateContainerError", "CreateContainerConfigError"];
+
+/// What the Pod says; `None` for one that is still to be made. `attempts` is how often it has been replaced.
+pub fn report(pod: Option<&Value>, attempts: u32) -> Report {
+    let Some(pod) = pod else {
+        // Between two Pods of a crashing Instance nothing new is known.
+        return if attempts > 0 {
+            Report::default()
+        } else {
+            starting()
+        };
+    };
+    if is_ready(pod) {
+        return Report::default()
+            .available(True, Reason::Available, "Instance is available")
+            .programmed(True, Reason::Programmed, "Instance has been programmed");
+    }
+    if let Some(waiting) = waiting(pod) {
+        return waiting;
+    }
+    let message = || {
+        pod["status"]["message"]
+            .as_str()
+            .unwrap_or("the Pod has failed")
+            .to_owned()
+    };
+    match pod["status"]["phase"].as_str() {
+        Some("Failed") => match exited(pod) {
+            Some((name, code)) => crashing(name, code, u64::from(attempts)),
+            None => Report::both(False, Reason::Failed, message()),
+        },
+        Some("Succeeded") => Report::default().available(False, Reason::Stopped, "Instance has ended"),
+        Some("Running") => match exited(pod) {
+            Some((name, code)) if attempts > 0 => crashing(name, code, u64::from(attempts)),
+            _ => Report::default()
+                .available(False, Reason::Starting, "Instance is starting")
+                .programmed(True, Reason::Programmed, "Instance has been programmed"),
+        },
+        Some("Unknown") => Report::default().available(
+            Unknown,
+            Reason::Unknown,
+            "nothing is heard of the Instance's node",
+        ),
+        _ => starting(),
+    }
+}
+
+fn starting() -> Report {
+    Report::default()
+        .available(Unknown, Reason::Provisioning, "Instance is being provisioned")
+        .programmed(
+            Unknown,
+            Reason::ProgrammingInProgress,
+            "Instance is being programmed",
+        )
+}
+
+/// Whether the Pod's condition Ready is True.
+pub fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+/// The statuses of a Pod's containers.
+pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    pod["status"]["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten()
+}
+
+/// The first container that waits for something that is known. What the runtime says of it is for the log alone: it names
+/// nodes and registries.
+fn waiting(pod: &Value) -> Option<Report> {
+    containers(pod).find_map(|container| {
+        let name = container["name"].as_str().unwrap_or_default();
+        let reason = container["state"]["waiting"]["reason"].as_str()?;
+        if IMAGE.contains(&reason) {
+            let image = image(pod, name);
+            let message = format!(
+                "image {image} of container {name} cannot be had; correct its name or make it available"
+            );
+            return Some(Report::both(False, Reason::ImageUnavailable, message));
+        }
+        if CONFIGURATION.contains(&reason) {
+            let message =
+                format!("container {name} cannot be made; check its command, environment and mounts");
+            return Some(Report::both(False, Reason::ConfigurationError, message));
+        }
+        (reason == "CrashLoopBackOff").then(|| {
+            let code = container["lastState"]["terminated"]["exitCode"].as_i64();
+            crashing(name, code, container["restartCount"].as_u64().unwrap_or_default())
+        })
+    })
+}
+
+fn image<'a>(pod: &'a Value, container: &str) -> &'a str {
+    let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let image = containers
+        .find(|c| c["name"] == container)
+        .and_then(|c| c["image"].as_str());
+    image.unwrap_or_default()
+}
+
+/// The first container that has ended, and its exit code.
+fn exited(pod: &Value) -> Option<(&str, Option<i64>)> {
+    containers(pod).find_map(|container| {
+        let terminated = container["state"]["terminated"].as_object()?;
+        let code = terminated.get("exitCode").and_then(Value::as_i64);
+        Some((container["name"].as_str().unwrap_or_default(), code))
+    })
+}
+
+fn crashing(container: &str, code: Option<i64>, attempt: u64) -> Report {
+    let how = code.map_or_else(|| "ends".to_owned(), |code| format!("ends with exit code {code}"));
+    let message = format!("container {container} {how} (attempt {attempt})");
+    Report::both(False, Reason::InstanceCrashing, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(phase: &str, containers: &[Value]) -> Value {
+        json!({
+            "spec": {"containers": [{"name": "web", "image": "shop/web:broken"}, {"name": "side", "image": "shop/side"}]},
+            "status": {"phase": phase, "containerStatuses": containers},
+        })
+    }
+
+    fn waits(reason: &str) -> Value {
+        json!({"name": "web", "restartCount": 4, "state": {"waiting": {"reason": reason, "message": "10.1.2.3: secret"}},
+            "lastState": {"terminated": {"exitCode": 3}}})
+    }
+
+    /// `available reason, programmed reason, applied`, `-` for what stays.
+    fn words(report: &Report) -> String {
+        let one = |said: &Option<Said>| {
+            said.as_ref().map_or_else(
+                || "-".to_owned(),
+                |said| format!("{:?} {}", said.status, said.reason),
+            )
+        };
+        let applied = if report.applied { ", applied" } else { "" };
+        format!("{}, {}{applied}", one(&report.available), one(&report.programmed))
+    }
+
+    #[test]
+    fn each_state_of_a_pod_has_its_conditions() {
+        let mut ready = pod("Running", &[]);
+        ready["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        let ended = json!({"name": "web", "state": {"terminated": {"exitCode": 1}}});
+        let image = "False ImageUnavailable, False ImageUnavailable";
+        let configuration = "False ConfigurationError, False ConfigurationError";
+        let crashing = "False InstanceCrashing, False InstanceCrashing";
+        let provisioning = "Unknown Provisioning, Unknown ProgrammingInProgress";
+        for (pod, attempts, expected) in [
+            (Some(ready), 0, "True Available, True Programmed, applied"),
+            (Some(pod("Pending", &[waits("ImagePullBackOff")])), 0, image),
+            (Some(pod("Running", &[waits("InvalidImageName")])), 0, image),
+            (Some(pod("Running", &[waits("CrashLoopBackOff")])), 0, crashing),
+            (Some(pod("Failed", &[ended.clone()])), 2, crashing),
+            (Some(pod("Running", &[ended])), 1, crashing),
+            (
+                Some(pod("Pending", &[waits("CreateContainerConfigError")])),
+                0,
+                configuration,
+            ),
+            (Some(pod("Failed", &[])), 0, "False Failed, False Failed"),
+            (Some(pod("Succeeded", &[])), 0, "False Stopped, -"),
+            (
+                Some(pod("Running", &[])),
+                0,
+                "False Starting, True Programmed, applied",
+            ),
+            (
+                Some(pod("Pending", &[waits("ContainerCreating")])),
+                0,
+                provisioning,
+            ),
+            (Some(pod("Unknown", &[])), 0, "Unknown Unknown, -"),
+            (None, 0, provisioning),
+            (None, 1, "-, -"),
+        ] {
+            assert_eq!(words(&report(pod.as_ref(), attempts)), expected, "{pod:?}");
+        }
+        assert_eq!(words(&Report::suspended()), "False Suspended, False Suspended");
+        assert_eq!(words(&Report::stopping()), "False Stopping, False Stopping");
+        assert_eq!(words(&Report::unfit(&"x")), configuration);
+    }
+
+    #[test]
+    fn messages_name_image_exit_code_and_attempt_and_nothing_of_the_runtimes() {
+        let message = |pod: &Value| report(Some(pod), 2).available.unwrap().message;
+        assert_eq!(
+            message(&pod("Pending", &[waits("ErrImagePull")])),
+            "image shop/web:broken of container web cannot be had; correct its name or make it available"
+        );
+        assert_eq!(
+            message(&pod("Running", &[waits("CrashLoopBackOff")])),
+            "container web ends with exit code 3 (attempt 4)"
+        );
+        let ended = json!({"name": "side", "state": {"terminated": {"exitCode": 137}}});
+        assert_eq!(
+            message(&pod("Failed", &[ended])),
+            "container side ends with exit code 137 (attempt 2)"
+        );
+    }
+}
