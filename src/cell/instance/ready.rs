@@ -44,7 +44,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
+    /// One of our own reasons.
+    pub fn of(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             status,
             reason: reason.as_str().to_owned(),

@@ -1,0 +1,3 @@
+//! Deployment controller: a deployment's Instances, network and status at the cell (contract: cell.md §2).
+
+pub mod status;

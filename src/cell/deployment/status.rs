@@ -1,0 +1,435 @@
+//! What a deployment says of itself: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
+
+use crate::{
+    api::{
+        Condition,
+        ConditionStatus::{False, True},
+        Reason, ReplicaCounts,
+        conditions::{
+            find, priority,
+            types::{PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
+        },
+    },
+    cell::{
+        instance::ready::{Verdict, gates},
+        instances::{Step, Why},
+    },
+};
+
+/// One Instance of the deployment.
+#[derive(Debug, Clone, Copy)]
+pub struct Instance<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether it is what the template says now.
+    pub current: bool,
+    /// `spec.controller.templateHash`.
+    pub made_from: Option<&'a str>,
+    /// `status.controller.observedTemplateHash`.
+    pub applied: Option<&'a str>,
+    /// Names of its scheduling gates.
+    pub gates: &'a [&'a str],
+    /// Its conditions.
+    pub conditions: &'a [Condition],
+}
+
+/// Why nothing can be made of a deployment, however good its Instances are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// In one word.
+    pub reason: Reason,
+    /// For people.
+    pub message: String,
+}
+
+/// A deployment and what surrounds it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// How many Instances it wants.
+    pub desired: u32,
+    /// Those that it has, by ordinal.
+    pub instances: &'a [Instance<'a>],
+    /// What is left to do ([`crate::cell::instances::plan`]).
+    pub steps: &'a [Step],
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// What is wrong with it or its place.
+    pub block: Option<&'a Block>,
+    /// The error of its referenced data, as the federation says it.
+    pub data_error: Option<(&'a str, &'a str)>,
+}
+
+impl Instance<'_> {
+    fn condition(&self, type_: &str) -> Option<&Condition> {
+        find(self.conditions, type_)
+    }
+
+    fn is(&self, type_: &str) -> bool {
+        self.condition(type_).is_some_and(|c| c.status == True)
+    }
+
+    fn has_gate(&self, gate: &str) -> bool {
+        self.gates.contains(&gate)
+    }
+
+    fn is_updated(&self) -> bool {
+        self.current && self.made_from.is_some() && self.applied == self.made_from
+    }
+
+    /// Whether it waits for quota and somebody has said so.
+    fn waits_for_quota(&self) -> bool {
+        self.has_gate(gates::QUOTA)
+            && self.condition(QUOTA_GRANTED).is_some_and(|c| {
+                c.status != True && Reason::parse(&c.reason) != Some(Reason::PendingEvaluation)
+            })
+    }
+
+    fn waits_for_data(&self) -> bool {
+        self.has_gate(gates::REFERENCED_DATA) && !self.is(REFERENCED_DATA_READY)
+    }
+}
+
+/// The five counters.
+pub fn counts(seen: &Seen<'_>) -> ReplicaCounts {
+    let count = |which: &dyn Fn(&Instance<'_>) -> bool| {
+        let count = seen.instances.iter().filter(|instance| which(instance)).count();
+        i32::try_from(count).unwrap_or(i32::MAX)
+    };
+    ReplicaCounts {
+        replicas: count(&|_| true),
+        updated_replicas: count(&Instance::is_updated),
+        current_replicas: count(&|i| i.is_updated() && i.is(PROGRAMMED)),
+        ready_replicas: count(&|i| i.is(READY)),
+        desired_replicas: i32::try_from(seen.desired).unwrap_or(i32::MAX),
+    }
+}
+
+/// The condition `ReplicasReady`. Its message ends in what the next step waits for, if one waits.
+pub fn replicas_ready(seen: &Seen<'_>) -> Verdict {
+    let mut verdict = replicas(seen);
+    if let Some(waits) = waiting(seen)
+        && verdict.status != True
+    {
+        verdict.message = format!("{}; {waits}", verdict.message);
+    }
+    verdict
+}
+
+fn replicas(seen: &Seen<'_>) -> Verdict {
+    let (desired, ready) = (seen.desired, counts(seen).ready_replicas);
+    if seen.suspended {
+        return Verdict::of(False, Reason::Suspended, "the deployment is suspended");
+    }
+    if let Some(block) = seen.block
+        && matches!(
+            block.reason,
+            Reason::UnsupportedManagementPolicy | Reason::InvalidTemplate
+        )
+    {
+        return Verdict::of(False, block.reason, &*block.message);
+    }
+    if let Some(conflict) = seen.steps.iter().find(|step| step.why == Why::NameConflict) {
+        let message = format!(
+            "{} is not of this deployment; delete or rename it",
+            conflict.instance
+        );
+        return Verdict::of(False, Reason::InstanceNameConflict, message);
+    }
+    let pending = seen.instances.iter().filter(|i| i.waits_for_quota()).count();
+    if pending > 0 {
+        let message = format!("{pending} of {desired} desired replicas are pending quota");
+        return Verdict::of(False, Reason::QuotaExceeded, message);
+    }
+    let pending = seen.instances.iter().filter(|i| i.waits_for_data()).count();
+    if pending > 0 {
+        let message = format!("{pending} of {desired} desired replicas wait for referenced data");
+        return Verdict::of(False, Reason::AwaitingPropagation, message);
+    }
+    if seen.steps.iter().any(|step| step.why == Why::RollsHeld) {
+        let message = "the rollout waits until quota can be asked for";
+        return Verdict::of(False, Reason::QuotaBackendUnavailable, message);
+    }
+    let message = format!("{ready}/{desired} replicas available");
+    if i64::from(ready) < i64::from(desired) {
+        return Verdict::of(False, Reason::InstancesProvisioning, message);
+    }
+    Verdict::of(True, Reason::ReplicasAvailable, message)
+}
+
+/// What the first step waits for, if it waits.
+fn waiting(seen: &Seen<'_>) -> Option<String> {
+    let step = seen
+        .steps
+        .first()
+        .filter(|step| step.act == crate::cell::instances::Act::Wait)?;
+    let name = &step.instance;
+    let why = match step.why {
+        Why::NotReady => {
+            let instance = seen.instances.iter().find(|i| *i.name == **name);
+            let ready = instance.and_then(|i| i.condition(READY));
+            ready.map_or_else(|| Reason::Pending.to_string(), |c| c.reason.clone())
+        }
+        Why::Terminating => Reason::Stopping.to_string(),
+        Why::NameConflict => Reason::InstanceNameConflict.to_string(),
+        Why::RollsHeld => Reason::QuotaBackendUnavailable.to_string(),
+        Why::Suspended => Reason::Suspended.to_string(),
+        Why::Blocked(reason) => reason.to_string(),
+        Why::Missing | Why::Stray | Why::Surplus | Why::FixForward | Why::Roll | Why::Labels => return None,
+    };
+    Some(format!("waiting for {name}: {why}"))
+}
+
+/// The condition Available.
+pub fn available(seen: &Seen<'_>) -> Verdict {
+    if seen.suspended {
+        return Verdict::of(False, Reason::Suspended, "the deployment is suspended");
+    }
+    let (desired, ready) = (seen.desired, counts(seen).ready_replicas);
+    let so_many = format!("{ready}/{desired} instances are ready");
+    if ready > 0 {
+        return Verdict::of(True, Reason::StableInstanceFound, so_many);
+    }
+    let provisioning = if seen.instances.is_empty() {
+        "No instances available yet".to_owned()
+    } else {
+        so_many
+    };
+    let mut worst = Verdict::of(False, Reason::InstancesProvisioning, provisioning);
+    for candidate in candidates(seen) {
+        if priority(&candidate.reason) > priority(&worst.reason) {
+            worst = candidate;
+        }
+    }
+    worst
+}
+
+/// All that may keep it from being available; among equals the first counts.
+fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
+    let any = |which: &dyn Fn(&Instance<'_>) -> bool, reason, message: &str| {
+        let found = seen.instances.iter().any(which);
+        found.then(|| Verdict::of(False, reason, message))
+    };
+    let block = seen
+        .block
+        .map(|block| Verdict::of(False, block.reason, &*block.message));
+    let network = any(
+        &|i| i.has_gate(gates::NETWORK),
+        Reason::NetworkProvisioning,
+        "the network is not ready yet",
+    );
+    let error = seen.data_error.map(|(reason, message)| Verdict {
+        status: False,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    });
+    let data = any(
+        &Instance::waits_for_data,
+        Reason::ReferencedDataNotReady,
+        "referenced ConfigMaps and Secrets are not at the cell yet",
+    );
+    let quota = any(
+        &Instance::waits_for_quota,
+        Reason::QuotaNotGranted,
+        "quota is not granted",
+    );
+    let grave = seen.instances.iter().filter_map(|instance| {
+        let ready = instance.condition(READY)?;
+        (ready.status != True && ready.priority() >= 5).then(|| Verdict {
+            status: False,
+            reason: ready.reason.clone(),
+            message: ready.message.clone(),
+        })
+    });
+    let whole = [block, network, error, data, quota].into_iter().flatten();
+    whole.chain(grave).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::ConditionStatus::Unknown, cell::instances::Act};
+    use jiff::Timestamp;
+
+    fn condition(type_: &str, status: crate::api::ConditionStatus, reason: &str) -> Condition {
+        Condition::new(
+            type_,
+            status,
+            reason,
+            &format!("{reason} it is"),
+            Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    fn instance<'a>(name: &'a str, gates: &'a [&'a str], conditions: &'a [Condition]) -> Instance<'a> {
+        Instance {
+            name,
+            current: true,
+            made_from: Some("v1-a"),
+            applied: Some("v1-a"),
+            gates,
+            conditions,
+        }
+    }
+
+    fn seen<'a>(desired: u32, instances: &'a [Instance<'a>], steps: &'a [Step]) -> Seen<'a> {
+        Seen {
+            desired,
+            instances,
+            steps,
+            suspended: false,
+            block: None,
+            data_error: None,
+        }
+    }
+
+    fn wait(name: &str, why: Why) -> Step {
+        Step {
+            instance: name.into(),
+            act: Act::Wait,
+            why,
+            now: true,
+        }
+    }
+
+    fn words(verdict: &Verdict) -> String {
+        format!("{:?} {}: {}", verdict.status, verdict.reason, verdict.message)
+    }
+
+    #[test]
+    fn instances_are_counted_five_ways() {
+        let ready = [
+            condition(READY, True, "Available"),
+            condition(PROGRAMMED, True, "Programmed"),
+        ];
+        let programmed = [condition(PROGRAMMED, True, "Programmed")];
+        let mut old = instance("web-1", &[], &ready);
+        old.current = false;
+        let mut applying = instance("web-2", &[], &programmed);
+        applying.applied = Some("v1-b");
+        let all = [
+            instance("web-0", &[], &ready),
+            old,
+            applying,
+            instance("web-3", &[], &[]),
+        ];
+        assert_eq!(
+            counts(&seen(7, &all, &[])),
+            ReplicaCounts {
+                replicas: 4,
+                current_replicas: 1,
+                desired_replicas: 7,
+                ready_replicas: 2,
+                updated_replicas: 2,
+            }
+        );
+    }
+
+    #[test]
+    fn all_that_are_wanted_and_ready_are_available() {
+        let ready = [condition(READY, True, "Available")];
+        let one = [instance("web-0", &[], &ready)];
+        assert_eq!(
+            words(&replicas_ready(&seen(1, &one, &[]))),
+            "True ReplicasAvailable: 1/1 replicas available"
+        );
+        assert_eq!(
+            words(&available(&seen(2, &one, &[]))),
+            "True StableInstanceFound: 1/2 instances are ready"
+        );
+        let none = seen(2, &[], &[]);
+        assert_eq!(
+            words(&available(&none)),
+            "False InstancesProvisioning: No instances available yet"
+        );
+    }
+
+    #[test]
+    fn what_the_first_step_waits_for_is_said() {
+        let broken = [condition(READY, False, "ImageUnavailable")];
+        let one = [instance("web-0", &[], &broken)];
+        let steps = [wait("web-0", Why::NotReady), wait("web-1", Why::Terminating)];
+        let seen = seen(2, &one, &steps);
+        assert_eq!(
+            words(&replicas_ready(&seen)),
+            "False InstancesProvisioning: 0/2 replicas available; waiting for web-0: ImageUnavailable"
+        );
+        assert_eq!(
+            words(&available(&seen)),
+            "False ImageUnavailable: ImageUnavailable it is"
+        );
+    }
+
+    #[test]
+    fn the_first_reason_that_applies_is_that_of_the_replicas() {
+        let denied = [condition(QUOTA_GRANTED, False, "QuotaExceeded")];
+        let waiting = [condition(QUOTA_GRANTED, Unknown, "PendingEvaluation")];
+        let missing = [condition(REFERENCED_DATA_READY, False, "AwaitingPropagation")];
+        let quota = [
+            instance("web-0", &[gates::QUOTA], &denied),
+            instance("web-1", &[gates::QUOTA], &waiting),
+        ];
+        let data = [instance("web-0", &[gates::REFERENCED_DATA], &missing)];
+        let held = [wait("web-1", Why::RollsHeld)];
+        let conflict = [wait("web-0", Why::NameConflict)];
+        let pending = "False QuotaExceeded: 1 of 2 desired replicas are pending quota";
+        assert_eq!(words(&replicas_ready(&seen(2, &quota, &[]))), pending);
+        assert_eq!(
+            words(&available(&seen(2, &quota, &[]))),
+            "False QuotaNotGranted: quota is not granted"
+        );
+        assert_eq!(
+            words(&replicas_ready(&seen(1, &data, &[]))),
+            "False AwaitingPropagation: 1 of 1 desired replicas wait for referenced data"
+        );
+        assert_eq!(
+            words(&replicas_ready(&seen(2, &[], &held))),
+            "False QuotaBackendUnavailable: the rollout waits until quota can be asked for; \
+             waiting for web-1: QuotaBackendUnavailable"
+        );
+        assert_eq!(
+            words(&replicas_ready(&seen(2, &quota, &conflict))),
+            "False InstanceNameConflict: web-0 is not of this deployment; delete or rename it; \
+             waiting for web-0: InstanceNameConflict"
+        );
+        let mut suspended = seen(2, &quota, &[]);
+        suspended.suspended = true;
+        assert_eq!(
+            words(&replicas_ready(&suspended)),
+            "False Suspended: the deployment is suspended"
+        );
+        assert_eq!(
+            words(&available(&suspended)),
+            "False Suspended: the deployment is suspended"
+        );
+    }
+
+    #[test]
+    fn a_block_and_an_error_of_the_data_are_said_by_their_priority() {
+        let block = Block {
+            reason: Reason::CityCodeMismatch,
+            message: "it is for LHR".to_owned(),
+        };
+        let gated = [instance("web-0", &[gates::NETWORK], &[])];
+        let mut of = seen(1, &gated, &[]);
+        assert_eq!(
+            words(&available(&of)),
+            "False NetworkProvisioning: the network is not ready yet"
+        );
+        of.data_error = Some(("SourceNotFound", "Secret db does not exist"));
+        assert_eq!(
+            words(&available(&of)),
+            "False SourceNotFound: Secret db does not exist"
+        );
+        of.block = Some(&block);
+        assert_eq!(words(&available(&of)), "False CityCodeMismatch: it is for LHR");
+        let unsupported = Block {
+            reason: Reason::UnsupportedManagementPolicy,
+            message: "Foo".to_owned(),
+        };
+        of.block = Some(&unsupported);
+        assert_eq!(
+            words(&replicas_ready(&of)),
+            "False UnsupportedManagementPolicy: Foo"
+        );
+    }
+}
