@@ -3,5 +3,6 @@
 pub mod deployment;
 pub mod instance;
 pub mod instances;
+pub mod network;
 pub mod provider;
 pub mod size;

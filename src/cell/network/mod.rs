@@ -1,0 +1,3 @@
+//! A deployment's network at the cell: bindings, contexts, subnet claims and subnets (contract: cell.md §10).
+
+pub mod decide;
