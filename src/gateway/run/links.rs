@@ -30,6 +30,9 @@ use parking_lot::Mutex;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
+/// How long the lists that carrying needs have the planes for themselves, at most.
+const HEAD_START: Duration = Duration::from_secs(5);
+
 pub(super) struct Engaged {
     /// Which engagement this is; 0 for the hub, which has one alone.
     pub(super) engagement: u64,
@@ -288,11 +291,15 @@ fn decidable(world: &World, plane: &Plane, role: Role, woken: &mut Woken) -> Vec
     }
 }
 
-/// Does the work once all of this has been told.
+/// Does the work once all of this has been told, or after a while: a list that fails or hangs holds up no other.
 async fn after(told: Vec<Listener<bool>>, work: impl Future<Output = ()>) {
-    for mut told in told {
-        told.until(|told| told).await;
-    }
+    let all = async {
+        for mut told in told {
+            told.until(|told| told).await;
+        }
+    };
+    // Either way it is time.
+    let _ = tokio::time::timeout(HEAD_START, all).await;
     work.await;
 }
 
