@@ -47,16 +47,16 @@ impl Marks {
             if ["storageVersionHash", "serverAddressByClientCIDRs"].contains(&name.as_str()) {
                 continue;
             }
+            let mut value = value.clone();
             // A list's version is the plane's, which anybody's write may move meanwhile.
-            if key.is_empty() && name == "metadata" && map.contains_key("items") {
-                let mut value = value.clone();
-                if value["resourceVersion"].is_string() {
-                    value["resourceVersion"] = json!("");
-                }
-                result.insert(name.clone(), self.value(name, &value));
-                continue;
+            if key.is_empty()
+                && name == "metadata"
+                && map.contains_key("items")
+                && let Some(version) = value.get_mut("resourceVersion")
+            {
+                *version = json!("");
             }
-            result.insert(name.clone(), self.value(name, value));
+            result.insert(name.clone(), self.value(name, &value));
         }
         if let Some(prefix) = map.get("generateName").and_then(Value::as_str) {
             result.insert("name".to_owned(), json!(format!("{prefix}*")));
