@@ -47,7 +47,16 @@ impl Marks {
             if ["storageVersionHash", "serverAddressByClientCIDRs"].contains(&name.as_str()) {
                 continue;
             }
-            result.insert(name.clone(), self.value(name, value));
+            let mut value = value.clone();
+            // A list's version is the plane's, which anybody's write may move meanwhile.
+            if key.is_empty()
+                && name == "metadata"
+                && map.contains_key("items")
+                && let Some(version) = value.get_mut("resourceVersion")
+            {
+                *version = json!("");
+            }
+            result.insert(name.clone(), self.value(name, &value));
         }
         if let Some(prefix) = map.get("generateName").and_then(Value::as_str) {
             result.insert("name".to_owned(), json!(format!("{prefix}*")));
@@ -107,4 +116,9 @@ fn equal_things_have_equal_marks() {
     assert_eq!(marks.normal(&object("a", "7")), expected("uid-1", "version-1"));
     assert_eq!(marks.normal(&object("a", "9")), expected("uid-1", "version-2"));
     assert_eq!(marks.normal(&object("b", "7")), expected("uid-2", "version-1"));
+    let list = json!({"items": [], "metadata": {"resourceVersion": "9"}});
+    assert_eq!(
+        marks.normal(&list),
+        json!({"items": [], "metadata": {"resourceVersion": ""}})
+    );
 }

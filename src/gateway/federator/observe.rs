@@ -7,7 +7,7 @@ use crate::{
         companions::resolve::{self, Resolution, SourceState},
         world::{
             Role, World, companion_role,
-            digest::{Binding, Copy, Source},
+            digest::{Binding, Copy, HubNamespaceDigest, Source},
         },
     },
     kinds::{CompanionKind, FederatedKind},
@@ -171,10 +171,13 @@ fn may_act(world: &World, project: &ProjectKey, namespace: &str, hub: &str) -> b
     let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
     world.hub.namespaces.get("", hub).is_none_or(|row| {
         let of = &row.digest;
-        of.project_uid.as_ref().is_none_or(|had| Some(had) == uid)
-            && of.cluster.as_deref() == Some(&*project.label())
-            && of.namespace.as_deref() == Some(namespace)
+        of.project_uid.as_ref().is_none_or(|had| Some(had) == uid) && names(of, project, namespace)
     })
+}
+
+/// Whether the labels of a hub Namespace name this project namespace.
+fn names(of: &HubNamespaceDigest, project: &ProjectKey, namespace: &str) -> bool {
+    of.cluster.as_deref() == Some(&*project.label()) && of.namespace.as_deref() == Some(namespace)
 }
 
 fn hub_state(
@@ -190,11 +193,7 @@ fn hub_state(
         // An earlier life shows in lists that may not be complete, and whom it names instead may not be engaged yet.
         Some(row) if !complete => {
             let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
-            let of = &row.digest;
-            let ours = of.project_uid.as_ref() == uid
-                && of.cluster.as_deref() == Some(&*project.label())
-                && of.namespace.as_deref() == Some(namespace);
-            if ours {
+            if row.digest.project_uid.as_ref() == uid && names(&row.digest, project, namespace) {
                 HubNamespaceState::Ours
             } else {
                 HubNamespaceState::Unproven

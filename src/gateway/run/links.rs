@@ -30,6 +30,9 @@ use parking_lot::Mutex;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
+/// How long the lists that carrying needs have the planes for themselves, at most.
+const HEAD_START: Duration = Duration::from_secs(5);
+
 pub(super) struct Engaged {
     /// Which engagement this is; 0 for the hub, which has one alone.
     pub(super) engagement: u64,
@@ -119,19 +122,19 @@ impl Links {
             let health = Arc::new(Health::default());
             engaged.watches.push((*role, health.clone()));
             let (connection, engagement) = (engaged.connection.clone(), engaged.engagement);
-            let watch = self
-                .clone()
-                .watch(plane.clone(), engagement, connection, *role, health);
             let before = if role.is_for_carrying() {
                 Vec::new()
             } else {
                 before.clone()
             };
-            engaged.tasks.spawn(after(before, watch));
+            let task = self
+                .clone()
+                .watch(plane.clone(), engagement, connection, *role, health, before);
+            engaged.tasks.spawn(task);
         }
     }
 
-    /// Watches until aborted, and begins anew with each new credential.
+    /// Watches until aborted, after the lists that come before, and begins anew with each new credential.
     async fn watch(
         self: Arc<Self>,
         plane: Plane,
@@ -139,7 +142,9 @@ impl Links {
         connection: Connection,
         role: Role,
         health: Arc<Health>,
+        before: Vec<Listener<bool>>,
     ) {
+        head_start(before).await;
         let selection = Selection {
             resource: self.world.lock().resource(role),
             namespace: None,
@@ -288,12 +293,15 @@ fn decidable(world: &World, plane: &Plane, role: Role, woken: &mut Woken) -> Vec
     }
 }
 
-/// Does the work once all of this has been told.
-async fn after(told: Vec<Listener<bool>>, work: impl Future<Output = ()>) {
-    for mut told in told {
-        told.until(|told| told).await;
-    }
-    work.await;
+/// Waits until all of this has been told, or for a while: a list that fails or hangs holds up no other.
+async fn head_start(told: Vec<Listener<bool>>) {
+    let all = async {
+        for mut told in told {
+            told.until(|told| told).await;
+        }
+    };
+    // Either way it is time.
+    let _ = tokio::time::timeout(HEAD_START, all).await;
 }
 
 fn plane_kind(plane: &Plane) -> PlaneKind {

@@ -3,7 +3,7 @@
 //!
 //! There are two steps. Once the lists that a spec needs on its way to the hub are complete the federator *carries*: it
 //! announces, makes, updates and moves copies, and does nothing else. All other decisions wait until everything is
-//! *ready*. The lists that carrying does not need are many times as long, so that they begin after those that it does.
+//! *ready*. The lists that carrying does not need are many times as long, so that those that it does have a head start.
 
 use super::{Project, Role, World};
 use crate::{
