@@ -97,7 +97,7 @@ pub fn counts(seen: &Seen<'_>) -> ReplicaCounts {
     };
     ReplicaCounts {
         replicas: count(&|_| true),
-        updated_replicas: count(&Instance::is_updated),
+        updated_replicas: count(&|i| i.is_updated()),
         current_replicas: count(&|i| i.is_updated() && i.is(PROGRAMMED)),
         ready_replicas: count(&|i| i.is(READY)),
         desired_replicas: i32::try_from(seen.desired).unwrap_or(i32::MAX),
@@ -206,7 +206,7 @@ pub fn available(seen: &Seen<'_>) -> Verdict {
 /// All that may keep it from being available; among equals the first counts.
 fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
     let any = |which: &dyn Fn(&Instance<'_>) -> bool, reason, message: &str| {
-        let found = seen.instances.iter().any(which);
+        let found = seen.instances.iter().any(|i| which(i));
         found.then(|| Verdict::of(False, reason, message))
     };
     let block = seen
@@ -223,12 +223,12 @@ fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
         message: message.to_owned(),
     });
     let data = any(
-        &Instance::waits_for_data,
+        &|i| i.waits_for_data(),
         Reason::ReferencedDataNotReady,
         "referenced ConfigMaps and Secrets are not at the cell yet",
     );
     let quota = any(
-        &Instance::waits_for_quota,
+        &|i| i.waits_for_quota(),
         Reason::QuotaNotGranted,
         "quota is not granted",
     );

@@ -213,7 +213,11 @@ mod tests {
     #[test]
     fn hashes_of_three_templates_are_what_they_have_always_been() {
         let hashes = [of(&storefront()), of(&bastion()), of(&json!({"spec": {}}))];
-        assert_eq!(hashes, ["v1-0", "v1-1", "v1-2"]);
+        assert_eq!(hashes, [
+                "v1-912827eabf5c93720d1b1b8bda3f3117",
+                "v1-b9bb17a8f24c55532cd8fd6616b92e7a",
+                "v1-44136fa355b3678a1146ad16f7e8649e"
+            ]);
     }
 
     #[test]
