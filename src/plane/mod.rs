@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod discovery;
+pub mod feed;
 pub mod files;
 pub mod kubeconfig;
 pub mod lease;

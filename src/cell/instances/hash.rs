@@ -63,7 +63,7 @@ pub fn is_current(template: &Value, template_hash: &str, made: Made<'_>) -> bool
 
 fn has_all(has: &Labels, wanted: &Value, counts: impl Fn(&str) -> bool) -> bool {
     let mut wanted = wanted.as_object().into_iter().flatten();
-    wanted.all(|(key, value)| !counts(key) || has.get(key).map(String::as_str) == value.as_str())
+    wanted.all(|(key, value)| !counts(key) || has.get(key) == value.as_str())
 }
 
 fn canonical_spec(spec: &Value) -> Option<Value> {
@@ -309,11 +309,11 @@ mod tests {
         let mut spec = template["spec"].clone();
         spec["location"] = json!({"name": "us-south-1"});
         spec["controller"] = json!({"templateHash": "6b86b273ff34"});
-        let labels = Labels::from([
+        let labels = Labels::from_iter([
             ("app".to_owned(), "storefront".to_owned()),
             ("compute.datumapis.com/instance-index".to_owned(), "0".to_owned()),
         ]);
-        let annotations = Labels::new();
+        let annotations = Labels::default();
         let made = Made {
             hash: Some("6b86b273ff34"),
             spec: &spec,

@@ -2,10 +2,53 @@
 
 use crate::api::keys;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
-/// Labels of an object.
-pub type Labels = BTreeMap<String, String>;
+/// Labels or annotations of an object, by key. Their words may be shared with those of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
+
+impl Default for Labels {
+    fn default() -> Self {
+        Self(Arc::new([]))
+    }
+}
+
+impl Labels {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| **known == *key);
+        found.map(|(_, value)| &**value)
+    }
+
+    /// The same with another value of a key, or without it.
+    #[cfg(test)]
+    pub(crate) fn with(&self, key: &str, value: Option<&str>) -> Self {
+        let others = self.0.iter().filter(|(known, _)| **known != *key).cloned();
+        let new = value.map(|value| (key.into(), value.into()));
+        others.chain(new).collect()
+    }
+
+    /// Whether there is such a key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+impl Deref for Labels {
+    type Target = [(Arc<str>, Arc<str>)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
+        let labels = labels.into_iter();
+        Self(labels.map(|(key, value)| (key.into(), value.into())).collect())
+    }
+}
 
 /// Keys of ours that earlier versions wrote and nobody reads any more.
 const OBSOLETE: [&str; 2] = [
@@ -48,10 +91,10 @@ impl Linking {
     pub fn repair(&self, ordinal: u32, labels: &Labels) -> Option<Value> {
         let wanted = self.labels(ordinal).into_iter();
         let mut patch: Map<String, Value> = wanted
-            .filter(|(key, value)| labels.get(*key) != Some(value))
+            .filter(|(key, value)| labels.get(key) != Some(value.as_str()))
             .map(|(key, value)| (key.to_owned(), json!(value)))
             .collect();
-        let obsolete = OBSOLETE.into_iter().filter(|key| labels.contains_key(*key));
+        let obsolete = OBSOLETE.into_iter().filter(|key| labels.contains_key(key));
         patch.extend(obsolete.map(|key| (key.to_owned(), Value::Null)));
         (!patch.is_empty()).then_some(Value::Object(patch))
     }

@@ -66,9 +66,9 @@ impl Instance<'_> {
         let linking = self
             .labels
             .iter()
-            .filter(|(key, _)| keys::LINKING.contains(&key.as_str()));
+            .filter(|(key, _)| keys::LINKING.contains(&&**key));
         let mut labels: Map<String, Value> =
-            linking.map(|(key, value)| (key.clone(), json!(value))).collect();
+            linking.map(|(key, value)| (key.to_string(), json!(**value))).collect();
         labels.insert(MANAGED_BY.0.to_owned(), json!(MANAGED_BY.1));
         labels.insert(keys::INSTANCE_UID.to_owned(), json!(self.uid));
         Value::Object(labels)
@@ -232,8 +232,8 @@ mod tests {
             (keys::INSTANCE_INDEX, "0"),
             (keys::WORKLOAD_NAME, "storefront"),
         ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
+        .into_iter()
+        .collect()
     }
 
     fn instance<'a>(spec: &'a Value, labels: &'a Labels) -> Instance<'a> {

@@ -54,7 +54,7 @@ mod tests {
             namespace: "ns-1",
             name: "web-0",
             uid: "uid-0",
-            labels: &Labels::new(),
+            labels: &Labels::default(),
             spec: &spec,
         };
         let service = render(&instance, single).unwrap();

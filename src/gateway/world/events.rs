@@ -13,7 +13,8 @@ use crate::{
     engine::key::Key,
     kinds::CompanionKind,
     plane::{
-        table::{Change, Name, Origin, Row, Table},
+        feed::feed,
+        table::Name,
         watch::Event,
     },
 };
@@ -22,55 +23,6 @@ use std::sync::Arc;
 
 /// Namespace whose UID stands for a project's where no platform gives one.
 const PROJECT_MARK: &str = "kube-system";
-
-/// What one event did to a table: old and new presence of one object.
-pub(super) struct Delta<D> {
-    pub(super) name: Name,
-    pub(super) old: Option<Row<D>>,
-}
-
-/// Feeds one event to one table; returns what changed and whether a first list was completed.
-pub(super) fn feed<D: PartialEq>(
-    table: &mut Table<D>,
-    event: Event,
-    words: &mut Words,
-    mut read: impl FnMut(&DynamicObject, &mut Words) -> D,
-) -> (Vec<Delta<D>>, bool) {
-    let mut upsert = |table: &mut Table<D>, object: DynamicObject, origin| {
-        let digest = read(&object, words);
-        match table.upsert(object, digest, origin, &mut words.texts) {
-            (_, Change::None) => Vec::new(),
-            (name, Change::Changed(old)) => vec![Delta { name, old }],
-        }
-    };
-    match event {
-        Event::Began => {
-            table.begin_list();
-            (Vec::new(), false)
-        }
-        Event::Listed(object) => (upsert(table, *object, Origin::List), false),
-        Event::Applied(object) => (upsert(table, *object, Origin::Event), false),
-        Event::Deleted(object) => {
-            let old = table.remove(&object);
-            let meta = &object.metadata;
-            let name = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-            let delta = old.map(|old| Delta {
-                name: (name(&meta.namespace), name(&meta.name)),
-                old: Some(old),
-            });
-            (delta.into_iter().collect(), false)
-        }
-        Event::Complete => {
-            let (gone, first) = table.end_list();
-            (
-                gone.into_iter()
-                    .map(|(name, row)| Delta { name, old: Some(row) })
-                    .collect(),
-                first,
-            )
-        }
-    }
-}
 
 /// Keys that an event wakes.
 #[derive(Debug, Default)]

@@ -4,14 +4,15 @@
 //! Each is watched only if its check is on. A project may lack their definitions, so neither belongs to the lists that
 //! make a project ready: while one is missing the project's Workloads wait, and nothing else does.
 
-use super::{
-    Project, Role, World,
-    events::{Delta, Woken, feed},
-};
+use super::{Project, Role, World, events::Woken};
 use crate::{
     api::{keys, names::ProjectKey},
     engine::key::Key,
-    plane::{table::Row, watch::Event},
+    plane::{
+        feed::{Delta, feed},
+        table::Row,
+        watch::Event,
+    },
 };
 use kube::core::DynamicObject;
 use serde_json::Value;

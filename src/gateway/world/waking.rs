@@ -3,14 +3,17 @@
 use super::{
     Role, Tie, World,
     digest::{Binding, Companion, Copy, Source, WriteBackDigest},
-    events::{Delta, Woken},
+    events::Woken,
     index::entries,
 };
 use crate::{
     api::names::{HubNamespace, ProjectKey},
     engine::key::{Key, Plane},
     kinds::CompanionKind,
-    plane::table::{Name, Row},
+    plane::{
+        feed::Delta,
+        table::{Name, Row},
+    },
 };
 use std::sync::Arc;
 

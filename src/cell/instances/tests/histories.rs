@@ -121,15 +121,13 @@ impl Cell {
             Event::Hold(hold) => self.hold = *hold,
             Event::Meddle(n, to) if *n < count => {
                 let labels = &mut self.instances[*n].labels;
-                match to {
-                    Some(index) => labels.insert(keys::INSTANCE_INDEX.to_owned(), index.to_string()),
-                    None => labels.remove(keys::INSTANCE_INDEX),
-                };
+                let index = to.map(|index| index.to_string());
+                *labels = labels.with(keys::INSTANCE_INDEX, index.as_deref());
             }
             Event::ByHand(n) => {
                 let name = ordinal::name(NAME, *n);
                 if self.instances.iter().all(|i| *i.name != *name) {
-                    self.insert(&name, Owner::Foreign, Labels::new());
+                    self.insert(&name, Owner::Foreign, Labels::default());
                 }
             }
             Event::Anew => {
@@ -150,17 +148,13 @@ impl Cell {
             match step.act {
                 Act::Create(ordinal) => {
                     let labels = self.deployment.linking.labels(ordinal);
-                    let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value));
-                    self.insert(&step.instance, self.own(), labels.collect());
+                    self.insert(&step.instance, self.own(), labels.into_iter().collect());
                 }
                 Act::Delete { uid, .. } => self.by_uid(&uid).deleting = true,
                 Act::PatchLabels { uid, patch } => {
                     let labels = &mut self.by_uid(&uid).labels;
                     for (key, value) in patch.as_object().unwrap() {
-                        match value.as_str() {
-                            Some(value) => labels.insert(key.clone(), value.to_owned()),
-                            None => labels.remove(key),
-                        };
+                        *labels = labels.with(key, value.as_str());
                     }
                 }
                 Act::Wait => {}

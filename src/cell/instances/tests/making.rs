@@ -84,8 +84,11 @@ fn s05_s06_what_is_not_known_or_not_needed_is_left_out() {
 fn what_was_made_is_current_by_its_content_too() {
     let template = template();
     let instance = made(0, &["Quota"], None);
-    let labels: Labels = serde_json::from_value(instance["metadata"]["labels"].clone()).unwrap();
-    let annotations: Labels = serde_json::from_value(instance["metadata"]["annotations"].clone()).unwrap();
+    let map = |key: &str| -> Labels {
+        let map = instance["metadata"][key].as_object().unwrap();
+        map.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap())).collect()
+    };
+    let (labels, annotations) = (map("labels"), map("annotations"));
     let made = hash::Made {
         hash: None,
         spec: &instance["spec"],

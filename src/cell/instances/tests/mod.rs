@@ -35,9 +35,7 @@ fn deployment(replicas: u32) -> Deployment {
 
 fn labels(ordinal: u32) -> Labels {
     let all = deployment(0).linking.labels(ordinal);
-    all.into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+    all.into_iter().collect()
 }
 
 /// A ready Instance of the template as it is now.
@@ -79,10 +77,7 @@ fn named(mut instance: Instance, name: &str) -> Instance {
 }
 
 fn labelled(mut instance: Instance, key: &str, value: Option<&str>) -> Instance {
-    match value {
-        Some(value) => instance.labels.insert(key.to_owned(), value.to_owned()),
-        None => instance.labels.remove(key),
-    };
+    instance.labels = instance.labels.with(key, value);
     instance
 }
 

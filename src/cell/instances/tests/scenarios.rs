@@ -118,7 +118,7 @@ fn s11_to_s13_surplus_goes_one_at_a_time_whatever_else_waits() {
 #[test]
 fn s19_to_s22_labels_are_repaired_at_once_and_replace_nothing() {
     let mut bare = unready(0);
-    bare.labels.retain(|key, _| key == keys::INSTANCE_INDEX);
+    bare.labels = Labels::from_iter([(keys::INSTANCE_INDEX, "0")]);
     check(
         &deployment(2),
         &[bare.clone()],

@@ -17,6 +17,7 @@ use crate::{
     api::names::{CityCode, NameError},
     engine::{diff::Digest, pool::Pool},
     kinds::FederatedKind,
+    plane::feed::Texts,
 };
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,12 @@ pub struct Words {
     pub texts: Pool<str>,
     /// What conditions say.
     pub sayings: Pool<Saying>,
+}
+
+impl Texts for Words {
+    fn texts(&mut self) -> &mut Pool<str> {
+        &mut self.texts
+    }
 }
 
 impl Words {
