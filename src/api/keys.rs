@@ -51,6 +51,20 @@ pub const SERVICE_NAME: &str = "services.miloapis.com/service-name";
 pub const CELL: &str = "fedgate.dev/cell";
 /// Annotation on write-backs: UID of the Instance at the cell.
 pub const INSTANCE_UID: &str = "fedgate.dev/instance-uid";
+/// Annotation on Instances at a cell: what the provider remembers of crashes, `{attempts, notBefore}`.
+pub const RECOVERY: &str = "fedgate.dev/recovery";
+/// Annotation on Instances at a cell: when the gate for referenced data was first seen.
+pub const GATE_START: &str = "compute.datumapis.com/referenced-data-gate-start";
+/// Label on claims of quota: name of the claiming cell's Karmada Cluster.
+pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
+/// Label on claims of quota: namespace of the Instance at its cell.
+pub const INSTANCE_NAMESPACE: &str = "compute.datumapis.com/instance-namespace";
+/// Finalizer on Instances at a cell, until their copy on the hub is gone.
+pub const INSTANCE_FINALIZER: &str = "compute.datumapis.com/instance-controller";
+/// Finalizer on Instances at a cell, until their claim of quota is released.
+pub const CLAIM_FINALIZER: &str = "quota.compute.datumapis.com/claim-cleanup";
+/// Finalizer on Instances at a cell, until their Pod and Service are gone.
+pub const PROVIDER_FINALIZER: &str = "fedgate.dev/pod-provider";
 /// Label on Secrets that hold a project's kubeconfig.
 pub const PROJECT_SECRET: &str = "fedgate.dev/project";
 

@@ -1,0 +1,151 @@
+//! Deployments at the cell.
+
+use super::{Words, annotation, text};
+use crate::{
+    api::{self, NetworkReference, keys, validate},
+    cell::instances::{Policy, hash},
+};
+use kube::core::DynamicObject;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A deployment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deployment {
+    /// Its generation.
+    pub generation: i64,
+    /// What it asks for, or why that cannot be read.
+    pub spec: Result<Arc<Spec>, Arc<str>>,
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// What it expects of referenced data, as it is written.
+    pub expected: Option<Arc<str>>,
+    /// The error of its referenced data, as it is written.
+    pub data_error: Option<Arc<str>>,
+    /// Its status, as text.
+    pub status: Arc<str>,
+}
+
+/// What a deployment asks for.
+#[derive(Debug, PartialEq)]
+pub struct Spec {
+    /// Name of the Workload.
+    pub workload: Arc<str>,
+    /// UID of the Workload.
+    pub workload_uid: Arc<str>,
+    /// The placement.
+    pub placement: Arc<str>,
+    /// The city.
+    pub city: Arc<str>,
+    /// How many Instances.
+    pub replicas: u32,
+    /// In which order.
+    pub policy: Policy,
+    /// The policy as it is written.
+    pub policy_name: Arc<str>,
+    /// The template as it is written, as text: fields that this version does not know are in it.
+    pub template: Arc<str>,
+    /// The template's hash.
+    pub hash: Arc<str>,
+    /// The networks of its interfaces, in order.
+    pub networks: Vec<NetworkReference>,
+    /// Whether it references a `ConfigMap` or Secret.
+    pub references: bool,
+    /// What of its template cannot run.
+    pub faults: Option<Arc<str>>,
+}
+
+/// Rules that hold for what users write, and not at a cell.
+const NOT_AT_A_CELL: [&str; 3] = ["V7", "V8", "V19"];
+/// So many faults are named.
+const NAMED_FAULTS: usize = 3;
+
+/// Reads a deployment.
+pub fn deployment(object: &DynamicObject, words: &mut Words) -> Deployment {
+    let own = |key| annotation(object, key);
+    Deployment {
+        generation: object.metadata.generation.unwrap_or_default(),
+        spec: spec(&object.data["spec"], words),
+        suspended: own(keys::SUSPENDED) == Some("true"),
+        expected: own(keys::EXPECTED_REFERENCED_DATA).map(|text| words.share(text)),
+        data_error: own(keys::REFERENCED_DATA_ERROR).map(|text| words.share(text)),
+        status: text(&object.data["status"]).into(),
+    }
+}
+
+fn spec(written: &Value, words: &mut Words) -> Result<Arc<Spec>, Arc<str>> {
+    let spec: api::WorkloadDeploymentSpec =
+        serde_json::from_value(written.clone()).map_err(|e| Arc::from(format!("spec: {e}")))?;
+    let template = &written["template"];
+    let scale = &spec.scale_settings;
+    let interfaces = spec.template.spec.network_interfaces.iter();
+    Ok(Arc::new(Spec {
+        workload: words.share(spec.workload_ref.name.as_str()),
+        workload_uid: words.share(spec.workload_ref.uid.as_str()),
+        placement: words.share(spec.placement_name.as_str()),
+        city: words.share(spec.city_code.as_str()),
+        replicas: u32::try_from(scale.min_replicas).unwrap_or_default(),
+        policy: Policy::of(&scale.instance_management_policy),
+        policy_name: words.share(scale.instance_management_policy.0.as_str()),
+        template: text(template).into(),
+        hash: words.share(hash::of(template).as_str()),
+        networks: interfaces.map(|interface| interface.network.clone()).collect(),
+        references: references(template),
+        faults: faults(&spec.template),
+    }))
+}
+
+fn faults(template: &api::InstanceTemplate) -> Option<Arc<str>> {
+    let problems = validate::template(template);
+    let problems = problems
+        .iter()
+        .filter(|problem| !NOT_AT_A_CELL.contains(&problem.rule));
+    let named: Vec<String> = problems.take(NAMED_FAULTS).map(ToString::to_string).collect();
+    (!named.is_empty()).then(|| named.join("; ").into())
+}
+
+/// Whether a template references a `ConfigMap` or Secret (contract: cell.md §3).
+fn references(template: &Value) -> bool {
+    let sandbox = &template["spec"]["runtime"]["sandbox"];
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let by_volume = |volume: &Value| !volume["configMap"].is_null() || !volume["secret"].is_null();
+    let by_variable = |variable: &Value| {
+        let from = &variable["valueFrom"];
+        !from["configMapKeyRef"].is_null() || !from["secretKeyRef"].is_null()
+    };
+    let by_container = |container: &Value| {
+        !list(&container["envFrom"]).is_empty() || list(&container["env"]).iter().any(by_variable)
+    };
+    !list(&sandbox["imagePullSecrets"]).is_empty()
+        || list(&template["spec"]["volumes"]).iter().any(by_volume)
+        || list(&sandbox["containers"]).iter().any(by_container)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_way_to_reference_data_is_seen() {
+        let container = |field: &str, value: Value| json!({"spec": {"runtime": {"sandbox": {"containers": [{field: value}]}}}});
+        let with = [
+            container("envFrom", json!([{"configMapRef": {"name": "a"}}])),
+            container("env", json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}])),
+            container("env", json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}])),
+            json!({"spec": {"volumes": [{"name": "v", "secret": {"secretName": "a"}}]}}),
+            json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "a"}}]}}),
+            json!({"spec": {"runtime": {"sandbox": {"imagePullSecrets": [{"name": "a"}]}}}}),
+        ];
+        for template in with {
+            assert!(references(&template), "{template}");
+        }
+        let without = [
+            container("env", json!([{"name": "A", "value": "b"}])),
+            json!({"spec": {"volumes": [{"name": "v", "disk": {}}]}}),
+        ];
+        for template in without {
+            assert!(!references(&template), "{template}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Pods and Services of the provider.
+
+use super::{Words, annotation, controller, labels, text};
+use crate::{
+    api::keys,
+    cell::{instances::labels::Labels, provider::pod::MANAGED_BY},
+};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A Pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    /// UID of its controller.
+    pub owner: Option<Arc<str>>,
+    /// Its labels, as far as they are the provider's.
+    pub labels: Labels,
+    /// What of it is looked at, as text in the form of a Pod.
+    pub seen: Arc<str>,
+    /// The address that the runtime has announced under the configured key.
+    pub external: Option<Arc<str>>,
+}
+
+/// Reads a Pod; `external` is the key of the annotation with its external address.
+pub fn pod(object: &DynamicObject, external: Option<&str>, words: &mut Words) -> Pod {
+    let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
+    let external = external.and_then(|key| annotation(object, key));
+    Pod {
+        owner: controller(object, words),
+        labels: labels(object.metadata.labels.as_ref(), words, ours),
+        seen: text(&seen(object)).into(),
+        external: external.filter(|address| !address.is_empty()).map(Into::into),
+    }
+}
+
+/// The fields that reports and recovery read, and no others: what else changes wakes nobody.
+fn seen(object: &DynamicObject) -> Value {
+    let (spec, status) = (&object.data["spec"], &object.data["status"]);
+    let list = |value: &Value, of: fn(&Value) -> Value| -> Value {
+        value.as_array().into_iter().flatten().map(of).collect()
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let ready: Value = conditions
+        .filter(|c| c["type"] == "Ready")
+        .map(|c| json!({"type": "Ready", "status": c["status"], "lastTransitionTime": c["lastTransitionTime"]}))
+        .collect();
+    let addresses = list(&status["podIPs"], |ip| ip["ip"].clone());
+    json!({
+        "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp},
+        "spec": {"containers": list(&spec["containers"], |c| json!({"name": c["name"], "image": c["image"]}))},
+        "status": {
+            "phase": status["phase"], "message": status["message"], "podIP": status["podIP"], "podIPs": addresses,
+            "conditions": ready,
+            "containerStatuses": list(&status["containerStatuses"], container),
+        },
+    })
+}
+
+fn container(of: &Value) -> Value {
+    let ended = |state: &Value| match &state["terminated"] {
+        Value::Object(ended) => json!({"exitCode": ended.get("exitCode"), "finishedAt": ended.get("finishedAt")}),
+        _ => Value::Null,
+    };
+    let waiting = match &of["state"]["waiting"] {
+        Value::Object(waiting) => json!({"reason": waiting.get("reason")}),
+        _ => Value::Null,
+    };
+    json!({
+        "name": of["name"], "restartCount": of["restartCount"],
+        "state": {"waiting": waiting, "terminated": ended(&of["state"])},
+        "lastState": {"terminated": ended(&of["lastState"])},
+    })
+}
+
+/// A Service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    /// UID of its controller.
+    pub owner: Option<Arc<str>>,
+    /// Its labels, as far as they are the provider's.
+    pub labels: Labels,
+    /// Selector and ports, as text in the form of a Service's spec.
+    pub spec: Arc<str>,
+}
+
+/// Reads a Service.
+pub fn service(object: &DynamicObject, words: &mut Words) -> Service {
+    let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
+    Service {
+        owner: controller(object, words),
+        labels: labels(object.metadata.labels.as_ref(), words, ours),
+        spec: text(&service_spec(&object.data["spec"])).into(),
+    }
+}
+
+/// Selector and ports, without what a server fills in.
+pub fn service_spec(spec: &Value) -> Value {
+    let ports = spec["ports"].as_array().into_iter().flatten();
+    let ports: Vec<Value> = ports
+        .map(|p| json!({"name": p["name"], "port": p["port"], "targetPort": p["targetPort"], "protocol": p["protocol"]}))
+        .collect();
+    json!({"selector": spec["selector"], "ports": ports})
+}

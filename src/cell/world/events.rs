@@ -1,0 +1,108 @@
+//! What comes in by watches and answers.
+
+use super::{World, digest, role::Role};
+use crate::{
+    api::names::ProjectKey,
+    engine::key::{Key, Plane},
+    plane::{
+        feed::feed,
+        table::Table,
+        watch::Event,
+    },
+};
+
+/// What an event leads to.
+#[derive(Debug, Default)]
+pub struct Woken {
+    /// Keys to look at.
+    pub keys: Vec<Key>,
+    /// A list was completed for the first time.
+    pub synced: bool,
+    /// The cell may be somewhere else than before.
+    pub moved: bool,
+}
+
+impl World {
+    /// Takes in an event of a plane.
+    pub fn event(&mut self, plane: &Plane, role: Role, event: Event) -> Woken {
+        match plane {
+            Plane::Cell | Plane::Hub => self.own_event(role, event),
+            Plane::Project(project) if role == Role::Claims => self.claim_event(project, event),
+            Plane::Project(_) => Woken::default(),
+        }
+    }
+
+    fn own_event(&mut self, role: Role, event: Event) -> Woken {
+        let mut woken = Woken::default();
+        let external = self.reading.external.clone();
+        /// Feeds a table and hands each difference, with the row as it is now, to what knows whom it wakes.
+        macro_rules! take {
+            ($table:ident, $read:expr, $wake:expr) => {{
+                let (deltas, first) = feed(&mut self.$table, event, &mut self.words, $read);
+                woken.synced = first;
+                for delta in &deltas {
+                    #[allow(clippy::redundant_closure_call, reason = "the macro's callers name what wakes")]
+                    ($wake)(&*self, delta, &mut woken.keys);
+                }
+                !deltas.is_empty()
+            }};
+        }
+        match role {
+            Role::Namespaces => take!(namespaces, digest::namespace, Self::wake_for_namespace),
+            Role::Deployments => take!(deployments, digest::deployment, Self::wake_for_deployment),
+            Role::Instances => take!(instances, digest::instance, Self::wake_for_instance),
+            Role::ConfigMaps => take!(config_maps, |_, _| (), |w: &Self, d, k| w.wake_for_data("ConfigMap", d, k)),
+            Role::Secrets => take!(secrets, |_, _| (), |w: &Self, d, k| w.wake_for_data("Secret", d, k)),
+            Role::Pods => take!(
+                pods,
+                |object, words| digest::pod(object, external.as_deref(), words),
+                Self::wake_for_pod
+            ),
+            Role::Services => take!(services, digest::service, Self::wake_for_service),
+            Role::Releases => take!(
+                releases,
+                |object, _| serde_json::from_value(object.data["data"].clone()).unwrap_or_default(),
+                Self::wake_for_release
+            ),
+            Role::ServingLocations => {
+                let moved = take!(places, digest::place, Self::wake_for_place);
+                woken.moved = moved || woken.synced;
+                moved
+            }
+            Role::Bindings => take!(bindings, digest::binding, Self::wake_for_binding),
+            Role::Contexts => take!(contexts, digest::context, Self::wake_for_context),
+            Role::SubnetClaims => take!(subnet_claims, digest::subnet_claim, Self::wake_for_subnet_claim),
+            Role::Subnets => take!(subnets, digest::readiness, Self::wake_for_subnet),
+            Role::HubNamespaces => take!(hub_namespaces, digest::namespace, Self::wake_for_namespace),
+            Role::HubDeployments => take!(hub_deployments, digest::hub_deployment, Self::wake_for_hub_deployment),
+            Role::HubInstances => take!(copies, digest::copy, Self::wake_for_copy),
+            Role::Claims => false,
+        };
+        woken
+    }
+
+    fn claim_event(&mut self, project: &ProjectKey, event: Event) -> Woken {
+        let Some(mut table) = self.claims.remove(project) else {
+            return Woken::default();
+        };
+        let mut woken = Woken::default();
+        let (deltas, first) = feed(&mut table, event, &mut self.words, digest::claim);
+        woken.synced = first;
+        for delta in &deltas {
+            let (namespace, name) = &delta.name;
+            let now = table.get(namespace, name).map(|row| &row.digest);
+            let claim = now.or(delta.old.as_ref().map(|row| &row.digest));
+            woken.keys.extend(claim.and_then(|claim| self.claimant(name, claim)));
+        }
+        self.claims.insert(project.clone(), table);
+        if first {
+            woken.keys.extend(self.keys_of_project(project));
+        }
+        woken
+    }
+
+    /// From now on the claims of a project are watched.
+    pub fn engage(&mut self, project: &ProjectKey) {
+        self.claims.insert(project.clone(), Table::default());
+    }
+}

@@ -1,0 +1,170 @@
+//! Whom a change wakes: the keys of everything whose decision may depend on what has changed.
+
+use super::{
+    World,
+    digest::{Copy, Deployment, HubDeployment, Instance, Namespace, Place, Pod, Service},
+    role::Role,
+};
+use crate::{
+    api::{conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY}, keys, names::ProjectKey},
+    cell::{
+        instance::ready::gates,
+        network::decide::{Binding, Claim, Context, Readiness},
+    },
+    engine::key::Key,
+    plane::feed::Delta,
+};
+use std::collections::BTreeMap;
+
+impl World {
+    pub(super) fn wake_for_namespace(&self, delta: &Delta<Namespace>, keys: &mut Vec<Key>) {
+        let (_, namespace) = &delta.name;
+        let instances = self.instances.in_namespace(namespace);
+        keys.extend(instances.map(|(name, _)| Role::Instances.key(namespace, name)));
+    }
+
+    pub(super) fn wake_for_deployment(&self, delta: &Delta<Deployment>, keys: &mut Vec<Key>) {
+        let (namespace, name) = &delta.name;
+        keys.push(Role::Deployments.key(namespace, name));
+        let said = |of: &Deployment| (of.expected.clone(), of.data_error.clone());
+        let before = delta.old.as_ref().map(|row| said(&row.digest));
+        let now = self.deployments.get(namespace, name).map(|row| said(&row.digest));
+        if before != now {
+            keys.extend(self.waiting_for_data(namespace, name));
+        }
+    }
+
+    /// The Instances of a deployment that wait for referenced data.
+    fn waiting_for_data(&self, namespace: &str, deployment: &str) -> Vec<Key> {
+        let instances = self.instances.in_namespace(namespace);
+        let waiting = instances.filter(|(_, row)| {
+            let of_it = row.digest.owner.as_ref().is_some_and(|owner| *owner.name == *deployment);
+            of_it && waits_for_data(&row.digest)
+        });
+        waiting
+            .map(|(name, _)| Role::Instances.key(namespace, name))
+            .collect()
+    }
+
+    pub(super) fn wake_for_instance(&self, delta: &Delta<Instance>, keys: &mut Vec<Key>) {
+        let (namespace, name) = &delta.name;
+        keys.push(Role::Instances.key(namespace, name));
+        if self.reading.provider {
+            keys.push(Role::Pods.key(namespace, name));
+        }
+        let now = self.instances.get(namespace, name);
+        let owners = [now, delta.old.as_ref()].into_iter().flatten();
+        let mut deployments: Vec<&str> = owners
+            .filter_map(|row| Some(&*row.digest.owner.as_ref()?.name))
+            .collect();
+        // Whoever holds a name of a deployment's form concerns it.
+        deployments.extend(name.rsplit_once('-').map(|(deployment, _)| deployment));
+        deployments.dedup();
+        for deployment in deployments {
+            if self.deployments.get(namespace, deployment).is_some() {
+                keys.push(Role::Deployments.key(namespace, deployment));
+            }
+        }
+    }
+
+    pub(super) fn wake_for_data(&self, kind: &str, delta: &Delta<()>, keys: &mut Vec<Key>) {
+        let (namespace, name) = &delta.name;
+        let token = format!("\"{kind}/{name}\"");
+        let named = self
+            .deployments
+            .in_namespace(namespace)
+            .filter(|(_, row)| row.digest.expected.as_ref().is_some_and(|all| all.contains(&token)));
+        for (deployment, _) in named {
+            keys.extend(self.waiting_for_data(namespace, deployment));
+        }
+    }
+
+    pub(super) fn wake_for_pod(&self, delta: &Delta<Pod>, keys: &mut Vec<Key>) {
+        keys.push(Role::Pods.key(&delta.name.0, &delta.name.1));
+    }
+
+    pub(super) fn wake_for_service(&self, delta: &Delta<Service>, keys: &mut Vec<Key>) {
+        keys.push(Role::Pods.key(&delta.name.0, &delta.name.1));
+    }
+
+    pub(super) fn wake_for_release(&self, delta: &Delta<BTreeMap<String, String>>, keys: &mut Vec<Key>) {
+        keys.push(Role::Releases.key(&delta.name.0, &delta.name.1));
+    }
+
+    pub(super) fn wake_for_place(&self, _: &Delta<Place>, keys: &mut Vec<Key>) {
+        let all = self.deployments.iter();
+        keys.extend(all.map(|((namespace, name), _)| Role::Deployments.key(namespace, name)));
+    }
+
+    pub(super) fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {
+        self.wake_bound(&delta.name.0, &delta.name.1, keys);
+    }
+
+    /// The deployment that a binding is for, by the binding's name.
+    fn wake_bound(&self, namespace: &str, binding: &str, keys: &mut Vec<Key>) {
+        let deployment = binding.rsplit_once("-net-").map(|(deployment, _)| deployment);
+        let deployment = deployment.filter(|name| self.deployments.get(namespace, name).is_some());
+        keys.extend(deployment.map(|name| Role::Deployments.key(namespace, name)));
+    }
+
+    pub(super) fn wake_for_context(&self, delta: &Delta<Context>, keys: &mut Vec<Key>) {
+        self.wake_over(&delta.name.0, &delta.name.1, keys);
+    }
+
+    /// The deployments whose bindings lead to a context.
+    fn wake_over(&self, namespace: &str, context: &str, keys: &mut Vec<Key>) {
+        for ((bound, binding), row) in self.bindings.iter() {
+            let leads = |(ns, name): &(std::sync::Arc<str>, std::sync::Arc<str>)| **ns == *namespace && **name == *context;
+            if row.digest.context.as_ref().is_some_and(leads) {
+                self.wake_bound(bound, binding, keys);
+            }
+        }
+    }
+
+    pub(super) fn wake_for_subnet_claim(&self, delta: &Delta<Claim>, keys: &mut Vec<Key>) {
+        let (namespace, name) = &delta.name;
+        let now = self.subnet_claims.get(namespace, name);
+        for row in [now, delta.old.as_ref()].into_iter().flatten() {
+            self.wake_over(namespace, &row.digest.context, keys);
+        }
+    }
+
+    pub(super) fn wake_for_subnet(&self, delta: &Delta<Readiness>, keys: &mut Vec<Key>) {
+        let (namespace, name) = &delta.name;
+        for (_, claim) in self.subnet_claims.in_namespace(namespace) {
+            if claim.digest.subnet.as_ref() == Some(name) {
+                self.wake_over(namespace, &claim.digest.context, keys);
+            }
+        }
+    }
+
+    pub(super) fn wake_for_hub_deployment(&self, delta: &Delta<HubDeployment>, keys: &mut Vec<Key>) {
+        let (namespace, deployment) = &delta.name;
+        let instances = self.instances.in_namespace(namespace);
+        let of_it = instances
+            .filter(|(_, row)| row.digest.labels.get(keys::WORKLOAD_DEPLOYMENT_NAME) == Some(deployment));
+        keys.extend(of_it.map(|(name, _)| Role::Instances.key(namespace, name)));
+    }
+
+    pub(super) fn wake_for_copy(&self, delta: &Delta<Copy>, keys: &mut Vec<Key>) {
+        keys.push(Role::Instances.key(&delta.name.0, &delta.name.1));
+    }
+
+    /// The Instances whose claims are in a project.
+    pub fn keys_of_project(&self, project: &ProjectKey) -> Vec<Key> {
+        let ours = self.namespaces.iter().map(|((_, name), _)| name).filter(|name| {
+            let origin = self.origin(name);
+            origin.is_some_and(|(of, _)| of == *project)
+        });
+        let instances = |namespace| self.instances.in_namespace(namespace).map(move |(name, _)| (namespace, name));
+        ours.flat_map(|namespace| instances(namespace))
+            .map(|(namespace, name)| Role::Instances.key(namespace, name))
+            .collect()
+    }
+}
+
+/// Whether an Instance waits for referenced data.
+fn waits_for_data(instance: &Instance) -> bool {
+    let condition = find(&instance.conditions, REFERENCED_DATA_READY);
+    instance.has_gate(gates::REFERENCED_DATA) || condition.is_some_and(|c| c.status != ConditionStatus::True)
+}
