@@ -1,6 +1,6 @@
 //! Keys: what the queue schedules and the logs name.
 
-use crate::api::names::ProjectKey;
+use crate::{api::names::ProjectKey, metrics::PlaneKind};
 use std::{fmt, sync::Arc};
 
 /// One API server, as seen from the gateway or from a cell.
@@ -30,6 +30,16 @@ impl Plane {
             Self::Hub => "manifests/hub",
             Self::Project(_) => "manifests/project",
             Self::Cell => "manifests/cell",
+        }
+    }
+}
+
+impl From<&Plane> for PlaneKind {
+    fn from(plane: &Plane) -> Self {
+        match plane {
+            Plane::Hub => Self::Hub,
+            Plane::Project(_) => Self::Project,
+            Plane::Cell => Self::Cell,
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     },
     kinds::FederatedKind,
     metrics::Metrics,
-    plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle},
+    plane::{client::Connection, discovery::ProjectEvent, engaged::Planes, lease::LeaseHandle},
 };
 use futures::{Stream, StreamExt};
 use links::{Command, Links};
@@ -116,7 +116,7 @@ impl Gateway {
         let links = Arc::new(Links {
             world: world.clone(),
             queue: queue.clone(),
-            planes: Mutex::default(),
+            planes: Planes::default(),
             lease,
             commands,
             metrics: metrics.clone(),

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod discovery;
+pub mod engaged;
 pub mod files;
 pub mod kubeconfig;
 pub mod lease;
