@@ -10,7 +10,6 @@ use crate::{
         executor::{Executor, Surroundings},
         key::{Key, Plane},
         plan::{Answer, Target},
-        quarantine::Quarantine,
         queue::{Outcome, Queue},
     },
     metrics::Metrics,
