@@ -6,7 +6,7 @@
 //! * [`api`]: wire types, keys and name newtypes. No I/O, uses nothing of ours.
 //! * [`lua`]: a Lua host equal to Karmada's. Uses nothing of ours.
 //! * [`kinds`]: federated kinds, read from `interpreters/`. Uses `api` and `lua`.
-//! * [`engine`]: key, queue, plan, executor, diff, errors, clock, chance. Knows no workload.
+//! * [`engine`]: key, queue, workers, plan, executor, diff, errors, clock, chance. Knows no workload.
 //! * [`plane`]: clients, watches, index, discovery of project planes, lease.
 //! * [`gateway`]: the controllers that join projects and hub.
 //! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them. [`metrics`] uses nothing of

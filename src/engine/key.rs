@@ -1,15 +1,17 @@
 //! Keys: what the queue schedules and the logs name.
 
-use crate::api::names::ProjectKey;
+use crate::{api::names::ProjectKey, metrics::PlaneKind};
 use std::{fmt, sync::Arc};
 
-/// One API server, as seen from the gateway.
+/// One API server, as seen from the gateway or from a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plane {
     /// The Karmada hub.
     Hub,
     /// A tenant's project control plane.
     Project(ProjectKey),
+    /// The cell's own API server.
+    Cell,
 }
 
 impl Plane {
@@ -18,6 +20,7 @@ impl Plane {
         match self {
             Self::Hub => "hub",
             Self::Project(_) => "project",
+            Self::Cell => "cell",
         }
     }
 
@@ -26,6 +29,17 @@ impl Plane {
         match self {
             Self::Hub => "manifests/hub",
             Self::Project(_) => "manifests/project",
+            Self::Cell => "manifests/cell",
+        }
+    }
+}
+
+impl From<&Plane> for PlaneKind {
+    fn from(plane: &Plane) -> Self {
+        match plane {
+            Plane::Hub => Self::Hub,
+            Plane::Project(_) => Self::Project,
+            Plane::Cell => Self::Cell,
         }
     }
 }
@@ -35,6 +49,7 @@ impl fmt::Display for Plane {
         match self {
             Self::Hub => f.write_str("hub"),
             Self::Project(key) => write!(f, "project {key}"),
+            Self::Cell => f.write_str("cell"),
         }
     }
 }
@@ -104,8 +119,8 @@ impl Key {
     pub fn lane(&self) -> Lane {
         match &self.plane {
             Plane::Project(key) => Lane(key.as_str().into()),
-            Plane::Hub if self.namespace.is_empty() => Lane(self.name.clone()),
-            Plane::Hub => Lane(self.namespace.clone()),
+            Plane::Hub | Plane::Cell if self.namespace.is_empty() => Lane(self.name.clone()),
+            Plane::Hub | Plane::Cell => Lane(self.namespace.clone()),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The engine under every controller: key, queue, plan, executor, diff, errors, clock. It knows no workload.
+//! The engine under every controller: key, queue, workers, plan, executor, diff, errors, clock. It knows no workload.
 //!
 //! A controller *observes* what is known about a [`key::Key`], *decides* purely what should happen as a
-//! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next.
+//! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next, and
+//! [`work::Workers`] give it to the controllers of a role.
 
 pub mod chance;
 pub mod clock;
@@ -15,7 +16,9 @@ pub mod object;
 pub mod plan;
 pub mod pool;
 pub mod probe;
+pub mod quarantine;
 pub mod queue;
 pub mod rights;
 pub mod room;
 pub mod told;
+pub mod work;

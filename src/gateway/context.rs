@@ -1,9 +1,6 @@
 //! What every controller of the gateway shares.
 
-use super::{
-    quarantine::{self, Quarantine},
-    world::World,
-};
+use super::world::World;
 use crate::{
     api::names::CityCode,
     engine::{
@@ -11,8 +8,9 @@ use crate::{
         error::{Failure, Retry},
         executor::Executor,
         key::{Key, Plane},
-        plan::{Applied, Next, Plan, Prepared, Target},
-        queue::{Outcome, Queue, Urgency},
+        plan::{Applied, Plan, Prepared, Target},
+        quarantine::Quarantine,
+        queue::{Queue, Urgency},
     },
     metrics::{Metrics, Stage},
 };
@@ -69,7 +67,7 @@ pub struct Context {
     /// Settings.
     pub settings: Settings,
     /// What is refused as it is.
-    pub quarantine: Quarantine,
+    pub quarantine: Arc<Quarantine>,
     /// The figures of the process.
     pub metrics: Arc<Metrics>,
 }
@@ -109,7 +107,7 @@ pub struct Turn<'a> {
     context: &'a Context,
     /// When what led to this turn came in.
     pub woken: Instant,
-    wrote: AtomicBool,
+    wrote: &'a AtomicBool,
 }
 
 impl Deref for Turn<'_> {
@@ -121,12 +119,12 @@ impl Deref for Turn<'_> {
 }
 
 impl<'a> Turn<'a> {
-    /// A turn that begins now with a key that was woken then.
-    pub fn new(context: &'a Context, woken: Instant) -> Self {
+    /// A turn that begins now with a key that was woken then; `wrote` is set if it asks for any write.
+    pub fn new(context: &'a Context, woken: Instant, wrote: &'a AtomicBool) -> Self {
         Self {
             context,
             woken,
-            wrote: AtomicBool::new(false),
+            wrote,
         }
     }
 
@@ -155,11 +153,6 @@ impl<'a> Turn<'a> {
         result
     }
 
-    /// Whether the turn has asked for any write.
-    pub fn wrote(&self) -> bool {
-        self.wrote.load(Ordering::Relaxed)
-    }
-
     /// Lifts the ban on cities of a hub namespace that were being taken away, and lets those look again that met it.
     pub fn lift_ban(&self, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
         if condemned.is_empty() {
@@ -177,35 +170,5 @@ impl<'a> Turn<'a> {
     /// Something has crossed from one plane to the other, of which it was first known at `since`.
     pub fn crossed(&self, stage: Stage, since: Instant) {
         self.metrics.federated(stage, self.now().since(since));
-    }
-}
-
-/// What the queue is told of a turn, and what the log says of it.
-pub fn outcome(key: &Key, result: Result<Next, Failure>, refused: &Quarantine) -> Outcome {
-    if result.is_ok() {
-        refused.accepted(key);
-    }
-    match result {
-        Ok(Next::OnEvent) => Outcome::Settled,
-        Ok(Next::After(after)) => Outcome::Again(after),
-        Err(failure) => {
-            let category = failure.category.as_str();
-            match failure.retry() {
-                Retry::Backoff(at_least) => {
-                    tracing::debug!(%key, category, error = %failure, "trying again");
-                    Outcome::Failed { at_least }
-                }
-                Retry::AwaitChange => {
-                    tracing::debug!(%key, category, error = %failure, "waiting for a change");
-                    Outcome::Settled
-                }
-                Retry::Quarantine => {
-                    if refused.put(key, category) {
-                        tracing::warn!(%key, category, error = %failure, "refused; it is tried again when it changes, or in five minutes");
-                    }
-                    Outcome::Again(quarantine::RETRY_AFTER)
-                }
-            }
-        }
     }
 }

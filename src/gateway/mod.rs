@@ -8,7 +8,6 @@ pub mod interpreters;
 pub mod namespaces;
 pub mod policies;
 pub mod projector;
-pub mod quarantine;
 #[cfg(test)]
 mod rig;
 pub mod run;

@@ -1,8 +1,7 @@
 //! A controller's surroundings for tests: an index, and planes that answer as the test says.
 
 use super::{
-    context::{Context, Settings},
-    quarantine::Quarantine,
+    context::{Context, Settings, Turn},
     world::World,
 };
 use crate::{
@@ -22,12 +21,17 @@ use http::{Method, Request, Response};
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 /// See the module.
 pub(crate) struct Rig {
     pub(crate) context: Context,
     asked: Arc<Mutex<Vec<String>>>,
+    wrote: AtomicBool,
 }
 
 /// Every plane is the same server.
@@ -58,6 +62,7 @@ impl Surroundings for Planes {
             match &target.plane {
                 Plane::Hub => world.hub_event(role, Event::Applied(object)),
                 Plane::Project(key) => world.project_event(key, role, Event::Applied(object)),
+                Plane::Cell => return,
             };
         }
     }
@@ -108,7 +113,13 @@ impl Rig {
         Self {
             context: context(world, executor),
             asked,
+            wrote: AtomicBool::new(false),
         }
+    }
+
+    /// A turn that begins now, of a key that was woken just before.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        Turn::new(&self.context, self.context.now().instant, &self.wrote)
     }
 
     /// What was asked of the planes since the last time: method and the last part of the path.
@@ -136,7 +147,7 @@ pub(crate) fn context(world: Arc<Mutex<World>>, executor: Executor) -> Context {
         executor,
         clock: Clock::system(),
         settings: settings(),
-        quarantine: Quarantine::default(),
+        quarantine: Arc::default(),
         metrics: Metrics::new().unwrap(),
     }
 }

@@ -5,13 +5,12 @@ mod links;
 
 use super::{
     companions,
-    context::{Context, Settings, Turn, outcome},
+    context::{Context, Settings, Turn},
     federator::Federator,
     garbage::Garbage,
     interpreters::Interpreters,
     namespaces, policies,
     projector::Projector,
-    quarantine::Quarantine,
     workload::Workloads,
     world::{Role, Tie, World, networking::WorkloadChecks},
 };
@@ -24,21 +23,22 @@ use crate::{
         executor::{Executor, Surroundings},
         key::{Key, Plane},
         plan::Next,
-        queue::{Outcome, Queue, Taken, Urgency},
+        quarantine::Quarantine,
+        queue::{Queue, Urgency},
+        work::{Controllers, Workers},
     },
     kinds::FederatedKind,
-    metrics::{Metrics, TurnResult},
-    plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle},
+    metrics::Metrics,
+    plane::{client::Connection, discovery::ProjectEvent, engaged::Planes, lease::LeaseHandle},
 };
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::JoinSet,
-    time::Instant,
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
+use tokio::{sync::mpsc, time::Instant};
 
 /// What a gateway is made of.
 #[derive(Debug)]
@@ -61,9 +61,6 @@ pub struct Setup {
     pub clock: Clock,
 }
 
-/// A turn that lasts longer no longer counts among those that the workers do at a time.
-const PLACE_FOR: Duration = Duration::from_millis(500);
-
 /// Share of the workers that one lane may take.
 const LANE_SHARE: usize = 2;
 
@@ -72,9 +69,6 @@ const READY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often the main loop turns at least.
 const TURN_EVERY: Duration = Duration::from_secs(5);
-
-/// At the end, the turns under way may take this long: with the time to release the Lease, a standby takes over within 2 s.
-const LAST_TURNS: Duration = Duration::from_secs(1);
 
 /// A main loop that has not turned for this time is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);
@@ -88,9 +82,7 @@ pub struct Gateway {
     workloads: Workloads,
     interpreters: Interpreters,
     garbage: Garbage,
-    /// Keys that wait for a change of which no event may tell.
-    stranded: Mutex<BTreeSet<Key>>,
-    workers: usize,
+    workers: Arc<Workers>,
     turned: Mutex<Instant>,
     commands: Mutex<Option<mpsc::UnboundedReceiver<Command>>>,
 }
@@ -124,12 +116,20 @@ impl Gateway {
         let links = Arc::new(Links {
             world: world.clone(),
             queue: queue.clone(),
-            planes: Mutex::default(),
+            planes: Planes::default(),
             lease,
             commands,
             metrics: metrics.clone(),
         });
         let executor = Executor::new(links.clone(), identity);
+        let quarantine = Arc::new(Quarantine::default());
+        let workers = Arc::new(Workers::new(
+            queue.clone(),
+            quarantine.clone(),
+            metrics.clone(),
+            clock.clone(),
+            workers,
+        ));
         let gateway = Arc::new(Self {
             links: links.clone(),
             ctx: Context {
@@ -138,7 +138,7 @@ impl Gateway {
                 executor,
                 clock,
                 settings,
-                quarantine: Quarantine::default(),
+                quarantine,
                 metrics,
             },
             federator: Federator::default(),
@@ -146,7 +146,6 @@ impl Gateway {
             workloads: Workloads::default(),
             interpreters: Interpreters::default(),
             garbage: Garbage::default(),
-            stranded: Mutex::default(),
             workers,
             turned: Mutex::new(Instant::now()),
             commands: Mutex::new(Some(receiver)),
@@ -162,7 +161,7 @@ impl Gateway {
         projects: impl Stream<Item = ProjectEvent>,
         shutdown: impl Future<Output = ()>,
     ) {
-        let work = tokio::spawn(self.clone().work());
+        let work = tokio::spawn(self.workers.clone().run(self.clone()));
         let Some(mut commands) = self.commands.lock().take() else {
             return;
         };
@@ -244,6 +243,7 @@ impl Gateway {
                 let ready = match plane {
                     Plane::Hub => world.hub_ready(),
                     Plane::Project(key) => world.project_ready(key),
+                    Plane::Cell => false,
                 };
                 let watches: Vec<_> = engaged
                     .watches
@@ -277,111 +277,6 @@ impl Gateway {
         })
     }
 
-    /// Starts the turns of the keys that are due. A turn that waits long for a plane gives its place to another, so
-    /// that planes which do not answer hold up nobody else; the queue bounds how many keys of a tenant are out.
-    async fn work(self: Arc<Self>) {
-        let places = Arc::new(Semaphore::new(self.workers));
-        let mut turns = JoinSet::new();
-        while let Ok(place) = places.clone().acquire_owned().await
-            && let Some(taken) = self.ctx.queue.next().await
-        {
-            while turns.try_join_next().is_some() {}
-            turns.spawn(self.clone().turn(taken, place));
-        }
-        let last_turns = async { while turns.join_next().await.is_some() {} };
-        if tokio::time::timeout(LAST_TURNS, last_turns).await.is_err() {
-            tracing::warn!("a plane does not answer; what is under way there is given up");
-            // Waits for the ends as well: what they give up decides whether the Lease may be released.
-            turns.shutdown().await;
-        }
-    }
-
-    async fn turn(self: Arc<Self>, Taken { key, since }: Taken, place: OwnedSemaphorePermit) {
-        let measured = self
-            .ctx
-            .metrics
-            .turn(self.controller(&key), self.ctx.now().since(since));
-        let turn = Turn::new(&self.ctx, since);
-        let mut work = std::pin::pin!(AssertUnwindSafe(self.dispatch(&turn, &key)).catch_unwind());
-        let end = if let Ok(end) = tokio::time::timeout(PLACE_FOR, &mut work).await {
-            end
-        } else {
-            drop(place);
-            work.await
-        };
-        let outcome = end.map_or_else(
-            |_| {
-                tracing::error!(%key, "a controller failed by a defect of its own; the key is tried again");
-                Outcome::Failed {
-                    at_least: Duration::from_secs(5),
-                }
-            },
-            |result| {
-                if result.as_ref().is_err_and(Failure::may_strand) {
-                    self.stranded.lock().insert(key.clone());
-                }
-                outcome(&key, result, &self.ctx.quarantine)
-            },
-        );
-        let result = match outcome {
-            Outcome::Settled => TurnResult::Success,
-            Outcome::Again(_) => TurnResult::RequeueAfter,
-            Outcome::Failed { .. } => TurnResult::Error,
-        };
-        measured.end(result, turn.wrote());
-        self.ctx.queue.done(&key, outcome);
-    }
-
-    /// The name of the controller that a key belongs to, for metrics and logs.
-    fn controller(&self, key: &Key) -> &'static str {
-        let (role, tied) = {
-            let world = self.ctx.world.lock();
-            (world.role_of(&key.kind), world.ties.contains_key(&key.name))
-        };
-        match (&key.plane, role) {
-            (Plane::Project(_), Some(Role::Federated(_))) => "federator",
-            (Plane::Project(_), Some(Role::Workloads)) => "workload",
-            (Plane::Hub, Some(Role::Namespaces)) if tied => "namespaces",
-            (Plane::Hub, Some(Role::CityPolicies)) => "policies",
-            (Plane::Hub, Some(Role::Interpreters)) => "interpreters",
-            (Plane::Hub, Some(Role::Namespaces | Role::CitySets | Role::Federated(_))) => "garbage",
-            (Plane::Hub, Some(Role::WrittenBack(_))) => "projector",
-            (Plane::Hub, Some(role)) if companions::kind_of(role).is_some() => "companions",
-            _ => "none",
-        }
-    }
-
-    async fn dispatch(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
-        let (role, tied) = {
-            let world = ctx.world.lock();
-            (world.role_of(&key.kind), world.ties.contains_key(&key.name))
-        };
-        let Some(role) = role else {
-            return Ok(Next::OnEvent);
-        };
-        match (&key.plane, role) {
-            (Plane::Project(project), Role::Federated(_)) => {
-                self.federator.reconcile(ctx, key, project).await
-            }
-            (Plane::Project(project), Role::Workloads) => self.workloads.reconcile(ctx, key, project).await,
-            (Plane::Hub, Role::Namespaces) if tied => {
-                self.garbage.lives(key);
-                namespaces::reconcile(ctx, key).await
-            }
-            (Plane::Hub, Role::Namespaces) => self.garbage.namespace(ctx, key).await,
-            (Plane::Hub, Role::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
-            (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
-            (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
-            (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
-            (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
-            (Plane::Hub, role) => match companions::kind_of(role) {
-                Some(kind) => companions::reconcile(ctx, key, kind).await,
-                None => Ok(Next::OnEvent),
-            },
-            (Plane::Project(_), _) => Ok(Next::OnEvent),
-        }
-    }
-
     /// Forgets what is kept of projects that have left and came in too late to be forgotten with them, and what is quickly
     /// made again.
     fn prune(&self) {
@@ -405,6 +300,7 @@ impl Gateway {
                 let hub = if cluster_wide { &key.name } else { &key.namespace };
                 HubNamespace::parse(hub).is_none() || world.ties.contains_key(hub)
             }
+            Plane::Cell => false,
         });
     }
 
@@ -415,7 +311,7 @@ impl Gateway {
     /// without an event: nobody tells of a project that is resumed, and a replica of an API server may refuse for a
     /// while what the others already take.
     fn sweep(&self) {
-        let stranded = std::mem::take(&mut *self.stranded.lock());
+        let stranded = self.workers.take_stranded();
         let suspects = self.garbage.suspects().into_iter().chain(stranded);
         self.ctx.queue.extend(suspects, Urgency::Backlog);
     }
@@ -491,6 +387,58 @@ impl Gateway {
                 self.wake_failed(&plane);
             }
             Command::Permitted(plane) => self.wake_failed(&plane),
+        }
+    }
+}
+
+impl Controllers for Gateway {
+    fn controller(&self, key: &Key) -> &'static str {
+        let (role, tied) = {
+            let world = self.ctx.world.lock();
+            (world.role_of(&key.kind), world.ties.contains_key(&key.name))
+        };
+        match (&key.plane, role) {
+            (Plane::Project(_), Some(Role::Federated(_))) => "federator",
+            (Plane::Project(_), Some(Role::Workloads)) => "workload",
+            (Plane::Hub, Some(Role::Namespaces)) if tied => "namespaces",
+            (Plane::Hub, Some(Role::CityPolicies)) => "policies",
+            (Plane::Hub, Some(Role::Interpreters)) => "interpreters",
+            (Plane::Hub, Some(Role::Namespaces | Role::CitySets | Role::Federated(_))) => "garbage",
+            (Plane::Hub, Some(Role::WrittenBack(_))) => "projector",
+            (Plane::Hub, Some(role)) if companions::kind_of(role).is_some() => "companions",
+            _ => "none",
+        }
+    }
+
+    async fn reconcile(&self, key: &Key, woken: Instant, wrote: &AtomicBool) -> Result<Next, Failure> {
+        let ctx = &Turn::new(&self.ctx, woken, wrote);
+        let (role, tied) = {
+            let world = ctx.world.lock();
+            (world.role_of(&key.kind), world.ties.contains_key(&key.name))
+        };
+        let Some(role) = role else {
+            return Ok(Next::OnEvent);
+        };
+        match (&key.plane, role) {
+            (Plane::Project(project), Role::Federated(_)) => {
+                self.federator.reconcile(ctx, key, project).await
+            }
+            (Plane::Project(project), Role::Workloads) => self.workloads.reconcile(ctx, key, project).await,
+            (Plane::Hub, Role::Namespaces) if tied => {
+                self.garbage.lives(key);
+                namespaces::reconcile(ctx, key).await
+            }
+            (Plane::Hub, Role::Namespaces) => self.garbage.namespace(ctx, key).await,
+            (Plane::Hub, Role::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
+            (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
+            (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
+            (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
+            (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
+            (Plane::Hub, role) => match companions::kind_of(role) {
+                Some(kind) => companions::reconcile(ctx, key, kind).await,
+                None => Ok(Next::OnEvent),
+            },
+            (Plane::Project(_) | Plane::Cell, _) => Ok(Next::OnEvent),
         }
     }
 }

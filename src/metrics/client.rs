@@ -10,14 +10,17 @@ pub enum PlaneKind {
     Hub,
     /// A tenant's project control plane.
     Project,
+    /// A cell's own API server.
+    Cell,
 }
 
 impl PlaneKind {
-    /// The label value: `hub` or `project`.
+    /// The label value: `hub`, `project` or `cell`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hub => "hub",
             Self::Project => "project",
+            Self::Cell => "cell",
         }
     }
 }

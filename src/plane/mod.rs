@@ -3,6 +3,7 @@
 pub mod client;
 pub mod discovery;
 pub mod feed;
+pub mod engaged;
 pub mod files;
 pub mod kubeconfig;
 pub mod lease;

@@ -2,6 +2,7 @@
 //! which goes on where it was after any error; what an error means is decided here.
 
 mod follow;
+mod keep;
 mod lines;
 pub mod reach;
 mod trouble;
@@ -25,6 +26,8 @@ use std::{
 };
 use tokio::time::Instant;
 use trouble::{Cause, OfPlane, Trouble};
+
+pub use keep::keep;
 
 /// What a watch tells.
 #[derive(Debug)]

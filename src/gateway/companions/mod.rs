@@ -12,7 +12,6 @@ use super::{
     federator::observe::source_state,
     garbage,
     namespaces::earlier_life,
-    quarantine::RETRY_AFTER,
     world::{
         Project, Role, World,
         digest::{self, Companion, Source},
@@ -25,6 +24,7 @@ use crate::{
         error::{Category, Failure},
         key::{Key, Plane},
         plan::{Next, Target},
+        quarantine::RETRY_AFTER,
         queue::Urgency,
     },
     kinds::CompanionKind,

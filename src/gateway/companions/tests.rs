@@ -111,7 +111,7 @@ async fn held_by(labels: Value) -> (Next, usize, bool) {
         }
     });
     let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
-    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    let turn = rig.turn();
     let next = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap();
     assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
     let taken = !rig.context.world.lock().taken.is_empty();
@@ -136,7 +136,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
         let web = world.source_key(0, &shop(), "default", "web");
         (world.hub_key(Role::Secrets, HUB, "db"), web)
     };
-    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    let turn = rig.turn();
     reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
     assert_eq!(rig.context.world.lock().refused[&key], "Invalid");
     assert_eq!(rig.woken().await, std::slice::from_ref(&web));
@@ -175,7 +175,7 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
             _ => (200, fixture::object("default", "db", "u-db")),
         });
         let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
-        let turn = Turn::new(&rig.context, rig.context.now().instant);
+        let turn = rig.turn();
         let failure = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
         assert_eq!(failure.retry(), retry);
     }

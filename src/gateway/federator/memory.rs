@@ -1,8 +1,8 @@
 //! What the federator remembers of a deployment, beside the index. Values only.
 
 use crate::{
-    engine::{clock::Now, diff::Digest},
-    gateway::{quarantine::RETRY_AFTER, world::digest::Source},
+    engine::{clock::Now, diff::Digest, quarantine::RETRY_AFTER},
+    gateway::world::digest::Source,
     plane::table::Row,
 };
 use std::time::Duration;

@@ -24,6 +24,7 @@ use crate::{
         error::{Category, Failure, Retry},
         key::{Key, Plane},
         plan::{Applied, Next, Plan, Target},
+        quarantine::RETRY_AFTER,
         room::give_back,
     },
     metrics::Stage,
@@ -91,7 +92,7 @@ impl Federator {
             ]
             .iter()
             .any(Option::is_some);
-            let recent = claim_repaired.is_some_and(|at| now.since(at) < super::quarantine::RETRY_AFTER)
+            let recent = claim_repaired.is_some_and(|at| now.since(at) < RETRY_AFTER)
                 || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
             waits || recent || refused.is_some() || status_settled.is_some() || settled.is_some()
         });

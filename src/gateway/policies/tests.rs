@@ -11,7 +11,6 @@ use crate::{
     },
     engine::plan::{Effect, Next, Write},
     gateway::{
-        context::Turn,
         rig::Rig,
         world::{Resources, Role, World, digest::CityPolicy, fixture, networking::WorkloadChecks, shape},
     },
@@ -252,7 +251,7 @@ async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
     world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     let key = world.source_key(0, &fixture::shop(), "default", "first");
     let rig = Rig::new(world, |_, _| panic!("nothing is asked"));
-    let turn = Turn::new(&rig.context, rig.context.now().instant);
+    let turn = rig.turn();
     let next = super::reconcile(&turn, fixture::HUB).await.unwrap();
     assert_eq!((next, rig.woken().await), (Next::OnEvent, vec![key]));
 }

@@ -10,7 +10,6 @@ mod tests;
 
 use super::{
     context::{Context, PASSES, Turn},
-    quarantine::RETRY_AFTER,
     world::{Role, World, crowd},
 };
 use crate::engine::chance::HashMap;
@@ -20,6 +19,7 @@ use crate::{
         error::{Failure, Retry},
         key::{Key, Plane},
         plan::{About, Applied, Endpoint, Next, Note, Plan, Target},
+        quarantine::RETRY_AFTER,
     },
     metrics::Stage,
 };

@@ -31,6 +31,7 @@ impl Gateway {
             let ready = match plane {
                 Plane::Hub => world.hub_ready(),
                 Plane::Project(key) => world.project_ready(key),
+                Plane::Cell => false,
             };
             let any = |test: fn(&Health) -> bool| engaged.watches.iter().any(|(_, health)| test(health));
             // ConfigMaps and Secrets may be hidden from the gateway without harm to the rest.

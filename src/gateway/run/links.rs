@@ -1,6 +1,5 @@
 //! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
 
-use crate::engine::chance::HashMap;
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -17,30 +16,23 @@ use crate::{
     metrics::{Metrics, PlaneKind},
     plane::{
         client::Connection,
+        engaged::{Engaged, Planes},
         lease::LeaseHandle,
-        watch::{
-            self, Event, Health, Selection,
-            reach::{self, Reach},
-        },
+        watch::{self, Event, Health, Selection, reach::Reach},
     },
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
 
 /// How long the lists that carrying needs have the planes for themselves, at most.
 const HEAD_START: Duration = Duration::from_secs(5);
 
-pub(super) struct Engaged {
-    /// Which engagement this is; 0 for the hub, which has one alone.
-    pub(super) engagement: u64,
-    pub(super) connection: Connection,
-    pub(super) since: Instant,
-    pub(super) watches: Vec<(Role, Arc<Health>)>,
-    pub(super) tasks: JoinSet<()>,
-    pub(super) references: bool,
+/// What is kept of an engaged plane beside the way to it.
+pub(super) struct Own {
+    references: bool,
     /// Whether the lists are complete after which the others begin.
     others_may_list: Told<bool>,
 }
@@ -49,7 +41,8 @@ pub(super) struct Engaged {
 pub(super) struct Links {
     pub(super) world: Arc<Mutex<World>>,
     pub(super) queue: Arc<Queue>,
-    pub(super) planes: Mutex<HashMap<Plane, Engaged>>,
+    /// The engagement of the hub, which has one alone, is 0.
+    pub(super) planes: Planes<Role, Own>,
     pub(super) lease: LeaseHandle,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) metrics: Arc<Metrics>,
@@ -74,15 +67,11 @@ impl Links {
         connection: Connection,
         roles: &[Role],
     ) {
-        let mut engaged = Engaged {
-            engagement,
-            connection,
-            since: Instant::now(),
-            watches: Vec::new(),
-            tasks: JoinSet::new(),
+        let own = Own {
             references: false,
             others_may_list: Told::new(false),
         };
+        let mut engaged = Engaged::new(engagement, connection, own);
         let hears = self
             .clone()
             .hear(plane.clone(), engaged.connection.reach().clone());
@@ -100,20 +89,13 @@ impl Links {
         }
     }
 
-    fn reach(&self, plane: &Plane) -> Option<Arc<Reach>> {
-        let planes = self.planes.lock();
-        planes
-            .get(plane)
-            .map(|engaged| engaged.connection.reach().clone())
-    }
-
     pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
         let mut planes = self.planes.lock();
         // The hub's lists are long and read page by page: all projects wait for them, and the projects' longer lists must
         // not take their time.
         let before: Vec<_> = [plane, &Plane::Hub]
             .into_iter()
-            .filter_map(|plane| Some(planes.get(plane)?.others_may_list.listen()))
+            .filter_map(|plane| Some(planes.get(plane)?.own.others_may_list.listen()))
             .collect();
         let Some(engaged) = planes.get_mut(plane) else {
             return;
@@ -154,28 +136,27 @@ impl Links {
             page: match (&plane, role) {
                 (_, Role::ConfigMaps | Role::Secrets) => watch::LARGE_OBJECTS,
                 (Plane::Hub, _) => watch::HUB_OBJECTS,
-                (Plane::Project(_), _) => watch::SMALL_OBJECTS,
+                (Plane::Project(_) | Plane::Cell, _) => watch::SMALL_OBJECTS,
             },
         };
-        let mut generation = connection.generation();
-        loop {
-            generation.hear();
-            let client = connection.current();
-            tokio::select! {
-                biased;
-                // It ends by a defect alone.
-                _ = AssertUnwindSafe(watch::run(&plane, client, &selection, &health, connection.reach(), |e| self.event(&plane, engagement, role, e), |f| self.rights(&plane, engagement, role, f))).catch_unwind() => {
-                    tracing::error!(%plane, kind = selection.resource.kind, "a watch failed by a defect of its own; it is begun again");
-                    tokio::time::sleep(reach::ASK_EVERY).await;
-                }
-                _ = generation.news() => {
-                    // One of the plane's watches speaks for all. It fails only while the process ends.
-                    if role == Role::Namespaces {
-                        let _ = self.commands.send(Command::Renewed(plane.clone()));
-                    }
-                }
+        let sink = |event| self.event(&plane, engagement, role, event);
+        let on_rights = |forbidden| self.rights(&plane, engagement, role, forbidden);
+        let on_renewed = || {
+            // One of the plane's watches speaks for all. It fails only while the process ends.
+            if role == Role::Namespaces {
+                let _ = self.commands.send(Command::Renewed(plane.clone()));
             }
-        }
+        };
+        watch::keep(
+            &plane,
+            &connection,
+            &selection,
+            &health,
+            sink,
+            on_rights,
+            on_renewed,
+        )
+        .await;
     }
 
     /// One event of a watch. Never waits.
@@ -188,7 +169,7 @@ impl Links {
         let mut woken = match plane {
             Plane::Hub => world.hub_event(role, event),
             Plane::Project(key) if world.is_engaged(key, engagement) => world.project_event(key, role, event),
-            Plane::Project(_) => return,
+            Plane::Project(_) | Plane::Cell => return,
         };
         let uncarried = decidable(&world, plane, role, &mut woken);
         let others_may_list = woken.synced && world.others_may_list(plane);
@@ -205,11 +186,11 @@ impl Links {
         let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
         let Some(engaged) = engaged else { return };
         if others_may_list {
-            engaged.others_may_list.tell(true);
+            engaged.own.others_may_list.tell(true);
         }
         if references
             && let Plane::Project(key) = plane
-            && !std::mem::replace(&mut engaged.references, true)
+            && !std::mem::replace(&mut engaged.own.references, true)
         {
             // Fails only while the process ends.
             let _ = self
@@ -269,6 +250,7 @@ fn decidable(world: &World, plane: &Plane, role: Role, woken: &mut Woken) -> Vec
     let ready = match plane {
         Plane::Hub => world.hub_ready(),
         Plane::Project(key) => world.is_complete(key),
+        Plane::Cell => false,
     };
     if !ready {
         woken
@@ -284,7 +266,7 @@ fn decidable(world: &World, plane: &Plane, role: Role, woken: &mut Woken) -> Vec
             woken.keys.extend(world.hub_keys_of(key));
             woken.keys.extend(world.project_keys(key));
         }
-        Plane::Project(_) => {}
+        Plane::Project(_) | Plane::Cell => {}
     }
     if role.is_for_carrying() {
         world.uncarried_keys(plane)
@@ -304,19 +286,9 @@ async fn head_start(told: Vec<Listener<bool>>) {
     let _ = tokio::time::timeout(HEAD_START, all).await;
 }
 
-fn plane_kind(plane: &Plane) -> PlaneKind {
-    match plane {
-        Plane::Hub => PlaneKind::Hub,
-        Plane::Project(_) => PlaneKind::Project,
-    }
-}
-
 impl Surroundings for Links {
     fn client(&self, plane: &Plane) -> Option<kube::Client> {
-        self.planes
-            .lock()
-            .get(plane)
-            .map(|engaged| engaged.connection.current().client())
+        self.planes.client(plane)
     }
 
     fn may_write(&self) -> bool {
@@ -336,13 +308,11 @@ impl Surroundings for Links {
     }
 
     fn scout(&self, plane: &Plane) -> Option<Result<(), Duration>> {
-        self.reach(plane)?.try_turn()
+        self.planes.scout(plane)
     }
 
     fn heard(&self, plane: &Plane) {
-        if let Some(reach) = self.reach(plane) {
-            reach.heard();
-        }
+        self.planes.heard(plane);
     }
 
     fn permitted(&self, plane: &Plane) {
@@ -351,10 +321,7 @@ impl Surroundings for Links {
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {
-        self.planes
-            .lock()
-            .get(plane)
-            .map_or(0, |engaged| engaged.engagement)
+        self.planes.engagement(plane)
     }
 
     fn answered(&self, target: &Target, engagement: u64, answer: Answer) {
@@ -379,7 +346,7 @@ impl Surroundings for Links {
 
     fn wrote(&self, target: &Target, reason: &'static str) {
         self.metrics
-            .wrote(plane_kind(&target.plane), &target.resource.kind, reason);
+            .wrote(PlaneKind::from(&target.plane), &target.resource.kind, reason);
     }
 
     fn fought(&self, target: &Target, field_group: &'static str) {

@@ -6,12 +6,16 @@ mod carrying;
 use super::*;
 use crate::{
     api::{keys, names::ProjectKey},
-    engine::plan::{Answer, Target},
+    engine::{
+        plan::{Answer, Target},
+        work::LAST_TURNS,
+    },
     gateway::world::fixture,
     plane::lease::{Lease, LeaseHandle, tests::Server as LeaseServer},
     plane::{table::Table, watch::Event},
 };
 use axum::body::{Body, Bytes};
+use futures::FutureExt;
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -301,7 +305,7 @@ fn kept(gateway: &Gateway) -> Vec<(&'static str, usize)> {
         ("projector", gateway.projector.kept()),
         ("workloads", gateway.workloads.kept()),
         ("garbage", gateway.garbage.suspects().len()),
-        ("stranded", gateway.stranded.lock().len()),
+        ("stranded", gateway.workers.kept()),
         ("projects", world.projects.len()),
         ("ties", world.ties.len() + world.rivals.len()),
         ("sets", world.sets.len() + world.left_at.len() + world.left.len()),

@@ -14,7 +14,6 @@ mod tests;
 
 use super::{
     context::{PASSES, Turn},
-    quarantine::RETRY_AFTER,
     world::World,
 };
 use crate::{
@@ -24,6 +23,7 @@ use crate::{
         error::Failure,
         key::{Key, Plane},
         plan::{About, Next, Note, Plan, Prepared, Write},
+        quarantine::RETRY_AFTER,
     },
 };
 use observe::Absence;

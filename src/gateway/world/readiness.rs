@@ -94,13 +94,14 @@ impl World {
         match plane {
             Plane::Hub => self.hub_carries(),
             Plane::Project(key) => self.projects.get(key).is_some_and(Project::lists_carry),
+            Plane::Cell => false,
         }
     }
 
     /// Whether a key is a deployment's that may be carried.
     pub fn may_carry(&self, key: &Key) -> bool {
         match &key.plane {
-            Plane::Hub => false,
+            Plane::Hub | Plane::Cell => false,
             Plane::Project(project) => {
                 matches!(self.role_of(&key.kind), Some(Role::Federated(_))) && self.carries(project)
             }
@@ -118,6 +119,7 @@ impl World {
                     .keys()
                     .for_each(|key| self.uncarried_of(key, &mut keys)),
                 Plane::Project(key) => self.uncarried_of(key, &mut keys),
+                Plane::Cell => {}
             }
         }
         keys

@@ -112,6 +112,7 @@ impl Cause {
         let kubeconfig = match plane {
             Plane::Hub => "the file of --hub-kubeconfig".to_owned(),
             Plane::Project(key) => format!("the kubeconfig of project {key}"),
+            Plane::Cell => "the kubeconfig of the cell".to_owned(),
         };
         Some(match self {
             Self::Unreachable | Self::Garbled => {

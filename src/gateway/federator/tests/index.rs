@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::{
-    engine::queue::Outcome,
+    engine::{queue::Outcome, work::outcome},
     gateway::{
-        context::{Turn, outcome},
         federator::{Federator, observe::observe},
         rig::{Rig, refusal},
         world::{
@@ -109,7 +108,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
     let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
     let mut turns = Vec::new();
     for _ in 0..2 {
-        let turn = Turn::new(&rig.context, Instant::now());
+        let turn = rig.turn();
         let result = federator.reconcile(&turn, &key, &shop()).await;
         let outcome = outcome(&key, result, &rig.context.quarantine);
         assert!(

@@ -23,7 +23,7 @@ use std::{
     convert::Infallible,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -58,7 +58,11 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
 async fn turn(ctx: &Context, key: &Key) -> (Option<Category>, Memory) {
     let federator = Federator::default();
     let end = federator
-        .reconcile(&Turn::new(ctx, Instant::now()), key, &shop())
+        .reconcile(
+            &Turn::new(ctx, Instant::now(), &AtomicBool::new(false)),
+            key,
+            &shop(),
+        )
         .await;
     let memory = federator.memory.lock().remove(key).unwrap_or_default();
     (end.err().map(|failure| failure.category), memory)

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    engine::queue::Outcome,
     gateway::world::fixture::{HUB, hub_namespace, shop},
     plane::watch::Event,
 };

@@ -1,8 +1,8 @@
 //! What is refused as it is: kept so that it is said once, counted, and let go when it heals
 //! (contract: federation.md §3.1, class quarantine). Verdicts live in memory.
 
-use crate::engine::chance::HashMap;
 use crate::engine::{
+    chance::HashMap,
     error::Category,
     key::{Key, Kind, Plane},
 };
