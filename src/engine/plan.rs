@@ -271,6 +271,14 @@ impl Plan<Prepared> {
         }
     }
 
+    /// A plan with one event.
+    pub fn tell(note: Note) -> Self {
+        Self {
+            notes: vec![note],
+            ..Self::default()
+        }
+    }
+
     /// Whether there is nothing to do now.
     pub fn is_idle(&self) -> bool {
         self.effects.is_empty() && self.notes.is_empty()

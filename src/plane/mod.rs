@@ -2,8 +2,8 @@
 
 pub mod client;
 pub mod discovery;
-pub mod feed;
 pub mod engaged;
+pub mod feed;
 pub mod files;
 pub mod kubeconfig;
 pub mod lease;

@@ -53,7 +53,8 @@ impl Verdict {
         }
     }
 
-    fn like(condition: &Condition) -> Self {
+    /// What a condition says.
+    pub fn like(condition: &Condition) -> Self {
         Self {
             status: condition.status,
             reason: condition.reason.clone(),

@@ -47,11 +47,16 @@ pub struct Made<'a> {
     pub annotations: &'a Labels,
 }
 
+/// Whether a hash is one of ours, so that hashes alone are compared.
+pub fn is_known(hash: &str) -> bool {
+    hash.starts_with(VERSION)
+}
+
 /// Whether an Instance is what the template says. One whose hash is not ours, because a peer has made it, is compared by
 /// its content.
 pub fn is_current(template: &Value, template_hash: &str, made: Made<'_>) -> bool {
     match made.hash {
-        Some(hash) if hash.starts_with(VERSION) => hash == template_hash,
+        Some(hash) if is_known(hash) => hash == template_hash,
         _ => {
             let meta = &template["metadata"];
             canonical_spec(&template["spec"]) == canonical_spec(made.spec)
@@ -213,11 +218,14 @@ mod tests {
     #[test]
     fn hashes_of_three_templates_are_what_they_have_always_been() {
         let hashes = [of(&storefront()), of(&bastion()), of(&json!({"spec": {}}))];
-        assert_eq!(hashes, [
+        assert_eq!(
+            hashes,
+            [
                 "v1-912827eabf5c93720d1b1b8bda3f3117",
                 "v1-b9bb17a8f24c55532cd8fd6616b92e7a",
                 "v1-44136fa355b3678a1146ad16f7e8649e"
-            ]);
+            ]
+        );
     }
 
     #[test]

@@ -1,10 +1,124 @@
 //! The built-in provider: an Instance runs as a Pod, and its ports are a Service's (contract: cell.md §9).
 //!
-//! Another provider can own Instances instead; all that both know of each other is in the Instance: a provider starts
-//! nothing while it has gates, keeps a finalizer of its own on it while something of it runs, and writes the conditions
-//! Programmed and Available, the applied template hash and the interfaces' addresses. It never writes Ready, quota or spec.
+//! Another provider can own Instances instead (`--provider=none`); all that both know of each other is in the Instance: a
+//! provider starts nothing while it has gates, keeps a finalizer of its own on it while something of it runs, and writes
+//! the conditions Programmed and Available, the applied template hash and the interfaces' addresses. It never writes
+//! Ready, quota or spec.
 
+pub mod decide;
+pub mod observe;
 pub mod pod;
 pub mod recovery;
 pub mod report;
 pub mod service;
+
+use super::context::{PASSES, Turn};
+use crate::engine::{
+    chance::HashMap,
+    error::{Category, Failure},
+    key::Key,
+    plan::{Effect, Next, Target, Write},
+};
+use decide::Surroundings;
+use parking_lot::Mutex;
+use service::SinglePort;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// How Pods are run at this cell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// Where and how.
+    pub pod: pod::Settings,
+    /// On which port an Instance with a single one is reached.
+    pub single_port: SinglePort,
+    /// Annotation of Pods with their external address.
+    pub external: Option<Arc<str>>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Provider {
+    /// When Pods that ended were deleted, until their successors are made.
+    replaced: Mutex<HashMap<Key, Instant>>,
+}
+
+impl Provider {
+    /// One turn of a Pod's key, which is its Instance's name.
+    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, settings: &Settings) -> Result<Next, Failure> {
+        let mut held: Option<String> = None;
+        let mut next = Next::OnEvent;
+        for _ in 0..PASSES {
+            let Some(snapshot) = observe::observe(ctx, key) else {
+                return Ok(Next::OnEvent);
+            };
+            if snapshot.instance.is_none() {
+                self.replaced.lock().remove(key);
+            }
+            let now = ctx.now();
+            let successor_in = self.replaced.lock().get(key).and_then(|at| {
+                let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(*at));
+                (!left.is_zero()).then_some(left)
+            });
+            let around = Surroundings {
+                settings,
+                sizes: &ctx.settings.sizes,
+                successor_in,
+                held: held.as_deref(),
+                now: now.wall,
+            };
+            let plan = decide::decide(&snapshot, &around);
+            next = plan.next;
+            if plan.is_idle() {
+                break;
+            }
+            let (replaces, makes) = (
+                plan.effects.iter().any(is_replacement),
+                plan.effects.iter().any(is_pod),
+            );
+            let target = plan.effects.last().map(|effect| effect.target.clone());
+            match ctx.perform(plan).await {
+                Ok(_) if replaces => drop(self.replaced.lock().insert(key.clone(), now.instant)),
+                Ok(_) if makes => drop(self.replaced.lock().remove(key)),
+                Ok(_) => {}
+                // Those of ours are watched, so this one is not.
+                Err(failure) if failure.category == Category::AlreadyExists && held.is_none() => {
+                    if !is_anothers(ctx, key, &target).await? {
+                        return Err(failure);
+                    }
+                    held = Some(format!(
+                        "{} exists and is not this Instance's; delete or rename it",
+                        failure.object
+                    ));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        // Nothing tells when the name is free again.
+        Ok(held.map_or(next, |_| next.sooner(Next::After(recovery::LOOK_AGAIN))))
+    }
+}
+
+/// Whether the object is there and not the Instance's. One of ours of which the watch has not told yet is none.
+async fn is_anothers(ctx: &Turn<'_>, key: &Key, target: &Option<Target>) -> Result<bool, Failure> {
+    let Some(target) = target else { return Ok(false) };
+    let Some(found) = ctx.executor.get(target).await? else {
+        return Ok(false);
+    };
+    let world = ctx.world.lock();
+    let instance = world
+        .instances
+        .get(&key.namespace, &key.name)
+        .map(|row| row.uid.clone());
+    let owners = found.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    Ok(!controllers.any(|owner| instance.as_deref() == Some(owner.uid.as_str())))
+}
+
+fn is_replacement(effect: &Effect) -> bool {
+    effect.reason == "pod_replaced"
+}
+
+fn is_pod(effect: &Effect) -> bool {
+    effect.reason == "pod" && matches!(effect.write, Write::Create { .. })
+}

@@ -24,8 +24,6 @@ pub struct Settings {
     pub runtime_class: Option<String>,
     /// Further annotations, such as the attachment to a network.
     pub annotations: BTreeMap<String, String>,
-    /// Sizes of the instance types.
-    pub sizes: Sizes,
 }
 
 /// An Instance as a provider sees it.
@@ -67,8 +65,9 @@ impl Instance<'_> {
             .labels
             .iter()
             .filter(|(key, _)| keys::LINKING.contains(&&**key));
-        let mut labels: Map<String, Value> =
-            linking.map(|(key, value)| (key.to_string(), json!(**value))).collect();
+        let mut labels: Map<String, Value> = linking
+            .map(|(key, value)| (key.to_string(), json!(**value)))
+            .collect();
         labels.insert(MANAGED_BY.0.to_owned(), json!(MANAGED_BY.1));
         labels.insert(keys::INSTANCE_UID.to_owned(), json!(self.uid));
         Value::Object(labels)
@@ -125,12 +124,12 @@ pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
 }
 
 /// The Pod, or why there can be none.
-pub fn render(instance: &Instance<'_>, settings: &Settings) -> Result<Value, Unfit> {
+pub fn render(instance: &Instance<'_>, settings: &Settings, sizes: &Sizes) -> Result<Value, Unfit> {
     if !instance.spec["runtime"]["virtualMachine"].is_null() {
         return Err(Unfit::VirtualMachine);
     }
     ports(instance)?;
-    let share = settings.sizes.of_instance(instance.spec);
+    let share = sizes.of_instance(instance.spec);
     let count = instance.containers().len();
     let volumes = volumes(instance);
     let containers: Vec<Value> = instance
@@ -283,7 +282,7 @@ mod tests {
         };
         let size = json!({"cpu": "1000m", "memory": "2048Mi"});
         assert_eq!(
-            render(&instance(&spec, &labels), &settings).unwrap(),
+            render(&instance(&spec, &labels), &settings, &Sizes::default()).unwrap(),
             json!({
                 "apiVersion": "v1",
                 "kind": "Pod",
@@ -329,7 +328,7 @@ mod tests {
         spec["runtime"]["sandbox"]["containers"] = json!([
             {"name": "a", "image": "a"}, {"name": "b", "image": "b", "resources": {"limits": limits}},
         ]);
-        let pod = render(&instance(&spec, &labels), &Settings::default()).unwrap();
+        let pod = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).unwrap();
         let half = json!({"cpu": "500m", "memory": "1024Mi"});
         let containers = &pod["spec"]["containers"];
         assert_eq!(
@@ -341,7 +340,7 @@ mod tests {
             json!({"requests": limits, "limits": limits})
         );
         spec["runtime"]["resources"]["instanceType"] = json!("unheard-of");
-        let pod = render(&instance(&spec, &labels), &Settings::default()).unwrap();
+        let pod = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).unwrap();
         assert_eq!(pod["spec"]["containers"][0].get("resources"), None);
     }
 
@@ -350,7 +349,11 @@ mod tests {
         let labels = labels();
         let machine = json!({"runtime": {"virtualMachine": {"volumeAttachments": [{"name": "boot"}]}}});
         assert_eq!(
-            render(&instance(&machine, &labels), &Settings::default()),
+            render(
+                &instance(&machine, &labels),
+                &Settings::default(),
+                &Sizes::default()
+            ),
             Err(Unfit::VirtualMachine)
         );
         let mut spec = one();
@@ -358,10 +361,10 @@ mod tests {
         spec["runtime"]["sandbox"]["containers"] = json!([
             {"name": "a", "image": "a", "ports": ports("TCP")}, {"name": "b", "image": "b", "ports": ports("UDP")},
         ]);
-        assert!(render(&instance(&spec, &labels), &Settings::default()).is_ok());
+        assert!(render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).is_ok());
         spec["runtime"]["sandbox"]["containers"][1]["ports"] = ports("");
         assert_eq!(
-            render(&instance(&spec, &labels), &Settings::default()),
+            render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()),
             Err(Unfit::PortTwice(53, "TCP".to_owned()))
         );
     }

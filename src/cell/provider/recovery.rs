@@ -13,6 +13,8 @@ const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 /// How long a container that has ended may take to be started again by its node.
 const RESTART_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+/// When a name is looked at again that something else holds.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Pause between the end of a Pod and its successor.
 pub const SUCCESSOR_AFTER: Duration = Duration::from_secs(2);
 

@@ -1,15 +1,12 @@
 //! What comes in by watches and answers.
 
-use super::{World, digest, role::Role};
+use super::{Claims, World, digest, role::Role};
 use crate::{
     api::names::ProjectKey,
     engine::key::{Key, Plane},
-    plane::{
-        feed::feed,
-        table::Table,
-        watch::Event,
-    },
+    plane::{feed::feed, table::Table, watch::Event},
 };
+use tokio::time::Instant;
 
 /// What an event leads to.
 #[derive(Debug, Default)]
@@ -41,7 +38,10 @@ impl World {
                 let (deltas, first) = feed(&mut self.$table, event, &mut self.words, $read);
                 woken.synced = first;
                 for delta in &deltas {
-                    #[allow(clippy::redundant_closure_call, reason = "the macro's callers name what wakes")]
+                    #[allow(
+                        clippy::redundant_closure_call,
+                        reason = "the macro's callers name what wakes"
+                    )]
                     ($wake)(&*self, delta, &mut woken.keys);
                 }
                 !deltas.is_empty()
@@ -51,8 +51,13 @@ impl World {
             Role::Namespaces => take!(namespaces, digest::namespace, Self::wake_for_namespace),
             Role::Deployments => take!(deployments, digest::deployment, Self::wake_for_deployment),
             Role::Instances => take!(instances, digest::instance, Self::wake_for_instance),
-            Role::ConfigMaps => take!(config_maps, |_, _| (), |w: &Self, d, k| w.wake_for_data("ConfigMap", d, k)),
-            Role::Secrets => take!(secrets, |_, _| (), |w: &Self, d, k| w.wake_for_data("Secret", d, k)),
+            Role::ConfigMaps => take!(config_maps, |_, _| (), |w: &Self, d, k| w.wake_for_data(
+                "ConfigMap",
+                d,
+                k
+            )),
+            Role::Secrets => take!(secrets, |_, _| (), |w: &Self, d, k| w
+                .wake_for_data("Secret", d, k)),
             Role::Pods => take!(
                 pods,
                 |object, words| digest::pod(object, external.as_deref(), words),
@@ -74,7 +79,11 @@ impl World {
             Role::SubnetClaims => take!(subnet_claims, digest::subnet_claim, Self::wake_for_subnet_claim),
             Role::Subnets => take!(subnets, digest::readiness, Self::wake_for_subnet),
             Role::HubNamespaces => take!(hub_namespaces, digest::namespace, Self::wake_for_namespace),
-            Role::HubDeployments => take!(hub_deployments, digest::hub_deployment, Self::wake_for_hub_deployment),
+            Role::HubDeployments => take!(
+                hub_deployments,
+                digest::hub_deployment,
+                Self::wake_for_hub_deployment
+            ),
             Role::HubInstances => take!(copies, digest::copy, Self::wake_for_copy),
             Role::Claims => false,
         };
@@ -82,7 +91,7 @@ impl World {
     }
 
     fn claim_event(&mut self, project: &ProjectKey, event: Event) -> Woken {
-        let Some(mut table) = self.claims.remove(project) else {
+        let Some(Claims { mut table, since }) = self.claims.remove(project) else {
             return Woken::default();
         };
         let mut woken = Woken::default();
@@ -92,9 +101,11 @@ impl World {
             let (namespace, name) = &delta.name;
             let now = table.get(namespace, name).map(|row| &row.digest);
             let claim = now.or(delta.old.as_ref().map(|row| &row.digest));
-            woken.keys.extend(claim.and_then(|claim| self.claimant(name, claim)));
+            woken
+                .keys
+                .extend(claim.and_then(|claim| self.claimant(name, claim)));
         }
-        self.claims.insert(project.clone(), table);
+        self.claims.insert(project.clone(), Claims { table, since });
         if first {
             woken.keys.extend(self.keys_of_project(project));
         }
@@ -103,6 +114,10 @@ impl World {
 
     /// From now on the claims of a project are watched.
     pub fn engage(&mut self, project: &ProjectKey) {
-        self.claims.insert(project.clone(), Table::default());
+        let claims = Claims {
+            table: Table::default(),
+            since: Instant::now(),
+        };
+        self.claims.insert(project.clone(), claims);
     }
 }

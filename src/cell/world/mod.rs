@@ -5,11 +5,6 @@ mod events;
 pub mod role;
 mod waking;
 
-#[cfg(test)]
-pub(crate) mod fixture;
-#[cfg(test)]
-mod tests;
-
 pub use events::Woken;
 
 use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
@@ -23,7 +18,11 @@ use crate::{
 };
 use digest::{Claim, Copy, Deployment, HubDeployment, Instance, Namespace, Place, Pod, Service, Words};
 use role::Role;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::time::Instant;
 
 /// What the index depends on of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +39,8 @@ pub struct Reading {
     pub provider: bool,
     /// Whether there is a hub.
     pub hub: bool,
+    /// The one project, where there is no hub: its namespaces are those of the cell.
+    pub project: Option<ProjectKey>,
     /// The cell's own namespace, where it records what is to be released.
     pub namespace: Arc<str>,
     /// Annotation of Pods with their external address.
@@ -85,8 +86,21 @@ pub struct World {
     /// Instances of the hub.
     pub copies: Table<Copy>,
     /// Claims of quota, of each project in use.
-    pub claims: HashMap<ProjectKey, Table<Claim>>,
+    pub claims: HashMap<ProjectKey, Claims>,
+    /// Projects that gave no answer when quota was last asked for.
+    pub quota_away: BTreeSet<ProjectKey>,
+    /// Projects to which there is no way.
+    pub unreachable: BTreeSet<ProjectKey>,
     kinds: HashMap<Kind, Role>,
+}
+
+/// The claims of a project.
+#[derive(Debug)]
+pub struct Claims {
+    /// They.
+    pub table: Table<Claim>,
+    /// Since when they are watched.
+    pub since: Instant,
 }
 
 /// Where a cell is.
@@ -132,6 +146,8 @@ impl World {
             hub_deployments: Table::default(),
             copies: Table::default(),
             claims: HashMap::default(),
+            quota_away: BTreeSet::new(),
+            unreachable: BTreeSet::new(),
             kinds: all.map(|role| (role.kind(), role)).collect(),
         }
     }
@@ -226,7 +242,7 @@ impl World {
             Role::HubNamespaces => self.hub_namespaces.len(),
             Role::HubDeployments => self.hub_deployments.len(),
             Role::HubInstances => self.copies.len(),
-            Role::Claims => self.claims.values().map(Table::len).sum(),
+            Role::Claims => self.claims.values().map(|claims| claims.table.len()).sum(),
         }
     }
 
@@ -258,6 +274,9 @@ impl World {
 
     /// The project that a namespace of the cell belongs to, and the namespace there; `None` unless both labels are there.
     pub fn origin(&self, namespace: &str) -> Option<(ProjectKey, Arc<str>)> {
+        if let Some(project) = &self.reading.project {
+            return Some((project.clone(), namespace.into()));
+        }
         let Namespace { cluster, namespace } = &self.namespaces.get("", namespace)?.digest;
         let project = cluster.as_ref()?.strip_prefix(CLUSTER_PREFIX)?;
         let project = ProjectKey::parse(project).ok()?;
@@ -295,10 +314,19 @@ impl World {
     /// The keys of all Instances, also of those of which only a copy or a claim is left.
     pub fn instance_keys(&self) -> Vec<Key> {
         let key = |namespace: &str, name: &str| Role::Instances.key(namespace, name);
-        let mut keys: Vec<Key> = self.instances.iter().map(|((ns, name), _)| key(ns, name)).collect();
+        let mut keys: Vec<Key> = self
+            .instances
+            .iter()
+            .map(|((ns, name), _)| key(ns, name))
+            .collect();
         keys.extend(self.copies.iter().map(|((ns, name), _)| key(ns, name)));
-        for table in self.claims.values() {
-            keys.extend(table.iter().filter_map(|((_, name), row)| self.claimant(name, &row.digest)));
+        for claims in self.claims.values() {
+            keys.extend(
+                claims
+                    .table
+                    .iter()
+                    .filter_map(|((_, name), row)| self.claimant(name, &row.digest)),
+            );
         }
         keys
     }

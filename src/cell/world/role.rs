@@ -69,7 +69,9 @@ impl Role {
     pub fn resource(self) -> ApiResource {
         let ((group, version), kind, plural) = match self {
             Self::Namespaces | Self::HubNamespaces => (CORE, "Namespace", "namespaces"),
-            Self::Deployments | Self::HubDeployments => (COMPUTE, "WorkloadDeployment", "workloaddeployments"),
+            Self::Deployments | Self::HubDeployments => {
+                (COMPUTE, "WorkloadDeployment", "workloaddeployments")
+            }
             Self::Instances | Self::HubInstances => (COMPUTE, "Instance", "instances"),
             Self::ConfigMaps | Self::Releases => (CORE, "ConfigMap", "configmaps"),
             Self::Secrets => (CORE, "Secret", "secrets"),

@@ -6,7 +6,11 @@ use super::{
     role::Role,
 };
 use crate::{
-    api::{conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY}, keys, names::ProjectKey},
+    api::{
+        conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY},
+        keys,
+        names::ProjectKey,
+    },
     cell::{
         instance::ready::gates,
         network::decide::{Binding, Claim, Context, Readiness},
@@ -38,7 +42,11 @@ impl World {
     fn waiting_for_data(&self, namespace: &str, deployment: &str) -> Vec<Key> {
         let instances = self.instances.in_namespace(namespace);
         let waiting = instances.filter(|(_, row)| {
-            let of_it = row.digest.owner.as_ref().is_some_and(|owner| *owner.name == *deployment);
+            let of_it = row
+                .digest
+                .owner
+                .as_ref()
+                .is_some_and(|owner| *owner.name == *deployment);
             of_it && waits_for_data(&row.digest)
         });
         waiting
@@ -70,10 +78,12 @@ impl World {
     pub(super) fn wake_for_data(&self, kind: &str, delta: &Delta<()>, keys: &mut Vec<Key>) {
         let (namespace, name) = &delta.name;
         let token = format!("\"{kind}/{name}\"");
-        let named = self
-            .deployments
-            .in_namespace(namespace)
-            .filter(|(_, row)| row.digest.expected.as_ref().is_some_and(|all| all.contains(&token)));
+        let named = self.deployments.in_namespace(namespace).filter(|(_, row)| {
+            row.digest
+                .expected
+                .as_ref()
+                .is_some_and(|all| all.contains(&token))
+        });
         for (deployment, _) in named {
             keys.extend(self.waiting_for_data(namespace, deployment));
         }
@@ -104,7 +114,14 @@ impl World {
     fn wake_bound(&self, namespace: &str, binding: &str, keys: &mut Vec<Key>) {
         let deployment = binding.rsplit_once("-net-").map(|(deployment, _)| deployment);
         let deployment = deployment.filter(|name| self.deployments.get(namespace, name).is_some());
-        keys.extend(deployment.map(|name| Role::Deployments.key(namespace, name)));
+        let Some(deployment) = deployment else { return };
+        keys.push(Role::Deployments.key(namespace, deployment));
+        let instances = self.instances.in_namespace(namespace);
+        let gated = instances.filter(|(_, row)| {
+            let owner = row.digest.owner.as_ref();
+            owner.is_some_and(|owner| *owner.name == *deployment) && row.digest.has_gate(gates::NETWORK)
+        });
+        keys.extend(gated.map(|(name, _)| Role::Instances.key(namespace, name)));
     }
 
     pub(super) fn wake_for_context(&self, delta: &Delta<Context>, keys: &mut Vec<Key>) {
@@ -114,7 +131,9 @@ impl World {
     /// The deployments whose bindings lead to a context.
     fn wake_over(&self, namespace: &str, context: &str, keys: &mut Vec<Key>) {
         for ((bound, binding), row) in self.bindings.iter() {
-            let leads = |(ns, name): &(std::sync::Arc<str>, std::sync::Arc<str>)| **ns == *namespace && **name == *context;
+            let leads = |(ns, name): &(std::sync::Arc<str>, std::sync::Arc<str>)| {
+                **ns == *namespace && **name == *context
+            };
             if row.digest.context.as_ref().is_some_and(leads) {
                 self.wake_bound(bound, binding, keys);
             }
@@ -150,13 +169,28 @@ impl World {
         keys.push(Role::Instances.key(&delta.name.0, &delta.name.1));
     }
 
+    /// The deployments whose Instances' claims are in a project.
+    pub fn deployments_of_project(&self, project: &ProjectKey) -> Vec<Key> {
+        let ours = self
+            .deployments
+            .iter()
+            .map(|((namespace, name), _)| (namespace, name));
+        let ours = ours.filter(|(namespace, _)| self.origin(namespace).is_some_and(|(of, _)| of == *project));
+        ours.map(|(namespace, name)| Role::Deployments.key(namespace, name))
+            .collect()
+    }
+
     /// The Instances whose claims are in a project.
     pub fn keys_of_project(&self, project: &ProjectKey) -> Vec<Key> {
         let ours = self.namespaces.iter().map(|((_, name), _)| name).filter(|name| {
             let origin = self.origin(name);
             origin.is_some_and(|(of, _)| of == *project)
         });
-        let instances = |namespace| self.instances.in_namespace(namespace).map(move |(name, _)| (namespace, name));
+        let instances = |namespace| {
+            self.instances
+                .in_namespace(namespace)
+                .map(move |(name, _)| (namespace, name))
+        };
         ours.flat_map(|namespace| instances(namespace))
             .map(|(namespace, name)| Role::Instances.key(namespace, name))
             .collect()

@@ -12,11 +12,7 @@ use crate::{
     api::names::{self, ProjectKey, is_label_value},
     engine::key::Key,
     kinds::CompanionKind,
-    plane::{
-        feed::feed,
-        table::Name,
-        watch::Event,
-    },
+    plane::{feed::feed, table::Name, watch::Event},
 };
 use kube::core::DynamicObject;
 use std::sync::Arc;

@@ -109,7 +109,8 @@ impl Reach {
         self.lost(asked, Silence::Silent);
     }
 
-    fn is_away(&self) -> bool {
+    /// Whether it does not answer.
+    pub fn is_away(&self) -> bool {
         self.state.lock().away.is_some()
     }
 

@@ -86,7 +86,9 @@ fn what_was_made_is_current_by_its_content_too() {
     let instance = made(0, &["Quota"], None);
     let map = |key: &str| -> Labels {
         let map = instance["metadata"][key].as_object().unwrap();
-        map.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap())).collect()
+        map.iter()
+            .map(|(key, value)| (key.as_str(), value.as_str().unwrap()))
+            .collect()
     };
     let (labels, annotations) = (map("labels"), map("annotations"));
     let made = hash::Made {

@@ -131,8 +131,14 @@ mod tests {
         let container = |field: &str, value: Value| json!({"spec": {"runtime": {"sandbox": {"containers": [{field: value}]}}}});
         let with = [
             container("envFrom", json!([{"configMapRef": {"name": "a"}}])),
-            container("env", json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}])),
-            container("env", json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}])),
+            container(
+                "env",
+                json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]),
+            ),
+            container(
+                "env",
+                json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}]),
+            ),
             json!({"spec": {"volumes": [{"name": "v", "secret": {"secretName": "a"}}]}}),
             json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "a"}}]}}),
             json!({"spec": {"runtime": {"sandbox": {"imagePullSecrets": [{"name": "a"}]}}}}),

@@ -70,7 +70,9 @@ pub fn instance(object: &DynamicObject, words: &mut Words) -> Instance {
     let controller = controller.unwrap_or_default();
     let located = !spec["location"].is_null();
     let mut status = object.data["status"].clone();
-    let conditions = status.as_object_mut().and_then(|status| status.remove("conditions"));
+    let conditions = status
+        .as_object_mut()
+        .and_then(|status| status.remove("conditions"));
     let share = |value: &Value, words: &mut Words| value.as_str().map(|text| words.share(text));
     let gates = controller["schedulingGates"].as_array().into_iter().flatten();
     let gates = gates.filter_map(|gate| share(&gate["name"], words)).collect();
@@ -89,13 +91,27 @@ pub fn instance(object: &DynamicObject, words: &mut Words) -> Instance {
         owner: owner(object, words),
         spec: words.share(text(&spec).as_str()),
         hash: share(&controller["templateHash"], words),
-        controller: words.share(if controller.is_null() { String::new() } else { text(&controller) }.as_str()),
+        controller: words.share(
+            if controller.is_null() {
+                String::new()
+            } else {
+                text(&controller)
+            }
+            .as_str(),
+        ),
         gates,
         located,
         conditions: conditions.map(read_conditions).unwrap_or_default().into(),
         suspended: status["suspended"] == true,
         applied: share(&status["controller"]["observedTemplateHash"], words),
-        rest: words.share(if status.is_null() { String::new() } else { text(&status) }.as_str()),
+        rest: words.share(
+            if status.is_null() {
+                String::new()
+            } else {
+                text(&status)
+            }
+            .as_str(),
+        ),
     }
 }
 

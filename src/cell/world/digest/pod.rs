@@ -59,7 +59,9 @@ fn seen(object: &DynamicObject) -> Value {
 
 fn container(of: &Value) -> Value {
     let ended = |state: &Value| match &state["terminated"] {
-        Value::Object(ended) => json!({"exitCode": ended.get("exitCode"), "finishedAt": ended.get("finishedAt")}),
+        Value::Object(ended) => {
+            json!({"exitCode": ended.get("exitCode"), "finishedAt": ended.get("finishedAt")})
+        }
         _ => Value::Null,
     };
     let waiting = match &of["state"]["waiting"] {

@@ -1,0 +1,118 @@
+//! What every controller of a cell shares.
+
+use super::{provider, size::Sizes, world::World};
+use crate::{
+    api::names::ProjectKey,
+    engine::{
+        clock::{Clock, Now},
+        error::Failure,
+        executor::Executor,
+        key::Plane,
+        plan::{Applied, Effect, Plan, Prepared},
+        quarantine::Quarantine,
+        queue::Queue,
+    },
+    metrics::Metrics,
+};
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// A cell's own settings, from flags.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How Pods are run; `None` leaves Instances to another provider.
+    pub provider: Option<provider::Settings>,
+    /// Sizes of the instance types.
+    pub sizes: Sizes,
+    /// Whether quota is asked for.
+    pub quota: bool,
+    /// Shortest time between two status writes of one deployment.
+    pub status_interval: Duration,
+}
+
+/// See the module.
+pub struct Context {
+    /// The index.
+    pub world: Arc<Mutex<World>>,
+    /// The queue.
+    pub queue: Arc<Queue>,
+    /// The only writer.
+    pub executor: Executor,
+    /// The clock.
+    pub clock: Clock,
+    /// Settings.
+    pub settings: Settings,
+    /// What is refused as it is.
+    pub quarantine: Arc<Quarantine>,
+    /// The figures of the process.
+    pub metrics: Arc<Metrics>,
+    /// Whether a plane is known not to answer.
+    pub away: Box<dyn Fn(&Plane) -> bool + Send + Sync>,
+    /// Projects whose claims are wanted.
+    pub wanted: mpsc::UnboundedSender<ProjectKey>,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Context")
+    }
+}
+
+/// Passes that one turn of a key may take: each write may open the next step.
+pub const PASSES: usize = 8;
+
+/// So many writes that do not depend on each other are under way at a time.
+const AT_ONCE: usize = 16;
+
+impl Context {
+    /// Reads the clock.
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+}
+
+/// One turn of one key: what all share, and whether the turn has asked for a write.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn<'a> {
+    context: &'a Context,
+    wrote: &'a AtomicBool,
+}
+
+impl Deref for Turn<'_> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        self.context
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// A turn that begins now; `wrote` is set if it asks for any write.
+    pub fn new(context: &'a Context, wrote: &'a AtomicBool) -> Self {
+        Self { context, wrote }
+    }
+
+    /// Performs a plan.
+    pub async fn perform(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        if !plan.effects.is_empty() {
+            self.wrote.store(true, Ordering::Relaxed);
+        }
+        self.executor.perform(plan).await
+    }
+
+    /// Performs writes of which none depends on another; the first failure is returned when all have ended.
+    pub async fn perform_all(&self, effects: Vec<Effect>) -> Result<(), Failure> {
+        let writes = effects.into_iter().map(|effect| self.perform(Plan::one(effect)));
+        let ends: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        ends.into_iter().try_for_each(|end| end.map(drop))
+    }
+}

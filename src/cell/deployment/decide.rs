@@ -1,0 +1,405 @@
+//! What is to be written for a deployment. Pure.
+
+use super::{
+    observe::{Known, Snapshot},
+    status::{self, Block, Seen},
+};
+use crate::{
+    api::{
+        API_VERSION, Condition, LocationReference, Reason, WorkloadDeploymentStatus,
+        conditions::{
+            set,
+            types::{AVAILABLE, REPLICAS_READY},
+        },
+        keys,
+    },
+    cell::{
+        effects::{Version, create, delete},
+        instance::ready::{Verdict, gates},
+        instances::{
+            self, Act, Hold, Owner, Policy, Step, Why,
+            make::{self, Making},
+        },
+        network::decide::{Act as NetworkAct, State},
+        world::{
+            Located,
+            digest::{Instance, Spec},
+            role::Role,
+        },
+    },
+    engine::{
+        diff,
+        key::Plane,
+        plan::{Effect, Endpoint, Target, Write},
+    },
+};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// What is to be written.
+#[derive(Debug, Default, PartialEq)]
+pub struct Decision {
+    /// Writes of which none depends on another.
+    pub writes: Vec<Effect>,
+    /// The deployment's own status, if it differs.
+    pub status: Option<Effect>,
+}
+
+/// Decides.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
+    let unreadable;
+    let spec = match &snapshot.deployment.spec {
+        Ok(spec) => spec,
+        Err(why) => {
+            unreadable = Block {
+                reason: Reason::InvalidTemplate,
+                message: why.to_string(),
+            };
+            return Decision {
+                writes: Vec::new(),
+                status: write_status(snapshot, 0, &[], Some(&unreadable), now),
+            };
+        }
+    };
+    let block = block(snapshot, spec);
+    let steps = instances::plan(
+        &instances::Deployment {
+            name: snapshot.name.clone(),
+            uid: snapshot.version.uid.clone(),
+            replicas: spec.replicas,
+            policy: spec.policy,
+            linking: snapshot.linking(spec),
+        },
+        &snapshot
+            .instances
+            .iter()
+            .map(|known| known.control.clone())
+            .collect::<Vec<_>>(),
+        hold(snapshot, block.as_ref()),
+    );
+    let mut writes = performed(snapshot, spec, &steps, now);
+    // A place that is wrong or unknown has no network.
+    if !matches!(&block, Some(block) if of_place(block.reason)) {
+        writes.extend(network(snapshot));
+    }
+    writes.extend(in_place(snapshot, &steps));
+    Decision {
+        writes,
+        status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),
+    }
+}
+
+fn of_place(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::CityCodeMismatch | Reason::AmbiguousServingLocation | Reason::NoMatchingLocation
+    )
+}
+
+/// What is wrong with the deployment or its place; the place first.
+fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Block> {
+    let place = match &snapshot.located {
+        Located::At { city, .. } if *city != spec.city => Some((
+            Reason::CityCodeMismatch,
+            format!("spec.cityCode is {}, but this cell is in {city}", spec.city),
+        )),
+        Located::At { .. } | Located::Untold => None,
+        Located::Nowhere => Some((
+            Reason::NoMatchingLocation,
+            "the cell has no ServingLocation with a city; make one, or configure the cell's place".to_owned(),
+        )),
+        Located::Ambiguous(count) => Some((
+            Reason::AmbiguousServingLocation,
+            format!("the cell has {count} ServingLocations; keep one, or configure the cell's place"),
+        )),
+    };
+    let policy = || {
+        let message = format!(
+            "instanceManagementPolicy {:?} is not known here; OrderedReady and Parallel are",
+            spec.policy_name
+        );
+        (spec.policy == Policy::Unsupported).then_some((Reason::UnsupportedManagementPolicy, message))
+    };
+    let template = || {
+        let faults = spec.faults.as_ref()?;
+        Some((Reason::InvalidTemplate, faults.to_string()))
+    };
+    let (reason, message) = place.or_else(policy).or_else(template)?;
+    Some(Block { reason, message })
+}
+
+fn hold(snapshot: &Snapshot, block: Option<&Block>) -> Option<Hold> {
+    if snapshot.deployment.suspended {
+        return Some(Hold::Suspended);
+    }
+    let block = block.map(|block| Hold::Blocked(block.reason));
+    block.or(snapshot.quota_away.then_some(Hold::Rolls))
+}
+
+/// The gates of new Instances, in order.
+fn new_gates(snapshot: &Snapshot, spec: &Spec) -> Vec<&'static str> {
+    let gates = [
+        (snapshot.networking, gates::NETWORK),
+        (true, gates::QUOTA),
+        (snapshot.data && spec.references, gates::REFERENCED_DATA),
+    ];
+    gates
+        .into_iter()
+        .filter(|(set, _)| *set)
+        .map(|(_, gate)| gate)
+        .collect()
+}
+
+fn target(snapshot: &Snapshot, role: Role, name: &str) -> Target {
+    Target::namespaced(Plane::Cell, &role.resource(), &snapshot.namespace, name)
+}
+
+fn location(snapshot: &Snapshot) -> Option<&LocationReference> {
+    match &snapshot.located {
+        Located::At { location, .. } => Some(location),
+        Located::Untold | Located::Nowhere | Located::Ambiguous(_) => None,
+    }
+}
+
+/// The steps that may be done now.
+fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -> Vec<Effect> {
+    let mut template = None;
+    let new = new_gates(snapshot, spec);
+    let deployment = instances::Deployment {
+        name: snapshot.name.clone(),
+        uid: snapshot.version.uid.clone(),
+        replicas: spec.replicas,
+        policy: spec.policy,
+        linking: snapshot.linking(spec),
+    };
+    let mut effects = Vec::new();
+    for step in steps.iter().filter(|step| step.now) {
+        let target = target(snapshot, Role::Instances, &step.instance);
+        match &step.act {
+            Act::Create(ordinal) => {
+                let template: &Value =
+                    template.get_or_insert_with(|| serde_json::from_str(&spec.template).unwrap_or_default());
+                let making = Making {
+                    namespace: &snapshot.namespace,
+                    template,
+                    hash: &spec.hash,
+                    gates: &new,
+                    location: location(snapshot),
+                };
+                let mut body = make::instance(&deployment, *ordinal, &making);
+                // With its finalizers from the start: there is no moment in which it could go and leave something behind.
+                body["metadata"]["finalizers"] = json!(finalizers(snapshot.hub));
+                if new.contains(&gates::REFERENCED_DATA) {
+                    body["metadata"]["annotations"][keys::GATE_START] = json!(now.to_string());
+                }
+                effects.push(create(target, body, "instance_missing"));
+            }
+            Act::Delete { uid, version } => effects.push(Effect {
+                target,
+                endpoint: Endpoint::Main,
+                write: Write::Delete {
+                    uid: uid.to_string(),
+                    resource_version: version.as_ref().map(ToString::to_string),
+                },
+                reason: reason(step.why),
+            }),
+            Act::PatchLabels { uid, patch } => effects.push(Effect {
+                target,
+                endpoint: Endpoint::Main,
+                write: Write::Merge {
+                    patch: json!({"metadata": {"uid": **uid, "labels": patch}}),
+                },
+                reason: "instance_labels",
+            }),
+            Act::Wait => {}
+        }
+    }
+    effects
+}
+
+/// The finalizers that the Instance controller wants.
+pub fn finalizers(hub: bool) -> Vec<&'static str> {
+    let mut finalizers = vec![keys::CLAIM_FINALIZER];
+    if hub {
+        finalizers.push(keys::INSTANCE_FINALIZER);
+    }
+    finalizers
+}
+
+fn reason(why: Why) -> &'static str {
+    match why {
+        Why::Stray => "instance_stray",
+        Why::Surplus => "instance_surplus",
+        Why::FixForward => "instance_fix_forward",
+        _ => "instance_roll",
+    }
+}
+
+/// The objects of its network.
+fn network(snapshot: &Snapshot) -> Vec<Effect> {
+    let (Some((acts, _)), Some(location)) = (&snapshot.network, location(snapshot)) else {
+        return Vec::new();
+    };
+    let effect = |act: &NetworkAct| match act {
+        NetworkAct::Bind { name, network } => {
+            let body = json!({
+                "apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkBinding",
+                "metadata": {
+                    "name": name, "namespace": *snapshot.namespace,
+                    "ownerReferences": [{"apiVersion": API_VERSION, "kind": "WorkloadDeployment", "name": *snapshot.name,
+                        "uid": *snapshot.version.uid, "controller": true, "blockOwnerDeletion": true}],
+                },
+                "spec": {"network": network, "location": location},
+            });
+            create(target(snapshot, Role::Bindings, name), body, "network_binding")
+        }
+        NetworkAct::Unbind { name, uid } => delete(
+            target(snapshot, Role::Bindings, name),
+            uid,
+            "network_binding_differs",
+        ),
+        NetworkAct::Claim {
+            namespace,
+            name,
+            context,
+            owner,
+            family,
+        } => {
+            let body = json!({
+                "apiVersion": "networking.datumapis.com/v1alpha", "kind": "SubnetClaim",
+                "metadata": {
+                    "name": name, "namespace": **namespace,
+                    "ownerReferences": [{"apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkContext",
+                        "name": **context, "uid": **owner}],
+                },
+                "spec": {"subnetClass": "private", "ipFamily": **family, "networkContext": {"name": **context},
+                    "location": location},
+            });
+            let target = Target::namespaced(Plane::Cell, &Role::SubnetClaims.resource(), namespace, name);
+            create(target, body, "subnet_claim")
+        }
+    };
+    acts.iter().map(effect).collect()
+}
+
+/// Changes of live Instances in place: the Network gate, the location, suspension.
+fn in_place(snapshot: &Snapshot, steps: &[Step]) -> Vec<Effect> {
+    let network_done = !snapshot.networking || matches!(snapshot.network, Some((_, State::Ready)));
+    let own = |known: &&Known| known.control.owner == Owner::Deployment(snapshot.version.uid.clone());
+    // One that is written in this pass already has another version afterwards.
+    let written = |known: &Known| {
+        let mut now = steps.iter().filter(|step| step.now && step.act != Act::Wait);
+        now.any(|step| step.instance == known.control.name)
+    };
+    let live = snapshot.instances.iter().filter(own);
+    let live = live.filter(|known| !known.control.deleting && !written(known));
+    live.filter_map(|known| {
+        let Known { control, instance } = known;
+        let version = Version {
+            uid: control.uid.clone(),
+            version: control.version.clone(),
+        };
+        let target = target(snapshot, Role::Instances, &control.name);
+        if let Some(patch) = placed(snapshot, instance, network_done) {
+            return Some(version.patch(target, Endpoint::Main, patch, "instance_network"));
+        }
+        (instance.suspended != snapshot.deployment.suspended).then(|| {
+            let suspended = snapshot.deployment.suspended.then_some(true);
+            let patch = json!({"status": {"suspended": suspended}});
+            version.patch(target, Endpoint::Status, patch, "instance_suspension")
+        })
+    })
+    .collect()
+}
+
+fn placed(snapshot: &Snapshot, instance: &Instance, network_done: bool) -> Option<Value> {
+    let mut spec = Map::new();
+    if let Some(location) = location(snapshot).filter(|_| !instance.located) {
+        spec.insert("location".to_owned(), json!(location));
+    }
+    if network_done && instance.has_gate(gates::NETWORK) {
+        let left = instance.gates.iter().filter(|gate| ***gate != *gates::NETWORK);
+        let left: Vec<Value> = left.map(|gate| json!({"name": **gate})).collect();
+        spec.insert("controller".to_owned(), json!({"schedulingGates": left}));
+    }
+    (!spec.is_empty()).then(|| json!({"spec": spec}))
+}
+
+fn write_status(
+    snapshot: &Snapshot,
+    desired: u32,
+    steps: &[Step],
+    block: Option<&Block>,
+    now: Timestamp,
+) -> Option<Effect> {
+    let deployment = &snapshot.deployment;
+    let gates: Vec<Vec<&str>> = snapshot
+        .instances
+        .iter()
+        .map(|known| known.instance.gates.iter().map(|gate| &**gate).collect())
+        .collect();
+    let own = snapshot.instances.iter().zip(&gates);
+    let own = own.filter(|(known, _)| known.control.owner == Owner::Deployment(snapshot.version.uid.clone()));
+    let mut instances: Vec<status::Instance<'_>> = own
+        .map(|(Known { control, instance }, gates)| status::Instance {
+            name: &control.name,
+            current: control.current,
+            made_from: instance.hash.as_deref(),
+            applied: instance.applied.as_deref(),
+            gates,
+            conditions: &instance.conditions,
+        })
+        .collect();
+    instances.sort_by_key(|instance| instances::ordinal::of_name(&snapshot.name, instance.name));
+    let error: Option<(String, String)> = deployment.data_error.as_ref().and_then(|text| {
+        let error: Value = serde_json::from_str(text).ok()?;
+        Some((
+            error["reason"].as_str()?.to_owned(),
+            error["message"].as_str()?.to_owned(),
+        ))
+    });
+    let seen = Seen {
+        desired,
+        instances: &instances,
+        steps,
+        suspended: deployment.suspended,
+        block,
+        data_error: error.as_ref().map(|(reason, message)| (&**reason, &**message)),
+    };
+    let written: Value = serde_json::from_str(&deployment.status).unwrap_or_default();
+    let before: WorkloadDeploymentStatus = serde_json::from_value(written.clone()).unwrap_or_default();
+    let mut conditions = before.conditions;
+    let mut say = |type_, verdict: Verdict| {
+        let condition = Condition::new(type_, verdict.status, &verdict.reason, &verdict.message, now);
+        set(&mut conditions, condition.observed(Some(deployment.generation)));
+    };
+    say(REPLICAS_READY, status::replicas_ready(&seen));
+    say(AVAILABLE, status::available(&seen));
+    let status = WorkloadDeploymentStatus {
+        location: location(snapshot).cloned().or(before.location),
+        conditions,
+        counts: status::counts(&seen),
+        observed_generation: Some(deployment.generation),
+        suspended: deployment.suspended.then_some(true),
+    };
+    let patch = patch(&written, &json!(status))?;
+    let target = target(snapshot, Role::Deployments, &snapshot.name);
+    Some(Effect {
+        target,
+        endpoint: Endpoint::Status,
+        write: Write::Merge {
+            patch: json!({"metadata": {"uid": *snapshot.version.uid}, "status": patch}),
+        },
+        reason: "deployment_status",
+    })
+}
+
+/// The merge patch of a status; fields that this version does not know stay.
+fn patch(written: &Value, wanted: &Value) -> Option<Value> {
+    let mut whole = written.as_object().cloned().unwrap_or_default();
+    whole.remove("suspended");
+    whole.extend(wanted.as_object().cloned().unwrap_or_default());
+    let empty = json!({});
+    let written = if written.is_object() { written } else { &empty };
+    diff::merge_patch(written, &Value::Object(whole))
+}

@@ -1,0 +1,184 @@
+//! What is known of a deployment.
+
+use crate::{
+    cell::{
+        context::Context,
+        effects::Version,
+        instances::{self, Owner, hash, labels::Linking},
+        network::{self, decide::State},
+        world::{
+            Located, World,
+            digest::{Deployment, Instance},
+        },
+    },
+    engine::key::{Key, Plane},
+    plane::table::Row,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A deployment and what surrounds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: Version,
+    /// What it says.
+    pub deployment: Deployment,
+    /// Its Instances, and those that hold a name of its form.
+    pub instances: Vec<Known>,
+    /// Where the cell is.
+    pub located: Located,
+    /// Its network, if networking is on and the place is known.
+    pub network: Option<(Vec<network::decide::Act>, State)>,
+    /// Whether networking is on.
+    pub networking: bool,
+    /// Whether Instances wait for companions at this cell.
+    pub data: bool,
+    /// Whether Instances are written back.
+    pub hub: bool,
+    /// Whether no quota can be had now.
+    pub quota_away: bool,
+}
+
+/// An Instance of a deployment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// As instance control sees it.
+    pub control: instances::Instance,
+    /// What it says.
+    pub instance: Instance,
+}
+
+/// Looks at a deployment; `None` if it is gone, going, or not all is known yet.
+pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
+    let world = ctx.world.lock();
+    if !world.cell_ready() {
+        return None;
+    }
+    let row = world.deployments.get(&key.namespace, &key.name)?;
+    if row.deleting {
+        return None;
+    }
+    let deployment = row.digest.clone();
+    let located = world.located();
+    let network = match (&located, &deployment.spec) {
+        (Located::At { location, .. }, Ok(spec)) if world.reading.networking => {
+            let wanted = network::decide::Deployment {
+                namespace: &key.namespace,
+                name: &key.name,
+                uid: &row.uid,
+                networks: &spec.networks,
+                location,
+            };
+            Some(network::decide::decide(
+                &wanted,
+                &network::known(&world, &key.namespace),
+            ))
+        }
+        _ => None,
+    };
+    let origin = world.origin(&key.namespace);
+    let away = |plane: Plane| (ctx.away)(&plane);
+    let quota_away = ctx.settings.quota
+        && origin
+            .is_some_and(|(project, _)| world.quota_away.contains(&project) || away(Plane::Project(project)));
+    Some(Snapshot {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        version: version(row),
+        instances: known(&world, key, row),
+        deployment,
+        located,
+        network,
+        networking: world.reading.networking,
+        data: world.reading.data,
+        hub: world.reading.hub,
+        quota_away,
+    })
+}
+
+fn version<D: PartialEq>(row: &Row<D>) -> Version {
+    Version {
+        uid: row.uid.clone(),
+        version: row.resource_version().into(),
+    }
+}
+
+/// Those that a deployment of this name controls, and those whose names have the form of its own.
+fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
+    let spec = deployment.digest.spec.as_ref().ok();
+    let all = world.instances.in_namespace(&key.namespace);
+    let concerns = |name: &str, instance: &Instance| {
+        let owner = instance.owner.as_ref();
+        owner.is_some_and(|owner| owner.is_deployment && owner.name == key.name)
+            || instances::ordinal::of_name(&key.name, name).is_some()
+    };
+    let concerned = all.filter(|(name, row)| concerns(name, &row.digest));
+    concerned
+        .map(|(name, row)| {
+            let instance = &row.digest;
+            let owner = match &instance.owner {
+                Some(owner) if owner.is_deployment && owner.name == key.name => {
+                    Owner::Deployment(owner.uid.clone())
+                }
+                _ => Owner::Foreign,
+            };
+            let Version { uid, version } = version(row);
+            let control = instances::Instance {
+                name: name.clone(),
+                uid,
+                version,
+                created: instance.created,
+                owner,
+                deleting: row.deleting,
+                ready: !row.deleting && is_ready(instance),
+                current: spec.is_some_and(|spec| is_current(spec, instance)),
+                labels: instance.labels.clone(),
+            };
+            Known {
+                control,
+                instance: instance.clone(),
+            }
+        })
+        .collect()
+}
+
+fn is_ready(instance: &Instance) -> bool {
+    use crate::api::conditions::{ConditionStatus, find, types::READY};
+    find(&instance.conditions, READY).is_some_and(|c| c.status == ConditionStatus::True)
+}
+
+fn is_current(spec: &crate::cell::world::digest::Spec, instance: &Instance) -> bool {
+    let made = |of: &Value, template: &Value| {
+        let made = hash::Made {
+            hash: instance.hash.as_deref(),
+            spec: of,
+            labels: &instance.labels,
+            annotations: &instance.annotations,
+        };
+        hash::is_current(template, &spec.hash, made)
+    };
+    if instance.hash.as_deref().is_some_and(hash::is_known) {
+        return made(&Value::Null, &Value::Null);
+    }
+    let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
+    made(&read(&instance.spec), &read(&spec.template))
+}
+
+impl Snapshot {
+    /// What the labels of its Instances say.
+    pub fn linking(&self, spec: &crate::cell::world::digest::Spec) -> Linking {
+        Linking {
+            workload_uid: spec.workload_uid.clone(),
+            workload_name: spec.workload.clone(),
+            placement_name: spec.placement.clone(),
+            city_code: spec.city.clone(),
+            deployment_name: self.name.clone(),
+            deployment_uid: self.version.uid.clone(),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is to be written to an Instance: finalizers, conditions, gates, each at its time. Pure.
+
+use super::{
+    observe::Snapshot,
+    ready::{self, Verdict, gates},
+};
+use crate::{
+    api::{
+        Condition,
+        ConditionStatus::{False, True},
+        Reason,
+        conditions::{
+            find, set,
+            types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
+        },
+        keys,
+    },
+    cell::{deployment::decide::finalizers, world::role::Role},
+    engine::{
+        key::Plane,
+        plan::{About, Effect, Endpoint, Note, Plan, Prepared, Target},
+    },
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The finalizers of ours.
+pub const OURS: [&str; 2] = [keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER];
+
+/// The next write, if one is left. `quota` is what is to be said of quota; `None` leaves it as it is.
+pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Plan<Prepared> {
+    if !snapshot.deleting
+        && let Some(patch) = metadata(snapshot, now)
+    {
+        return write(snapshot, Endpoint::Main, patch, "instance_finalizers");
+    }
+    let conditions = conditions(snapshot, quota, now);
+    if conditions[..] != snapshot.instance.conditions[..] {
+        let patch = json!({"status": {"conditions": conditions}});
+        let mut plan = write(snapshot, Endpoint::Status, patch, "instance_conditions");
+        plan.notes = notes(snapshot, &conditions);
+        return plan;
+    }
+    if snapshot.deleting {
+        return Plan::default();
+    }
+    let left: Vec<&str> = remaining(snapshot).collect();
+    if left.len() == snapshot.instance.gates.len() {
+        return Plan::default();
+    }
+    let left: Vec<Value> = left.into_iter().map(|gate| json!({"name": gate})).collect();
+    let patch = json!({"spec": {"controller": {"schedulingGates": left}}});
+    write(snapshot, Endpoint::Main, patch, "instance_gates")
+}
+
+fn write(snapshot: &Snapshot, endpoint: Endpoint, patch: Value, reason: &'static str) -> Plan<Prepared> {
+    let target = target(snapshot);
+    Plan::one(snapshot.version.patch(target, endpoint, patch, reason))
+}
+
+/// The Instance itself.
+pub fn target(snapshot: &Snapshot) -> Target {
+    Target::namespaced(
+        Plane::Cell,
+        &Role::Instances.resource(),
+        &snapshot.namespace,
+        &snapshot.name,
+    )
+}
+
+/// Finalizers and the time of the gate, as far as they are missing.
+fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
+    let instance = &snapshot.instance;
+    let has = |name: &str| instance.finalizers.iter().any(|known| **known == *name);
+    let missing: Vec<&str> = finalizers(snapshot.hub)
+        .into_iter()
+        .filter(|name| !has(name))
+        .collect();
+    let mut metadata = json!({});
+    if !missing.is_empty() {
+        let all: Vec<&str> = instance
+            .finalizers
+            .iter()
+            .map(|name| &**name)
+            .chain(missing)
+            .collect();
+        metadata["finalizers"] = json!(all);
+    }
+    if instance.has_gate(gates::REFERENCED_DATA) && !instance.gate_seen {
+        metadata["annotations"] = json!({keys::GATE_START: now.to_string()});
+    }
+    (metadata != json!({})).then(|| json!({"metadata": metadata}))
+}
+
+/// The end of our two finalizers.
+pub fn release(snapshot: &Snapshot) -> Effect {
+    let all = snapshot.instance.finalizers.iter();
+    let left: Vec<&str> = all
+        .map(|name| &**name)
+        .filter(|name| !OURS.contains(name))
+        .collect();
+    let patch = json!({"metadata": {"finalizers": left}});
+    let target = target(snapshot);
+    snapshot
+        .version
+        .patch(target, Endpoint::Main, patch, "instance_released")
+}
+
+fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Vec<Condition> {
+    let instance = &snapshot.instance;
+    let mut conditions = instance.conditions.to_vec();
+    let say = |conditions: &mut Vec<Condition>, type_: &str, verdict: &Verdict| {
+        let condition = Condition::new(type_, verdict.status, &verdict.reason, &verdict.message, now);
+        set(conditions, condition.observed(Some(instance.generation)));
+    };
+    if !snapshot.deleting {
+        match quota {
+            Some(verdict) => say(&mut conditions, QUOTA_GRANTED, verdict),
+            None => restamp(&mut conditions, QUOTA_GRANTED, instance.generation),
+        }
+        if let Some(data) = &snapshot.data {
+            say(&mut conditions, REFERENCED_DATA_READY, data);
+        }
+        if let Some(refused) = never_started(snapshot, &conditions) {
+            say(&mut conditions, PROGRAMMED, &refused);
+            say(&mut conditions, AVAILABLE, &refused);
+        }
+    }
+    let gates: Vec<&str> = instance.gates.iter().map(|gate| &**gate).collect();
+    let ready = ready::ready(&ready::Seen {
+        deleting: snapshot.deleting,
+        suspended: instance.suspended,
+        gates: &gates,
+        conditions: &conditions,
+        network_refused: snapshot.network_refused.as_deref(),
+    });
+    say(&mut conditions, READY, &ready);
+    conditions
+}
+
+/// What holds goes on holding at a new generation.
+fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {
+    let holds = |c: &&mut Condition| c.type_ == type_ && c.status == True;
+    if let Some(condition) = conditions.iter_mut().find(holds) {
+        condition.observed_generation = Some(generation);
+    }
+}
+
+/// What the provider's conditions say of an Instance that was denied quota before anything was started.
+fn never_started(snapshot: &Snapshot, conditions: &[Condition]) -> Option<Verdict> {
+    let quota = find(conditions, QUOTA_GRANTED).filter(|c| c.status == False)?;
+    let gated = snapshot.instance.has_gate(gates::QUOTA) && !snapshot.instance.suspended;
+    let untouched = |type_| {
+        let reason = find(conditions, type_).map(|c| Reason::parse(&c.reason));
+        matches!(reason, None | Some(Some(Reason::Pending | Reason::PendingQuota)))
+    };
+    let never = gated && untouched(PROGRAMMED) && untouched(AVAILABLE);
+    never.then(|| Verdict::of(False, Reason::PendingQuota, &*quota.message))
+}
+
+/// The gates that stay: a condition clears its gate if it is true of the object as it is.
+fn remaining(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
+    let instance = &snapshot.instance;
+    let holds = |type_| {
+        let condition = find(&instance.conditions, type_);
+        condition.is_some_and(|c| c.status == True && c.observed_generation == Some(instance.generation))
+    };
+    let (quota, data) = (holds(QUOTA_GRANTED), holds(REFERENCED_DATA_READY));
+    let gates = instance.gates.iter().map(|gate| &**gate);
+    gates.filter(move |gate| !(quota && *gate == gates::QUOTA || data && *gate == gates::REFERENCED_DATA))
+}
+
+/// What people are told when it changes.
+fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Note> {
+    let said = [
+        (REFERENCED_DATA_READY, Reason::AwaitingPropagation, "Waiting"),
+        (QUOTA_GRANTED, Reason::QuotaNoBudget, "Claiming"),
+        (QUOTA_GRANTED, Reason::QuotaExceeded, "Claiming"),
+    ];
+    let news = said.into_iter().filter_map(|(type_, reason, action)| {
+        let now = find(conditions, type_).filter(|c| c.reason == reason.as_str())?;
+        let before = find(&snapshot.instance.conditions, type_);
+        let told = before.is_some_and(|c| c.reason == now.reason);
+        (!told).then(|| note(snapshot, reason.as_str(), action, &now.message))
+    });
+    news.collect()
+}
+
+/// A warning about the Instance.
+pub fn note(snapshot: &Snapshot, reason: &str, action: &str, message: &str) -> Note {
+    Note {
+        plane: Plane::Cell,
+        about: About {
+            api_version: crate::api::API_VERSION.to_owned(),
+            kind: "Instance".to_owned(),
+            namespace: snapshot.namespace.to_string(),
+            name: snapshot.name.to_string(),
+            uid: snapshot.version.uid.to_string(),
+        },
+        warning: true,
+        reason: reason.to_owned(),
+        action: action.to_owned(),
+        message: message.to_owned(),
+    }
+}

@@ -1,0 +1,396 @@
+//! What is to be done for an Instance by the provider: one step at a time, in the contract's order. Pure.
+
+use super::{
+    Settings,
+    observe::{Known, Snapshot},
+    pod,
+    recovery::{self, Recovery},
+    report::{self, Report, Said},
+    service,
+};
+use crate::{
+    api::{
+        Condition,
+        conditions::{
+            set,
+            types::{AVAILABLE, PROGRAMMED},
+        },
+        keys,
+    },
+    cell::{
+        effects::create,
+        size::Sizes,
+        world::{
+            digest::{self, Instance, Pod, Service},
+            role::Role,
+        },
+    },
+    engine::{
+        diff,
+        key::Plane,
+        plan::{About, Effect, Endpoint, Next, Note, Plan, Prepared, Target, Write},
+    },
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What the decision depends on beside the objects.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// How Pods are run.
+    pub settings: &'a Settings,
+    /// Sizes of the instance types.
+    pub sizes: &'a Sizes,
+    /// How long a successor of a Pod that ended has to wait yet.
+    pub successor_in: Option<Duration>,
+    /// Whether the name of the Pod or Service is held by an object that is not ours.
+    pub held: Option<&'a str>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// The next step, and what to say.
+pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> {
+    let Some(instance) = &snapshot.instance else {
+        // What is left is reclaimed with its owner.
+        return Plan::default();
+    };
+    let of = Of {
+        snapshot,
+        instance,
+        around,
+    };
+    if instance.deleting {
+        return of.stop();
+    }
+    if instance.digest.suspended {
+        return of.suspend();
+    }
+    if !instance.digest.gates.is_empty() {
+        return Plan::default();
+    }
+    of.run()
+}
+
+struct Of<'a> {
+    snapshot: &'a Snapshot,
+    instance: &'a Known<Instance>,
+    around: &'a Surroundings<'a>,
+}
+
+impl Of<'_> {
+    fn target(&self, role: Role) -> Target {
+        let Snapshot { namespace, name, .. } = self.snapshot;
+        Target::namespaced(Plane::Cell, &role.resource(), namespace, name)
+    }
+
+    fn has_finalizer(&self) -> bool {
+        let finalizers = &self.instance.digest.finalizers;
+        finalizers.iter().any(|name| **name == *keys::PROVIDER_FINALIZER)
+    }
+
+    fn is_own(&self, owner: Option<&std::sync::Arc<str>>) -> bool {
+        owner == Some(&self.instance.version.uid)
+    }
+
+    fn own_pod(&self) -> Option<&Known<Pod>> {
+        let pod = self.snapshot.pod.as_ref();
+        pod.filter(|pod| self.is_own(pod.digest.owner.as_ref()))
+    }
+
+    fn own_service(&self) -> Option<&Known<Service>> {
+        let service = self.snapshot.service.as_ref();
+        service.filter(|service| self.is_own(service.digest.owner.as_ref()))
+    }
+
+    /// A change of the Instance itself.
+    fn change(&self, endpoint: Endpoint, patch: Value, reason: &'static str) -> Effect {
+        let target = self.target(Role::Instances);
+        self.instance.version.patch(target, endpoint, patch, reason)
+    }
+
+    fn finalizers(&self, add: bool) -> Effect {
+        let all = self.instance.digest.finalizers.iter().map(|name| &**name);
+        let others = all.filter(|name| *name != keys::PROVIDER_FINALIZER);
+        let all: Vec<&str> = others.chain(add.then_some(keys::PROVIDER_FINALIZER)).collect();
+        let reason = if add {
+            "provider_finalizer"
+        } else {
+            "provider_done"
+        };
+        self.change(Endpoint::Main, json!({"metadata": {"finalizers": all}}), reason)
+    }
+
+    /// The Instance is being deleted: Pod and Service go, then the finalizer.
+    fn stop(&self) -> Plan<Prepared> {
+        if !self.has_finalizer() {
+            return Plan::default();
+        }
+        if let Some(said) = self.say(&Report::stopping(), None) {
+            return Plan::one(said);
+        }
+        let (pod, service) = (self.own_pod(), self.own_service());
+        let mut plan = Plan::default();
+        if let Some(pod) = pod.filter(|pod| !pod.deleting) {
+            plan.effects
+                .push(pod.version.delete(self.target(Role::Pods), "pod_stopped"));
+        }
+        if let Some(service) = service.filter(|service| !service.deleting) {
+            let target = self.target(Role::Services);
+            plan.effects
+                .push(service.version.delete(target, "service_stopped"));
+        }
+        if pod.is_none() && service.is_none() {
+            plan.effects.push(self.finalizers(false));
+        }
+        plan
+    }
+
+    fn suspend(&self) -> Plan<Prepared> {
+        if self.instance.digest.recovery.is_some() {
+            return Plan::one(self.remember(None));
+        }
+        if let Some(pod) = self.own_pod().filter(|pod| !pod.deleting) {
+            let effect = pod.version.delete(self.target(Role::Pods), "pod_suspended");
+            return Plan::one(effect);
+        }
+        self.say(&Report::suspended(), None)
+            .map(Plan::one)
+            .unwrap_or_default()
+    }
+
+    /// What is to be remembered of crashes.
+    fn remember(&self, state: Option<&recovery::State>) -> Effect {
+        let text = state.map(|state| json!(state).to_string());
+        let patch = json!({"metadata": {"annotations": {keys::RECOVERY: text}}});
+        self.change(Endpoint::Main, patch, "recovery")
+    }
+
+    fn run(&self) -> Plan<Prepared> {
+        if !self.has_finalizer() {
+            return Plan::one(self.finalizers(true));
+        }
+        let spec = self.instance.digest.whole_spec();
+        let instance = pod::Instance {
+            namespace: &self.snapshot.namespace,
+            name: &self.snapshot.name,
+            uid: &self.instance.version.uid,
+            labels: &self.instance.digest.labels,
+            spec: &spec,
+        };
+        let settings = self.around.settings;
+        let rendered = pod::render(&instance, &settings.pod, self.around.sizes);
+        let rendered = rendered.and_then(|pod| Ok((pod, service::render(&instance, settings.single_port)?)));
+        let (pod, service) = match rendered {
+            Ok(rendered) => rendered,
+            Err(unfit) => {
+                return self
+                    .say(&Report::unfit(&unfit), None)
+                    .map(Plan::one)
+                    .unwrap_or_default();
+            }
+        };
+        if let Some(held) = self.around.held {
+            return self
+                .say(&Report::unfit(&held), None)
+                .map(Plan::one)
+                .unwrap_or_default();
+        }
+        let remembered = recovery::State::parse(self.instance.digest.recovery.as_deref());
+        let mut next = Next::OnEvent;
+        if let Some(known) = self.own_pod() {
+            let seen: Value = serde_json::from_str(&known.digest.seen).unwrap_or_default();
+            match recovery::decide(&seen, &remembered, self.around.now) {
+                Recovery::None => {}
+                Recovery::Wait(left) => next = Next::After(left),
+                Recovery::Forget => return Plan::one(self.remember(None)),
+                Recovery::Replace(state) => {
+                    // What is to be said of the Pod that ended is said before it is gone.
+                    let report = report::report(Some(&seen), state.attempts);
+                    let mut plan = Plan::one(self.remember(Some(&state)));
+                    plan.effects.extend(self.unconditional(&report));
+                    plan.effects
+                        .push(known.version.delete(self.target(Role::Pods), "pod_replaced"));
+                    return plan;
+                }
+            }
+        }
+        self.objects(&pod, service.as_ref(), &instance, &remembered)
+            .by(next)
+    }
+
+    /// Pod and Service as they have to be, and the report.
+    fn objects(
+        &self,
+        pod: &Value,
+        service: Option<&Value>,
+        instance: &pod::Instance<'_>,
+        remembered: &recovery::State,
+    ) -> Plan<Prepared> {
+        let known = self.own_pod();
+        let mut plan = Plan::default();
+        match (known, &self.snapshot.pod) {
+            (None, None) => match self.around.successor_in {
+                Some(left) => plan.next = Next::After(left),
+                None => {
+                    plan.effects
+                        .push(create(self.target(Role::Pods), pod.clone(), "pod"));
+                    plan.notes.extend(self.skipped(instance));
+                }
+            },
+            (Some(known), _) if !known.deleting => {
+                plan.effects
+                    .extend(self.relabel(Role::Pods, &known.version.uid, pod, |key| {
+                        known.digest.labels.get(key)
+                    }));
+            }
+            // A former Instance's Pod goes with its owner.
+            (None | Some(_), _) => {}
+        }
+        plan.effects.extend(self.service(service));
+        if !plan.effects.is_empty() {
+            return plan;
+        }
+        // One that is going says nothing of its successor.
+        let known = known.filter(|pod| !pod.deleting);
+        let seen = known.map(|pod| serde_json::from_str(&pod.digest.seen).unwrap_or_default());
+        let report = report::report(seen.as_ref(), remembered.attempts);
+        plan.effects.extend(self.say(&report, known.zip(seen.as_ref())));
+        plan
+    }
+
+    fn service(&self, wanted: Option<&Value>) -> Option<Effect> {
+        let target = self.target(Role::Services);
+        match (wanted, &self.snapshot.service, self.own_service()) {
+            (Some(wanted), None, _) => Some(create(target, wanted.clone(), "service")),
+            (Some(wanted), _, Some(known)) if !known.deleting => {
+                let spec = digest::service_spec(&wanted["spec"]);
+                if *known.digest.spec == *spec.to_string() {
+                    let labels = &known.digest.labels;
+                    return self.relabel(Role::Services, &known.version.uid, wanted, |key| labels.get(key));
+                }
+                let patch = json!({"spec": spec});
+                Some(known.version.patch(target, Endpoint::Main, patch, "service"))
+            }
+            (None, _, Some(known)) if !known.deleting => {
+                Some(known.version.delete(target, "service_unwanted"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The labels of a Pod or Service, as far as they differ.
+    fn relabel<'l>(
+        &self,
+        role: Role,
+        uid: &str,
+        wanted: &Value,
+        has: impl Fn(&str) -> Option<&'l str>,
+    ) -> Option<Effect> {
+        let wanted = wanted["metadata"]["labels"].as_object()?;
+        let differing = wanted.iter().filter(|(key, value)| has(key) != value.as_str());
+        let labels: serde_json::Map<String, Value> = differing
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        (!labels.is_empty()).then(|| Effect {
+            target: self.target(role),
+            endpoint: Endpoint::Main,
+            write: Write::Merge {
+                patch: json!({"metadata": {"uid": uid, "labels": labels}}),
+            },
+            reason: "provider_labels",
+        })
+    }
+
+    fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Note> {
+        let skipped: Vec<&str> = pod::skipped(instance).collect();
+        (!skipped.is_empty()).then(|| Note {
+            plane: Plane::Cell,
+            about: About {
+                api_version: crate::api::API_VERSION.to_owned(),
+                kind: "Instance".to_owned(),
+                namespace: self.snapshot.namespace.to_string(),
+                name: self.snapshot.name.to_string(),
+                uid: self.instance.version.uid.to_string(),
+            },
+            warning: true,
+            reason: "DisksSkipped".to_owned(),
+            action: "Rendering".to_owned(),
+            message: format!("this provider attaches no disks; skipped: {}", skipped.join(", ")),
+        })
+    }
+
+    /// The report, if it says anything new.
+    fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
+        let patch = self.status(report, pod)?;
+        Some(self.change(Endpoint::Status, json!({"status": patch}), "instance_report"))
+    }
+
+    /// The same in a plan that changes the Instance before: its version is another by then.
+    fn unconditional(&self, report: &Report) -> Option<Effect> {
+        let patch = self.status(report, None)?;
+        Some(Effect {
+            target: self.target(Role::Instances),
+            endpoint: Endpoint::Status,
+            write: Write::Merge {
+                patch: json!({"metadata": {"uid": *self.instance.version.uid}, "status": patch}),
+            },
+            reason: "instance_report",
+        })
+    }
+
+    fn status(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Value> {
+        let instance = &self.instance.digest;
+        let before = instance.whole_status().unwrap_or_else(|| json!({}));
+        let mut conditions = instance.conditions.to_vec();
+        let mut said = |type_, said: Option<&Said>| {
+            if let Some(Said {
+                status,
+                reason,
+                message,
+            }) = said
+            {
+                let new = Condition::new(type_, *status, reason.as_str(), message, self.around.now);
+                set(&mut conditions, new.observed(Some(instance.generation)));
+            }
+        };
+        said(AVAILABLE, report.available.as_ref());
+        said(PROGRAMMED, report.programmed.as_ref());
+        let mut after = before.clone();
+        after["conditions"] = json!(conditions);
+        if let Some(hash) = instance.hash.as_ref().filter(|_| report.applied) {
+            after["controller"]["observedTemplateHash"] = json!(**hash);
+        }
+        let interfaces = interfaces(instance, pod);
+        if interfaces.is_null() {
+            after.as_object_mut()?.remove("networkInterfaces");
+        } else {
+            after["networkInterfaces"] = interfaces;
+        }
+        diff::merge_patch(&before, &after)
+    }
+}
+
+/// The addresses of an Instance's interfaces, in the order of its spec; the Pod has those of the first.
+fn interfaces(instance: &Instance, pod: Option<(&Known<Pod>, &Value)>) -> Value {
+    let Some((pod, seen)) = pod.filter(|(pod, _)| !pod.deleting) else {
+        return Value::Null;
+    };
+    let status = &seen["status"];
+    let address = [&status["podIPs"][0], &status["podIP"]]
+        .into_iter()
+        .find_map(Value::as_str);
+    let Some(address) = address else {
+        return Value::Null;
+    };
+    let mut assigned = json!({"networkIP": address});
+    if let Some(external) = &pod.digest.external {
+        assigned["externalIP"] = json!(**external);
+    }
+    let spec: Value = serde_json::from_str(&instance.spec).unwrap_or_default();
+    let count = spec["networkInterfaces"].as_array().map_or(1, Vec::len).max(1);
+    let mut all = vec![json!({}); count];
+    all[0] = json!({"assignments": assigned});
+    Value::Array(all)
+}

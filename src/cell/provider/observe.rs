@@ -1,0 +1,67 @@
+//! What is known of an Instance, its Pod and its Service.
+
+use crate::{
+    cell::{
+        context::Context,
+        effects::Version,
+        world::digest::{Instance, Pod, Service},
+    },
+    engine::key::Key,
+    plane::table::Row,
+};
+use std::sync::Arc;
+
+/// An Instance and what is run for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The Instance; `None` if it is gone.
+    pub instance: Option<Known<Instance>>,
+    /// The Pod of its name.
+    pub pod: Option<Known<Pod>>,
+    /// The Service of its name.
+    pub service: Option<Known<Service>>,
+}
+
+/// An object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known<D> {
+    /// Its version.
+    pub version: Version,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What it says.
+    pub digest: D,
+}
+
+impl<D: Clone + PartialEq> Known<D> {
+    fn of(row: &Row<D>) -> Self {
+        Self {
+            version: Version {
+                uid: row.uid.clone(),
+                version: row.resource_version().into(),
+            },
+            deleting: row.deleting,
+            digest: row.digest.clone(),
+        }
+    }
+}
+
+/// Looks; `None` if not all is known yet.
+pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
+    let world = ctx.world.lock();
+    if !world.cell_ready() {
+        return None;
+    }
+    let (namespace, name) = (&key.namespace, &key.name);
+    Some(Snapshot {
+        namespace: namespace.clone(),
+        name: name.clone(),
+        instance: world.instances.get(namespace, name).map(Known::of),
+        pod: world.pods.get(namespace, name).map(Known::of),
+        service: world.services.get(namespace, name).map(Known::of),
+    })
+}

@@ -1,0 +1,226 @@
+//! What a deleted Instance leaves elsewhere, and its release: the claim in its project, the copy on the hub. A plane that
+//! does not answer holds up no deletion; what is left there is recorded in the cell and released when it answers
+//! (contract: cell.md §6).
+
+mod breaker;
+pub mod record;
+
+use super::{
+    context::Turn,
+    effects::{create, delete},
+    instance::claim,
+    world::{digest, role::Role},
+};
+use crate::{
+    api::names::ProjectKey,
+    engine::{
+        chance::HashMap,
+        error::{Category, Failure},
+        key::{Key, Plane},
+        plan::{Effect, Endpoint, Next, Plan, Target, Write},
+    },
+    plane::table::Row,
+};
+use breaker::Breaker;
+use parking_lot::Mutex;
+use record::Record;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// An attempt may take this long.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Releases {
+    breakers: Mutex<HashMap<Plane, Breaker>>,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Released {
+    /// Nothing of the Instance is left there.
+    Done,
+    /// The plane does not answer; it is asked again after this time.
+    Later(Duration),
+}
+
+impl Releases {
+    /// One attempt to release what is recorded, for an Instance with this UID. What is not this Instance's any more is not
+    /// touched.
+    pub async fn attempt(&self, ctx: &Turn<'_>, uid: &str, record: &Record) -> Released {
+        let target = record.target();
+        if let Some(left) = self.closed_for(ctx, &target.plane) {
+            return Released::Later(left);
+        }
+        let released = tokio::time::timeout(ATTEMPT, release(ctx, uid, &target)).await;
+        let now = ctx.now().instant;
+        let mut breakers = self.breakers.lock();
+        let breaker = breakers.entry(target.plane.clone()).or_default();
+        match released {
+            Ok(Ok(())) => {
+                breakers.remove(&target.plane);
+                Released::Done
+            }
+            Ok(Err(failure)) => {
+                let left = breaker.failed(now);
+                tracing::debug!(plane = %target.plane, error = %failure, "not released yet");
+                Released::Later(left)
+            }
+            Err(_) => Released::Later(breaker.failed(now)),
+        }
+    }
+
+    fn closed_for(&self, ctx: &Turn<'_>, plane: &Plane) -> Option<Duration> {
+        let breakers = self.breakers.lock();
+        breakers.get(plane)?.closed_for(ctx.now().instant)
+    }
+
+    /// The plane answers again.
+    pub fn revived(&self, plane: &Plane) {
+        self.breakers.lock().remove(plane);
+    }
+
+    /// Writes down what is left of an Instance.
+    pub async fn record(
+        &self,
+        ctx: &Turn<'_>,
+        namespace: &str,
+        uid: &str,
+        left: &[Record],
+    ) -> Result<(), Failure> {
+        let (home, name, known) = {
+            let world = ctx.world.lock();
+            let (home, name) = (world.reading.namespace.clone(), record::name(namespace));
+            let known = world.releases.get(&home, &name).map(Row::resource_version);
+            (home, name, known)
+        };
+        let target = Target::namespaced(Plane::Cell, &Role::Releases.resource(), &home, &name);
+        let data = json!({uid: record::write(left)});
+        let effect = if known.is_some() {
+            Effect {
+                target,
+                endpoint: Endpoint::Main,
+                write: Write::Merge {
+                    patch: json!({"data": data}),
+                },
+                reason: "release_recorded",
+            }
+        } else {
+            let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": *home, "labels": {record::LABEL.0: record::LABEL.1}}, "data": data});
+            create(target, body, "release_recorded")
+        };
+        ctx.perform(Plan::one(effect)).await?;
+        Ok(())
+    }
+
+    /// One turn of a `ConfigMap` with records: each is tried again at its time.
+    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+        let known: Option<(Arc<str>, String, BTreeMap<String, String>)> = {
+            let world = ctx.world.lock();
+            let row = world
+                .releases
+                .get(&key.namespace, &key.name)
+                .filter(|row| !row.deleting);
+            row.map(|row| (row.uid.clone(), row.resource_version(), row.digest.clone()))
+        };
+        let Some((uid, version, records)) = known else {
+            return Ok(Next::OnEvent);
+        };
+        let (mut done, mut next) = (Map::new(), Next::OnEvent);
+        for (instance, text) in &records {
+            let mut left = Vec::new();
+            for record in record::read(text) {
+                if let Released::Later(after) = self.attempt(ctx, instance, &record).await {
+                    next = next.sooner(Next::After(after));
+                    left.push(record);
+                }
+            }
+            let now = (!left.is_empty()).then(|| record::write(&left));
+            if now.as_deref() != Some(text) {
+                done.insert(instance.clone(), json!(now));
+            }
+        }
+        let target = Target::namespaced(Plane::Cell, &Role::Releases.resource(), &key.namespace, &key.name);
+        if records
+            .keys()
+            .all(|instance| done.get(instance) == Some(&Value::Null))
+        {
+            let mut effect = delete(target, &uid, "releases_done");
+            if let Write::Delete { resource_version, .. } = &mut effect.write {
+                // Another record may have come since.
+                *resource_version = Some(version);
+            }
+            ctx.perform(Plan::one(effect)).await?;
+        } else if !done.is_empty() {
+            let write = Write::Merge {
+                patch: json!({"metadata": {"uid": *uid, "resourceVersion": version}, "data": done}),
+            };
+            let effect = Effect {
+                target,
+                endpoint: Endpoint::Main,
+                write,
+                reason: "release_done",
+            };
+            ctx.perform(Plan::one(effect)).await?;
+        }
+        Ok(next)
+    }
+}
+
+/// Deletes what there is, if it is that of this Instance of this cell.
+async fn release(ctx: &Turn<'_>, uid: &str, target: &Target) -> Result<(), Failure> {
+    let found = match ctx.executor.get(target).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(()),
+        // Its whole surroundings are gone, and it with them.
+        Err(failure) if failure.category == Category::NamespaceMissing => return Ok(()),
+        Err(failure) => return Err(failure),
+    };
+    let cell = ctx.world.lock().reading.cell.clone();
+    let meta = &found.metadata;
+    let words = &mut digest::Words::default();
+    let ours = if target.plane == Plane::Hub {
+        let copy = digest::copy(&found, words);
+        copy.cell.as_deref() == Some(&*cell) && copy.instance.as_deref() == Some(uid)
+    } else {
+        let claimant = claim::Claimant {
+            cell: &cell,
+            namespace: "",
+            name: "",
+            uid,
+        };
+        claim::is_of(&digest::claim(&found, words), &claimant)
+    };
+    let Some(uid) = meta
+        .uid
+        .as_deref()
+        .filter(|_| ours && meta.deletion_timestamp.is_none())
+    else {
+        return Ok(());
+    };
+    ctx.perform(Plan::one(delete(target.clone(), uid, "release")))
+        .await?;
+    Ok(())
+}
+
+/// The record of an Instance's copy.
+pub fn of_copy(namespace: &str, name: &str) -> Record {
+    Record {
+        plane: record::HUB.to_owned(),
+        kind: Role::HubInstances.resource().kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// The record of an Instance's claim.
+pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Record {
+    Record {
+        plane: project.to_string(),
+        kind: Role::Claims.resource().kind,
+        namespace: namespace.to_owned(),
+        name: claim::name(instance),
+    }
+}

@@ -1,0 +1,484 @@
+//! The running cell: watches of its own plane, the hub and projects fill the index, workers take keys from the queue.
+
+mod figures;
+mod links;
+
+use super::{
+    context::{Context, Settings, Turn},
+    deployment::Deployments,
+    instance::Instances,
+    provider::Provider,
+    releases::Releases,
+    world::{Located, Reading, World, role::Role},
+};
+use crate::{
+    api::names::ProjectKey,
+    engine::{
+        chance::HashMap,
+        clock::Clock,
+        error::Failure,
+        executor::Executor,
+        key::{Key, Plane},
+        plan::Next,
+        quarantine::Quarantine,
+        queue::{Queue, Urgency},
+        work::{Controllers, Workers},
+    },
+    metrics::Metrics,
+    plane::{client::Connection, discovery::ProjectEvent, engaged::Planes, lease::LeaseHandle},
+};
+use futures::{Stream, StreamExt, future::BoxFuture};
+use links::{Command, Links};
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+
+/// A way to a project, and the work that keeps it up to date.
+pub type Way = (Connection, BoxFuture<'static, ()>);
+
+/// How projects are reached for quota.
+pub enum Projects {
+    /// Those that are found.
+    Found,
+    /// All behind one address: the way to each is made when it is needed.
+    Made(Box<dyn Fn(&ProjectKey) -> Result<Way, String> + Send + Sync>),
+}
+
+/// What a cell is made of.
+pub struct Setup {
+    /// The way to its own plane.
+    pub cell: Connection,
+    /// The way to the hub, if there is one.
+    pub hub: Option<Connection>,
+    /// What the index depends on.
+    pub reading: Reading,
+    /// Settings.
+    pub settings: Settings,
+    /// How projects are reached for quota.
+    pub projects: Projects,
+    /// The right to write.
+    pub lease: LeaseHandle,
+    /// Name of this replica.
+    pub identity: String,
+    /// How many keys are worked on at a time.
+    pub workers: usize,
+    /// The figures of the process.
+    pub metrics: Arc<Metrics>,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Setup")
+    }
+}
+
+/// How often the main loop turns at least.
+const TURN_EVERY: Duration = Duration::from_secs(5);
+/// What waits for a change of which no event may tell is looked at this often.
+const SWEEP_EVERY: Duration = Duration::from_mins(5);
+/// A main loop that has not turned for this time is dead.
+const STANDSTILL: Duration = Duration::from_mins(1);
+
+/// See the module.
+pub struct Cell {
+    links: Arc<Links>,
+    ctx: Context,
+    deployments: Deployments,
+    instances: Instances,
+    provider: Provider,
+    releases: Releases,
+    workers: Arc<Workers>,
+    hub: Option<Connection>,
+    projects: Projects,
+    turned: Mutex<Instant>,
+    incoming: Mutex<Option<Incoming>>,
+}
+
+/// What comes to the main loop.
+struct Incoming {
+    commands: mpsc::UnboundedReceiver<Command>,
+    wanted: mpsc::UnboundedReceiver<ProjectKey>,
+}
+
+/// What the main loop knows of projects.
+#[derive(Default)]
+struct Known {
+    wanted: BTreeSet<ProjectKey>,
+    found: HashMap<ProjectKey, Connection>,
+    /// Keeps the ways that were made up to date.
+    keeping: JoinSet<()>,
+    engagements: u64,
+}
+
+impl std::fmt::Debug for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cell")
+    }
+}
+
+impl Cell {
+    /// Puts a cell together; nothing is read or written before [`Cell::run`].
+    pub fn new(setup: Setup) -> Arc<Self> {
+        let Setup {
+            cell,
+            hub,
+            reading,
+            settings,
+            projects,
+            lease,
+            identity,
+            workers,
+            metrics,
+            clock,
+        } = setup;
+        let world = Arc::new(Mutex::new(World::new(reading)));
+        // There is one tenant in a namespace, and many namespaces.
+        let queue = Arc::new(Queue::new((workers / 2).max(1)));
+        let quarantine = Arc::new(Quarantine::default());
+        let (commands, incoming) = mpsc::unbounded_channel();
+        let (wanted, wants) = mpsc::unbounded_channel();
+        let links = Arc::new(Links {
+            world: world.clone(),
+            queue: queue.clone(),
+            planes: Planes::default(),
+            lease,
+            commands,
+            metrics: metrics.clone(),
+        });
+        let reaches = links.clone();
+        let ctx = Context {
+            world,
+            queue: queue.clone(),
+            executor: Executor::new(links.clone(), identity),
+            clock: clock.clone(),
+            settings,
+            quarantine: quarantine.clone(),
+            metrics: metrics.clone(),
+            away: Box::new(move |plane| reaches.planes.reach(plane).is_some_and(|reach| reach.is_away())),
+            wanted,
+        };
+        let cell_role = Arc::new(Self {
+            links: links.clone(),
+            ctx,
+            deployments: Deployments::default(),
+            instances: Instances::default(),
+            provider: Provider::default(),
+            releases: Releases::default(),
+            workers: Arc::new(Workers::new(queue, quarantine, metrics, clock, workers)),
+            hub,
+            projects,
+            turned: Mutex::new(Instant::now()),
+            incoming: Mutex::new(Some(Incoming {
+                commands: incoming,
+                wanted: wants,
+            })),
+        });
+        let watches = {
+            let world = cell_role.ctx.world.lock();
+            let roles = world.cell_roles().into_iter();
+            roles.map(|role| (role, links::selection(&world, role))).collect()
+        };
+        links.engage(&Plane::Cell, 0, cell, watches);
+        cell_role.engage_hub(1);
+        cell_role
+    }
+
+    /// Watches the hub, from the beginning. Its deployments are those of one city: before that is known they are not asked
+    /// for.
+    fn engage_hub(&self, engagement: u64) {
+        let Some(hub) = &self.hub else { return };
+        let watches = {
+            let world = self.ctx.world.lock();
+            let knows_city = matches!(world.located(), Located::At { .. } | Located::Untold);
+            let roles = Role::HUB.into_iter();
+            let roles = roles.filter(|role| knows_city || *role != Role::HubDeployments);
+            roles.map(|role| (role, links::selection(&world, role))).collect()
+        };
+        self.links.planes.lock().remove(&Plane::Hub);
+        self.links.engage(&Plane::Hub, engagement, hub.clone(), watches);
+    }
+
+    /// Works until `shutdown`; then the writes under way are finished, and given up where a plane does not answer.
+    pub async fn run(
+        self: &Arc<Self>,
+        projects: impl Stream<Item = ProjectEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let work = tokio::spawn(self.workers.clone().run(self.clone()));
+        let Some(Incoming {
+            mut commands,
+            mut wanted,
+        }) = self.incoming.lock().take()
+        else {
+            return;
+        };
+        let mut known = Known {
+            engagements: 1,
+            ..Known::default()
+        };
+        let mut city = self.ctx.world.lock().located();
+        let mut leading = self.links.lease.changes();
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.tick().await;
+        let mut turns = tokio::time::interval(TURN_EVERY);
+        let mut projects = std::pin::pin!(projects.fuse());
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                leads = leading.news() => {
+                    tracing::info!(leads, "leadership changed");
+                    if leads {
+                        self.wake_everything();
+                    }
+                }
+                _ = turns.tick() => {
+                    *self.turned.lock() = Instant::now();
+                    self.prune();
+                }
+                _ = sweep.tick() => self.ctx.queue.extend(self.workers.take_stranded(), Urgency::Backlog),
+                Some(command) = commands.recv() => match command {
+                    Command::Moved => {
+                        let now = self.ctx.world.lock().located();
+                        if now != city && self.ctx.world.lock().is_synced(Role::ServingLocations) {
+                            tracing::info!(?now, "where the cell is has changed");
+                            city = now;
+                            known.engagements += 1;
+                            self.engage_hub(known.engagements);
+                        }
+                    }
+                    command => self.command(command),
+                },
+                Some(project) = wanted.recv() => {
+                    if known.wanted.insert(project.clone()) {
+                        self.want(&mut known, &project);
+                    }
+                }
+                Some(event) = projects.next() => self.found(&mut known, event),
+            }
+        }
+        self.links.lease.stop_writing();
+        self.ctx.queue.close();
+        // It ends when the last turn has; a turn's own panic has been caught.
+        let _ = work.await;
+        // The watches hold the cell: whoever runs another one in this process is rid of this one.
+        self.links.planes.lock().clear();
+    }
+
+    /// Whether the main loop turns.
+    pub fn live(&self) -> Result<(), String> {
+        let stood = self.turned.lock().elapsed();
+        if stood > STANDSTILL {
+            return Err(format!("the main loop has stood still for {} s", stood.as_secs()));
+        }
+        Ok(())
+    }
+
+    /// Whether the lists of the cell's own plane are complete. The hub and projects may be away: the cell goes on.
+    pub fn ready(&self) -> Result<(), String> {
+        let world = self.ctx.world.lock();
+        let missing = world
+            .cell_roles()
+            .into_iter()
+            .find(|role| !world.is_synced(*role));
+        match missing {
+            Some(role) => Err(format!("the list of {} at the cell is not complete", role.kind())),
+            None => Ok(()),
+        }
+    }
+
+    /// The state of every plane and watch, for `/debug/planes`.
+    pub fn describe(&self) -> serde_json::Value {
+        let world = self.ctx.world.lock();
+        let depth = self.ctx.queue.depth();
+        let missing = self.ctx.executor.missing_rights();
+        let planes: Vec<serde_json::Value> = self
+            .links
+            .planes
+            .lock()
+            .iter()
+            .map(|(plane, engaged)| {
+                let watches = engaged.watches.iter().map(|(role, health)| {
+                    serde_json::json!({
+                        "kind": role.kind().as_str(),
+                        "synced": health.synced(), "forbidden": health.forbidden(),
+                        "restarts": health.restarts(), "error": health.error(),
+                    })
+                });
+                let missing = missing.iter().filter(|right| right.plane == *plane);
+                serde_json::json!({"plane": plane.to_string(), "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
+                    "seconds": engaged.since.elapsed().as_secs(), "watches": watches.collect::<Vec<_>>()})
+            })
+            .collect();
+        serde_json::json!({
+            "planes": planes,
+            "located": format!("{:?}", world.located()),
+            "queue": {"ready": depth.ready, "running": depth.running, "delayed": depth.delayed, "inBackoff": depth.in_backoff},
+            "quarantined": self.ctx.quarantine.counts().into_iter()
+                .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
+                .collect::<Vec<_>>(),
+            "leading": self.links.lease.may_write(),
+        })
+    }
+
+    fn prune(&self) {
+        let engaged: BTreeSet<Plane> = {
+            let planes = self.links.planes.lock();
+            planes
+                .values()
+                .for_each(|engaged| engaged.connection.current().rest());
+            planes.keys().cloned().collect()
+        };
+        self.ctx.executor.retain(|plane| engaged.contains(plane));
+        self.deployments
+            .prune(self.ctx.settings.status_interval, self.ctx.now().instant);
+        let world = self.ctx.world.lock();
+        self.ctx
+            .quarantine
+            .retain(|key| world.namespaces.get("", &key.namespace).is_some());
+    }
+
+    fn wake_everything(&self) {
+        let keys = self.ctx.world.lock().all_keys();
+        self.ctx.queue.extend(keys, Urgency::Backlog);
+    }
+
+    fn command(&self, command: Command) {
+        match command {
+            Command::Renewed(plane) => {
+                self.ctx.executor.forget(&plane);
+                self.revived(&plane);
+            }
+            Command::Revived(plane) => {
+                self.ctx.executor.revived(&plane);
+                self.revived(&plane);
+            }
+            Command::Permitted(plane) => self.revived(&plane),
+            Command::Moved => {}
+        }
+    }
+
+    /// What waited for a plane is tried again at once.
+    fn revived(&self, plane: &Plane) {
+        self.releases.revived(plane);
+        let keys = {
+            let mut world = self.ctx.world.lock();
+            let mut keys: Vec<Key> = match plane {
+                Plane::Project(project) => {
+                    world.quota_away.remove(project);
+                    let mut keys = world.keys_of_project(project);
+                    keys.extend(world.deployments_of_project(project));
+                    keys
+                }
+                Plane::Hub | Plane::Cell => Vec::new(),
+            };
+            let records = world.releases.iter();
+            keys.extend(records.map(|((namespace, name), _)| Role::Releases.key(namespace, name)));
+            keys
+        };
+        self.ctx.queue.extend(keys, Urgency::Fresh);
+        self.ctx.queue.wake_failed(|_| true);
+    }
+
+    /// The claims of a project are wanted from now on.
+    fn want(&self, known: &mut Known, project: &ProjectKey) {
+        let connection = match &self.projects {
+            Projects::Found => known.found.get(project).cloned(),
+            Projects::Made(make) => match make(project) {
+                Ok((connection, work)) => {
+                    known.keeping.spawn(work);
+                    Some(connection)
+                }
+                Err(error) => {
+                    tracing::warn!(%project, error, "the project cannot be reached for quota");
+                    None
+                }
+            },
+        };
+        let Some(connection) = connection else {
+            self.ctx.world.lock().unreachable.insert(project.clone());
+            let keys = self.ctx.world.lock().keys_of_project(project);
+            self.ctx.queue.extend(keys, Urgency::Fresh);
+            return;
+        };
+        known.engagements += 1;
+        let selection = {
+            let mut world = self.ctx.world.lock();
+            world.unreachable.remove(project);
+            world.engage(project);
+            links::selection(&world, Role::Claims)
+        };
+        self.links.engage(
+            &links::project(project),
+            known.engagements,
+            connection,
+            vec![(Role::Claims, selection)],
+        );
+    }
+
+    fn found(&self, known: &mut Known, event: ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, connection } => {
+                known.found.insert(key.clone(), connection);
+                if known.wanted.contains(&key) {
+                    self.want(known, &key);
+                }
+            }
+            ProjectEvent::Left { key } => {
+                tracing::info!(project = %key, "project left; what it was granted stays");
+                known.found.remove(&key);
+                known.wanted.remove(&key);
+                let plane = links::project(&key);
+                self.links.planes.lock().remove(&plane);
+                self.ctx.executor.forget(&plane);
+                let mut world = self.ctx.world.lock();
+                world.claims.remove(&key);
+                world.quota_away.remove(&key);
+            }
+            ProjectEvent::Refused { name, error } => {
+                tracing::warn!(project = name, %error, "project refused; the others go on");
+            }
+            ProjectEvent::Forgotten { name } => tracing::info!(project = name, "what was refused is gone"),
+        }
+    }
+}
+
+impl Controllers for Cell {
+    fn controller(&self, key: &Key) -> &'static str {
+        match self.role(key) {
+            Some(Role::Deployments) => "deployment",
+            Some(Role::Instances) => "instance",
+            Some(Role::Pods) => "provider",
+            Some(Role::Releases) => "releases",
+            _ => "none",
+        }
+    }
+
+    async fn reconcile(&self, key: &Key, _woken: Instant, wrote: &AtomicBool) -> Result<Next, Failure> {
+        let turn = Turn::new(&self.ctx, wrote);
+        match self.role(key) {
+            Some(Role::Deployments) => self.deployments.reconcile(&turn, key).await,
+            Some(Role::Instances) => self.instances.reconcile(&turn, key, &self.releases).await,
+            Some(Role::Pods) => match &self.ctx.settings.provider {
+                Some(settings) => self.provider.reconcile(&turn, key, settings).await,
+                None => Ok(Next::OnEvent),
+            },
+            Some(Role::Releases) => self.releases.reconcile(&turn, key).await,
+            _ => Ok(Next::OnEvent),
+        }
+    }
+}
+
+impl Cell {
+    fn role(&self, key: &Key) -> Option<Role> {
+        let world = self.ctx.world.lock();
+        world.role_of(&key.plane, &key.kind, &key.namespace, &key.name)
+    }
+}

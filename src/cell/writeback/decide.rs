@@ -1,0 +1,270 @@
+//! What is to be written to the hub for an Instance. Pure.
+
+use super::{
+    Memory,
+    observe::{HubCopy, Seen},
+};
+use crate::{
+    api::{API_VERSION, keys},
+    cell::{
+        effects::create,
+        instance::observe::Snapshot as Local,
+        world::{
+            digest::{self, Copy, Namespace},
+            role::Role,
+        },
+    },
+    engine::{
+        diff::Digest,
+        key::Plane,
+        plan::{Effect, Endpoint, Exact, Target, Write},
+    },
+};
+use serde_json::{Map, Value, json};
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub enum Decision {
+    /// Nothing is left, or the cell is being drained.
+    Nothing,
+    /// This, and what it brings about.
+    Write(Effect, About),
+    /// It cannot be said whose Instance it is; what is missing.
+    Unclear(String),
+    /// Another holds the name.
+    Held(Held),
+}
+
+/// What a write brings about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// The copy but for its status, of this digest.
+    Object(Digest),
+    /// Its status, of this digest.
+    Status(Digest),
+    /// Something else.
+    Other,
+}
+
+/// Who holds the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// In words.
+    pub by: String,
+}
+
+/// Decides.
+pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
+    let origin = match origin(local, seen) {
+        Ok(origin) => origin,
+        Err(what) => return Decision::Unclear(what),
+    };
+    let city = local.instance.labels.get(keys::INSTANCE_CITY_CODE);
+    let Some(deployment) = &seen.deployment else {
+        return Decision::Nothing;
+    };
+    if deployment.city.as_deref() != city {
+        return Decision::Nothing;
+    }
+    let wanted = Wanted {
+        local,
+        seen,
+        origin,
+        owner: (
+            local
+                .instance
+                .labels
+                .get(keys::WORKLOAD_DEPLOYMENT_NAME)
+                .unwrap_or_default(),
+            &deployment.uid,
+        ),
+    };
+    let Some(found) = &seen.copy else {
+        let body = wanted.body(None);
+        let written = wanted.digest();
+        return Decision::Write(
+            create(wanted.target(), body, "write_back"),
+            About::Object(written),
+        );
+    };
+    if found.deleting {
+        return Decision::Nothing;
+    }
+    match whose(
+        local,
+        seen,
+        &found.copy,
+        deployment.city.as_deref(),
+        &deployment.uid,
+    ) {
+        Whose::Ours => wanted.update(found, memory),
+        Whose::Leftover => Decision::Write(
+            Effect {
+                target: wanted.target(),
+                endpoint: Endpoint::Main,
+                write: Write::Delete {
+                    uid: found.version.uid.to_string(),
+                    resource_version: Some(found.version.version.to_string()),
+                },
+                reason: "write_back_leftover",
+            },
+            About::Other,
+        ),
+        Whose::Others(by) => Decision::Held(Held { by }),
+    }
+}
+
+enum Whose {
+    /// This Instance's, or nobody's.
+    Ours,
+    /// Of an Instance that is no more, or of a cell that the deployment has left.
+    Leftover,
+    /// Of someone else who has a right to it.
+    Others(String),
+}
+
+fn whose(local: &Local, seen: &Seen, copy: &Copy, city: Option<&str>, deployment: &str) -> Whose {
+    let foreign = copy.controller.as_deref().is_some_and(|uid| uid != deployment);
+    match &copy.cell {
+        Some(cell) if *cell == seen.cell => {
+            if copy.instance.as_deref() == Some(&*local.version.uid) {
+                Whose::Ours
+            } else {
+                Whose::Leftover
+            }
+        }
+        Some(_) if copy.city.as_deref() != city => Whose::Leftover,
+        Some(cell) => Whose::Others(format!("cell {cell}")),
+        None if foreign => Whose::Others("an object with another controller".to_owned()),
+        None => Whose::Ours,
+    }
+}
+
+/// The labels of origin, which the hub's Namespace gives.
+type Origin<'a> = (&'a str, &'a str);
+
+fn origin<'a>(local: &Local, seen: &'a Seen) -> Result<Origin<'a>, String> {
+    let both = |of: &'a Namespace| Some((of.cluster.as_deref()?, of.namespace.as_deref()?));
+    let namespace = &local.namespace;
+    let there = seen
+        .there
+        .as_ref()
+        .ok_or_else(|| format!("the hub has no Namespace {namespace}"))?;
+    let there = both(there).ok_or_else(|| {
+        let (a, b) = (keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE);
+        format!("Namespace {namespace} of the hub lacks the label {a} or {b}")
+    })?;
+    if seen.here.as_ref().and_then(both) != Some(there) {
+        return Err(format!(
+            "the labels of Namespace {namespace} at the cell are not those of the hub's: they say that it belongs to another project"
+        ));
+    }
+    let empty = |key: &&&str| local.instance.labels.get(key).is_none_or(str::is_empty);
+    match keys::LINKING.iter().find(empty) {
+        Some(key) => Err(format!("its label {key} is missing")),
+        None => Ok(there),
+    }
+}
+
+struct Wanted<'a> {
+    local: &'a Local,
+    seen: &'a Seen,
+    origin: Origin<'a>,
+    /// Name and UID of the hub's deployment.
+    owner: (&'a str, &'a str),
+}
+
+impl Wanted<'_> {
+    fn target(&self) -> Target {
+        Target::namespaced(
+            Plane::Hub,
+            &Role::HubInstances.resource(),
+            &self.local.namespace,
+            &self.local.name,
+        )
+    }
+
+    fn label<'b>(&'b self, key: &str) -> Option<&'b str> {
+        match key {
+            keys::CELL => Some(&self.seen.cell),
+            keys::UPSTREAM_CLUSTER => Some(self.origin.0),
+            keys::UPSTREAM_NAMESPACE => Some(self.origin.1),
+            key => self.local.instance.labels.get(key),
+        }
+    }
+
+    fn owned(&self) -> Value {
+        digest::owned_fields(
+            |key| self.label(key),
+            Some(&self.local.version.uid),
+            Some(self.owner),
+            &self.local.instance.whole_spec(),
+        )
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&self.owned())
+    }
+
+    fn body(&self, uid: Option<&str>) -> Value {
+        let owned = self.owned();
+        let mut metadata = Map::from_iter([
+            ("name".to_owned(), json!(*self.local.name)),
+            ("namespace".to_owned(), json!(*self.local.namespace)),
+            ("labels".to_owned(), owned["labels"].clone()),
+            (
+                "annotations".to_owned(),
+                json!({keys::INSTANCE_UID: *self.local.version.uid}),
+            ),
+            (
+                "ownerReferences".to_owned(),
+                json!([{"apiVersion": API_VERSION, "kind": "WorkloadDeployment", "name": self.owner.0, "uid": self.owner.1,
+                    "controller": true, "blockOwnerDeletion": true}]),
+            ),
+        ]);
+        if let Some(uid) = uid {
+            metadata.insert("uid".to_owned(), json!(uid));
+        }
+        json!({"apiVersion": API_VERSION, "kind": "Instance", "metadata": metadata, "spec": owned["spec"]})
+    }
+
+    fn update(&self, found: &HubCopy, memory: &Memory) -> Decision {
+        let wanted = self.digest();
+        let settled =
+            |known: Option<(Digest, Digest)>, wanted, has| wanted == has || known == Some((wanted, has));
+        if !settled(memory.written, wanted, found.copy.owned) {
+            let effect = Effect {
+                target: self.target(),
+                endpoint: Endpoint::Main,
+                write: Write::Apply {
+                    body: self.body(Some(&found.version.uid)),
+                    exact: Exact::roots(["spec"]),
+                },
+                reason: "write_back",
+            };
+            return Decision::Write(effect, About::Object(wanted));
+        }
+        let Some(status) = self.local.instance.whole_status() else {
+            return Decision::Nothing;
+        };
+        let reported = digest::fingerprint(Some(&status));
+        if settled(memory.reported, reported, found.copy.status) {
+            return Decision::Nothing;
+        }
+        let body = json!({
+            "apiVersion": API_VERSION, "kind": "Instance",
+            "metadata": {"name": *self.local.name, "namespace": *self.local.namespace, "uid": *found.version.uid},
+            "status": status,
+        });
+        let effect = Effect {
+            target: self.target(),
+            endpoint: Endpoint::Status,
+            write: Write::Apply {
+                body,
+                exact: Exact::roots(["status"]),
+            },
+            reason: "write_back_status",
+        };
+        Decision::Write(effect, About::Status(reported))
+    }
+}

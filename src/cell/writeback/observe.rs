@@ -1,0 +1,81 @@
+//! What the hub has for an Instance.
+
+use crate::{
+    cell::{
+        context::Context,
+        effects::Version,
+        world::digest::{Copy, Namespace},
+    },
+    engine::key::Key,
+};
+use std::sync::Arc;
+
+/// What the hub has for an Instance, and what the cell's namespace says of its origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// Name of the cell.
+    pub cell: Arc<str>,
+    /// The namespace at the cell.
+    pub here: Option<Namespace>,
+    /// The Namespace on the hub.
+    pub there: Option<Namespace>,
+    /// The deployment on the hub that the Instance's label names, unless it is going.
+    pub deployment: Option<HubDeployment>,
+    /// The Instance of this name on the hub.
+    pub copy: Option<HubCopy>,
+}
+
+/// A deployment on the hub.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HubDeployment {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its city.
+    pub city: Option<Arc<str>>,
+}
+
+/// An Instance on the hub.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HubCopy {
+    /// Its version.
+    pub version: Version,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What it says.
+    pub copy: Copy,
+}
+
+/// Looks; `None` if not all of the hub is known yet.
+pub fn observe(ctx: &Context, key: &Key) -> Option<Seen> {
+    let world = ctx.world.lock();
+    if !world.hub_ready() {
+        return None;
+    }
+    let label = world.instances.get(&key.namespace, &key.name).and_then(|row| {
+        let name = row.digest.labels.get(crate::api::keys::WORKLOAD_DEPLOYMENT_NAME);
+        name.map(str::to_owned)
+    });
+    let deployment = label.and_then(|name| world.hub_deployments.get(&key.namespace, &name));
+    let namespace = |row: &crate::plane::table::Row<Namespace>| row.digest.clone();
+    Some(Seen {
+        cell: world.reading.cell.clone(),
+        here: world.namespaces.get("", &key.namespace).map(namespace),
+        there: world
+            .hub_namespaces
+            .get("", &key.namespace)
+            .filter(|row| !row.deleting)
+            .map(namespace),
+        deployment: deployment.filter(|row| !row.deleting).map(|row| HubDeployment {
+            uid: row.uid.clone(),
+            city: row.digest.city.clone(),
+        }),
+        copy: world.copies.get(&key.namespace, &key.name).map(|row| HubCopy {
+            version: Version {
+                uid: row.uid.clone(),
+                version: row.resource_version().into(),
+            },
+            deleting: row.deleting,
+            copy: row.digest.clone(),
+        }),
+    })
+}
