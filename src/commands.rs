@@ -1,11 +1,14 @@
 //! The command line of `fedgate`: its commands and flags, and the README's tables of them.
 
-use crate::{config::GatewayArgs, sandbox::SandboxCommand};
+use crate::{
+    config::{CellArgs, GatewayArgs},
+    sandbox::SandboxCommand,
+};
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use std::{fmt::Write, path::PathBuf};
 
-/// The command with the table of its own.
-const GATEWAY: &str = "gateway";
+/// The commands with a table of their own.
+const ROLES: [&str; 2] = ["gateway", "cell"];
 
 /// A federation gateway for Karmada.
 #[derive(Debug, Parser)]
@@ -13,6 +16,8 @@ const GATEWAY: &str = "gateway";
 pub enum Command {
     /// Carry what tenants write from their projects to the hub, and bring status and Instances back.
     Gateway(Box<GatewayArgs>),
+    /// In a cell: turn deployments into running Instances, and write them back to the hub.
+    Cell(Box<CellArgs>),
     /// Check hub and projects for everything that the gateway needs; each line says what to do.
     Doctor(DoctorArgs),
     /// Local planes for trying things out and for tests.
@@ -72,10 +77,19 @@ pub struct KindsDir {
 
 /// The flags of `fedgate gateway` as a Markdown table.
 pub fn gateway_flags() -> String {
+    flags(ROLES[0])
+}
+
+/// The flags of `fedgate cell` as a Markdown table.
+pub fn cell_flags() -> String {
+    flags(ROLES[1])
+}
+
+fn flags(role: &str) -> String {
     let mut table = header("flag");
     let all = Command::command();
     for flag in all
-        .find_subcommand(GATEWAY)
+        .find_subcommand(role)
         .into_iter()
         .flat_map(clap::Command::get_arguments)
     {
@@ -88,7 +102,7 @@ pub fn gateway_flags() -> String {
 pub fn other_commands() -> String {
     let mut table = header("command, flag");
     for command in Command::command().get_subcommands() {
-        if command.get_name() != GATEWAY {
+        if !ROLES.contains(&command.get_name()) {
             describe(command, "fedgate", &mut table);
         }
     }

@@ -1,12 +1,14 @@
-//! The gateway's settings: every flag, its environment variable, and what both mean.
+//! The settings of the roles: every flag, its environment variable, and what both mean.
 
-use crate::{
-    plane::{
-        client::{Clients, Connection},
-        discovery::ProjectSource,
-        kubeconfig::Rules,
-    },
-    telemetry::LogFormat,
+mod cell;
+mod process;
+
+pub use cell::{CellArgs, CellConfig, Quota};
+pub use process::{ProcessArgs, ProcessConfig};
+
+use crate::plane::{
+    client::{Clients, Connection},
+    discovery::ProjectSource,
 };
 use clap::{Args, ValueEnum};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -50,32 +52,6 @@ pub struct GatewayArgs {
     /// Write the kinds' interpreters to the hub and keep them equal.
     #[arg(long, env = "FEDGATE_MANAGE_INTERPRETERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub manage_interpreters: bool,
-    /// Address of /livez, /readyz, /metrics and /debug/planes.
-    #[arg(
-        long,
-        env = "FEDGATE_ADMIN_ADDRESS",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:8080"
-    )]
-    pub admin_address: SocketAddr,
-    /// File with the token that /metrics and /debug/planes ask for (Authorization: Bearer). Read at each request. Must
-    /// be given unless the address is of the loopback interface.
-    #[arg(long, env = "FEDGATE_ADMIN_TOKEN_FILE", value_name = "PATH")]
-    pub admin_token_file: Option<PathBuf>,
-    /// How log lines are written.
-    #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
-    pub log_format: LogFormat,
-    /// What is logged: a level, or a list such as info,fedgate=debug.
-    #[arg(
-        long,
-        env = "FEDGATE_LOG_LEVEL",
-        value_name = "FILTER",
-        default_value = "info"
-    )]
-    pub log_level: String,
-    /// Write only while holding the Lease. Needed for more than one replica.
-    #[arg(long, env = "FEDGATE_LEADER_ELECT", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub leader_elect: bool,
     /// Namespace of the Lease, on the hub.
     #[arg(
         long,
@@ -123,15 +99,12 @@ pub struct GatewayArgs {
     /// read, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub networking: bool,
-    /// How many keys are worked on at a time.
-    #[arg(long, env = "FEDGATE_WORKERS", value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub workers: u16,
     /// Shortest time between two status writes of one object; the first change is written at once.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
     pub status_interval: Duration,
-    /// For development only: accept plain http in kubeconfigs.
-    #[arg(long, env = "FEDGATE_DEVELOPMENT_ALLOW_HTTP", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub development_allow_http: bool,
+    /// What every role has.
+    #[command(flatten)]
+    pub process: ProcessArgs,
 }
 
 /// See [`GatewayArgs::release_after`]; `None` waits for ever.
@@ -177,24 +150,14 @@ pub struct GatewayConfig {
     pub hub_kubeconfig: PathBuf,
     /// Where projects come from.
     pub projects: Projects,
-    /// What kubeconfigs may hold.
-    pub rules: Rules,
     /// Folder with more federated kinds.
     pub interpreters: Option<PathBuf>,
-    /// Address of the administrative paths.
-    pub admin_address: SocketAddr,
-    /// File of the token that those of them ask for which tell of tenants.
-    pub admin_token_file: Option<PathBuf>,
-    /// How log lines are written.
-    pub log_format: LogFormat,
-    /// What is logged.
-    pub log_level: String,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// The controllers' settings.
     pub settings: crate::gateway::context::Settings,
-    /// How many keys are worked on at a time.
-    pub workers: usize,
+    /// The process around it.
+    pub process: ProcessConfig,
 }
 
 /// Flags that do not go together.
@@ -224,6 +187,16 @@ pub enum ConfigError {
         /// The mode the flag belongs to.
         wanted: &'static str,
     },
+    /// A flag needs another, or is of no use beside it.
+    #[error("{flag}: {problem}; {next}")]
+    Together {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong.
+        problem: &'static str,
+        /// What to do.
+        next: &'static str,
+    },
     /// Others could read what is only for administrators.
     #[error(
         "--admin-address {0} can be reached from elsewhere, and /metrics and /debug/planes tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080"
@@ -244,11 +217,6 @@ impl GatewayArgs {
             project_secrets_kubeconfig,
             interpreters,
             manage_interpreters,
-            admin_address,
-            admin_token_file,
-            log_format,
-            log_level,
-            leader_elect,
             lease_namespace,
             lease_name,
             city_linger,
@@ -260,9 +228,8 @@ impl GatewayArgs {
             require_owner,
             location_checks,
             networking,
-            workers,
             status_interval,
-            development_allow_http,
+            process,
         } = self;
         let projects = Given {
             kubeconfig: project_kubeconfig,
@@ -271,21 +238,12 @@ impl GatewayArgs {
             secrets_kubeconfig: project_secrets_kubeconfig,
         }
         .projects(project_mode)?;
-        if admin_token_file.is_none() && !admin_address.ip().is_loopback() {
-            return Err(ConfigError::OpenAdmin(admin_address));
-        }
+        let process = process.into_config()?;
         Ok(GatewayConfig {
             hub_kubeconfig,
             projects,
-            rules: Rules {
-                plain_http: development_allow_http,
-            },
             interpreters,
-            admin_address,
-            admin_token_file,
-            log_format,
-            log_level,
-            lease: leader_elect.then_some((lease_namespace, lease_name)),
+            lease: process.leader_elect.then_some((lease_namespace, lease_name)),
             settings: crate::gateway::context::Settings {
                 city_linger,
                 unused_city_set_after,
@@ -299,7 +257,7 @@ impl GatewayArgs {
                 location_checks,
                 networking,
             },
-            workers: workers.into(),
+            process,
         })
     }
 }

@@ -72,10 +72,11 @@ pub struct Metrics {
     deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
     next_turn: AtomicU64,
+    queue_name: &'static str,
 }
 
-/// Name of the one queue in the workqueue metrics.
-const QUEUE: &str = "gateway";
+/// Name of the gateway's one queue in the workqueue metrics.
+const GATEWAY_QUEUE: &str = "gateway";
 
 fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -84,6 +85,11 @@ fn integer(count: usize) -> i64 {
 impl Metrics {
     /// All metrics of the gateway, registered.
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
+        Self::of(GATEWAY_QUEUE)
+    }
+
+    /// The same of a role whose queue has this name.
+    pub fn of(queue: &'static str) -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
         let mut r = Registrar {
@@ -109,6 +115,7 @@ impl Metrics {
             deletions: Mutex::default(),
             restarts_seen: Mutex::default(),
             next_turn: AtomicU64::new(0),
+            queue_name: queue,
             registry: registry.clone(),
         };
         Ok(Arc::new(metrics))
@@ -120,7 +127,7 @@ impl Metrics {
         self.under_way.lock().insert(number, began);
         self.queue
             .waited
-            .with_label_values(&[QUEUE])
+            .with_label_values(&[self.queue_name])
             .observe(waited.as_secs_f64());
         Measurement {
             metrics: self.clone(),
@@ -177,9 +184,9 @@ impl Metrics {
     fn set(&self, figures: &Figures) {
         self.queue
             .depth
-            .with_label_values(&[QUEUE])
+            .with_label_values(&[self.queue_name])
             .set(integer(figures.queue_ready));
-        let adds = self.queue.adds.with_label_values(&[QUEUE]);
+        let adds = self.queue.adds.with_label_values(&[self.queue_name]);
         adds.inc_by(figures.queue_added.saturating_sub(adds.get()));
         self.federation.backoff.set(integer(figures.keys_in_backoff));
         for (vector, counts) in [(&self.planes.states, &figures.planes)] {
@@ -231,11 +238,11 @@ impl Metrics {
             .collect();
         self.turns
             .unfinished
-            .with_label_values(&[QUEUE])
+            .with_label_values(&[self.queue_name])
             .set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
         self.turns
             .longest
-            .with_label_values(&[QUEUE])
+            .with_label_values(&[self.queue_name])
             .set(ages.iter().copied().fold(0.0, f64::max));
     }
 

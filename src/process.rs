@@ -1,8 +1,13 @@
-//! The process around the gateway: connections, checks at the start, the Lease, the administrative address, the end.
+//! The process around a role: connections, checks at the start, the Lease, the administrative address, the end.
+
+mod cell;
+
+pub use cell::run_cell;
 
 use crate::{
     admin::{self, AdminError, Subject, Token},
-    config::{self, GatewayConfig, Projects},
+    cell::run::Cell,
+    config::{self, GatewayConfig, ProcessConfig, Projects},
     doctor::{PreflightError, preflight},
     engine::clock::Clock,
     gateway::run::{Gateway, Setup},
@@ -10,7 +15,7 @@ use crate::{
     metrics::{Figures, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
-        discovery::{self, ProjectEvent},
+        discovery::{self, Place, ProjectEvent},
         kubeconfig::{KubeconfigError, Rules},
         lease::{Lease, LeaseHandle},
     },
@@ -23,7 +28,10 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+};
 
 /// A hub that does not answer, or forbids what it should allow, is asked again for this time before the start fails.
 const HUB_PATIENCE: Duration = Duration::from_secs(15);
@@ -87,8 +95,9 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     let kinds = FederatedKind::load(config.interpreters.as_deref())?;
     let clients = config::clients(&metrics);
     let mut background = JoinSet::new();
+    let rules = config.process.rules;
     let mut follow =
-        |flag, path: &Path, plane| follow(&clients, config.rules, &mut background, flag, path, plane);
+        |flag, path: &Path, plane| follow(&clients, rules, &mut background, flag, Place::file(path), plane);
     let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
     // Renewals must not queue behind the workers' calls, so the Lease has a client of its own.
     let election = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
@@ -100,18 +109,8 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         _ => hub.clone(),
     };
 
-    let subject = Arc::new(Front {
-        metrics: metrics.clone(),
-        gateway: OnceLock::new(),
-        refused: Mutex::default(),
-    });
-    let token = config.admin_token_file.clone().map(Token::of);
-    let listener = admin::bind(config.admin_address, token.as_ref()).await?;
-    let (stop_admin, stopped) = watch::channel(false);
-    let mut stopped = stopped;
-    let served = tokio::spawn(admin::serve(listener, subject.clone(), token, async move {
-        let _ = stopped.wait_for(|s| *s).await;
-    }));
+    let subject = Front::new(&metrics, "the hub is being checked");
+    let desk = Desk::open(&config.process, &subject).await?;
 
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
@@ -119,32 +118,37 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         checked = check(&hub, &kinds) => checked?,
     }
     let identity = identity();
-    let lease = elect(&config, &election, &identity, &metrics, &mut background);
+    let lease = elect(
+        config.lease.as_ref(),
+        &election,
+        &identity,
+        &metrics,
+        &mut background,
+    );
     let setup = Setup {
         hub,
         kinds,
         settings: config.settings.clone(),
         lease: lease.clone(),
         identity: identity.clone(),
-        workers: config.workers,
+        workers: config.process.workers,
         metrics: metrics.clone(),
         clock: Clock::system(),
     };
     let gateway = Gateway::new(setup);
-    let _ = subject.gateway.set(gateway.clone());
+    let _ = subject.role.set(gateway.clone());
     tracing::info!(
         identity,
         version = env!("CARGO_PKG_VERSION"),
         "the gateway is at work"
     );
 
-    let events = discovery::discover(&config.projects.source(&secrets), &clients, config.rules);
+    let events = discovery::discover(&config.projects.source(&secrets), &clients, rules);
     let front = subject.clone();
     let projects = events.inspect(move |event| front.note(event));
     gateway.run(projects, shutdown).await;
     lease.release().await;
-    stop_admin.send_replace(true);
-    let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
+    desk.close().await;
     tracing::info!("the gateway has ended");
     Ok(())
 }
@@ -154,11 +158,11 @@ fn follow(
     rules: Rules,
     background: &mut JoinSet<()>,
     flag: &'static str,
-    path: &Path,
+    place: Place,
     plane: PlaneKind,
 ) -> Result<Connection, StartError> {
     let (connection, work) =
-        discovery::follow_file(plane, path, clients, rules).map_err(|error| StartError::Kubeconfig {
+        discovery::follow(plane, place, clients, rules).map_err(|error| StartError::Kubeconfig {
             flag,
             error: Box::new(error),
         })?;
@@ -181,18 +185,18 @@ async fn check(hub: &Connection, kinds: &[FederatedKind]) -> Result<(), Prefligh
 }
 
 fn elect(
-    config: &GatewayConfig,
-    hub: &Connection,
+    lease: Option<&(String, String)>,
+    plane: &Connection,
     identity: &str,
     metrics: &Arc<Metrics>,
     background: &mut JoinSet<()>,
 ) -> LeaseHandle {
-    let Some((namespace, name)) = &config.lease else {
+    let Some((namespace, name)) = lease else {
         metrics.leading("(no election)", true);
         return LeaseHandle::always();
     };
-    let lease = Lease::run(hub, namespace, name, identity);
-    let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.clone());
+    let lease = Lease::run(plane, namespace, name, identity);
+    let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.to_owned());
     background.spawn(async move {
         loop {
             metrics.leading(&name, changes.hear());
@@ -218,14 +222,82 @@ fn identity() -> String {
     )
 }
 
-/// What the administrative address shows, from before the gateway is at work.
+/// The administrative address while it is open.
+struct Desk {
+    stop: watch::Sender<bool>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl Desk {
+    async fn open(config: &ProcessConfig, subject: &Arc<Front>) -> Result<Self, StartError> {
+        let token = config.admin_token_file.clone().map(Token::of);
+        let listener = admin::bind(config.admin_address, token.as_ref()).await?;
+        let (stop, mut stopped) = watch::channel(false);
+        let served = tokio::spawn(admin::serve(listener, subject.clone(), token, async move {
+            let _ = stopped.wait_for(|s| *s).await;
+        }));
+        Ok(Self { stop, served })
+    }
+
+    async fn close(self) {
+        self.stop.send_replace(true);
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.served).await;
+    }
+}
+
+/// What a role shows of itself.
+trait Shown: Send + Sync {
+    fn live(&self) -> Result<(), String>;
+    fn ready(&self) -> Result<(), String>;
+    fn figures(&self) -> Figures;
+    fn describe(&self) -> serde_json::Value;
+}
+
+/// Shows what the role's own methods of these names say.
+macro_rules! shown {
+    ($role:ty) => {
+        impl Shown for $role {
+            fn live(&self) -> Result<(), String> {
+                <$role>::live(self)
+            }
+
+            fn ready(&self) -> Result<(), String> {
+                <$role>::ready(self)
+            }
+
+            fn figures(&self) -> Figures {
+                <$role>::figures(self)
+            }
+
+            fn describe(&self) -> serde_json::Value {
+                <$role>::describe(self)
+            }
+        }
+    };
+}
+
+shown!(Gateway);
+shown!(Cell);
+
+/// What the administrative address shows, from before the role is at work.
 struct Front {
     metrics: Arc<Metrics>,
-    gateway: OnceLock<Arc<Gateway>>,
+    role: OnceLock<Arc<dyn Shown>>,
+    before: &'static str,
     refused: Mutex<BTreeMap<String, String>>,
 }
 
 impl Front {
+    /// Until the role is at work, it is not ready for this reason.
+    fn new(metrics: &Arc<Metrics>, before: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            metrics: metrics.clone(),
+            role: OnceLock::new(),
+            before,
+            refused: Mutex::default(),
+        })
+    }
+
     /// Keeps the reasons of refusals for `/debug/planes`.
     fn note(&self, event: &ProjectEvent) {
         match event {
@@ -242,29 +314,28 @@ impl Front {
 
 impl Subject for Front {
     fn live(&self) -> Result<(), String> {
-        self.gateway.get().map_or(Ok(()), |gateway| gateway.live())
+        self.role.get().map_or(Ok(()), |role| role.live())
     }
 
     fn ready(&self) -> Result<(), String> {
-        self.gateway.get().map_or_else(
-            || Err("the hub is being checked".to_owned()),
-            |gateway| gateway.ready(),
-        )
+        self.role
+            .get()
+            .map_or_else(|| Err(self.before.to_owned()), |role| role.ready())
     }
 
     fn metrics(&self) -> Result<String, String> {
         let figures = self
-            .gateway
+            .role
             .get()
-            .map_or_else(Figures::default, |gateway| gateway.figures());
+            .map_or_else(Figures::default, |role| role.figures());
         self.metrics.render(&figures).map_err(|e| e.to_string())
     }
 
     fn planes(&self) -> serde_json::Value {
         let mut document = self
-            .gateway
+            .role
             .get()
-            .map_or_else(|| serde_json::json!({}), |gateway| gateway.describe());
+            .map_or_else(|| serde_json::json!({}), |role| role.describe());
         document["refusedProjects"] = serde_json::json!(*self.refused.lock());
         document
     }

@@ -3,7 +3,7 @@
 use clap::Parser;
 use fedgate::{
     commands::{Command, DoctorArgs, InterpretersCommand, KindsDir, ManifestsArgs},
-    config::{self, GatewayArgs},
+    config::{self, CellArgs, GatewayArgs},
     doctor::{self, Verdict},
     kinds::FederatedKind,
     lua::{self, Report},
@@ -34,6 +34,7 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Gateway(args) => gateway(*args).await,
+        Command::Cell(args) => cell(*args).await,
         Command::Doctor(args) => examine(args).await,
         Command::Sandbox(command) => Ok(command.run().await?),
         Command::Manifests(args) => print_manifests(&args),
@@ -48,12 +49,22 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 async fn gateway(args: GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = args.into_config()?;
-    telemetry::begin(config.log_format, &config.log_level)?;
-    match process::run(config, process::shutdown()?).await {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+    telemetry::begin(config.process.log_format, &config.process.log_level)?;
+    Ok(ended(process::run(config, process::shutdown()?).await))
+}
+
+async fn cell(args: CellArgs) -> anyhow::Result<ExitCode> {
+    let config = args.into_config()?;
+    telemetry::begin(config.process.log_format, &config.process.log_level)?;
+    Ok(ended(process::run_cell(config, process::shutdown()?).await))
+}
+
+fn ended(result: Result<(), process::StartError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(%error, "the gateway did not start");
-            Ok(ExitCode::FAILURE)
+            tracing::error!(%error, "it did not start");
+            ExitCode::FAILURE
         }
     }
 }

@@ -32,18 +32,25 @@ impl Default for Sizes {
 const NANOS_A_MILLICORE: i128 = 1_000_000;
 const NANOS_A_MEBIBYTE: i128 = 1_048_576 * 1_000_000_000;
 
-fn amount(list: &Value, name: &str, unit: i128) -> Option<i64> {
-    let quantity: Quantity = serde_json::from_value(list.get(name)?.clone()).ok()?;
+fn amount(quantity: &Quantity, unit: i128) -> Option<i64> {
     let nanos = quantity.nanos().filter(|nanos| *nanos > 0)?;
     i64::try_from((nanos + unit - 1) / unit).ok()
 }
 
+impl Size {
+    /// The size with so much of each; `None` unless both are more than nothing.
+    pub fn of(cpu: &Quantity, memory: &Quantity) -> Option<Self> {
+        Some(Self {
+            millicores: amount(cpu, NANOS_A_MILLICORE)?,
+            mebibytes: amount(memory, NANOS_A_MEBIBYTE)?,
+        })
+    }
+}
+
 /// The size in a list of resources; `None` unless both are there.
 fn of_list(list: &Value) -> Option<Size> {
-    Some(Size {
-        millicores: amount(list, "cpu", NANOS_A_MILLICORE)?,
-        mebibytes: amount(list, "memory", NANOS_A_MEBIBYTE)?,
-    })
+    let quantity = |name: &str| serde_json::from_value(list.get(name)?.clone()).ok();
+    Size::of(&quantity("cpu")?, &quantity("memory")?)
 }
 
 impl Sizes {

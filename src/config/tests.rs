@@ -26,9 +26,11 @@ fn defaults_are_those_of_the_contract() {
         Some(("fedgate-system".to_owned(), "fedgate-gateway".to_owned()))
     );
     assert!(
-        config.settings.manage_interpreters && !config.settings.require_owner && !config.rules.plain_http
+        config.settings.manage_interpreters
+            && !config.settings.require_owner
+            && !config.process.rules.plain_http
     );
-    assert_eq!(config.workers, 32);
+    assert_eq!(config.process.workers, 32);
 }
 
 #[test]
@@ -78,9 +80,15 @@ fn what_tells_of_tenants_is_for_this_machine_or_behind_a_token() {
             assert!(error.contains(part), "{part}: {error}");
         }
         let config = parse(&["--admin-address", open, "--admin-token-file", "/token"]).unwrap();
-        assert_eq!(config.admin_token_file, Some("/token".into()));
+        assert_eq!(config.process.admin_token_file, Some("/token".into()));
     }
     for here in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:1"] {
-        assert_eq!(parse(&["--admin-address", here]).unwrap().admin_token_file, None);
+        assert_eq!(
+            parse(&["--admin-address", here])
+                .unwrap()
+                .process
+                .admin_token_file,
+            None
+        );
     }
 }

@@ -1,29 +1,67 @@
-//! The gateway as Pods: namespace, account, two replicas under the restricted profile, and what they may talk to.
+//! The roles as Pods: namespace, account, two replicas under the restricted profile, and what they may talk to.
 
-use super::{GATEWAY, Manifest, NAMESPACE, Plane};
+use super::{CELL, GATEWAY, Manifest, NAMESPACE, Plane};
 use serde_json::{Value, json};
 
 const ADMIN_PORT: u16 = 8080;
 /// The user that distroless images call `nonroot`.
 const NONROOT: u32 = 65532;
 
-/// The files for the cluster that runs the gateway.
-pub(super) fn files() -> Vec<Manifest> {
-    vec![Manifest {
-        path: "deploy/gateway.yaml".to_owned(),
-        planes: &[Plane::Host],
-        objects: vec![
-            namespace(),
-            service_account(),
-            network_policy(),
-            disruption_budget(),
-            deployment(),
-        ],
-    }]
+/// A role that runs as Pods.
+struct Role {
+    /// Name of all that belongs to it.
+    name: &'static str,
+    /// Name of its container, and its command.
+    command: &'static str,
+    /// Its flags, beside those of every role.
+    flags: Vec<String>,
+    /// Whether it logs in to the cluster that runs it with its own account.
+    account: bool,
+    /// Memory that it may use.
+    memory: &'static str,
 }
 
-fn labels() -> Value {
-    json!({"app.kubernetes.io/name": GATEWAY})
+/// The files for the clusters that run the roles.
+pub(super) fn files() -> Vec<Manifest> {
+    let gateway = Role {
+        name: GATEWAY,
+        command: "gateway",
+        flags: vec![
+            "--project-mode=secrets".to_owned(),
+            format!("--project-secrets-namespace={NAMESPACE}"),
+        ],
+        account: false,
+        memory: "512Mi",
+    };
+    let cell = Role {
+        name: CELL,
+        command: "cell",
+        flags: vec![
+            // Put in by whoever applies it: the name of the cell's Karmada Cluster.
+            "--name=$(FEDGATE_CELL_NAME)".to_owned(),
+            format!("--namespace={NAMESPACE}"),
+        ],
+        account: true,
+        memory: "256Mi",
+    };
+    [("deploy/gateway.yaml", gateway), ("deploy/cell.yaml", cell)]
+        .into_iter()
+        .map(|(path, role)| Manifest {
+            path: path.to_owned(),
+            planes: &[Plane::Host],
+            objects: vec![
+                namespace(),
+                service_account(&role),
+                network_policy(&role),
+                disruption_budget(&role),
+                deployment(&role),
+            ],
+        })
+        .collect()
+}
+
+fn labels(role: &Role) -> Value {
+    json!({"app.kubernetes.io/name": role.name})
 }
 
 fn namespace() -> Value {
@@ -37,24 +75,24 @@ fn namespace() -> Value {
     })
 }
 
-fn service_account() -> Value {
+fn service_account(role: &Role) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
+        "metadata": {"name": role.name, "namespace": NAMESPACE},
         "automountServiceAccountToken": false,
     })
 }
 
 /// Out: name resolution and API servers. In: probes and metrics.
-fn network_policy() -> Value {
+fn network_policy(role: &Role) -> Value {
     let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
+        "metadata": {"name": role.name, "namespace": NAMESPACE},
         "spec": {
-            "podSelector": {"matchLabels": labels()},
+            "podSelector": {"matchLabels": labels(role)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [port("TCP", ADMIN_PORT)]}],
             "egress": [
@@ -65,32 +103,32 @@ fn network_policy() -> Value {
     })
 }
 
-fn disruption_budget() -> Value {
+fn disruption_budget(role: &Role) -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels()}},
+        "metadata": {"name": role.name, "namespace": NAMESPACE},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(role)}},
     })
 }
 
-fn deployment() -> Value {
+fn deployment(role: &Role) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": GATEWAY, "namespace": NAMESPACE, "labels": labels()},
+        "metadata": {"name": role.name, "namespace": NAMESPACE, "labels": labels(role)},
         "spec": {
             "replicas": 2,
-            "selector": {"matchLabels": labels()},
-            "template": {"metadata": {"labels": labels()}, "spec": pod()},
+            "selector": {"matchLabels": labels(role)},
+            "template": {"metadata": {"labels": labels(role)}, "spec": pod(role)},
         },
     })
 }
 
-fn pod() -> Value {
+fn pod(role: &Role) -> Value {
     json!({
-        "serviceAccountName": GATEWAY,
-        "automountServiceAccountToken": false,
+        "serviceAccountName": role.name,
+        "automountServiceAccountToken": role.account,
         "enableServiceLinks": false,
         "securityContext": {
             "runAsNonRoot": true,
@@ -99,8 +137,8 @@ fn pod() -> Value {
             "fsGroup": NONROOT,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container()],
-        // The administrator makes them: key `kubeconfig`, user fedgate-gateway on the hub; key `token`, any long word.
+        "containers": [container(role)],
+        // The administrator makes them: key `kubeconfig`, the role's user on the hub; key `token`, any long word.
         "volumes": [
             {"name": "hub", "secret": {"secretName": "fedgate-hub", "defaultMode": 0o440}},
             {"name": "admin", "secret": {"secretName": "fedgate-admin", "defaultMode": 0o440}},
@@ -108,26 +146,28 @@ fn pod() -> Value {
     })
 }
 
-fn container() -> Value {
+fn container(role: &Role) -> Value {
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "admin"}});
-    json!({
-        "name": "gateway",
+    let mut args = vec![
+        role.command.to_owned(),
+        "--hub-kubeconfig=/etc/fedgate/hub/kubeconfig".to_owned(),
+    ];
+    args.extend(role.flags.iter().cloned());
+    args.extend([
+        format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
+        "--admin-token-file=/etc/fedgate/admin/token".to_owned(),
+        "--log-format=json".to_owned(),
+    ]);
+    let mut container = json!({
+        "name": role.command,
         "image": concat!("fedgate:", env!("CARGO_PKG_VERSION")),
-        "args": [
-            "gateway",
-            "--hub-kubeconfig=/etc/fedgate/hub/kubeconfig",
-            "--project-mode=secrets",
-            format!("--project-secrets-namespace={NAMESPACE}"),
-            format!("--admin-address=0.0.0.0:{ADMIN_PORT}"),
-            "--admin-token-file=/etc/fedgate/admin/token",
-            "--log-format=json",
-        ],
+        "args": args,
         "ports": [{"name": "admin", "containerPort": ADMIN_PORT}],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
         "resources": {
             "requests": {"cpu": "100m", "memory": "64Mi"},
-            "limits": {"memory": "512Mi"},
+            "limits": {"memory": role.memory},
         },
         "securityContext": {
             "allowPrivilegeEscalation": false,
@@ -138,5 +178,10 @@ fn container() -> Value {
             {"name": "hub", "mountPath": "/etc/fedgate/hub", "readOnly": true},
             {"name": "admin", "mountPath": "/etc/fedgate/admin", "readOnly": true},
         ],
-    })
+    });
+    if role.command == "cell" {
+        let source = json!({"configMapKeyRef": {"name": CELL, "key": "name"}});
+        container["env"] = json!([{"name": "FEDGATE_CELL_NAME", "valueFrom": source}]);
+    }
+    container
 }

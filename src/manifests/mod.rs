@@ -20,6 +20,8 @@ use std::{
 pub const NAMESPACE: &str = "fedgate-system";
 /// The gateway's user, when it logs in with a certificate; also the name of its `ServiceAccount`.
 pub const GATEWAY: &str = "fedgate-gateway";
+/// The cell's `ServiceAccount` on its own plane, and the name of its roles.
+pub const CELL: &str = "fedgate-cell";
 /// The group of all cells' users on the hub.
 pub const CELLS: &str = "fedgate-cells";
 /// A cell's user on the hub is this and the name of its Karmada Cluster.

@@ -1,7 +1,7 @@
 //! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
 //! (contract: federation.md §1.1, §6 rule 7). No verb is granted that is not used.
 
-use super::{CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane};
+use super::{CELL, CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane};
 use crate::api::GROUP;
 use serde_json::{Value, json};
 
@@ -33,7 +33,22 @@ pub(super) fn files(kinds: &[Carried]) -> Vec<Manifest> {
         Manifest {
             path: "hub/cell-role.yaml".to_owned(),
             planes: &[Plane::Hub],
-            objects: cells(),
+            objects: cells_on_hub(),
+        },
+        Manifest {
+            path: "project/cell-quota.yaml".to_owned(),
+            planes: &[Plane::Project],
+            objects: cells_in_projects(),
+        },
+        Manifest {
+            path: "cell/cell-role.yaml".to_owned(),
+            planes: &[Plane::Cell],
+            objects: cell(),
+        },
+        Manifest {
+            path: "cell/provider-role.yaml".to_owned(),
+            planes: &[Plane::Cell],
+            objects: provider(),
         },
     ]
 }
@@ -127,23 +142,90 @@ pub(super) fn hub_kind(kind: &Carried) -> Vec<Value> {
 }
 
 /// What cells may do on the hub; `cell-writes.yaml` says with which objects.
-fn cells() -> Vec<Value> {
-    let name = "fedgate-cell";
+fn cells_on_hub() -> Vec<Value> {
+    let rules = json!([
+        rule("", &["namespaces"], READ),
+        rule(GROUP, &["workloaddeployments"], READ),
+        rule(GROUP, &["instances"], OWN_AND_READ),
+        rule(GROUP, &["instances/status"], &["patch"]),
+    ]);
+    vec![cluster_role(CELL, &rules), binding(CELL, &json!([all_cells()]))]
+}
+
+/// What cells may do in projects, where quota is asked for.
+fn cells_in_projects() -> Vec<Value> {
+    let name = "fedgate-cell-quota";
+    let verbs = &["get", "list", "watch", "create", "delete"];
+    let rules = json!([rule("quota.miloapis.com", &["resourceclaims"], verbs)]);
+    vec![cluster_role(name, &rules), binding(name, &json!([all_cells()]))]
+}
+
+/// What a cell may do on its own plane.
+fn cell() -> Vec<Value> {
+    let networking = "networking.datumapis.com";
+    let rules = json!([
+        rule("", &["namespaces"], WATCH),
+        rule("", &["configmaps", "secrets"], WATCH),
+        rule(GROUP, &["workloaddeployments"], WATCH),
+        rule(GROUP, &["workloaddeployments/status"], &["patch"]),
+        rule(GROUP, &["instances"], OWN),
+        rule(GROUP, &["instances/status"], &["patch"]),
+        rule(
+            networking,
+            &["servinglocations", "networkcontexts", "subnets"],
+            WATCH
+        ),
+        rule(
+            networking,
+            &["networkbindings"],
+            &["list", "watch", "create", "delete"]
+        ),
+        rule(networking, &["subnetclaims"], &["list", "watch", "create"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+    ]);
+    let own = json!([
+        rule(
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "list", "watch", "create", "update"]
+        ),
+        rule("", &["configmaps"], &["create", "patch", "delete"]),
+    ]);
     vec![
-        cluster_role(
-            name,
-            &json!([
-                rule("", &["namespaces"], READ),
-                rule(GROUP, &["workloaddeployments"], READ),
-                rule(GROUP, &["instances"], OWN_AND_READ),
-                rule(GROUP, &["instances/status"], &["patch"]),
-            ]),
-        ),
-        binding(
-            name,
-            &json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS}]),
-        ),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        cluster_role(CELL, &rules),
+        binding(CELL, &here()),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": CELL, "namespace": NAMESPACE},
+            "rules": own,
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": CELL, "namespace": NAMESPACE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": CELL},
+            "subjects": here(),
+        }),
     ]
+}
+
+/// What the built-in provider needs beside that; left out where another provider runs the Instances.
+fn provider() -> Vec<Value> {
+    let name = "fedgate-cell-provider";
+    let rules = json!([rule("", &["pods", "services"], OWN_AND_READ)]);
+    vec![cluster_role(name, &rules), binding(name, &here())]
+}
+
+/// All cells, where they are guests.
+fn all_cells() -> Value {
+    json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS})
+}
+
+/// The cell on its own plane, by certificate and by token.
+fn here() -> Value {
+    json!([all_cells(), {"kind": "ServiceAccount", "name": CELL, "namespace": NAMESPACE}])
 }
 
 fn role_name(kind: &Carried) -> String {

@@ -1,6 +1,6 @@
 //! The measurement of a controller's turn.
 
-use super::{Metrics, QUEUE};
+use super::Metrics;
 use std::{sync::Arc, time::Instant};
 
 /// How a controller's turn ended.
@@ -56,10 +56,10 @@ impl Drop for Measurement {
             .seconds
             .with_label_values(&[self.controller])
             .observe(seconds);
-        m.queue.worked.with_label_values(&[QUEUE]).observe(seconds);
+        m.queue.worked.with_label_values(&[m.queue_name]).observe(seconds);
         if self.result == TurnResult::Error {
             m.turns.errors.with_label_values(&[self.controller]).inc();
-            m.queue.retries.with_label_values(&[QUEUE]).inc();
+            m.queue.retries.with_label_values(&[m.queue_name]).inc();
         }
     }
 }

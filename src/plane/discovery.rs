@@ -137,20 +137,50 @@ pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxS
     }
 }
 
-/// A connection by a kubeconfig file (the hub's), and the work of reading the file again when it changes.
+/// Where a credential is read, and read again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The kubeconfig; `None` is the service account of the Pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The path below the address that it names.
+    pub below: Option<String>,
+}
+
+impl Place {
+    /// A kubeconfig, as it is.
+    pub fn file(path: &Path) -> Self {
+        Self {
+            kubeconfig: Some(path.to_owned()),
+            below: None,
+        }
+    }
+
+    fn read(&self, rules: Rules) -> Result<Credential, KubeconfigError> {
+        let credential = match &self.kubeconfig {
+            Some(path) => Credential::from_file(path, rules)?,
+            None => Credential::in_cluster()?,
+        };
+        Ok(match &self.below {
+            Some(path) => credential.below(path),
+            None => credential,
+        })
+    }
+}
+
+/// A connection by a kubeconfig (the hub's, a cell's), and the work of reading it again when it changes.
 /// A broken new version is logged and the last good one stays in use.
-pub fn follow_file(
+pub fn follow(
     plane: PlaneKind,
-    path: &Path,
+    place: Place,
     clients: &Clients,
     rules: Rules,
 ) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
     let mut watch = FileWatch::default();
-    watch.follow([path]);
-    let mut credential = Credential::from_file(path, rules)?;
+    watch.follow(place.kubeconfig.iter().map(PathBuf::as_path));
+    let mut credential = place.read(rules)?;
     local::warn_if_open(credential.files());
     let connection = Connection::new(clients.plane(plane, &credential));
-    let (handle, clients, path) = (connection.clone(), clients.clone(), path.to_owned());
+    let (handle, clients) = (connection.clone(), clients.clone());
     let work = async move {
         let mut refused = None;
         loop {
@@ -158,11 +188,11 @@ pub fn follow_file(
             if !watch.follow(files.iter().map(PathBuf::as_path)) {
                 watch.changed().await;
             }
-            match Credential::from_file(&path, rules) {
+            match place.read(rules) {
                 Ok(new) => {
                     refused = None;
                     if new != credential {
-                        tracing::info!(plane = plane.as_str(), file = %path.display(), "credential read again");
+                        tracing::info!(plane = plane.as_str(), file = ?place.kubeconfig, "credential read again");
                         handle.replace(clients.plane(plane, &new));
                         credential = new;
                     }

@@ -142,6 +142,22 @@ impl Credential {
         .document(&document)
     }
 
+    /// The same login at a path below the server's address: one of many planes behind it.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Self {
+        let mut below = self.clone();
+        let base = self.server.to_string();
+        let address = format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'));
+        if let Ok(server) = address.parse() {
+            below.server = server;
+        }
+        let mut digest = <sha2::Sha256 as sha2::Digest>::new();
+        sha2::Digest::update(&mut digest, self.digest);
+        sha2::Digest::update(&mut digest, path);
+        below.digest = sha2::Digest::finalize(digest).into();
+        below
+    }
+
     /// Whether the plane is reached without TLS (development).
     pub(super) fn is_plain(&self) -> bool {
         is_plain(&self.server)

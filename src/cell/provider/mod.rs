@@ -22,7 +22,6 @@ use crate::engine::{
 use decide::Surroundings;
 use parking_lot::Mutex;
 use service::SinglePort;
-use std::sync::Arc;
 use tokio::time::Instant;
 
 /// How Pods are run at this cell.
@@ -32,8 +31,6 @@ pub struct Settings {
     pub pod: pod::Settings,
     /// On which port an Instance with a single one is reached.
     pub single_port: SinglePort,
-    /// Annotation of Pods with their external address.
-    pub external: Option<Arc<str>>,
 }
 
 /// See the module.

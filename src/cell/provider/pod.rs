@@ -278,7 +278,6 @@ mod tests {
             tolerations: vec![json!({"key": "virtual", "operator": "Exists"})],
             runtime_class: Some("kraft".to_owned()),
             annotations: [("example.com/network".to_owned(), "default".to_owned())].into(),
-            sizes: Sizes::default(),
         };
         let size = json!({"cpu": "1000m", "memory": "2048Mi"});
         assert_eq!(

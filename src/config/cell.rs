@@ -1,0 +1,372 @@
+//! The settings of a cell: every flag, its environment variable, and what both mean.
+
+use super::{ConfigError, ProcessArgs, ProcessConfig, duration};
+use crate::{
+    api::{Quantity, names::ProjectKey},
+    cell::{
+        context::Settings,
+        provider::{self, pod, service::SinglePort},
+        size::{Size, Sizes},
+        world::Reading,
+    },
+};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::{path::PathBuf, time::Duration};
+
+/// Who runs the Instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProviderName {
+    /// They run as Pods of this cell.
+    Pod,
+    /// Another program does.
+    None,
+}
+
+/// Flags of `fedgate cell`; each has an environment variable `FEDGATE_…`.
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct CellArgs {
+    /// Kubeconfig of the cell's own API server. Default: the service account of the Pod.
+    #[arg(long, env = "FEDGATE_CELL_KUBECONFIG", value_name = "PATH")]
+    pub cell_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the Karmada hub to which Instances are written back. Without it the cell stands alone: one API server
+    /// has everything.
+    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
+    pub hub_kubeconfig: Option<PathBuf>,
+    /// Name of the cell's Karmada Cluster. Must be given with a hub or with quota.
+    #[arg(long, env = "FEDGATE_CELL_NAME", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Name of the location of this cell, in place of its `ServingLocation`.
+    #[arg(long, env = "FEDGATE_LOCATION", value_name = "NAME", requires = "city")]
+    pub location: Option<String>,
+    /// City code of this cell, in place of its `ServingLocation`'s.
+    #[arg(long, env = "FEDGATE_CITY", value_name = "CODE", requires = "location")]
+    pub city: Option<String>,
+    /// Give Instances a network before they start: `NetworkBindings` and what follows from them. Needs the kinds of
+    /// networking.datumapis.com/v1alpha at the cell.
+    #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub networking: bool,
+    /// Let Instances wait for the `ConfigMaps` and Secrets that they reference.
+    #[arg(long, env = "FEDGATE_REFERENCED_DATA", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub referenced_data: bool,
+    /// Ask for quota: kubeconfig of the platform's API server, which has every project's control plane under a path.
+    #[arg(long, env = "FEDGATE_QUOTA_KUBECONFIG", value_name = "PATH", conflicts_with_all = ["quota_directory", "quota_project"])]
+    pub quota_kubeconfig: Option<PathBuf>,
+    /// Ask for quota: folder with a kubeconfig of each project's control plane; a file's name without extension is the
+    /// project's key.
+    #[arg(
+        long,
+        env = "FEDGATE_QUOTA_DIRECTORY",
+        value_name = "DIR",
+        conflicts_with = "quota_project"
+    )]
+    pub quota_directory: Option<PathBuf>,
+    /// Ask for quota where the cell stands alone: id of the one project, whose claims are in the cell's own API server.
+    #[arg(long, env = "FEDGATE_QUOTA_PROJECT", value_name = "ID", value_parser = project, conflicts_with = "hub_kubeconfig")]
+    pub quota_project: Option<ProjectKey>,
+    /// Who runs the Instances.
+    #[arg(long, env = "FEDGATE_PROVIDER", value_enum, default_value = "pod")]
+    pub provider: ProviderName,
+    /// Label that the nodes of Pods must have, as key=value; may be repeated.
+    #[arg(long = "pod-node-selector", env = "FEDGATE_POD_NODE_SELECTOR", value_name = "KEY=VALUE", value_parser = pair, value_delimiter = ',')]
+    pub node_selector: Vec<(String, String)>,
+    /// Taint of nodes that Pods bear, as key=value:effect or key:effect; may be repeated.
+    #[arg(long = "pod-toleration", env = "FEDGATE_POD_TOLERATION", value_name = "KEY[=VALUE]:EFFECT", value_parser = toleration, value_delimiter = ',')]
+    pub tolerations: Vec<Value>,
+    /// Runtime class of Pods.
+    #[arg(
+        long = "pod-runtime-class",
+        env = "FEDGATE_POD_RUNTIME_CLASS",
+        value_name = "NAME"
+    )]
+    pub runtime_class: Option<String>,
+    /// Annotation of Pods, such as the attachment to a network, as key=value; may be repeated.
+    #[arg(long = "pod-annotation", env = "FEDGATE_POD_ANNOTATION", value_name = "KEY=VALUE", value_parser = pair)]
+    pub annotations: Vec<(String, String)>,
+    /// Annotation in which the runtime announces a Pod's external address.
+    #[arg(
+        long = "pod-external-address",
+        env = "FEDGATE_POD_EXTERNAL_ADDRESS",
+        value_name = "KEY"
+    )]
+    pub external_address: Option<String>,
+    /// Serve an Instance with a single port on port 443, as unikraft-provider does.
+    #[arg(long, env = "FEDGATE_SERVICE_SINGLE_PORT_443", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub service_single_port_443: bool,
+    /// Size of an instance type, as name=cpu:memory, for example acme/large=4:8Gi; may be repeated.
+    #[arg(long = "instance-type", env = "FEDGATE_INSTANCE_TYPE", value_name = "NAME=CPU:MEMORY", value_parser = instance_type, value_delimiter = ',')]
+    pub instance_types: Vec<(String, Size)>,
+    /// The cell's own namespace, with its Lease and the records of what is still to be released elsewhere.
+    #[arg(
+        long,
+        env = "FEDGATE_NAMESPACE",
+        value_name = "NS",
+        default_value = "fedgate-system"
+    )]
+    pub namespace: String,
+    /// Name of the Lease.
+    #[arg(
+        long,
+        env = "FEDGATE_LEASE_NAME",
+        value_name = "NAME",
+        default_value = "fedgate-cell"
+    )]
+    pub lease_name: String,
+    /// Shortest time between two status writes of one deployment; the first change is written at once.
+    #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
+    pub status_interval: Duration,
+    /// What every role has.
+    #[command(flatten)]
+    pub process: ProcessArgs,
+}
+
+/// Where quota is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Quota {
+    /// Nowhere.
+    Off,
+    /// In projects that are all behind one address.
+    Below(PathBuf),
+    /// In projects with a kubeconfig each.
+    Directory(PathBuf),
+    /// At the cell itself.
+    Own(ProjectKey),
+}
+
+/// A cell's settings, complete and consistent.
+#[derive(Debug, Clone)]
+pub struct CellConfig {
+    /// Kubeconfig of the cell; `None` is the service account of the Pod.
+    pub cell_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the hub, if there is one.
+    pub hub_kubeconfig: Option<PathBuf>,
+    /// Where quota is asked for.
+    pub quota: Quota,
+    /// What the index depends on.
+    pub reading: Reading,
+    /// The controllers' settings.
+    pub settings: Settings,
+    /// Namespace and name of the Lease; `None` without election.
+    pub lease: Option<(String, String)>,
+    /// The process around it.
+    pub process: ProcessConfig,
+}
+
+impl CellArgs {
+    /// Checks that the flags go together.
+    pub fn into_config(self) -> Result<CellConfig, ConfigError> {
+        // Destructured in full: a flag that is added and forgotten here does not compile.
+        let Self {
+            cell_kubeconfig,
+            hub_kubeconfig,
+            name,
+            location,
+            city,
+            networking,
+            referenced_data,
+            quota_kubeconfig,
+            quota_directory,
+            quota_project,
+            provider,
+            node_selector,
+            tolerations,
+            runtime_class,
+            annotations,
+            external_address,
+            service_single_port_443,
+            instance_types,
+            namespace,
+            lease_name,
+            status_interval,
+            process,
+        } = self;
+        let process = process.into_config()?;
+        let quota = match (quota_kubeconfig, quota_directory, quota_project) {
+            (Some(path), _, _) => Quota::Below(path),
+            (_, Some(path), _) => Quota::Directory(path),
+            (_, _, Some(project)) => Quota::Own(project),
+            (None, None, None) => Quota::Off,
+        };
+        if name.is_none() && (hub_kubeconfig.is_some() || quota != Quota::Off) {
+            return Err(ConfigError::Together {
+                flag: "--name",
+                problem: "is missing, and with a hub or quota others must know whose objects they see",
+                next: "give the name of the cell's Karmada Cluster (or FEDGATE_CELL_NAME)",
+            });
+        }
+        let mut sizes = Sizes::default();
+        for (name, size) in instance_types {
+            sizes.insert(&name, size);
+        }
+        let external = external_address.map(Into::into);
+        let settings = Settings {
+            provider: (provider == ProviderName::Pod).then(|| provider::Settings {
+                pod: pod::Settings {
+                    node_selector: node_selector.into_iter().collect(),
+                    tolerations,
+                    runtime_class,
+                    annotations: annotations.into_iter().collect(),
+                },
+                single_port: if service_single_port_443 {
+                    SinglePort::Https
+                } else {
+                    SinglePort::Own
+                },
+            }),
+            sizes,
+            quota: quota != Quota::Off,
+            status_interval,
+        };
+        let project = match &quota {
+            Quota::Own(project) => Some(project.clone()),
+            Quota::Off | Quota::Below(_) | Quota::Directory(_) => None,
+        };
+        let reading = Reading {
+            cell: name.unwrap_or_default().into(),
+            place: location.map(Into::into).zip(city.map(Into::into)),
+            networking,
+            data: referenced_data,
+            provider: settings.provider.is_some(),
+            hub: hub_kubeconfig.is_some(),
+            project,
+            namespace: (*namespace).into(),
+            external,
+        };
+        Ok(CellConfig {
+            cell_kubeconfig,
+            hub_kubeconfig,
+            quota,
+            reading,
+            settings,
+            lease: process.leader_elect.then_some((namespace, lease_name)),
+            process,
+        })
+    }
+}
+
+fn project(text: &str) -> Result<ProjectKey, String> {
+    ProjectKey::parse(text).map_err(|e| e.to_string())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or_else(|| format!("{text:?} is no pair; write key=value"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn toleration(text: &str) -> Result<Value, String> {
+    let form = || format!("{text:?} is no toleration; write key=value:effect, or key:effect for any value");
+    let (taint, effect) = text.rsplit_once(':').ok_or_else(form)?;
+    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+        return Err(format!(
+            "{effect:?} is no effect; NoSchedule, PreferNoSchedule and NoExecute are"
+        ));
+    }
+    match taint.split_once('=') {
+        Some((key, value)) if !key.is_empty() => {
+            Ok(json!({"key": key, "operator": "Equal", "value": value, "effect": effect}))
+        }
+        None if !taint.is_empty() => Ok(json!({"key": taint, "operator": "Exists", "effect": effect})),
+        _ => Err(form()),
+    }
+}
+
+fn instance_type(text: &str) -> Result<(String, Size), String> {
+    let form = || format!("{text:?} is no size; write name=cpu:memory, for example acme/large=4:8Gi");
+    let (name, size) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(form)?;
+    let (cpu, memory) = size.split_once(':').ok_or_else(form)?;
+    let quantity = |text: &str| Quantity::Text(text.to_owned());
+    let size = Size::of(&quantity(cpu), &quantity(memory)).ok_or_else(form)?;
+    Ok((name.to_owned(), size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn parse(arguments: &[&str]) -> Result<CellConfig, String> {
+        #[derive(Debug, Parser)]
+        struct Cell {
+            #[command(flatten)]
+            args: CellArgs,
+        }
+        let parsed = Cell::try_parse_from(["fedgate"].iter().chain(arguments)).map_err(|e| e.to_string())?;
+        parsed.args.into_config().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_cell_that_stands_alone_needs_nothing() {
+        let config = parse(&[]).unwrap();
+        assert_eq!(config.quota, Quota::Off);
+        assert!(config.reading.provider && config.reading.data);
+        assert!(!config.reading.hub && !config.reading.networking && !config.settings.quota);
+        assert_eq!(
+            config.lease,
+            Some(("fedgate-system".to_owned(), "fedgate-cell".to_owned()))
+        );
+    }
+
+    #[test]
+    fn with_a_hub_or_quota_it_has_a_name() {
+        for flags in [["--hub-kubeconfig", "/hub"], ["--quota-project", "shop"]] {
+            let error = parse(&flags).unwrap_err();
+            assert!(
+                error.contains("--name") && error.contains("FEDGATE_CELL_NAME"),
+                "{error}"
+            );
+            assert!(parse(&[flags[0], flags[1], "--name", "cell-1"]).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for flags in [
+            &["--location", "dfw-1"][..],
+            &["--quota-project=shop", "--hub-kubeconfig=/hub", "--name=a"],
+            &["--quota-project=shop", "--quota-directory=/p", "--name=a"],
+        ] {
+            assert!(parse(flags).is_err(), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn pods_are_set_up_as_it_is_written() {
+        let config = parse(&[
+            "--pod-node-selector=type=virtual",
+            "--pod-toleration=virtual=yes:NoSchedule,gpu:NoExecute",
+            "--instance-type=acme/large=4:8Gi",
+            "--service-single-port-443",
+        ])
+        .unwrap();
+        let provider = config.settings.provider.unwrap();
+        assert_eq!(provider.single_port, SinglePort::Https);
+        assert_eq!(provider.pod.node_selector["type"], "virtual");
+        assert_eq!(
+            provider.pod.tolerations,
+            [
+                json!({"key": "virtual", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}),
+                json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}),
+            ]
+        );
+        let spec = json!({"runtime": {"resources": {"instanceType": "acme/large"}}});
+        let size = Size {
+            millicores: 4000,
+            mebibytes: 8192,
+        };
+        assert_eq!(config.settings.sizes.of_instance(&spec), Some(size));
+        for bad in [
+            "--pod-toleration=a=b:Sometimes",
+            "--pod-node-selector=a",
+            "--instance-type=a=4",
+        ] {
+            assert!(parse(&[bad]).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The flags that every role has.
+
+use super::ConfigError;
+use crate::{plane::kubeconfig::Rules, telemetry::LogFormat};
+use clap::Args;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// See the module.
+#[derive(Debug, Clone, Args)]
+pub struct ProcessArgs {
+    /// Address of /livez, /readyz, /metrics and /debug/planes.
+    #[arg(
+        long,
+        env = "FEDGATE_ADMIN_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080"
+    )]
+    pub admin_address: SocketAddr,
+    /// File with the token that /metrics and /debug/planes ask for (Authorization: Bearer). Read at each request. Must
+    /// be given unless the address is of the loopback interface.
+    #[arg(long, env = "FEDGATE_ADMIN_TOKEN_FILE", value_name = "PATH")]
+    pub admin_token_file: Option<PathBuf>,
+    /// How log lines are written.
+    #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+    /// What is logged: a level, or a list such as info,fedgate=debug.
+    #[arg(
+        long,
+        env = "FEDGATE_LOG_LEVEL",
+        value_name = "FILTER",
+        default_value = "info"
+    )]
+    pub log_level: String,
+    /// Write only while holding the Lease. Needed for more than one replica.
+    #[arg(long, env = "FEDGATE_LEADER_ELECT", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+    /// How many keys are worked on at a time.
+    #[arg(long, env = "FEDGATE_WORKERS", value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: u16,
+    /// For development only: accept plain http in kubeconfigs.
+    #[arg(long, env = "FEDGATE_DEVELOPMENT_ALLOW_HTTP", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub development_allow_http: bool,
+}
+
+/// The process around a role.
+#[derive(Debug, Clone)]
+pub struct ProcessConfig {
+    /// Address of the administrative paths.
+    pub admin_address: SocketAddr,
+    /// File of the token that those of them ask for which tell of tenants.
+    pub admin_token_file: Option<PathBuf>,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// What is logged.
+    pub log_level: String,
+    /// Whether there is an election.
+    pub leader_elect: bool,
+    /// How many keys are worked on at a time.
+    pub workers: usize,
+    /// What kubeconfigs may hold.
+    pub rules: Rules,
+}
+
+impl ProcessArgs {
+    /// Checks that the flags go together.
+    pub fn into_config(self) -> Result<ProcessConfig, ConfigError> {
+        let Self {
+            admin_address,
+            admin_token_file,
+            log_format,
+            log_level,
+            leader_elect,
+            workers,
+            development_allow_http,
+        } = self;
+        if admin_token_file.is_none() && !admin_address.ip().is_loopback() {
+            return Err(ConfigError::OpenAdmin(admin_address));
+        }
+        Ok(ProcessConfig {
+            admin_address,
+            admin_token_file,
+            log_format,
+            log_level,
+            leader_elect,
+            workers: workers.into(),
+            rules: Rules {
+                plain_http: development_allow_http,
+            },
+        })
+    }
+}

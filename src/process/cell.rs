@@ -1,0 +1,118 @@
+//! The process around a cell.
+
+use super::{Desk, Front, StartError, elect, follow, identity};
+use crate::{
+    api::names::ProjectKey,
+    cell::run::{Cell, Projects, Setup},
+    config::{self, CellConfig, Quota},
+    engine::clock::Clock,
+    metrics::{Metrics, PlaneKind},
+    plane::{
+        client::Clients,
+        discovery::{self, Place, ProjectEvent, ProjectSource},
+        kubeconfig::Rules,
+    },
+};
+use futures::{FutureExt, StreamExt, stream::BoxStream};
+use std::path::PathBuf;
+use tokio::task::JoinSet;
+
+/// Name of a cell's queue in the workqueue metrics.
+const QUEUE: &str = "cell";
+
+/// Runs a cell until `shutdown`, then lets it finish what it has begun and gives the Lease back.
+pub async fn run_cell(
+    config: CellConfig,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), StartError> {
+    let metrics = Metrics::of(QUEUE).map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    let clients = config::clients(&metrics);
+    let rules = config.process.rules;
+    let mut background = JoinSet::new();
+    let mut follow = |flag, kubeconfig: Option<&PathBuf>, plane| {
+        let place = Place {
+            kubeconfig: kubeconfig.cloned(),
+            below: None,
+        };
+        follow(&clients, rules, &mut background, flag, place, plane)
+    };
+    let own = config.cell_kubeconfig.as_ref();
+    let cell = follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
+    // Renewals must not queue behind the workers' calls, so the Lease has a client of its own.
+    let election = follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
+    let hub = match &config.hub_kubeconfig {
+        Some(path) => Some(follow("--hub-kubeconfig", Some(path), PlaneKind::Hub)?),
+        None => None,
+    };
+    let subject = Front::new(&metrics, "the cell has not begun yet");
+    let desk = Desk::open(&config.process, &subject).await?;
+    let identity = identity();
+    let lease = elect(
+        config.lease.as_ref(),
+        &election,
+        &identity,
+        &metrics,
+        &mut background,
+    );
+    let role = Cell::new(Setup {
+        cell,
+        hub,
+        reading: config.reading.clone(),
+        settings: config.settings.clone(),
+        projects: projects(&config, &clients),
+        lease: lease.clone(),
+        identity: identity.clone(),
+        workers: config.process.workers,
+        metrics: metrics.clone(),
+        clock: Clock::system(),
+    });
+    let _ = subject.role.set(role.clone());
+    tracing::info!(
+        identity,
+        cell = &*config.reading.cell,
+        version = env!("CARGO_PKG_VERSION"),
+        "the cell is at work"
+    );
+    let front = subject.clone();
+    let found = found(&config.quota, &clients, rules).inspect(move |event| front.note(event));
+    role.run(found, shutdown).await;
+    lease.release().await;
+    desk.close().await;
+    tracing::info!("the cell has ended");
+    Ok(())
+}
+
+/// The projects that are found, with a kubeconfig each.
+fn found(quota: &Quota, clients: &Clients, rules: Rules) -> BoxStream<'static, ProjectEvent> {
+    match quota {
+        Quota::Directory(path) => {
+            let source = ProjectSource::Directory { path: path.clone() };
+            discovery::discover(&source, clients, rules)
+        }
+        Quota::Off | Quota::Below(_) | Quota::Own(_) => futures::stream::pending().boxed(),
+    }
+}
+
+/// How projects are reached.
+fn projects(config: &CellConfig, clients: &Clients) -> Projects {
+    let (kubeconfig, below): (Option<PathBuf>, fn(&ProjectKey) -> Option<String>) = match &config.quota {
+        Quota::Off | Quota::Directory(_) => return Projects::Found,
+        Quota::Below(path) => (Some(path.clone()), |project| Some(path_of(project))),
+        Quota::Own(_) => (config.cell_kubeconfig.clone(), |_| None),
+    };
+    let (clients, rules) = (clients.clone(), config.process.rules);
+    Projects::Made(Box::new(move |project| {
+        let place = Place {
+            kubeconfig: kubeconfig.clone(),
+            below: below(project),
+        };
+        let (connection, work) =
+            discovery::follow(PlaneKind::Project, place, &clients, rules).map_err(|e| e.to_string())?;
+        Ok((connection, work.boxed()))
+    }))
+}
+
+/// Where the platform serves a project's control plane (contract: cell.md §5).
+fn path_of(project: &ProjectKey) -> String {
+    format!("apis/resourcemanager.miloapis.com/v1alpha1/projects/{project}/control-plane")
+}
