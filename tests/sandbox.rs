@@ -204,6 +204,7 @@ async fn a_process_that_fails_is_named_with_its_log() -> Result<()> {
 /// One object, made in `default` or, without a namespace, in the whole plane.
 struct Played {
     api: Api<DynamicObject>,
+    resource: ApiResource,
     name: String,
 }
 
@@ -212,6 +213,7 @@ impl Played {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Self {
             api: Api::namespaced_with(client.clone(), "default", &resource),
+            resource,
             name: name.to_owned(),
         }
     }
@@ -219,6 +221,8 @@ impl Played {
     async fn create(self, rest: Value) -> Result<Self> {
         let mut object = rest;
         object["metadata"]["name"] = json!(self.name);
+        object["apiVersion"] = json!(self.resource.api_version);
+        object["kind"] = json!(self.resource.kind);
         let object = serde_json::from_value(object)?;
         self.api
             .create(&PostParams::default(), &object)
@@ -231,13 +235,11 @@ impl Played {
     async fn becomes(&self, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let is = |object: Option<&DynamicObject>| object.is_some_and(|object| wanted(&object.data));
         let wait = await_condition(self.api.clone(), &self.name, is);
-        match timeout(Duration::from_secs(30), wait).await {
-            Ok(found) => Ok(found?.context("it is gone")?.data),
-            Err(_) => {
-                let last = self.api.get(&self.name).await?.data;
-                anyhow::bail!("{} stays as it is: {last}", self.name)
-            }
+        if let Ok(found) = timeout(Duration::from_secs(30), wait).await {
+            return Ok(found?.context("it is gone")?.data);
         }
+        let last = self.api.get(&self.name).await?.data;
+        anyhow::bail!("{} stays as it is: {last}", self.name)
     }
 
     async fn says(&self, type_: &str, status: &str, reason: &str) -> Result<Value> {

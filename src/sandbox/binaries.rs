@@ -132,7 +132,7 @@ fn cache_dir(program: &str) -> Result<PathBuf, SandboxError> {
         .ok_or_else(|| SandboxError::Binary {
             program: program.to_owned(),
             reason: "neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep a build".to_owned(),
-            next: "set HOME, or KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver".to_owned(),
+            next: "set HOME, or KUBEBUILDER_ASSETS to a folder with the executables".to_owned(),
         })
 }
 

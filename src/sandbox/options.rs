@@ -198,7 +198,8 @@ impl Options {
         let backends = "networking and quota: fedgate's STAND-INS (sandbox only)";
         [(self.pods, pods), (self.backends, backends)]
             .into_iter()
-            .filter_map(|(on, line)| on.then(|| line.to_owned()))
+            .filter(|(on, _)| *on)
+            .map(|(_, line)| line.to_owned())
             .collect()
     }
 

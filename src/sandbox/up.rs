@@ -75,12 +75,7 @@ impl Sandbox {
         for line in &sandbox.played {
             progress.say(line);
         }
-        if options.backends {
-            sandbox.backends = Some(backends::start(&sandbox, &options)?);
-        }
-        let nodes: &[CellSpec] = if options.pods { &options.cells } else { &[] };
-        let (hub_processes, ()) = try_join(hub.start(&sandbox, &files), pods::ready(&sandbox, nodes)).await?;
-        sandbox.hub_processes = hub_processes;
+        sandbox.start_the_rest(&options, &hub, &files).await?;
         sandbox.all_alive().await?;
         sandbox.write_state().await?;
         progress.say(&format!(
@@ -88,6 +83,22 @@ impl Sandbox {
             started.elapsed().as_secs()
         ));
         Ok(sandbox)
+    }
+
+    /// What needs the planes: the stand-ins, the hub's controllers, and each cell's Node.
+    async fn start_the_rest(
+        &mut self,
+        options: &Options,
+        hub: &Hub,
+        files: &Files,
+    ) -> Result<(), SandboxError> {
+        if options.backends {
+            self.backends = Some(backends::start(self, options)?);
+        }
+        let nodes: &[CellSpec] = if options.pods { &options.cells } else { &[] };
+        let (hub_processes, ()) = try_join(hub.start(self, files), pods::ready(self, nodes)).await?;
+        self.hub_processes = hub_processes;
+        Ok(())
     }
 
     /// An error about something that did not come.

@@ -2,12 +2,24 @@
 
 use super::{
     decide::{network, quota},
-    serve::serve,
+    serve::{Backend, serve},
+    store::Kind,
 };
 use crate::sandbox::{SandboxError, child};
 use clap::Args;
 use std::path::PathBuf;
 use tokio::task::JoinSet;
+
+const NETWORK: Backend = Backend {
+    kinds: network::KINDS,
+    settings: Kind::ServingLocation,
+    decide: network::decide,
+};
+const QUOTA: Backend = Backend {
+    kinds: quota::KINDS,
+    settings: Kind::Budgets,
+    decide: quota::decide,
+};
 
 /// Which API servers the stand-ins for networking and quota work on.
 #[derive(Debug, Clone, Args)]
@@ -30,19 +42,13 @@ impl BackendsArgs {
             "these are fedgate's STAND-INS for networking and quota, for the sandbox only"
         );
         let mut tasks = JoinSet::new();
-        let cells = self
-            .cells
-            .into_iter()
-            .map(|plane| (plane, network::KINDS, network::decide as fn(&_, _) -> _));
-        let projects = self
-            .projects
-            .into_iter()
-            .map(|plane| (plane, quota::KINDS, quota::decide as fn(&_, _) -> _));
-        for ((name, file), kinds, decide) in cells.chain(projects) {
+        let cells = self.cells.into_iter().map(|plane| (plane, NETWORK));
+        let projects = self.projects.into_iter().map(|plane| (plane, QUOTA));
+        for ((name, file), backend) in cells.chain(projects) {
             let client = child::client(&file).await.map_err(|error| {
                 SandboxError::Options(format!("cannot use the kubeconfig {}: {error}", file.display()))
             })?;
-            tasks.spawn(serve(name, client, kinds, decide));
+            tasks.spawn(serve(name, client, backend));
         }
         tokio::select! {
             () = child::told_to_end() => Ok(()),

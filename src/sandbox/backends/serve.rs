@@ -9,7 +9,7 @@ use futures::{FutureExt, Stream, StreamExt, future::ready, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Client,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
@@ -25,14 +25,21 @@ const ROUNDS: usize = 4;
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Serves a plane for ever: after every event, whatever `decide` says is done until it says no more. At rest there
-/// are the watches and nothing else.
-pub(super) async fn serve(
-    plane: String,
-    client: Client,
-    kinds: &'static [Kind],
-    decide: fn(&Objects, Timestamp) -> Vec<Act>,
-) {
+/// One backend.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Backend {
+    /// What it looks at.
+    pub(super) kinds: &'static [Kind],
+    /// The one of them that says how it is to behave.
+    pub(super) settings: Kind,
+    /// What it does.
+    pub(super) decide: fn(&Objects, Timestamp) -> Vec<Act>,
+}
+
+/// Serves a plane for ever: after every event, whatever the backend decides is done until it decides no more. At rest
+/// there are the watches and nothing else.
+pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
+    let kinds = backend.kinds;
     let mut objects = Objects::default();
     let mut events = stream::select_all(kinds.iter().map(|kind| watch(&client, *kind).boxed()));
     let mut settled = true;
@@ -45,18 +52,26 @@ pub(super) async fn serve(
         for (kind, event) in first.into_iter().chain(more) {
             objects.take(kind, event);
         }
-        settled = !objects.synced(kinds) || settle(&plane, &client, &mut objects, decide).await;
+        settled = !objects.synced(kinds) || settle(&plane, &client, &mut objects, backend).await;
+    }
+}
+
+/// Where the objects of a kind are, and which of them count.
+fn scope(client: &Client, kind: Kind) -> (Api<DynamicObject>, Option<String>) {
+    match kind {
+        Kind::Budgets => (
+            Api::namespaced_with(client.clone(), BUDGETS.0, &kind.resource()),
+            Some(format!("metadata.name={}", BUDGETS.1)),
+        ),
+        _ => (Api::all_with(client.clone(), &kind.resource()), None),
     }
 }
 
 fn watch(client: &Client, kind: Kind) -> impl Stream<Item = (Kind, Event<DynamicObject>)> + use<> {
-    let config = watcher::Config::default();
-    let (api, config) = match kind {
-        Kind::Budgets => (
-            Api::namespaced_with(client.clone(), BUDGETS.0, &kind.resource()),
-            config.fields(&format!("metadata.name={}", BUDGETS.1)),
-        ),
-        _ => (Api::all_with(client.clone(), &kind.resource()), config),
+    let (api, field_selector) = scope(client, kind);
+    let config = watcher::Config {
+        field_selector,
+        ..watcher::Config::default()
     };
     watcher(api, config)
         .backoff(Steady)
@@ -73,17 +88,22 @@ fn watch(client: &Client, kind: Kind) -> impl Stream<Item = (Kind, Event<Dynamic
 }
 
 /// Decides and writes until there is nothing left; whether that was reached.
-async fn settle(
-    plane: &str,
-    client: &Client,
-    objects: &mut Objects,
-    decide: fn(&Objects, Timestamp) -> Vec<Act>,
-) -> bool {
+async fn settle(plane: &str, client: &Client, objects: &mut Objects, backend: Backend) -> bool {
     for _ in 0..ROUNDS {
-        let acts = decide(objects, Timestamp::now());
-        if acts.is_empty() {
+        if (backend.decide)(objects, Timestamp::now()).is_empty() {
             return true;
         }
+        // Watches of two kinds keep no order: what it was told before an object was made must count for that object.
+        let (api, field_selector) = scope(client, backend.settings);
+        let params = ListParams {
+            field_selector,
+            ..ListParams::default()
+        };
+        match tokio::time::timeout(ANSWER_LIMIT, api.list(&params)).await {
+            Ok(Ok(list)) => objects.replace(backend.settings, list.items),
+            _ => return false,
+        }
+        let acts = (backend.decide)(objects, Timestamp::now());
         let answers: Vec<_> = stream::iter(acts)
             .map(|act| perform(client.clone(), act))
             .buffer_unordered(PARALLEL)

@@ -105,6 +105,16 @@ impl Objects {
         }
     }
 
+    /// Takes a whole list that was read beside the watch.
+    pub(super) fn replace(&mut self, kind: Kind, list: Vec<DynamicObject>) {
+        let names: BTreeSet<Name> = list.iter().map(name).collect();
+        let of = self.kinds.entry(kind).or_default();
+        of.objects.retain(|name, _| names.contains(name));
+        for object in list {
+            self.put(kind, object);
+        }
+    }
+
     /// Takes an object from a watch or from the answer to a write: the watch may still tell of what was before.
     pub(super) fn put(&mut self, kind: Kind, object: DynamicObject) {
         let of = self.kinds.entry(kind).or_default();

@@ -44,8 +44,7 @@ enum Told {
 fn told(objects: &Objects) -> Told {
     let word = objects
         .all(Kind::ServingLocation)
-        .filter_map(|location| location.metadata.annotations.as_ref()?.get(TOLD))
-        .next();
+        .find_map(|location| location.metadata.annotations.as_ref()?.get(TOLD));
     match word.map(String::as_str) {
         Some("fail") => Told::Fail,
         Some("stall") => Told::Stall,

@@ -6,7 +6,7 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-fn object(kind: Kind, name: &str, rest: Value) -> DynamicObject {
+fn object(kind: Kind, name: &str, rest: &Value) -> DynamicObject {
     let types = kind.resource();
     let mut object = json!({
         "apiVersion": types.api_version, "kind": types.kind,
@@ -37,14 +37,14 @@ fn told_to(word: &str) -> (Kind, DynamicObject) {
     let rest = json!({"metadata": {"namespace": null, "annotations": {TOLD: word}}, "spec": {}});
     (
         Kind::ServingLocation,
-        object(Kind::ServingLocation, "dfw-1", rest),
+        object(Kind::ServingLocation, "dfw-1", &rest),
     )
 }
 
-fn bound(name: &str, network: &str, status: Value) -> (Kind, DynamicObject) {
+fn bound(name: &str, network: &str, status: &Value) -> (Kind, DynamicObject) {
     let spec = json!({"network": {"name": network}, "location": {"name": "dfw-1", "namespace": "default"}});
     let rest = json!({"spec": spec, "status": status});
-    (Kind::NetworkBinding, object(Kind::NetworkBinding, name, rest))
+    (Kind::NetworkBinding, object(Kind::NetworkBinding, name, &rest))
 }
 
 fn claimed(name: &str, family: &str) -> (Kind, DynamicObject) {
@@ -53,7 +53,7 @@ fn claimed(name: &str, family: &str) -> (Kind, DynamicObject) {
         "networkContext": {"name": "default-dfw-1"}, "location": {"name": "dfw-1"},
     });
     let rest = json!({"spec": spec});
-    (Kind::SubnetClaim, object(Kind::SubnetClaim, name, rest))
+    (Kind::SubnetClaim, object(Kind::SubnetClaim, name, &rest))
 }
 
 /// What a pass does to the world, until it does nothing more; the number of passes that did something.
@@ -96,8 +96,8 @@ fn words(status: &str, reason: &str) -> (String, String) {
 #[test]
 fn bindings_of_one_network_share_a_context() {
     let mut world = world(vec![
-        bound("a-net-0", "default", json!({})),
-        bound("b-net-0", "default", json!({})),
+        bound("a-net-0", "default", &json!({})),
+        bound("b-net-0", "default", &json!({})),
     ]);
     assert!(settle(&mut world) > 0);
     let contexts: Vec<_> = world.all(Kind::NetworkContext).map(address).collect();
@@ -124,9 +124,9 @@ fn bindings_of_one_network_share_a_context() {
 #[test]
 fn networks_called_missing_are_not_found() {
     let mut world = world(vec![
-        bound("a-net-0", "missing", json!({})),
-        bound("b-net-0", "missing-too", json!({})),
-        bound("c-net-0", "missingno", json!({})),
+        bound("a-net-0", "missing", &json!({})),
+        bound("b-net-0", "missing-too", &json!({})),
+        bound("c-net-0", "missingno", &json!({})),
     ]);
     settle(&mut world);
     let not_found = words("False", "NetworkNotFound");
@@ -137,9 +137,9 @@ fn networks_called_missing_are_not_found() {
 
 #[test]
 fn what_it_is_told_reaches_bindings_that_are_not_ready() {
-    let mut world = world(vec![bound("old-net-0", "default", json!({}))]);
+    let mut world = world(vec![bound("old-net-0", "default", &json!({}))]);
     settle(&mut world);
-    for (kind, object) in [told_to("fail"), bound("new-net-0", "other", json!({}))] {
+    for (kind, object) in [told_to("fail"), bound("new-net-0", "other", &json!({}))] {
         world.put(kind, object);
     }
     settle(&mut world);
@@ -159,8 +159,8 @@ fn what_it_is_told_reaches_bindings_that_are_not_ready() {
 fn told_to_stall_it_does_nothing() {
     let mut world = world(vec![
         told_to("stall"),
-        bound("a-net-0", "missing", json!({})),
-        bound("b-net-0", "default", json!({})),
+        bound("a-net-0", "missing", &json!({})),
+        bound("b-net-0", "default", &json!({})),
         claimed("default-dfw-1-0", "IPv4"),
     ]);
     assert_eq!(settle(&mut world), 0);
@@ -218,7 +218,7 @@ fn nothing_is_done_for_what_is_being_deleted() {
         (kind, object)
     };
     let mut world = world(vec![
-        going(bound("a-net-0", "default", json!({}))),
+        going(bound("a-net-0", "default", &json!({}))),
         going(claimed("c", "IPv4")),
     ]);
     assert_eq!(settle(&mut world), 0);
@@ -226,11 +226,11 @@ fn nothing_is_done_for_what_is_being_deleted() {
     // A context that goes makes nobody ready, and is made again when it is gone.
     let (kind, context) = (
         Kind::NetworkContext,
-        object(Kind::NetworkContext, "default-dfw-1", json!({})),
+        object(Kind::NetworkContext, "default-dfw-1", &json!({})),
     );
     let (_, context) = going((kind, context));
     world.put(kind, context.clone());
-    let (binding, object) = bound("b-net-0", "default", json!({}));
+    let (binding, object) = bound("b-net-0", "default", &json!({}));
     world.put(binding, object);
     assert_eq!(settle(&mut world), 0);
     world.take(kind, Event::Delete(context));
@@ -241,7 +241,7 @@ fn nothing_is_done_for_what_is_being_deleted() {
 #[test]
 fn an_older_event_does_not_undo_a_newer_answer() {
     let mut world = world(Vec::new());
-    let (kind, mut newer) = bound("a-net-0", "default", json!({"conditions": []}));
+    let (kind, mut newer) = bound("a-net-0", "default", &json!({"conditions": []}));
     let older = newer.clone();
     newer.metadata.resource_version = Some("7".to_owned());
     newer.data["status"]["seen"] = json!(true);

@@ -27,7 +27,7 @@ fn claim(name: &str, second: u8, requests: &[(&str, i64)]) -> DynamicObject {
     .unwrap()
 }
 
-fn world(budgets: Option<Value>, claims: Vec<DynamicObject>) -> Objects {
+fn world(budgets: Option<&Value>, claims: Vec<DynamicObject>) -> Objects {
     let mut world = Objects::default();
     if let Some(data) = budgets {
         say_budgets(&mut world, data);
@@ -38,7 +38,7 @@ fn world(budgets: Option<Value>, claims: Vec<DynamicObject>) -> Objects {
     world
 }
 
-fn say_budgets(world: &mut Objects, data: Value) {
+fn say_budgets(world: &mut Objects, data: &Value) {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": BUDGETS.1, "namespace": BUDGETS.0}, "data": data,
@@ -71,8 +71,8 @@ fn pass(world: &mut Objects) -> Vec<String> {
 fn said(world: &Objects, name: &str) -> (String, String) {
     let claim = world.get(Kind::ResourceClaim, "default", name).unwrap();
     let conditions = &claim.data["status"]["conditions"];
-    let word = |field: &str| conditions[0][field].as_str().unwrap().to_owned();
-    (word("reason"), word("message"))
+    let text = |field: &str| conditions[0][field].as_str().unwrap().to_owned();
+    (text("reason"), text("message"))
 }
 
 fn reason(world: &Objects, name: &str) -> String {
@@ -99,7 +99,7 @@ fn the_oldest_comes_first_and_then_the_name() {
         claim("c", 1, &[("instances", 1)]),
         claim("b", 1, &[("instances", 1)]),
     ];
-    let mut world = world(Some(json!({"instances": "2"})), claims);
+    let mut world = world(Some(&json!({"instances": "2"})), claims);
     assert_eq!(pass(&mut world), ["b", "c", "a-late"]);
     assert_eq!(reason(&world, "b"), "QuotaAvailable");
     assert_eq!(reason(&world, "c"), "QuotaAvailable");
@@ -113,7 +113,7 @@ fn the_oldest_comes_first_and_then_the_name() {
 fn a_denied_claim_keeps_what_it_was_granted_until_it_is_deleted() {
     let both = [("instances", 1), ("vcpus", 1000)];
     let claims = vec![claim("a", 1, &both), claim("b", 2, &both)];
-    let mut world = world(Some(json!({"instances": "2", "vcpus": "1500"})), claims);
+    let mut world = world(Some(&json!({"instances": "2", "vcpus": "1500"})), claims);
     pass(&mut world);
     assert_eq!(
         said(&world, "b"),
@@ -144,10 +144,10 @@ fn without_a_decision_claims_stay_pending() {
         json!({"memory": "much"}),
         json!({"stall": "true"}),
     ] {
-        let mut world = world(Some(data.clone()), one());
+        let mut world = world(Some(&data), one());
         assert!(pass(&mut world).is_empty(), "{data}");
         assert_eq!(reason(&world, "a"), "PendingEvaluation");
-        say_budgets(&mut world, json!({"memory": "512"}));
+        say_budgets(&mut world, &json!({"memory": "512"}));
         assert_eq!(pass(&mut world), ["a"]);
         assert_eq!(reason(&world, "a"), "QuotaAvailable");
     }
@@ -156,7 +156,7 @@ fn without_a_decision_claims_stay_pending() {
 #[test]
 fn a_claim_that_goes_is_not_decided_and_still_counts() {
     let mut granted = claim("a", 1, &[("instances", 1)]);
-    let mut world = world(Some(json!({"instances": "1"})), vec![granted.clone()]);
+    let mut world = world(Some(&json!({"instances": "1"})), vec![granted.clone()]);
     pass(&mut world);
     let going = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
     granted = world.get(Kind::ResourceClaim, "default", "a").unwrap().clone();
