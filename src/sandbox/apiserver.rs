@@ -66,7 +66,9 @@ impl ApiServer<'_> {
                 files.server.join("tls.key").display()
             ),
             "--authorization-mode=RBAC".to_owned(),
-            "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection".to_owned(),
+            // No controller would take the taint from a new Node again, nor make service accounts.
+            "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition"
+                .to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
             "--allow-privileged=true".to_owned(),
             format!("--audit-policy-file={}", self.audit_policy.display()),

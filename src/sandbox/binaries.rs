@@ -34,19 +34,33 @@ const KUBERNETES: Module = Module {
     go_sum: include_str!("modules/kubernetes/go.sum"),
 };
 
+const KWOK: Module = Module {
+    go_mod: include_str!("modules/kwok/go.mod"),
+    go_sum: include_str!("modules/kwok/go.sum"),
+};
+
 /// Where the executables of a plane are.
 #[derive(Debug, Clone)]
 pub(super) struct Binaries {
     pub(super) etcd: PathBuf,
     pub(super) kube_apiserver: PathBuf,
     pub(super) kube_controller_manager: PathBuf,
+    /// If cells run Pods.
+    pub(super) pods: Option<PodBinaries>,
+}
+
+/// Where the executables are that a cell needs to run Pods.
+#[derive(Debug, Clone)]
+pub(super) struct PodBinaries {
+    pub(super) kube_scheduler: PathBuf,
+    pub(super) kwok: PathBuf,
 }
 
 impl Binaries {
     /// Finds each executable, or builds it: minutes the first time, nothing later.
     ///
-    /// `holder` is the `fedgate` executable, under which builds run.
-    pub(super) async fn get(holder: &Path, progress: &Progress) -> Result<Self, SandboxError> {
+    /// `holder` is the `fedgate` executable, under which builds run; `pods` says whether cells run Pods.
+    pub(super) async fn get(holder: &Path, pods: bool, progress: &Progress) -> Result<Self, SandboxError> {
         let kubernetes = async |program: &str| {
             get(
                 program,
@@ -61,6 +75,14 @@ impl Binaries {
             etcd: get("etcd", "go.etcd.io/etcd/server/v3", &ETCD, holder, progress).await?,
             kube_apiserver: kubernetes("kube-apiserver").await?,
             kube_controller_manager: kubernetes("kube-controller-manager").await?,
+            pods: if pods {
+                Some(PodBinaries {
+                    kube_scheduler: kubernetes("kube-scheduler").await?,
+                    kwok: get("kwok", "sigs.k8s.io/kwok/cmd/kwok", &KWOK, holder, progress).await?,
+                })
+            } else {
+                None
+            },
         })
     }
 }
@@ -110,7 +132,7 @@ fn cache_dir(program: &str) -> Result<PathBuf, SandboxError> {
         .ok_or_else(|| SandboxError::Binary {
             program: program.to_owned(),
             reason: "neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep a build".to_owned(),
-            next: "set HOME, or KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver".to_owned(),
+            next: "set HOME, or KUBEBUILDER_ASSETS to a folder with the executables".to_owned(),
         })
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     CellSpec, HubControllers, Manifest, Options, Progress, SandboxError,
+    backends::BackendsArgs,
     binaries::Binaries,
     demo,
     down::{Found, down},
@@ -39,6 +40,9 @@ pub enum SandboxCommand {
     /// Play Karmada on a hub: the STAND-IN, not Karmada itself.
     #[command(hide = true)]
     Standin(StandinArgs),
+    /// Play network provider and claim granter: the STAND-INS, for the sandbox only.
+    #[command(hide = true)]
+    Backends(BackendsArgs),
     /// Hold one process: run it until it ends or standard input does.
     #[command(hide = true)]
     Hold {
@@ -147,6 +151,8 @@ impl UpArgs {
                 HubControllers::from_env()?
             },
             manifests: Manifest::builtin()?,
+            pods: true,
+            backends: true,
             fsync: self.fsync,
             progress,
             ..Options::new(&self.dir.dir, holder)
@@ -227,10 +233,12 @@ impl SandboxCommand {
             }
             Self::Demo(args) => args.run().await?,
             Self::Prepare => {
-                Binaries::get(&executable()?, &Progress::new(|line| print(&format!("{line}\n")))).await?;
+                let progress = Progress::new(|line| print(&format!("{line}\n")));
+                Binaries::get(&executable()?, true, &progress).await?;
             }
             Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
             Self::Standin(args) => args.run().await?,
+            Self::Backends(args) => args.run().await?,
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));

@@ -3,7 +3,7 @@
 use super::{certs::Files, process::Spec};
 use std::path::Path;
 
-/// What a plane needs from it, and nothing else: there are no nodes and no Pods.
+/// What a plane needs from it, and nothing else: a cell's Node never fails, and its Pods are KWOK's.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
                            clusterrole-aggregation-controller";
 

@@ -96,7 +96,7 @@ impl Hub {
 /// The stand-in runs in a process of its own, as Karmada would, and ends with it.
 fn start_stand_in(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<Process, SandboxError> {
     let kubeconfig = |plane: &str| {
-        users::hub_controllers_path(&sandbox.layout, plane)
+        users::own_path(&sandbox.layout, users::Own::HubControllers, plane)
             .display()
             .to_string()
     };

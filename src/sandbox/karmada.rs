@@ -78,7 +78,7 @@ impl Karmada {
     pub(super) async fn start(&self, sandbox: &Sandbox, files: &Files) -> Result<Vec<Process>, SandboxError> {
         let admin = sandbox.client("hub", User::Admin)?;
         let ca_base64 = sandbox.users.authority_base64();
-        let kubeconfig = users::hub_controllers_path(&sandbox.layout, "hub")
+        let kubeconfig = users::own_path(&sandbox.layout, users::Own::HubControllers, "hub")
             .display()
             .to_string();
 
@@ -193,7 +193,7 @@ impl Karmada {
 
     /// Registers a cell, labels it with its city and waits until Karmada calls it ready.
     async fn join(&self, sandbox: &Sandbox, hub: &Client, cell: &CellSpec) -> Result<(), SandboxError> {
-        let kubeconfig = |plane: &str| users::hub_controllers_path(&sandbox.layout, plane);
+        let kubeconfig = |plane: &str| users::own_path(&sandbox.layout, users::Own::HubControllers, plane);
         let log = sandbox.launcher.log_of(&format!("karmadactl join {}", cell.name));
         let out = std::fs::File::create(&log).map_err(SandboxError::io("create", &log))?;
         let err = out.try_clone().map_err(SandboxError::io("open", &log))?;

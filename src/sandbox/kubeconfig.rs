@@ -13,6 +13,8 @@ pub enum User<'a> {
     Gateway,
     /// `fedgate-cell-<name>` in group `fedgate-cells`: the cell of this name, on the hub and on its own plane.
     Cell(&'a str),
+    /// `fedgate-quota:<name>` in group `fedgate-quota`: the claims of the cell of this name, on projects.
+    Quota(&'a str),
 }
 
 impl User<'_> {
@@ -22,6 +24,7 @@ impl User<'_> {
             User::Admin => "admin".to_owned(),
             User::Gateway => "gateway".to_owned(),
             User::Cell(name) => format!("cell-{name}"),
+            User::Quota(name) => format!("quota-{name}"),
         }
     }
 }

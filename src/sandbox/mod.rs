@@ -3,12 +3,15 @@
 //! [`Sandbox::up`] starts everything in order and answers when it is ready; dropping the [`Sandbox`], or the end of
 //! the process that owns it, ends everything ([`hold`]). Each plane is a kube-apiserver with RBAC, an audit log and a
 //! controller manager; one etcd serves them all. Users are client certificates of one authority, so that the gateway
-//! runs under its own role. The hub's controllers are real Karmada or the stand-in, see [`HubControllers`].
+//! runs under its own role. The hub's controllers are real Karmada or the stand-in, see [`HubControllers`]. Cells may run
+//! Pods ([`Options::pods`]), and networking and quota may have stand-ins of their own ([`Options::backends`]).
 
 mod apiserver;
 mod apply;
+mod backends;
 mod binaries;
 mod certs;
+mod child;
 mod clusters;
 mod commands;
 mod controller_manager;
@@ -26,6 +29,7 @@ mod kubeconfig;
 mod layout;
 mod options;
 mod plane;
+mod pods;
 mod ports;
 mod process;
 pub mod standin;
@@ -57,6 +61,8 @@ pub struct Sandbox {
     etcd: Etcd,
     hub_processes: Vec<Process>,
     hub_controllers: String,
+    backends: Option<Process>,
+    played: Vec<String>,
     _owner: File,
 }
 
@@ -69,7 +75,7 @@ impl Sandbox {
     /// The kubeconfig file of `user` for `plane`, with everything inline; the context has the plane's name.
     ///
     /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
-    /// on itself. Other combinations name a file that is not there.
+    /// on itself, each cell's claims on projects. Other combinations name a file that is not there.
     pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> PathBuf {
         let project = self
             .plane(plane)
@@ -80,6 +86,11 @@ impl Sandbox {
     /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
     pub fn project_kubeconfigs(&self) -> PathBuf {
         self.layout.kubeconfigs().join("projects")
+    }
+
+    /// A folder with the kubeconfig of a cell's claims for each project, `<project>.yaml`, and nothing else.
+    pub fn quota_kubeconfigs(&self, cell: &str) -> PathBuf {
+        self.layout.kubeconfigs().join(User::Quota(cell).label())
     }
 
     /// The administrator's kubeconfig with one context per plane, the hub's first.
@@ -117,13 +128,14 @@ impl Sandbox {
         let Self {
             layout,
             hub_processes,
+            backends,
             planes,
             etcd,
             _owner: owner,
             ..
         } = self;
         // All at once, and at once: nothing of a sandbox is worth an orderly end.
-        drop((hub_processes, planes, etcd));
+        drop((hub_processes, backends, planes, etcd));
         layout.processes_gone().await?;
         layout.wipe(false)?;
         drop(owner);

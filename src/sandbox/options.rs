@@ -159,6 +159,11 @@ pub struct Options {
     pub hub_controllers: HubControllers,
     /// Definitions and roles; none by default, see [`Manifest::of`].
     pub manifests: Vec<Manifest>,
+    /// Whether cells run Pods: with kube-scheduler, and KWOK that plays one Node and its Pods. No container runs.
+    pub pods: bool,
+    /// Whether networking and quota have STAND-INS: their kinds on cells and projects, a network provider per cell, a
+    /// granter of claims per project.
+    pub backends: bool,
     /// Whether etcd waits for the disk: `false` for tests, `true` for measurements.
     pub fsync: bool,
     /// Lines for people.
@@ -167,7 +172,7 @@ pub struct Options {
 
 impl Options {
     /// The usual sandbox: projects `alpha` and `beta`, cells `dfw-1` (DFW) and `lhr-1` (LHR), no manifests, the
-    /// stand-in, no waiting for the disk.
+    /// stand-in, no Pods, no networking or quota, no waiting for the disk.
     pub fn new(dir: impl Into<PathBuf>, holder: impl Into<PathBuf>) -> Self {
         let cell = |name: &str, city: &str| CellSpec {
             name: name.to_owned(),
@@ -180,9 +185,22 @@ impl Options {
             cells: vec![cell("dfw-1", "DFW"), cell("lhr-1", "LHR")],
             hub_controllers: HubControllers::StandIn,
             manifests: Vec::new(),
+            pods: false,
+            backends: false,
             fsync: false,
             progress: Progress::silent(),
         }
+    }
+
+    /// What is played beside the hub's controllers, in lines for people.
+    pub(super) fn played(&self) -> Vec<String> {
+        let pods = "Pods: played by KWOK, no container runs (sandbox only)";
+        let backends = "networking and quota: fedgate's STAND-INS (sandbox only)";
+        [(self.pods, pods), (self.backends, backends)]
+            .into_iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, line)| line.to_owned())
+            .collect()
     }
 
     /// All planes with their roles, the hub first. Names must be unique object names without dots.

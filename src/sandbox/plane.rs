@@ -1,4 +1,4 @@
-//! One plane: a kube-apiserver with its controller manager.
+//! One plane: a kube-apiserver with its controller manager and, at a cell, what runs Pods.
 
 use super::{
     SandboxError,
@@ -36,9 +36,9 @@ pub(super) struct Plane {
     pub(super) role: PlaneRole,
     pub(super) url: String,
     pub(super) server_spec: Spec,
-    pub(super) controllers_spec: Spec,
+    pub(super) controllers_specs: Vec<Spec>,
     pub(super) server: Mutex<Option<Process>>,
-    pub(super) controllers: Mutex<Option<Process>>,
+    pub(super) controllers: Mutex<Vec<Process>>,
 }
 
 impl Plane {
@@ -65,7 +65,7 @@ impl Plane {
         }
     }
 
-    /// Starts the controller manager. `objects` come first, so that it knows their kinds from the start.
+    /// Starts everything beside the API server. `objects` come first, so that it knows their kinds from the start.
     pub(super) async fn start_controllers(
         &self,
         launcher: &Launcher,
@@ -73,7 +73,10 @@ impl Plane {
         objects: &Objects,
     ) -> Result<(), SandboxError> {
         objects.apply(&self.name, admin, &launcher.logs).await?;
-        *self.controllers.lock().await = Some(launcher.start(&self.controllers_spec)?);
+        let mut controllers = self.controllers.lock().await;
+        for spec in &self.controllers_specs {
+            controllers.push(launcher.start(spec)?);
+        }
         Ok(())
     }
 }

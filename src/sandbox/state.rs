@@ -11,6 +11,8 @@ pub(super) struct State {
     pub(super) owner: u32,
     /// Who plays Karmada, in words.
     pub(super) hub_controllers: String,
+    /// What else is played, in words.
+    pub(super) played: Vec<String>,
     pub(super) planes: Vec<PlaneState>,
     pub(super) processes: Vec<ProcessState>,
     /// The administrator's kubeconfig with one context per plane.
@@ -67,11 +69,10 @@ impl Sandbox {
         };
         let mut processes = vec![one(&self.etcd.process)];
         for plane in &self.planes {
-            for process in [&plane.server, &plane.controllers] {
-                processes.extend(process.lock().await.as_ref().map(one));
-            }
+            processes.extend(plane.server.lock().await.as_ref().map(one));
+            processes.extend(plane.controllers.lock().await.iter().map(one));
         }
-        processes.extend(self.hub_processes.iter().map(one));
+        processes.extend(self.hub_processes.iter().chain(&self.backends).map(one));
         let plane = |plane: &super::plane::Plane| PlaneState {
             name: plane.name.clone(),
             role: plane.role,
@@ -80,6 +81,7 @@ impl Sandbox {
         let state = State {
             owner: std::process::id(),
             hub_controllers: self.hub_controllers.clone(),
+            played: self.played.clone(),
             planes: self.planes.iter().map(plane).collect(),
             processes,
             kubeconfig: self.merged_kubeconfig(),

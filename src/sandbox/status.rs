@@ -41,6 +41,9 @@ pub(super) async fn table(state: &State) -> String {
     }
     columns(&mut out, &rows);
     let _ = writeln!(out, "\nhub controllers: {}", state.hub_controllers);
+    for line in &state.played {
+        let _ = writeln!(out, "{line}");
+    }
     let _ = writeln!(out, "kubectl: export KUBECONFIG={}", quoted(&state.kubeconfig));
     let names: Vec<&str> = state.planes.iter().map(|plane| plane.name.as_str()).collect();
     let _ = writeln!(

@@ -1,9 +1,10 @@
 //! Bringing a sandbox up, in order.
 
 use super::{
-    Options, PlaneRole, Sandbox, SandboxError, User,
+    CellSpec, Options, PlaneRole, Sandbox, SandboxError, User,
     apiserver::{self, ApiServer},
     apply::Objects,
+    backends,
     binaries::Binaries,
     certs::{Authority, Files},
     controller_manager,
@@ -11,11 +12,12 @@ use super::{
     hub::Hub,
     layout::Layout,
     plane::Plane,
+    pods,
     ports::free_port,
-    process::Launcher,
-    users::{self, Users},
+    process::{Launcher, Process},
+    users::{Own, Users, own_path},
 };
-use futures::future::try_join_all;
+use futures::future::{try_join, try_join_all};
 use std::{path::PathBuf, time::Instant};
 use tokio::sync::Mutex;
 
@@ -34,7 +36,7 @@ impl Sandbox {
         layout.wipe(true)?;
         let holder =
             std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?;
-        let binaries = Binaries::get(&holder, progress).await?;
+        let binaries = Binaries::get(&holder, options.pods, progress).await?;
         let hub = Hub::new(&options)?;
         let authority = Authority::new()?;
         let files = Files::write(&layout.pki(), &authority)?;
@@ -46,6 +48,7 @@ impl Sandbox {
         };
         std::fs::create_dir_all(&launcher.logs).map_err(SandboxError::io("create folder", &launcher.logs))?;
         apiserver::write_audit_policy(&audit_policy(&layout))?;
+        pods::write_stages(&layout)?;
 
         let etcd = Etcd::start(&launcher, &binaries.etcd, &layout.etcd(), options.fsync).await?;
         let planes = names
@@ -56,20 +59,23 @@ impl Sandbox {
         progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
         start(&planes, &users, &launcher, &hub, &options).await?;
 
-        let hub_processes = Vec::new();
-        let hub_controllers = options.hub_controllers.to_string();
         let mut sandbox = Self {
             layout,
             launcher,
             users,
             planes,
             etcd,
-            hub_processes,
-            hub_controllers,
+            hub_processes: Vec::new(),
+            hub_controllers: options.hub_controllers.to_string(),
+            backends: None,
+            played: options.played(),
             _owner: owner,
         };
         progress.say(&format!("hub controllers: {}", options.hub_controllers));
-        sandbox.hub_processes = hub.start(&sandbox, &files).await?;
+        for line in &sandbox.played {
+            progress.say(line);
+        }
+        sandbox.start_the_rest(&options, &hub, &files).await?;
         sandbox.all_alive().await?;
         sandbox.write_state().await?;
         progress.say(&format!(
@@ -77,6 +83,22 @@ impl Sandbox {
             started.elapsed().as_secs()
         ));
         Ok(sandbox)
+    }
+
+    /// What needs the planes: the stand-ins, the hub's controllers, and each cell's Node.
+    async fn start_the_rest(
+        &mut self,
+        options: &Options,
+        hub: &Hub,
+        files: &Files,
+    ) -> Result<(), SandboxError> {
+        if options.backends {
+            self.backends = Some(backends::start(self, options)?);
+        }
+        let nodes: &[CellSpec] = if options.pods { &options.cells } else { &[] };
+        let (hub_processes, ()) = try_join(hub.start(self, files), pods::ready(self, nodes)).await?;
+        self.hub_processes = hub_processes;
+        Ok(())
     }
 
     /// An error about something that did not come.
@@ -91,22 +113,16 @@ impl Sandbox {
 
     /// An error if any process has ended by itself.
     pub(super) async fn all_alive(&self) -> Result<(), SandboxError> {
-        let next = "read the whole log";
+        let alive = |process: &Process| match process.ended() {
+            Some(how) => Err(process.failure(format!("ended by itself ({how})"), "read the whole log")),
+            None => Ok(()),
+        };
         for plane in &self.planes {
-            for process in [&plane.server, &plane.controllers] {
-                if let Some(process) = process.lock().await.as_ref()
-                    && let Some(how) = process.ended()
-                {
-                    return Err(process.failure(format!("ended by itself ({how})"), next));
-                }
-            }
+            plane.server.lock().await.as_ref().map_or(Ok(()), alive)?;
+            plane.controllers.lock().await.iter().try_for_each(alive)?;
         }
-        for process in self.hub_processes.iter().chain([&self.etcd.process]) {
-            if let Some(how) = process.ended() {
-                return Err(process.failure(format!("ended by itself ({how})"), next));
-            }
-        }
-        Ok(())
+        let others = self.hub_processes.iter().chain(&self.backends);
+        others.chain([&self.etcd.process]).try_for_each(alive)
     }
 }
 
@@ -131,18 +147,23 @@ fn plane(
         audit_log: &layout.audit_log(&name),
     }
     .spec();
-    let controllers_spec = controller_manager::spec(
+    let mut controllers_specs = vec![controller_manager::spec(
         &binaries.kube_controller_manager,
         &name,
-        &users::controller_manager_path(layout, &name),
+        &own_path(layout, Own::ControllerManager, &name),
         files,
-    );
+    )];
+    if let Some(binaries) = &binaries.pods
+        && role == PlaneRole::Cell
+    {
+        controllers_specs.extend(pods::specs(binaries, &name, layout));
+    }
     Ok(Plane {
         url: format!("https://127.0.0.1:{port}"),
         name,
         role,
         server_spec,
-        controllers_spec,
+        controllers_specs,
         server: Mutex::default(),
         controllers: Mutex::default(),
     })
@@ -183,6 +204,12 @@ fn objects(options: &Options, hub: &Hub, plane: &Plane, ca_base64: &str) -> Resu
         .filter(|manifest| manifest.plane == plane.role)
     {
         objects.add_yaml(&plane.name, &manifest.yaml)?;
+    }
+    if options.pods && plane.role == PlaneRole::Cell {
+        pods::objects(&plane.name, &mut objects)?;
+    }
+    if options.backends {
+        backends::objects(&plane.name, plane.role, &options.cells, &mut objects)?;
     }
     if plane.role == PlaneRole::Hub {
         hub.objects(ca_base64, &mut objects)?;

@@ -9,10 +9,49 @@ use super::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
+/// The sandbox's own processes. Each is a user of its own, so that the audit logs tell them from the tests'
+/// administrator, and may do anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Own {
+    /// A plane's controller manager.
+    ControllerManager,
+    /// Karmada's processes, or the stand-in.
+    HubControllers,
+    /// A cell's scheduler.
+    Scheduler,
+    /// A cell's KWOK.
+    Kwok,
+    /// The stand-ins for networking and quota.
+    Backends,
+}
+
+impl Own {
+    const ALL: [Self; 5] = [
+        Self::ControllerManager,
+        Self::HubControllers,
+        Self::Scheduler,
+        Self::Kwok,
+        Self::Backends,
+    ];
+
+    /// Its name to API servers.
+    fn user(self) -> &'static str {
+        match self {
+            Self::ControllerManager => "kube-controller-manager",
+            Self::HubControllers => "hub-controllers",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kwok => "kwok",
+            Self::Backends => "sandbox-backends",
+        }
+    }
+}
+
 /// The group that may do anything, by Kubernetes' own rule.
 const MASTERS: &str = "system:masters";
 /// The group to which manifests/ grants the cells' role on the hub.
 const CELLS: &str = "fedgate-cells";
+/// The group of all cells' users on projects.
+const QUOTA: &str = "fedgate-quota";
 
 /// Certificates of all users.
 pub(super) struct Users {
@@ -20,28 +59,34 @@ pub(super) struct Users {
     authority_der: Vec<u8>,
     admin: Pair,
     gateway: Pair,
-    controller_manager: Pair,
-    hub_controllers: Pair,
+    own: BTreeMap<Own, Pair>,
     cells: BTreeMap<String, Pair>,
+    quota: BTreeMap<String, Pair>,
 }
 
 impl Users {
     /// Signs them all.
     pub(super) fn new(authority: &Authority, options: &Options) -> Result<Self, SandboxError> {
-        let cell = |name: &str| authority.client(&format!("fedgate-cell-{name}"), Some(CELLS));
+        let of_cells = |prefix: &str, group: &str| {
+            let names = options.cells.iter().map(|cell| cell.name.clone());
+            names
+                .map(|name| {
+                    let pair = authority.client(&format!("{prefix}{name}"), Some(group))?;
+                    Ok((name, pair))
+                })
+                .collect::<Result<BTreeMap<_, _>, SandboxError>>()
+        };
         Ok(Self {
             authority_pem: authority.pem(),
             authority_der: authority.der(),
             admin: authority.client("admin", Some(MASTERS))?,
             gateway: authority.client("fedgate-gateway", None)?,
-            // Users of their own, so that the audit logs tell them from the tests' administrator.
-            controller_manager: authority.client("kube-controller-manager", Some(MASTERS))?,
-            hub_controllers: authority.client("hub-controllers", Some(MASTERS))?,
-            cells: options
-                .cells
-                .iter()
-                .map(|spec| Ok((spec.name.clone(), cell(&spec.name)?)))
+            own: Own::ALL
+                .into_iter()
+                .map(|own| Ok((own, authority.client(own.user(), Some(MASTERS))?)))
                 .collect::<Result<_, SandboxError>>()?,
+            cells: of_cells("fedgate-cell-", CELLS)?,
+            quota: of_cells("fedgate-quota:", QUOTA)?,
         })
     }
 
@@ -57,42 +102,40 @@ impl Users {
 
     /// A client of `user` for a plane.
     pub(super) fn client(&self, plane: &Plane, user: User<'_>) -> Result<kube::Client, SandboxError> {
-        let pair = match user {
-            User::Admin => &self.admin,
-            User::Gateway => &self.gateway,
-            User::Cell(name) => self.cells.get(name).ok_or_else(|| {
-                SandboxError::Options(format!(
-                    "there is no cell {name:?}; there are {:?}",
-                    self.cells.keys()
-                ))
-            })?,
+        let of = |cells: &'_ BTreeMap<String, Pair>, name: &str| {
+            cells.get(name).cloned().ok_or_else(|| {
+                SandboxError::Options(format!("there is no cell {name:?}; there are {:?}", cells.keys()))
+            })
         };
-        client(&plane.name, &plane.url, &self.authority_der, Some(pair))
+        let pair = match user {
+            User::Admin => self.admin.clone(),
+            User::Gateway => self.gateway.clone(),
+            User::Cell(name) => of(&self.cells, name)?,
+            User::Quota(name) => of(&self.quota, name)?,
+        };
+        client(&plane.name, &plane.url, &self.authority_der, Some(&pair))
     }
 
-    /// Writes every kubeconfig that makes sense: everyone on the hub, the gateway on projects, a cell on itself.
+    /// Writes every kubeconfig that makes sense: everyone on the hub, the gateway and cells' claims on projects, a cell
+    /// on itself.
     pub(super) fn write_kubeconfigs(&self, layout: &Layout, planes: &[Plane]) -> Result<(), SandboxError> {
         for plane in planes {
             let path = |user| path(layout, &plane.name, plane.role == PlaneRole::Project, user);
-            let mut users = vec![
-                (path(User::Admin), "admin", &self.admin),
-                (
-                    controller_manager_path(layout, &plane.name),
-                    "kube-controller-manager",
-                    &self.controller_manager,
-                ),
-                (
-                    hub_controllers_path(layout, &plane.name),
-                    "hub-controllers",
-                    &self.hub_controllers,
-                ),
-            ];
+            let mut users = vec![(path(User::Admin), "admin", &self.admin)];
+            for (own, pair) in &self.own {
+                users.push((own_path(layout, *own, &plane.name), own.user(), pair));
+            }
             if plane.role != PlaneRole::Cell {
                 users.push((path(User::Gateway), "fedgate-gateway", &self.gateway));
             }
             for (name, pair) in &self.cells {
                 if plane.role == PlaneRole::Hub || plane.name == *name {
                     users.push((path(User::Cell(name)), "fedgate-cell", pair));
+                }
+            }
+            for (name, pair) in &self.quota {
+                if plane.role == PlaneRole::Project {
+                    users.push((path(User::Quota(name)), "fedgate-quota", pair));
                 }
             }
             for (path, user, pair) in users {
@@ -125,18 +168,10 @@ pub(super) fn path(layout: &Layout, plane: &str, project: bool, user: User<'_>) 
     layout.kubeconfigs().join(folder).join(format!("{plane}.yaml"))
 }
 
-/// The kubeconfig of a plane's controller manager.
-pub(super) fn controller_manager_path(layout: &Layout, plane: &str) -> PathBuf {
+/// The kubeconfig of one of the sandbox's own processes for a plane.
+pub(super) fn own_path(layout: &Layout, own: Own, plane: &str) -> PathBuf {
     layout
         .kubeconfigs()
-        .join("controller-manager")
-        .join(format!("{plane}.yaml"))
-}
-
-/// The kubeconfig of Karmada's processes, or of the stand-in.
-pub(super) fn hub_controllers_path(layout: &Layout, plane: &str) -> PathBuf {
-    layout
-        .kubeconfigs()
-        .join("hub-controllers")
+        .join(own.user())
         .join(format!("{plane}.yaml"))
 }

@@ -5,6 +5,7 @@ use super::{
     wake, wire,
     world::World,
 };
+use crate::sandbox::child::Steady;
 use futures::StreamExt;
 use kube::{
     Api,
@@ -12,7 +13,6 @@ use kube::{
     discovery,
     runtime::{
         WatchStreamExt,
-        utils::Backoff,
         watcher::{self, Event, watcher},
     },
 };
@@ -20,22 +20,6 @@ use std::{sync::Arc, time::Duration};
 
 const UNTIL_SERVED: Duration = Duration::from_millis(250);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-
-/// Waits for a broken watch: short and always the same, because members come and go in tests.
-#[derive(Debug)]
-struct Steady;
-
-impl Iterator for Steady {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(Duration::from_millis(300))
-    }
-}
-
-impl Backoff for Steady {
-    fn reset(&mut self) {}
-}
 
 /// Waits until the plane serves the kind, then feeds its mirror for ever.
 pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {

@@ -1,0 +1,98 @@
+//! What the backends make of what they see: functions of values.
+
+pub(super) mod network;
+pub(super) mod quota;
+
+use super::store::Kind;
+use crate::api::conditions::{self, Condition, ConditionStatus};
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Act {
+    /// Make an object that is not there.
+    Create {
+        /// Its kind.
+        kind: Kind,
+        /// The whole of it.
+        object: Value,
+    },
+    /// Merge into the status of an object, if nobody has changed it meanwhile.
+    Status {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// What was seen of it.
+        version: Option<String>,
+        /// What is merged.
+        status: Value,
+    },
+}
+
+/// A condition to be said: type, whether it holds, reason, message.
+type Said<'a> = (&'a str, bool, &'a str, &'a str);
+
+/// The write that makes an object's status say this, beside `fields`; none if it says so already.
+fn say(
+    kind: Kind,
+    object: &DynamicObject,
+    said: &[Said<'_>],
+    fields: Map<String, Value>,
+    now: Timestamp,
+) -> Option<Act> {
+    let old = &object.data["status"];
+    let before: Vec<Condition> = serde_json::from_value(old["conditions"].clone()).unwrap_or_default();
+    let mut after = before.clone();
+    for (type_, holds, reason, message) in said {
+        let status = if *holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let condition = Condition::new(type_, status, reason, message, now);
+        conditions::set(&mut after, condition.observed(object.metadata.generation));
+    }
+    if before == after && fields.iter().all(|(name, value)| old[name] == *value) {
+        return None;
+    }
+    let mut status = fields;
+    status.insert("conditions".to_owned(), json!(after));
+    let (namespace, name) = address(object);
+    Some(Act::Status {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        version: object.metadata.resource_version.clone(),
+        status: Value::Object(status),
+    })
+}
+
+/// Status and reason of a condition, if it is there.
+fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<(&'a str, &'a str)> {
+    let list = object.data["status"]["conditions"].as_array()?;
+    let found = list.iter().find(|condition| condition["type"] == type_)?;
+    Some((found["status"].as_str()?, found["reason"].as_str()?))
+}
+
+/// Whether an object is Ready and stays.
+fn is_ready(object: &DynamicObject) -> bool {
+    !is_going(object) && condition(object, "Ready").is_some_and(|(status, _)| status == "True")
+}
+
+fn is_going(object: &DynamicObject) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+/// Namespace and name.
+fn address(object: &DynamicObject) -> (&str, &str) {
+    let meta = &object.metadata;
+    (
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
+}

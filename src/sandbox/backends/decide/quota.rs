@@ -1,0 +1,144 @@
+//! What the claim granter of one project does.
+
+use super::{
+    super::store::{Kind, Objects},
+    Act, address, condition, is_going, say,
+};
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+mod tests;
+
+/// What it looks at.
+pub(in super::super) const KINDS: &[Kind] = &[Kind::ResourceClaim, Kind::Budgets];
+/// The `ConfigMap` that says what a project may have: data keys are the last parts of resource types.
+pub(in super::super) const BUDGETS: (&str, &str) = ("default", "sandbox-budgets");
+
+/// How much of a type the project may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Budget {
+    Unlimited,
+    /// Nobody has said: claims wait.
+    Missing,
+    Limit(i64),
+}
+
+/// What one claim asks for.
+struct Request<'a> {
+    type_: &'a str,
+    amount: i64,
+}
+
+impl<'a> Request<'a> {
+    /// Its type as people say it: `vcpus` of `compute.datumapis.com/vcpus`.
+    fn word(&self) -> &'a str {
+        self.type_.rsplit('/').next().unwrap_or(self.type_)
+    }
+}
+
+/// Decisions on all open claims, the oldest first. What is decided stays decided until the claim is deleted.
+pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
+    let budgets = objects
+        .get(Kind::Budgets, BUDGETS.0, BUDGETS.1)
+        .map_or(&Value::Null, |map| &map.data["data"]);
+    if budgets["stall"] == "true" {
+        return Vec::new();
+    }
+    let mut open: Vec<&DynamicObject> = objects
+        .all(Kind::ResourceClaim)
+        .filter(|claim| is_open(claim) && !is_going(claim))
+        .collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    open.sort_by_key(|claim| {
+        let created = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let (namespace, name) = address(claim);
+        (created, name, namespace)
+    });
+    let mut used = BTreeMap::new();
+    for claim in objects.all(Kind::ResourceClaim) {
+        for request in requests(claim).filter(|request| is_allocated(claim, request.type_)) {
+            add(&mut used, &request);
+        }
+    }
+    open.into_iter()
+        .filter_map(|claim| judge(claim, budgets, &mut used, now))
+        .collect()
+}
+
+fn is_open(claim: &DynamicObject) -> bool {
+    match condition(claim, "Granted") {
+        None | Some(("Unknown", _) | ("False", "PendingEvaluation")) => true,
+        Some(_) => false,
+    }
+}
+
+fn budget(budgets: &Value, word: &str) -> Budget {
+    match budgets[word].as_str().map(str::trim) {
+        None => Budget::Unlimited,
+        Some(text) => text.parse().map_or(Budget::Missing, Budget::Limit),
+    }
+}
+
+fn requests(claim: &DynamicObject) -> impl Iterator<Item = Request<'_>> {
+    let list = claim.data["spec"]["requests"].as_array();
+    list.into_iter().flatten().filter_map(|request| {
+        Some(Request {
+            type_: request["resourceType"].as_str()?,
+            amount: request["amount"].as_i64()?,
+        })
+    })
+}
+
+fn is_allocated(claim: &DynamicObject, type_: &str) -> bool {
+    let list = claim.data["status"]["allocations"].as_array();
+    list.into_iter()
+        .flatten()
+        .any(|allocation| allocation["resourceType"] == type_ && allocation["status"] == "Granted")
+}
+
+fn add(used: &mut BTreeMap<String, i64>, request: &Request<'_>) {
+    let sum = used.entry(request.type_.to_owned()).or_default();
+    *sum = sum.saturating_add(request.amount);
+}
+
+/// Each type is granted or denied by itself: what a denied claim was granted of others stays with it, as in Milo.
+fn judge(
+    claim: &DynamicObject,
+    budgets: &Value,
+    used: &mut BTreeMap<String, i64>,
+    now: Timestamp,
+) -> Option<Act> {
+    if requests(claim).any(|request| budget(budgets, request.word()) == Budget::Missing) {
+        return None;
+    }
+    let (mut allocations, mut over) = (Vec::new(), Vec::new());
+    for request in requests(claim) {
+        let have = used.get(request.type_).copied().unwrap_or_default();
+        let fits = match budget(budgets, request.word()) {
+            Budget::Limit(limit) => have.saturating_add(request.amount) <= limit,
+            Budget::Unlimited | Budget::Missing => true,
+        };
+        if fits {
+            add(used, &request);
+            allocations.push(json!({"resourceType": request.type_, "status": "Granted"}));
+        } else {
+            over.push(request.word());
+            let message = format!("{} over limit", request.word());
+            allocations.push(json!({"resourceType": request.type_, "status": "Denied", "message": message}));
+        }
+    }
+    let denial = format!("{} over limit", over.join(", "));
+    let granted = if over.is_empty() {
+        ("Granted", true, "QuotaAvailable", "the project's budgets suffice")
+    } else {
+        ("Granted", false, "QuotaExceeded", denial.as_str())
+    };
+    let mut fields = Map::new();
+    fields.insert("allocations".to_owned(), Value::Array(allocations));
+    say(Kind::ResourceClaim, claim, &[granted], fields, now)
+}
