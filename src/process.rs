@@ -15,7 +15,7 @@ use crate::{
     metrics::{Figures, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
-        discovery::{self, Place, ProjectEvent},
+        discovery::{self, Login, ProjectEvent},
         kubeconfig::{KubeconfigError, Rules},
         lease::{Lease, LeaseHandle},
     },
@@ -97,7 +97,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
     let mut background = JoinSet::new();
     let rules = config.process.rules;
     let mut follow =
-        |flag, path: &Path, plane| follow(&clients, rules, &mut background, flag, Place::file(path), plane);
+        |flag, path: &Path, plane| follow(&clients, rules, &mut background, flag, Login::file(path), plane);
     let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
     // Renewals must not queue behind the workers' calls, so the Lease has a client of its own.
     let election = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
@@ -158,11 +158,11 @@ fn follow(
     rules: Rules,
     background: &mut JoinSet<()>,
     flag: &'static str,
-    place: Place,
+    login: Login,
     plane: PlaneKind,
 ) -> Result<Connection, StartError> {
     let (connection, work) =
-        discovery::follow(plane, place, clients, rules).map_err(|error| StartError::Kubeconfig {
+        discovery::follow(plane, login, clients, rules).map_err(|error| StartError::Kubeconfig {
             flag,
             error: Box::new(error),
         })?;

@@ -23,16 +23,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plane", &["api", "engine", "metrics"]),
     ("manifests", &["api", "kinds"]),
     ("gateway", &["api", "engine", "kinds", "metrics", "plane"]),
+    ("cell", &["api", "engine", "metrics", "plane"]),
     ("sandbox", &["api", "kinds", "lua", "manifests"]),
     ("admin", &[]),
     ("telemetry", &[]),
-    ("config", &["gateway", "metrics", "plane", "telemetry"]),
+    (
+        "config",
+        &["api", "cell", "gateway", "metrics", "plane", "telemetry"],
+    ),
     ("commands", &["config", "sandbox"]),
     ("doctor", &["api", "gateway", "kinds", "manifests", "plane"]),
     (
         "process",
         &[
-            "admin", "config", "doctor", "engine", "gateway", "kinds", "metrics", "plane",
+            "admin", "api", "cell", "config", "doctor", "engine", "gateway", "kinds", "metrics", "plane",
         ],
     ),
 ];
@@ -48,6 +52,8 @@ const DECISION: &[&[&str]] = &[
     &["engine", "diff"],
     &["engine", "pool"],
     &["plane", "table"],
+    // A trait of values.
+    &["plane", "feed", "Texts"],
     &["engine", "pool"],
     // Maps; drawing from chance is another matter.
     &["engine", "chance", "HashMap"],
@@ -61,6 +67,25 @@ const VALUES: &[&[&str]] = &[
     &["gateway", "world", "shape"],
     &["gateway", "world", "status"],
     &["gateway", "companions", "resolve"],
+    &["cell", "world", "digest"],
+    &["cell", "world", "role"],
+    &["cell", "effects"],
+    &["cell", "instances"],
+    &["cell", "network", "decide"],
+    // What decisions are given.
+    &["cell", "instance", "observe", "Snapshot"],
+    &["cell", "world", "Located"],
+    &["cell", "world", "CLAIM_PREFIX"],
+    &["cell", "instance", "ready"],
+    &["cell", "instance", "quota"],
+    &["cell", "instance", "claim"],
+    &["cell", "instance", "referenced_data"],
+    &["cell", "deployment", "status"],
+    &["cell", "size"],
+    &["cell", "provider", "pod"],
+    &["cell", "provider", "service"],
+    &["cell", "provider", "report"],
+    &["cell", "provider", "recovery"],
     // A struct of names alone.
     &["gateway", "world", "Resources"],
 ];

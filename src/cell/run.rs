@@ -16,7 +16,7 @@ use crate::{
     engine::{
         chance::HashMap,
         clock::Clock,
-        error::Failure,
+        error::{Category, Failure},
         executor::Executor,
         key::{Key, Plane},
         plan::Next,
@@ -82,6 +82,8 @@ impl std::fmt::Debug for Setup {
 const TURN_EVERY: Duration = Duration::from_secs(5);
 /// What waits for a change of which no event may tell is looked at this often.
 const SWEEP_EVERY: Duration = Duration::from_mins(5);
+/// After a conflict the version that won is known soon.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 /// A main loop that has not turned for this time is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);
 
@@ -463,20 +465,28 @@ impl Controllers for Cell {
 
     async fn reconcile(&self, key: &Key, _woken: Instant, wrote: &AtomicBool) -> Result<Next, Failure> {
         let turn = Turn::new(&self.ctx, wrote);
-        match self.role(key) {
-            Some(Role::Deployments) => self.deployments.reconcile(&turn, key).await,
-            Some(Role::Instances) => self.instances.reconcile(&turn, key, &self.releases).await,
-            Some(Role::Pods) => match &self.ctx.settings.provider {
-                Some(settings) => self.provider.reconcile(&turn, key, settings).await,
-                None => Ok(Next::OnEvent),
-            },
-            Some(Role::Releases) => self.releases.reconcile(&turn, key).await,
-            _ => Ok(Next::OnEvent),
+        match self.dispatch(&turn, key).await {
+            // Someone else wrote first, most often another of our controllers: the next turn sees what.
+            Err(failure) if failure.category == Category::Conflict => Ok(Next::After(CONFLICT_PAUSE)),
+            end => end,
         }
     }
 }
 
 impl Cell {
+    async fn dispatch(&self, turn: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+        match self.role(key) {
+            Some(Role::Deployments) => self.deployments.reconcile(turn, key).await,
+            Some(Role::Instances) => self.instances.reconcile(turn, key, &self.releases).await,
+            Some(Role::Pods) => match &self.ctx.settings.provider {
+                Some(settings) => self.provider.reconcile(turn, key, settings).await,
+                None => Ok(Next::OnEvent),
+            },
+            Some(Role::Releases) => self.releases.reconcile(turn, key).await,
+            _ => Ok(Next::OnEvent),
+        }
+    }
+
     fn role(&self, key: &Key) -> Option<Role> {
         let world = self.ctx.world.lock();
         world.role_of(&key.plane, &key.kind, &key.namespace, &key.name)

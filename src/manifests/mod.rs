@@ -24,6 +24,8 @@ pub const GATEWAY: &str = "fedgate-gateway";
 pub const CELL: &str = "fedgate-cell";
 /// The group of all cells' users on the hub.
 pub const CELLS: &str = "fedgate-cells";
+/// The group of the users as which cells ask for quota in projects.
+pub const QUOTA: &str = "fedgate-quota";
 /// A cell's user on the hub is this and the name of its Karmada Cluster.
 pub const CELL_USER_PREFIX: &str = "fedgate-cell-";
 

@@ -1,7 +1,7 @@
 //! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
 //! (contract: federation.md §1.1, §6 rule 7). No verb is granted that is not used.
 
-use super::{CELL, CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane};
+use super::{CELL, CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane, QUOTA};
 use crate::api::GROUP;
 use serde_json::{Value, json};
 
@@ -157,7 +157,8 @@ fn cells_in_projects() -> Vec<Value> {
     let name = "fedgate-cell-quota";
     let verbs = &["get", "list", "watch", "create", "delete"];
     let rules = json!([rule("quota.miloapis.com", &["resourceclaims"], verbs)]);
-    vec![cluster_role(name, &rules), binding(name, &json!([all_cells()]))]
+    let askers = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": QUOTA}]);
+    vec![cluster_role(name, &rules), binding(name, &askers)]
 }
 
 /// What a cell may do on its own plane.

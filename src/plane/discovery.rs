@@ -139,14 +139,14 @@ pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxS
 
 /// Where a credential is read, and read again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Login {
     /// The kubeconfig; `None` is the service account of the Pod.
     pub kubeconfig: Option<PathBuf>,
     /// The path below the address that it names.
     pub below: Option<String>,
 }
 
-impl Place {
+impl Login {
     /// A kubeconfig, as it is.
     pub fn file(path: &Path) -> Self {
         Self {
@@ -171,13 +171,13 @@ impl Place {
 /// A broken new version is logged and the last good one stays in use.
 pub fn follow(
     plane: PlaneKind,
-    place: Place,
+    login: Login,
     clients: &Clients,
     rules: Rules,
 ) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
     let mut watch = FileWatch::default();
-    watch.follow(place.kubeconfig.iter().map(PathBuf::as_path));
-    let mut credential = place.read(rules)?;
+    watch.follow(login.kubeconfig.iter().map(PathBuf::as_path));
+    let mut credential = login.read(rules)?;
     local::warn_if_open(credential.files());
     let connection = Connection::new(clients.plane(plane, &credential));
     let (handle, clients) = (connection.clone(), clients.clone());
@@ -188,11 +188,11 @@ pub fn follow(
             if !watch.follow(files.iter().map(PathBuf::as_path)) {
                 watch.changed().await;
             }
-            match place.read(rules) {
+            match login.read(rules) {
                 Ok(new) => {
                     refused = None;
                     if new != credential {
-                        tracing::info!(plane = plane.as_str(), file = ?place.kubeconfig, "credential read again");
+                        tracing::info!(plane = plane.as_str(), file = ?login.kubeconfig, "credential read again");
                         handle.replace(clients.plane(plane, &new));
                         credential = new;
                     }

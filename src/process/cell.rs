@@ -9,7 +9,7 @@ use crate::{
     metrics::{Metrics, PlaneKind},
     plane::{
         client::Clients,
-        discovery::{self, Place, ProjectEvent, ProjectSource},
+        discovery::{self, Login, ProjectEvent, ProjectSource},
         kubeconfig::Rules,
     },
 };
@@ -30,11 +30,11 @@ pub async fn run_cell(
     let rules = config.process.rules;
     let mut background = JoinSet::new();
     let mut follow = |flag, kubeconfig: Option<&PathBuf>, plane| {
-        let place = Place {
+        let login = Login {
             kubeconfig: kubeconfig.cloned(),
             below: None,
         };
-        follow(&clients, rules, &mut background, flag, place, plane)
+        follow(&clients, rules, &mut background, flag, login, plane)
     };
     let own = config.cell_kubeconfig.as_ref();
     let cell = follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
@@ -102,12 +102,12 @@ fn projects(config: &CellConfig, clients: &Clients) -> Projects {
     };
     let (clients, rules) = (clients.clone(), config.process.rules);
     Projects::Made(Box::new(move |project| {
-        let place = Place {
+        let login = Login {
             kubeconfig: kubeconfig.clone(),
             below: below(project),
         };
         let (connection, work) =
-            discovery::follow(PlaneKind::Project, place, &clients, rules).map_err(|e| e.to_string())?;
+            discovery::follow(PlaneKind::Project, login, &clients, rules).map_err(|e| e.to_string())?;
         Ok((connection, work.boxed()))
     }))
 }

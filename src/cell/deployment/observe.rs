@@ -18,6 +18,10 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A deployment and what surrounds it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the cell, or a state of its own"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// Its namespace.

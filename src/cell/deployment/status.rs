@@ -206,7 +206,7 @@ pub fn available(seen: &Seen<'_>) -> Verdict {
 /// All that may keep it from being available; among equals the first counts.
 fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
     let any = |which: &dyn Fn(&Instance<'_>) -> bool, reason, message: &str| {
-        let found = seen.instances.iter().any(|i| which(i));
+        let found = seen.instances.iter().any(which);
         found.then(|| Verdict::of(False, reason, message))
     };
     let block = seen

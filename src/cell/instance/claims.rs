@@ -109,6 +109,13 @@ impl Asked<'_> {
                 };
             }
             Looked::At(claim, watched) => (claim, watched, None),
+            // Nothing was asked: what was said last still is so.
+            Looked::Failed(failure) if failure.category == Category::HeldBack && self.is_unavailable() => {
+                return Answer {
+                    failure: Some(failure),
+                    ..Answer::default()
+                };
+            }
             Looked::Failed(failure) => (refusal(&failure), false, Some(failure)),
         };
         let (answer, act) = decided(ctx, self.snapshot, &claim, watched, failure);
@@ -188,6 +195,11 @@ impl Asked<'_> {
         }
     }
 
+    fn is_unavailable(&self) -> bool {
+        let said = find(&self.snapshot.instance.conditions, QUOTA_GRANTED);
+        said.is_some_and(|c| c.reason == Reason::QuotaBackendUnavailable.as_str())
+    }
+
     fn was_granted(&self) -> bool {
         let instance = &self.snapshot.instance;
         let said = find(&instance.conditions, QUOTA_GRANTED);
@@ -232,7 +244,11 @@ fn refusal(failure: &Failure) -> Claim {
         }
         Category::Refused => Claim::Refused(Refused::Misconfigured, message),
         Category::Forbidden if failure.verb == "create" => Claim::Refused(Refused::Misconfigured, message),
-        _ => Claim::NoAnswer(message),
+        // In words that stay the same while it lasts: what a server says may differ each time.
+        Category::Forbidden | Category::Unauthorized => {
+            Claim::NoAnswer("the project's control plane does not let this cell ask for quota".to_owned())
+        }
+        _ => Claim::NoAnswer("the project's control plane cannot be asked for quota now".to_owned()),
     }
 }
 

@@ -287,9 +287,9 @@ mod tests {
         ];
         let mut seen = vec![of(&storefront())];
         for (path, value) in changes {
-            let mut changed = storefront();
-            *changed.pointer_mut(path).unwrap() = value.clone();
-            seen.push(of(&changed));
+            let mut other = storefront();
+            *other.pointer_mut(path).unwrap() = value.clone();
+            seen.push(of(&other));
         }
         let mut annotated = storefront();
         annotated["metadata"]["annotations"] =

@@ -231,14 +231,15 @@ impl Of<'_> {
         let known = self.own_pod();
         let mut plan = Plan::default();
         match (known, &self.snapshot.pod) {
-            (None, None) => match self.around.successor_in {
-                Some(left) => plan.next = Next::After(left),
-                None => {
+            (None, None) => {
+                if let Some(left) = self.around.successor_in {
+                    plan.next = Next::After(left);
+                } else {
                     plan.effects
                         .push(create(self.target(Role::Pods), pod.clone(), "pod"));
                     plan.notes.extend(self.skipped(instance));
                 }
-            },
+            }
             (Some(known), _) if !known.deleting => {
                 plan.effects
                     .extend(self.relabel(Role::Pods, &known.version.uid, pod, |key| {

@@ -80,7 +80,7 @@ impl Provider {
                 Ok(_) => {}
                 // Those of ours are watched, so this one is not.
                 Err(failure) if failure.category == Category::AlreadyExists && held.is_none() => {
-                    if !is_anothers(ctx, key, &target).await? {
+                    if !is_anothers(ctx, key, target.as_ref()).await? {
                         return Err(failure);
                     }
                     held = Some(format!(
@@ -97,7 +97,7 @@ impl Provider {
 }
 
 /// Whether the object is there and not the Instance's. One of ours of which the watch has not told yet is none.
-async fn is_anothers(ctx: &Turn<'_>, key: &Key, target: &Option<Target>) -> Result<bool, Failure> {
+async fn is_anothers(ctx: &Turn<'_>, key: &Key, target: Option<&Target>) -> Result<bool, Failure> {
     let Some(target) = target else { return Ok(false) };
     let Some(found) = ctx.executor.get(target).await? else {
         return Ok(false);

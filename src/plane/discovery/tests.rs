@@ -219,7 +219,7 @@ async fn a_single_project_and_the_hub_follow_their_file() {
     folder.write("config", &kubeconfig("https://a:1", "t"));
     engaged(&mut events, "single").await;
 
-    let (hub, work) = follow(PlaneKind::Hub, Place::file(&path), &clients(), Rules::default()).unwrap();
+    let (hub, work) = follow(PlaneKind::Hub, Login::file(&path), &clients(), Rules::default()).unwrap();
     let work = tokio::spawn(work);
     let mut generation = hub.generation();
     tokio::time::sleep(Duration::from_millis(200)).await;

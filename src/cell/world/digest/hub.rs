@@ -73,9 +73,9 @@ pub fn owned_fields<'a>(
     owner: Option<(&str, &str)>,
     spec: &Value,
 ) -> Value {
-    let owned = [keys::CELL, keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE];
-    let owned = keys::LINKING.into_iter().chain(owned);
-    let labels: Map<String, Value> = owned
+    let origin = [keys::CELL, keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE];
+    let carried = keys::LINKING.into_iter().chain(origin);
+    let labels: Map<String, Value> = carried
         .filter_map(|key| Some((key.to_owned(), json!(label(key)?))))
         .collect();
     json!({"labels": labels, "uid": uid, "owner": owner, "spec": spec})
