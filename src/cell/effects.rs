@@ -1,6 +1,9 @@
 //! Writes in the forms that the cell's controllers use.
 
-use crate::engine::plan::{Effect, Endpoint, Target, Write};
+use crate::{
+    api::keys,
+    engine::plan::{Effect, Endpoint, Target, Write},
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -59,4 +62,13 @@ pub fn create(target: Target, body: Value, reason: &'static str) -> Effect {
         write: Write::Create { body },
         reason,
     }
+}
+
+/// The finalizers that the Instance controller wants on an Instance.
+pub fn finalizers(hub: bool) -> Vec<&'static str> {
+    let mut finalizers = vec![keys::CLAIM_FINALIZER];
+    if hub {
+        finalizers.push(keys::INSTANCE_FINALIZER);
+    }
+    finalizers
 }

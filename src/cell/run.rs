@@ -40,12 +40,15 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 /// A way to a project, and the work that keeps it up to date.
 pub type Way = (Connection, BoxFuture<'static, ()>);
 
+/// Makes the way to a project.
+pub type MakeWay = Box<dyn Fn(&ProjectKey) -> Result<Way, String> + Send + Sync>;
+
 /// How projects are reached for quota.
 pub enum Projects {
     /// Those that are found.
     Found,
     /// All behind one address: the way to each is made when it is needed.
-    Made(Box<dyn Fn(&ProjectKey) -> Result<Way, String> + Send + Sync>),
+    Made(MakeWay),
 }
 
 /// What a cell is made of.

@@ -100,11 +100,11 @@ mod tests {
         }})
     }
 
-    fn size(millicores: i64, mebibytes: i64) -> Option<Size> {
-        Some(Size {
+    fn size(millicores: i64, mebibytes: i64) -> Size {
+        Size {
             millicores,
             mebibytes,
-        })
+        }
     }
 
     #[test]
@@ -116,15 +116,18 @@ mod tests {
         for (spec, expected) in [
             (
                 spec(known, &Value::Null, &[both.clone(), both.clone()]),
-                size(500, 128),
+                Some(size(500, 128)),
             ),
             (
                 spec(known, &requests, &[both.clone(), json!({"cpu": 1})]),
-                size(2000, 1024),
+                Some(size(2000, 1024)),
             ),
-            (spec(known, &json!({"cpu": 2}), &[Value::Null]), size(1000, 2048)),
+            (
+                spec(known, &json!({"cpu": 2}), &[Value::Null]),
+                Some(size(1000, 2048)),
+            ),
             (spec("other", &Value::Null, &[Value::Null]), None),
-            (spec("other", &requests, &[Value::Null]), size(2000, 1024)),
+            (spec("other", &requests, &[Value::Null]), Some(size(2000, 1024))),
         ] {
             assert_eq!(sizes.of_claim(&spec), expected, "{spec}");
         }
@@ -135,7 +138,7 @@ mod tests {
         let odd = json!({"cpu": "0.0001", "memory": 1});
         assert_eq!(
             Sizes::default().of_claim(&spec("x", &Value::Null, &[odd])),
-            size(1, 1)
+            Some(size(1, 1))
         );
     }
 }

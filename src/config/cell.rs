@@ -25,7 +25,6 @@ pub enum ProviderName {
 
 /// Flags of `fedgate cell`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct CellArgs {
     /// Kubeconfig of the cell's own API server. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_CELL_KUBECONFIG", value_name = "PATH")]

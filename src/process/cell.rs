@@ -95,16 +95,16 @@ fn found(quota: &Quota, clients: &Clients, rules: Rules) -> BoxStream<'static, P
 
 /// How projects are reached.
 fn projects(config: &CellConfig, clients: &Clients) -> Projects {
-    let (kubeconfig, below): (Option<PathBuf>, fn(&ProjectKey) -> Option<String>) = match &config.quota {
+    let (kubeconfig, is_below) = match &config.quota {
         Quota::Off | Quota::Directory(_) => return Projects::Found,
-        Quota::Below(path) => (Some(path.clone()), |project| Some(path_of(project))),
-        Quota::Own(_) => (config.cell_kubeconfig.clone(), |_| None),
+        Quota::Below(path) => (Some(path.clone()), true),
+        Quota::Own(_) => (config.cell_kubeconfig.clone(), false),
     };
     let (clients, rules) = (clients.clone(), config.process.rules);
     Projects::Made(Box::new(move |project| {
         let login = Login {
             kubeconfig: kubeconfig.clone(),
-            below: below(project),
+            below: is_below.then(|| path_of(project)),
         };
         let (connection, work) =
             discovery::follow(PlaneKind::Project, login, &clients, rules).map_err(|e| e.to_string())?;

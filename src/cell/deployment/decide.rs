@@ -14,7 +14,7 @@ use crate::{
         keys,
     },
     cell::{
-        effects::{Version, create, delete},
+        effects::{Version, create, delete, finalizers},
         instance::ready::{Verdict, gates},
         instances::{
             self, Act, Hold, Owner, Policy, Step, Why,
@@ -215,15 +215,6 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
         }
     }
     effects
-}
-
-/// The finalizers that the Instance controller wants.
-pub fn finalizers(hub: bool) -> Vec<&'static str> {
-    let mut finalizers = vec![keys::CLAIM_FINALIZER];
-    if hub {
-        finalizers.push(keys::INSTANCE_FINALIZER);
-    }
-    finalizers
 }
 
 fn reason(why: Why) -> &'static str {

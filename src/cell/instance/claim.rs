@@ -94,7 +94,8 @@ pub fn judge(found: Option<&Found>, of: &Claimant<'_>) -> Claim {
             uid: uid.clone(),
             invalid: Reason::parse(&granted.reason) == Some(Reason::ValidationFailed),
             message: granted.message.to_string(),
-            since: time(granted.since),
+            // A condition that was never anything but False may keep the time of its default.
+            since: time(granted.since.max(claim.created)),
         },
         _ => Claim::Pending(time(claim.created)),
     }

@@ -15,7 +15,7 @@ use crate::{
         },
         keys,
     },
-    cell::{deployment::decide::finalizers, world::role::Role},
+    cell::{effects::finalizers, world::role::Role},
     engine::{
         key::Plane,
         plan::{About, Effect, Endpoint, Note, Plan, Prepared, Target},

@@ -246,7 +246,7 @@ mod tests {
             (Some(pod("Pending", &[waits("ImagePullBackOff")])), 0, image),
             (Some(pod("Running", &[waits("InvalidImageName")])), 0, image),
             (Some(pod("Running", &[waits("CrashLoopBackOff")])), 0, crashing),
-            (Some(pod("Failed", &[ended.clone()])), 2, crashing),
+            (Some(pod("Failed", std::slice::from_ref(&ended))), 2, crashing),
             (Some(pod("Running", &[ended])), 1, crashing),
             (
                 Some(pod("Pending", &[waits("CreateContainerConfigError")])),

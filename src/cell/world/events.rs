@@ -1,6 +1,6 @@
 //! What comes in by watches and answers.
 
-use super::{Claims, World, digest, role::Role};
+use super::{Claims, World, digest, role::Role, waking::namesake};
 use crate::{
     api::names::ProjectKey,
     engine::key::{Key, Plane},
@@ -61,13 +61,13 @@ impl World {
             Role::Pods => take!(
                 pods,
                 |object, words| digest::pod(object, external.as_deref(), words),
-                Self::wake_for_pod
+                namesake(Role::Pods)
             ),
-            Role::Services => take!(services, digest::service, Self::wake_for_service),
+            Role::Services => take!(services, digest::service, namesake(Role::Pods)),
             Role::Releases => take!(
                 releases,
                 |object, _| serde_json::from_value(object.data["data"].clone()).unwrap_or_default(),
-                Self::wake_for_release
+                namesake(Role::Releases)
             ),
             Role::ServingLocations => {
                 let moved = take!(places, digest::place, Self::wake_for_place);
@@ -84,7 +84,7 @@ impl World {
                 digest::hub_deployment,
                 Self::wake_for_hub_deployment
             ),
-            Role::HubInstances => take!(copies, digest::copy, Self::wake_for_copy),
+            Role::HubInstances => take!(copies, digest::copy, namesake(Role::Instances)),
             Role::Claims => false,
         };
         woken

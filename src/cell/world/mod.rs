@@ -25,6 +25,7 @@ use std::{
 use tokio::time::Instant;
 
 /// What the index depends on of the settings.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Name of the cell.

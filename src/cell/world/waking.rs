@@ -2,7 +2,7 @@
 
 use super::{
     World,
-    digest::{Copy, Deployment, HubDeployment, Instance, Namespace, Place, Pod, Service},
+    digest::{Deployment, HubDeployment, Instance, Namespace, Place},
     role::Role,
 };
 use crate::{
@@ -18,7 +18,11 @@ use crate::{
     engine::key::Key,
     plane::feed::Delta,
 };
-use std::collections::BTreeMap;
+
+/// Wakes the key of this kind with the object's own name.
+pub(super) fn namesake<D>(role: Role) -> impl Fn(&World, &Delta<D>, &mut Vec<Key>) {
+    move |_, delta, keys| keys.push(role.key(&delta.name.0, &delta.name.1))
+}
 
 impl World {
     pub(super) fn wake_for_namespace(&self, delta: &Delta<Namespace>, keys: &mut Vec<Key>) {
@@ -89,18 +93,6 @@ impl World {
         }
     }
 
-    pub(super) fn wake_for_pod(&self, delta: &Delta<Pod>, keys: &mut Vec<Key>) {
-        keys.push(Role::Pods.key(&delta.name.0, &delta.name.1));
-    }
-
-    pub(super) fn wake_for_service(&self, delta: &Delta<Service>, keys: &mut Vec<Key>) {
-        keys.push(Role::Pods.key(&delta.name.0, &delta.name.1));
-    }
-
-    pub(super) fn wake_for_release(&self, delta: &Delta<BTreeMap<String, String>>, keys: &mut Vec<Key>) {
-        keys.push(Role::Releases.key(&delta.name.0, &delta.name.1));
-    }
-
     pub(super) fn wake_for_place(&self, _: &Delta<Place>, keys: &mut Vec<Key>) {
         let all = self.deployments.iter();
         keys.extend(all.map(|((namespace, name), _)| Role::Deployments.key(namespace, name)));
@@ -163,10 +155,6 @@ impl World {
         let of_it = instances
             .filter(|(_, row)| row.digest.labels.get(keys::WORKLOAD_DEPLOYMENT_NAME) == Some(deployment));
         keys.extend(of_it.map(|(name, _)| Role::Instances.key(namespace, name)));
-    }
-
-    pub(super) fn wake_for_copy(&self, delta: &Delta<Copy>, keys: &mut Vec<Key>) {
-        keys.push(Role::Instances.key(&delta.name.0, &delta.name.1));
     }
 
     /// The deployments whose Instances' claims are in a project.

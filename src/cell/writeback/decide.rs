@@ -28,7 +28,7 @@ pub enum Decision {
     /// Nothing is left, or the cell is being drained.
     Nothing,
     /// This, and what it brings about.
-    Write(Effect, About),
+    Write(Box<Effect>, About),
     /// It cannot be said whose Instance it is; what is missing.
     Unclear(String),
     /// Another holds the name.
@@ -83,7 +83,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
         let body = wanted.body(None);
         let written = wanted.digest();
         return Decision::Write(
-            create(wanted.target(), body, "write_back"),
+            Box::new(create(wanted.target(), body, "write_back")),
             About::Object(written),
         );
     };
@@ -99,7 +99,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
     ) {
         Whose::Ours => wanted.update(found, memory),
         Whose::Leftover => Decision::Write(
-            Effect {
+            Box::new(Effect {
                 target: wanted.target(),
                 endpoint: Endpoint::Main,
                 write: Write::Delete {
@@ -107,7 +107,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
                     resource_version: Some(found.version.version.to_string()),
                 },
                 reason: "write_back_leftover",
-            },
+            }),
             About::Other,
         ),
         Whose::Others(by) => Decision::Held(Held { by }),
@@ -242,7 +242,7 @@ impl Wanted<'_> {
                 },
                 reason: "write_back",
             };
-            return Decision::Write(effect, About::Object(wanted));
+            return Decision::Write(Box::new(effect), About::Object(wanted));
         }
         let Some(status) = self.local.instance.whole_status() else {
             return Decision::Nothing;
@@ -265,6 +265,6 @@ impl Wanted<'_> {
             },
             reason: "write_back_status",
         };
-        Decision::Write(effect, About::Status(reported))
+        Decision::Write(Box::new(effect), About::Status(reported))
     }
 }

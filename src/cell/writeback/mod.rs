@@ -74,7 +74,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, local: &Local, memory: &mut Memory) -> 
                 return Ok(Next::OnEvent);
             }
             Decision::Write(effect, about) => {
-                ctx.perform(Plan::one(effect)).await?;
+                ctx.perform(Plan::one(*effect)).await?;
                 remember(ctx, key, memory, about);
             }
             Decision::Unclear(what) => {

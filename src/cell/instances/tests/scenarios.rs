@@ -138,7 +138,11 @@ fn s19_to_s22_labels_are_repaired_at_once_and_replace_nothing() {
     );
     check(&deployment(1), &[ready(0)], &[]);
     let homeless = labelled(ready(0), keys::INSTANCE_CITY_CODE, None);
-    check(&deployment(1), &[homeless.clone()], &["PatchLabels 0* (Labels)"]);
+    check(
+        &deployment(1),
+        std::slice::from_ref(&homeless),
+        &["PatchLabels 0* (Labels)"],
+    );
     assert_eq!(
         patches(&[homeless, ready(1)]),
         [json!({"compute.datumapis.com/city-code": "DFW"})]
