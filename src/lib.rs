@@ -9,12 +9,14 @@
 //! * [`engine`]: key, queue, workers, plan, executor, diff, errors, clock, chance. Knows no workload.
 //! * [`plane`]: clients, watches, index, discovery of project planes, lease.
 //! * [`gateway`]: the controllers that join projects and hub.
+//! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. It and [`gateway`] do not know each
+//!   other.
 //! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them. [`metrics`] uses nothing of
 //!   ours and is used everywhere.
 //! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
-//! * [`config`]: the flags of the gateway.
+//! * [`config`]: the flags of the roles.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.
-//! * [`process`]: the process around the gateway.
+//! * [`process`]: the process around a role.
 //! * [`sandbox`]: etcd, kube-apiserver and Karmada (or its stand-in) as local processes.
 //! * [`commands`]: the command line. Uses `config` and `sandbox`.
 //!

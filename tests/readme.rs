@@ -41,6 +41,7 @@ fn tables_are_those_of_the_executable() {
     let text = readme();
     let tables = [
         ("flags", commands::gateway_flags()),
+        ("cell", commands::cell_flags()),
         ("commands", commands::other_commands()),
         ("metrics", Metrics::new().unwrap().markdown()),
     ];
