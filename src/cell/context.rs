@@ -39,6 +39,13 @@ pub struct Settings {
     pub status_interval: Duration,
 }
 
+impl Settings {
+    /// Shortest time between two words of an Instance's progress. Most of it is over sooner.
+    pub fn progress_interval(&self) -> Duration {
+        self.status_interval * 2
+    }
+}
+
 /// See the module.
 pub struct Context {
     /// The index.

@@ -3,7 +3,7 @@
 //! * [`instances`]: instance control, a library of values; [`size`]: how large Instances are.
 //! * [`deployment`], [`instance`], [`provider`], [`releases`]: the controllers; [`network`] and [`writeback`] are parts of
 //!   the first two.
-//! * [`world`]: the index; [`context`], [`effects`]: what the controllers share; [`run`]: the running role.
+//! * [`world`]: the index; [`context`], [`effects`], [`pace`]: what the controllers share; [`run`]: the running role.
 
 pub mod context;
 pub mod deployment;
@@ -11,6 +11,7 @@ pub mod effects;
 pub mod instance;
 pub mod instances;
 pub mod network;
+pub mod pace;
 pub mod provider;
 pub mod releases;
 pub mod run;

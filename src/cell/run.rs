@@ -342,8 +342,11 @@ impl Cell {
             planes.keys().cloned().collect()
         };
         self.ctx.executor.retain(|plane| engaged.contains(plane));
-        self.deployments
-            .prune(self.ctx.settings.status_interval, self.ctx.now().instant);
+        let (interval, now) = (self.ctx.settings.status_interval, self.ctx.now().instant);
+        self.deployments.written.prune(interval, now);
+        for told in [&self.instances.told, &self.provider.told] {
+            told.prune(self.ctx.settings.progress_interval(), now);
+        }
         let world = self.ctx.world.lock();
         self.ctx
             .quarantine

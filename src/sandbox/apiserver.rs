@@ -58,7 +58,7 @@ impl ApiServer<'_> {
                 "--service-account-signing-key-file={}",
                 files.token_private.display()
             ),
-            "--service-cluster-ip-range=10.96.0.0/24".to_owned(),
+            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
             format!("--client-ca-file={}", files.authority.display()),
             format!("--tls-cert-file={}", files.server.join("tls.crt").display()),
             format!(

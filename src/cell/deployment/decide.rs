@@ -188,7 +188,9 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
                 };
                 let mut body = make::instance(&deployment, *ordinal, &making);
                 // With its finalizers from the start: there is no moment in which it could go and leave something behind.
-                body["metadata"]["finalizers"] = json!(finalizers(snapshot.hub));
+                let mut all = finalizers(snapshot.hub);
+                all.extend(snapshot.provider.then_some(keys::PROVIDER_FINALIZER));
+                body["metadata"]["finalizers"] = json!(all);
                 if new.contains(&gates::REFERENCED_DATA) {
                     body["metadata"]["annotations"][keys::GATE_START] = json!(now.to_string());
                 }

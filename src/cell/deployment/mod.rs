@@ -6,22 +6,22 @@ pub mod decide;
 pub mod observe;
 pub mod status;
 
-use super::context::{PASSES, Turn};
+use super::{
+    context::{PASSES, Turn},
+    pace::Pace,
+};
 use crate::engine::{
-    chance::HashMap,
     error::Failure,
     key::Key,
     plan::{Next, Plan},
 };
 use decide::Decision;
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Deployments {
     /// When the status of a deployment was last written.
-    written: Mutex<HashMap<Key, Instant>>,
+    pub(super) written: Pace,
 }
 
 impl Deployments {
@@ -30,24 +30,20 @@ impl Deployments {
         let mut next = Next::OnEvent;
         for _ in 0..PASSES {
             let Some(snapshot) = observe::observe(ctx, key) else {
-                self.written.lock().remove(key);
+                self.written.forget(key);
                 return Ok(Next::OnEvent);
             };
             let now = ctx.now();
             let Decision { writes, status } = decide::decide(&snapshot, now.wall);
             let worked = !writes.is_empty();
             let done = ctx.perform_all(writes).await;
-            let wait = status.as_ref().and_then(|_| {
-                let written = self.written.lock().get(key).copied()?;
-                let left = ctx.settings.status_interval.saturating_sub(now.since(written));
-                (!left.is_zero()).then_some(left)
-            });
+            let wait = self.written.left(key, ctx.settings.status_interval, now.instant);
             match (status, wait) {
                 (Some(_), Some(left)) => next = Next::After(left),
                 (Some(effect), None) => {
                     next = Next::OnEvent;
                     ctx.perform(Plan::one(effect)).await?;
-                    self.written.lock().insert(key.clone(), ctx.now().instant);
+                    self.written.told(key, ctx.now().instant);
                 }
                 (None, _) => next = Next::OnEvent,
             }
@@ -57,12 +53,5 @@ impl Deployments {
             }
         }
         Ok(next)
-    }
-
-    /// Forgets what no longer matters; called every few seconds.
-    pub fn prune(&self, interval: std::time::Duration, now: Instant) {
-        let mut written = self.written.lock();
-        written.retain(|_, at| now.saturating_duration_since(*at) < interval);
-        crate::engine::room::give_back(&mut written);
     }
 }

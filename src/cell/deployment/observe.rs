@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub data: bool,
     /// Whether Instances are written back.
     pub hub: bool,
+    /// Whether Pods are run for Instances.
+    pub provider: bool,
     /// Whether no quota can be had now.
     pub quota_away: bool,
 }
@@ -101,6 +103,7 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
         networking: world.reading.networking,
         data: world.reading.data,
         hub: world.reading.hub,
+        provider: world.reading.provider,
         quota_away,
     })
 }

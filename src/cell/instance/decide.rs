@@ -18,7 +18,7 @@ use crate::{
     cell::{effects::finalizers, world::role::Role},
     engine::{
         key::Plane,
-        plan::{About, Effect, Endpoint, Note, Plan, Prepared, Target},
+        plan::{About, Effect, Endpoint, Note, Plan, Prepared, Target, Write},
     },
 };
 use jiff::Timestamp;
@@ -137,6 +137,52 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
     say(&mut conditions, READY, &ready);
     conditions
 }
+
+/// Whether conditions that a plan writes are more than progress: what people wait for, or what holds up the next step.
+/// Progress alone may wait a moment, as more of it is about to come. `None` of a plan that writes none.
+pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
+    let after = written(plan)?;
+    let instance = &snapshot.instance;
+    let holds_up = |now: &Condition| {
+        let gate = match now.type_.as_str() {
+            QUOTA_GRANTED => gates::QUOTA,
+            REFERENCED_DATA_READY => gates::REFERENCED_DATA,
+            _ => return false,
+        };
+        now.status == True && instance.has_gate(gate)
+    };
+    Some(snapshot.deleting || after.iter().any(|now| is_news(snapshot, now) || holds_up(now)))
+}
+
+/// Whether they change what is seen of the Instance from outside.
+pub fn is_seen(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
+    let after = written(plan).unwrap_or_default();
+    find(&after, READY).is_some_and(|now| is_news(snapshot, now))
+}
+
+/// The conditions that a plan writes.
+fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
+    plan.effects.iter().find_map(|effect| match &effect.write {
+        Write::Merge { patch } => serde_json::from_value(patch["status"]["conditions"].clone()).ok(),
+        _ => None,
+    })
+}
+
+fn is_news(snapshot: &Snapshot, now: &Condition) -> bool {
+    let before = find(&snapshot.instance.conditions, &now.type_);
+    is_word(before, now)
+}
+
+/// Whether a condition says what people wait for, and has not said it before.
+pub fn is_word(before: Option<&Condition>, now: &Condition) -> bool {
+    let same =
+        before.is_some_and(|c| (c.status, &c.reason, &c.message) == (now.status, &now.reason, &now.message));
+    let held = before.is_some_and(|c| c.status == True);
+    !same && (held || now.status == True || now.status == False && now.priority() >= GRAVE)
+}
+
+/// Reasons of this priority and above are said at once.
+const GRAVE: u8 = 2;
 
 /// What holds goes on holding at a new generation.
 fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {

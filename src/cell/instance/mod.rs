@@ -12,6 +12,7 @@ pub mod referenced_data;
 
 use super::{
     context::{PASSES, Turn},
+    pace::Pace,
     releases::{self, Released, Releases},
     world::{World, digest::Claim},
     writeback::WriteBack,
@@ -39,8 +40,19 @@ const LEFT_BEHIND: Duration = Duration::from_mins(5);
 #[derive(Debug, Default)]
 pub struct Instances {
     write_back: WriteBack,
+    /// When conditions were last written, or the Instance first seen: progress is told at intervals.
+    pub(super) told: Pace,
     /// Since when something is left of an Instance that is not there.
     left_behind: Mutex<HashMap<Key, Instant>>,
+}
+
+/// How a pass over an Instance ended.
+#[derive(Debug, Default)]
+struct Passed {
+    /// Whether something was written that people wait for.
+    urgent: bool,
+    /// When the rest is to be written.
+    next: Next,
 }
 
 impl Instances {
@@ -48,14 +60,15 @@ impl Instances {
     pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, releases: &Releases) -> Result<Next, Failure> {
         let Some(snapshot) = observe::observe(ctx, key) else {
             self.write_back.forget(key);
+            self.told.forget(key);
             return self.absent(ctx, key, releases).await;
         };
         self.left_behind.lock().remove(key);
         let (quota, local) = if snapshot.deleting {
-            (Answer::default(), pass(ctx, key, None).await)
+            (Answer::default(), self.pass(ctx, key, None).await)
         } else {
             let quota = claims::ask(ctx, &snapshot).await;
-            let local = pass(ctx, key, Some(&quota)).await;
+            let local = self.pass(ctx, key, Some(&quota)).await;
             (quota, local)
         };
         // Whatever failed before: what users see is brought up to date.
@@ -63,19 +76,50 @@ impl Instances {
             return Ok(Next::OnEvent);
         };
         let copied = if snapshot.hub {
-            self.write_back.reconcile(ctx, key, &snapshot).await
+            let hurry = snapshot.deleting || local.as_ref().is_ok_and(|passed| passed.urgent);
+            self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
             Ok(Next::OnEvent)
         };
-        local?;
+        let local = local?;
         if snapshot.deleting {
             return teardown(ctx, &snapshot, releases).await;
         }
         let copied = copied?;
         match quota.failure {
             Some(failure) => Err(failure),
-            None => Ok(quota.next.sooner(copied)),
+            None => Ok(quota.next.sooner(copied).sooner(local.next)),
         }
+    }
+
+    /// Writes what is to be written to the Instance itself, step by step.
+    async fn pass(&self, ctx: &Turn<'_>, key: &Key, quota: Option<&Answer>) -> Result<Passed, Failure> {
+        let mut passed = Passed::default();
+        for _ in 0..PASSES {
+            let Some(snapshot) = observe::observe(ctx, key) else {
+                break;
+            };
+            let verdict = quota.and_then(|answer| answer.verdict.as_ref());
+            let now = ctx.now();
+            let plan = decide::decide(&snapshot, verdict, now.wall);
+            if plan.is_idle() {
+                break;
+            }
+            let urgent = decide::is_urgent(&snapshot, &plan);
+            if urgent == Some(false) {
+                let interval = ctx.settings.progress_interval();
+                if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
+                    passed.next = Next::After(left);
+                    break;
+                }
+            }
+            ctx.perform(plan.clone()).await?;
+            if let Some(urgent) = urgent {
+                passed.urgent |= urgent && decide::is_seen(&snapshot, &plan);
+                self.told.told(key, ctx.now().instant);
+            }
+        }
+        Ok(passed)
     }
 
     /// Nothing of an Instance that is gone stays elsewhere, even if someone took its finalizers off.
@@ -93,7 +137,8 @@ impl Instances {
         }
         let mut next = Next::OnEvent;
         for (uid, record) in left {
-            if let Released::Later(after) = releases.attempt(ctx, &uid, &record).await {
+            if let Released::Later(after) | Released::Soon(after) = releases.attempt(ctx, &uid, &record).await
+            {
                 next = next.sooner(Next::After(after));
             }
         }
@@ -140,22 +185,6 @@ fn left_of(world: &World, key: &Key) -> Vec<(Arc<str>, releases::record::Record)
     left
 }
 
-/// Writes what is to be written to the Instance itself, step by step.
-async fn pass(ctx: &Turn<'_>, key: &Key, quota: Option<&Answer>) -> Result<(), Failure> {
-    for _ in 0..PASSES {
-        let Some(snapshot) = observe::observe(ctx, key) else {
-            break;
-        };
-        let verdict = quota.and_then(|answer| answer.verdict.as_ref());
-        let plan = decide::decide(&snapshot, verdict, ctx.now().wall);
-        if plan.is_idle() {
-            break;
-        }
-        ctx.perform(plan).await?;
-    }
-    Ok(())
-}
-
 /// The last steps: claim, copy, finalizers. Before them the provider has its time.
 async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<Next, Failure> {
     let finalizers = &snapshot.instance.finalizers;
@@ -181,8 +210,10 @@ async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> R
     }
     let mut later = Vec::new();
     for record in left {
-        if let Released::Later(_) = releases.attempt(ctx, uid, &record).await {
-            later.push(record);
+        match releases.attempt(ctx, uid, &record).await {
+            Released::Done => {}
+            Released::Later(_) => later.push(record),
+            Released::Soon(after) => return Ok(Next::After(after)),
         }
     }
     if !later.is_empty() {

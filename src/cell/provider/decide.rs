@@ -12,13 +12,14 @@ use crate::{
     api::{
         Condition,
         conditions::{
-            set,
+            find, set,
             types::{AVAILABLE, PROGRAMMED},
         },
         keys,
     },
     cell::{
         effects::create,
+        instance::decide::is_word,
         size::Sizes,
         world::{
             digest::{self, Instance, Pod, Service},
@@ -71,6 +72,22 @@ pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> 
         return Plan::default();
     }
     of.run()
+}
+
+/// Whether a plan does nothing but tell of progress, more of which is about to come.
+pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
+    let (Some(instance), [effect]) = (&snapshot.instance, &plan.effects[..]) else {
+        return false;
+    };
+    let Write::Merge { patch } = &effect.write else {
+        return false;
+    };
+    let conditions = patch["status"]["conditions"].clone();
+    let Ok(after) = serde_json::from_value::<Vec<Condition>>(conditions) else {
+        return false;
+    };
+    let before = |type_: &str| find(&instance.digest.conditions, type_);
+    !after.iter().any(|now| is_word(before(&now.type_), now))
 }
 
 struct Of<'a> {

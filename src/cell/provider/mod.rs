@@ -12,7 +12,10 @@ pub mod recovery;
 pub mod report;
 pub mod service;
 
-use super::context::{PASSES, Turn};
+use super::{
+    context::{PASSES, Turn},
+    pace::Pace,
+};
 use crate::engine::{
     chance::HashMap,
     error::{Category, Failure},
@@ -38,6 +41,8 @@ pub struct Settings {
 pub struct Provider {
     /// When Pods that ended were deleted, until their successors are made.
     replaced: Mutex<HashMap<Key, Instant>>,
+    /// When an Instance was last told of its Pod.
+    pub(super) told: Pace,
 }
 
 impl Provider {
@@ -51,6 +56,7 @@ impl Provider {
             };
             if snapshot.instance.is_none() {
                 self.replaced.lock().remove(key);
+                self.told.forget(key);
             }
             let now = ctx.now();
             let successor_in = self.replaced.lock().get(key).and_then(|at| {
@@ -68,6 +74,14 @@ impl Provider {
             next = plan.next;
             if plan.is_idle() {
                 break;
+            }
+            if decide::is_progress(&snapshot, &plan) {
+                let interval = ctx.settings.progress_interval();
+                if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
+                    next = next.sooner(Next::After(left));
+                    break;
+                }
+                self.told.told(key, now.instant);
             }
             let (replaces, makes) = (
                 plan.effects.iter().any(is_replacement),

@@ -43,13 +43,26 @@ pub enum Released {
     Done,
     /// The plane does not answer; it is asked again after this time.
     Later(Duration),
+    /// The way to the plane is being made; after this time at the latest it is there.
+    Soon(Duration),
 }
+
+/// The way to a project is made within this time.
+const WAY_WITHIN: Duration = Duration::from_secs(1);
 
 impl Releases {
     /// One attempt to release what is recorded, for an Instance with this UID. What is not this Instance's any more is not
     /// touched.
     pub async fn attempt(&self, ctx: &Turn<'_>, uid: &str, record: &Record) -> Released {
         let target = record.target();
+        if let Plane::Project(project) = &target.plane {
+            let world = ctx.world.lock();
+            if !world.claims.contains_key(project) && !world.unreachable.contains(project) {
+                // Fails only while the process ends.
+                let _ = ctx.wanted.send(project.clone());
+                return Released::Soon(WAY_WITHIN);
+            }
+        }
         if let Some(left) = self.closed_for(ctx, &target.plane) {
             return Released::Later(left);
         }
@@ -132,7 +145,9 @@ impl Releases {
         for (instance, text) in &records {
             let mut left = Vec::new();
             for record in record::read(text) {
-                if let Released::Later(after) = self.attempt(ctx, instance, &record).await {
+                if let Released::Later(after) | Released::Soon(after) =
+                    self.attempt(ctx, instance, &record).await
+                {
                     next = next.sooner(Next::After(after));
                     left.push(record);
                 }

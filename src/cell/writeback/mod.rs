@@ -18,6 +18,7 @@ use decide::{Decision, Held};
 use observe::Seen;
 use parking_lot::Mutex;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// First pause before a name is tried again that another cell holds.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -42,13 +43,21 @@ pub struct Memory {
     said: Option<String>,
     /// How often the name was found held.
     held: u32,
+    /// When it was last written.
+    wrote: Option<Instant>,
 }
 
 impl WriteBack {
-    /// Brings the copy up to date.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, local: &Local) -> Result<Next, Failure> {
+    /// Brings the copy up to date: at once in a `hurry`, else at intervals.
+    pub async fn reconcile(
+        &self,
+        ctx: &Turn<'_>,
+        key: &Key,
+        local: &Local,
+        hurry: bool,
+    ) -> Result<Next, Failure> {
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = turn(ctx, key, local, &mut memory).await;
+        let result = turn(ctx, key, local, hurry, &mut memory).await;
         self.memory.lock().insert(key.clone(), memory);
         result
     }
@@ -61,7 +70,20 @@ impl WriteBack {
     }
 }
 
-async fn turn(ctx: &Turn<'_>, key: &Key, local: &Local, memory: &mut Memory) -> Result<Next, Failure> {
+async fn turn(
+    ctx: &Turn<'_>,
+    key: &Key,
+    local: &Local,
+    hurry: bool,
+    memory: &mut Memory,
+) -> Result<Next, Failure> {
+    let (now, last) = (ctx.now().instant, memory.wrote);
+    let left = last.map(|at| {
+        ctx.settings
+            .status_interval
+            .saturating_sub(now.saturating_duration_since(at))
+    });
+    let left = left.filter(|left| !hurry && !left.is_zero());
     for _ in 0..PASSES {
         let Some(seen) = observe::observe(ctx, key) else {
             // Its lists wake everything when they are there.
@@ -73,7 +95,9 @@ async fn turn(ctx: &Turn<'_>, key: &Key, local: &Local, memory: &mut Memory) -> 
                 memory.held = 0;
                 return Ok(Next::OnEvent);
             }
+            Decision::Write(..) if let Some(left) = left => return Ok(Next::After(left)),
             Decision::Write(effect, about) => {
+                memory.wrote = Some(now);
                 ctx.perform(Plan::one(*effect)).await?;
                 remember(ctx, key, memory, about);
             }
