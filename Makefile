@@ -13,7 +13,7 @@ IMAGE ?= fedgate:$(VERSION)
 BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell command -v $(tool))))
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 
-.PHONY: help demo test build install image prepare lint manifests sandbox down e2e chaos bench bench-scale clean
+.PHONY: help demo test build install image prepare lint manifests sandbox down e2e chaos bench bench-cells bench-scale clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ chaos: build prepare ## Kill and stop gateways, API servers and etcd under load,
 
 bench: prepare ## Measure on real planes, beside a bare client; results in target/bench/
 	$(CARGO) bench --bench planes
+
+bench-cells: prepare ## Measure from a Workload to its Instances, on real planes; results in target/bench/
+	$(CARGO) bench --bench cells
 
 bench-scale: ## Measure with a thousand projects that a simulator plays; results in target/bench/
 	$(CARGO) bench --bench scale

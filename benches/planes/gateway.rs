@@ -1,8 +1,9 @@
-//! The gateway as a process of its own, under its own certificate, tied to the life of the bench.
+//! A role as a process of its own, under its own certificate, tied to the life of the bench.
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    ffi::OsStr,
     fs::File,
     net::TcpListener,
     path::{Path, PathBuf},
@@ -21,9 +22,9 @@ pub(crate) const LINGER: Duration = Duration::from_secs(2);
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const END_WITHIN: Duration = Duration::from_secs(40);
 
-/// A running gateway.
+/// A running role, most often the gateway.
 pub(crate) struct Gateway {
-    // Ends the gateway when its standard input closes, hence also when the bench is killed.
+    // Ends it when its standard input closes, hence also when the bench is killed.
     holder: Child,
     pid: u32,
     address: String,
@@ -40,12 +41,29 @@ pub(crate) struct Place<'a> {
 impl Gateway {
     /// Starts it and waits until it says that it is ready.
     pub(crate) async fn start(place: &Place<'_>) -> Result<Self> {
+        let linger = format!("{}s", LINGER.as_secs());
+        let flags: [&OsStr; 8] = [
+            "--hub-kubeconfig".as_ref(),
+            place.hub.as_ref(),
+            "--project-mode".as_ref(),
+            "directory".as_ref(),
+            "--project-directory".as_ref(),
+            place.projects.as_ref(),
+            "--city-linger".as_ref(),
+            linger.as_ref(),
+        ];
+        Self::role("gateway", "gateway", &flags, place.dir).await
+    }
+
+    /// Starts a role with these flags, under a name of its own, and waits until it says that it is ready.
+    pub(crate) async fn role(role: &str, name: &str, flags: &[&OsStr], dir: &Path) -> Result<Self> {
         let program = env!("CARGO_BIN_EXE_fedgate");
         let address = TcpListener::bind("127.0.0.1:0")
             .context("find a free port")?
             .local_addr()?
             .to_string();
-        let (lock, log) = (place.dir.join("gateway.lock"), place.dir.join("gateway.log"));
+        let file = |ending: &str| dir.join(format!("{name}.{ending}"));
+        let (lock, log) = (file("lock"), file("log"));
         File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
         let out = File::options().create(true).append(true).open(&log);
         let out = out.with_context(|| format!("open {}", log.display()))?;
@@ -53,36 +71,33 @@ impl Gateway {
         command
             .args(["sandbox", "hold", "--lock"])
             .arg(&lock)
-            .args(["--", program, "gateway", "--hub-kubeconfig"])
-            .arg(&place.hub)
-            .args(["--project-mode", "directory", "--project-directory"])
-            .arg(place.projects)
+            .args(["--", program, role])
+            .args(flags)
             .args(["--admin-address", &address, "--log-format", "json"])
-            .args(["--city-linger", &format!("{}s", LINGER.as_secs())])
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
             .stderr(out);
         let holder = command.spawn().with_context(|| format!("start {program}"))?;
-        let mut gateway = Self {
+        let mut started = Self {
             holder,
             pid: 0,
             address,
             log,
         };
-        gateway.ready().await?;
-        gateway.pid = gateway.held()?;
-        Ok(gateway)
+        started.ready().await?;
+        started.pid = started.held()?;
+        Ok(started)
     }
 
     /// The gateway's own process: the only child of its holder.
     fn held(&self) -> Result<u32> {
-        let holder = self.holder.id().context("the gateway has ended")?;
+        let holder = self.holder.id().context("it has ended")?;
         let path = format!("/proc/{holder}/task/{holder}/children");
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
         text.split_whitespace()
             .next()
             .and_then(|pid| pid.parse().ok())
-            .context("the gateway has ended")
+            .context("it has ended")
     }
 
     async fn ready(&mut self) -> Result<()> {
@@ -91,7 +106,7 @@ impl Gateway {
         while started.elapsed() < READY_WITHIN {
             if let Some(status) = self.holder.try_wait()? {
                 bail!(
-                    "the gateway ended with {status}; its log: {}\n{}",
+                    "it ended with {status}; its log: {}\n{}",
                     self.log.display(),
                     self.tail()
                 );
@@ -104,7 +119,7 @@ impl Gateway {
             sleep(Duration::from_millis(100)).await;
         }
         bail!(
-            "the gateway is not ready after {READY_WITHIN:?}: {last}; its log: {}",
+            "it is not ready after {READY_WITHIN:?}: {last}; its log: {}",
             self.log.display()
         )
     }
@@ -196,10 +211,7 @@ impl Gateway {
         // Waiting would close it, and the gateway would be killed before it has released its Lease.
         let _open = self.holder.stdin.take();
         let ended = timeout(END_WITHIN, self.holder.wait()).await;
-        ensure!(
-            ended.is_ok(),
-            "the gateway did not end within {END_WITHIN:?} of SIGTERM"
-        );
+        ensure!(ended.is_ok(), "it did not end within {END_WITHIN:?} of SIGTERM");
         Ok(())
     }
 }

@@ -1,0 +1,105 @@
+//! What an Instance costs from its Workload to its end, on real planes with Pods that run at once (KWOK): the time of
+//! every hop, many Instances at a time, requests of a life, memory, and nothing at rest. docs/performance.md says how.
+//!
+//! `FEDGATE_BENCH_SAMPLES` (100) scales everything: so many lives one at a time, ten times as many Instances at once.
+//! Figures go to target/bench/cells.json, samples to cells-samples.json.
+
+#[path = "../planes/report.rs"]
+#[expect(dead_code, reason = "the other bench uses the rest")]
+mod report;
+#[path = "../planes/gateway.rs"]
+#[expect(dead_code, reason = "the other benches use the rest")]
+mod role;
+#[path = "../planes/sight.rs"]
+mod sight;
+
+mod asked;
+mod hops;
+mod many;
+mod rig;
+
+use anyhow::{Context, Result, bail};
+use report::Figure;
+use rig::Rig;
+use serde_json::json;
+use std::{path::Path, process::ExitCode, time::Duration};
+use tokio::time::sleep;
+
+/// A run that takes longer is stuck.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+const SAMPLES: usize = 100;
+
+fn samples() -> Result<usize> {
+    match std::env::var("FEDGATE_BENCH_SAMPLES") {
+        Ok(text) => match text.parse() {
+            Ok(count) if count > 0 => Ok(count),
+            _ => bail!("FEDGATE_BENCH_SAMPLES is {text:?}; it must be a positive number"),
+        },
+        Err(_) => Ok(SAMPLES),
+    }
+}
+
+/// A figure for which no bar is set.
+fn told(name: String, value: f64, unit: &'static str) -> Figure {
+    judged(name, value, unit, "none", true)
+}
+
+fn judged(name: String, value: f64, unit: &'static str, bar: &str, holds: bool) -> Figure {
+    Figure {
+        name,
+        value: report::round(value),
+        unit,
+        floor: None,
+        ratio: None,
+        bar: bar.to_owned(),
+        holds,
+    }
+}
+
+async fn run() -> Result<()> {
+    let samples = samples()?;
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .context("find target/")?
+        .join("bench");
+    std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    let mut rig = Rig::up(&dir).await?;
+    println!("hub controllers: {}; Pods are played by KWOK", rig.controllers);
+    let (mut figures, mut raw) = (Vec::new(), json!({}));
+    let work = async {
+        eprintln!("bench: {samples} lives, one at a time");
+        let hops = hops::measure(&rig, samples).await?;
+        figures.extend(hops.figures());
+        raw["hops"] = hops.raw();
+        for (policy, count) in [("Parallel", samples * 10), ("OrderedReady", samples * 2)] {
+            eprintln!("bench: {count} Instances, {policy}");
+            figures.extend(many::measure(&mut rig, policy, count).await?);
+        }
+        Ok(())
+    };
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(LIMIT, work) => {
+            outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("not finished after {LIMIT:?}")))
+        }
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    let down = rig.down().await;
+    // Dropped roles have closed their holders' pipes; a moment later they are gone.
+    sleep(Duration::from_millis(200)).await;
+    report::write(&dir.join("cells.json"), &figures)?;
+    report::write(&dir.join("cells-samples.json"), &raw)?;
+    print!("{}", report::table(&figures));
+    println!("{}", dir.join("cells.json").display());
+    outcome.and(down)
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
