@@ -2,10 +2,11 @@
 
 use super::{Claims, World, digest, role::Role, waking::namesake};
 use crate::{
-    api::names::ProjectKey,
+    api::{keys, names::ProjectKey},
     engine::key::{Key, Plane},
     plane::{feed::feed, table::Table, watch::Event},
 };
+use kube::core::DynamicObject;
 use tokio::time::Instant;
 
 /// What an event leads to.
@@ -32,6 +33,13 @@ impl World {
     fn own_event(&mut self, role: Role, event: Event) -> Woken {
         let mut woken = Woken::default();
         let external = self.reading.external.clone();
+        let event = match event {
+            // The answer to a write: the watch would never tell of its end.
+            Event::Applied(object) if role == Role::HubInstances && !self.is_own_copy(&object) => {
+                Event::Deleted(object)
+            }
+            event => event,
+        };
         /// Feeds a table and hands each difference, with the row as it is now, to what knows whom it wakes.
         macro_rules! take {
             ($table:ident, $read:expr, $wake:expr) => {{
@@ -88,6 +96,14 @@ impl World {
             Role::Claims => false,
         };
         woken
+    }
+
+    fn is_own_copy(&self, copy: &DynamicObject) -> bool {
+        let labels = copy.metadata.labels.as_ref();
+        labels
+            .and_then(|labels| labels.get(keys::CELL))
+            .map(String::as_str)
+            == Some(&*self.reading.cell)
     }
 
     fn claim_event(&mut self, project: &ProjectKey, event: Event) -> Woken {
