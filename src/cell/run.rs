@@ -377,7 +377,7 @@ impl Cell {
             let mut world = self.ctx.world.lock();
             let mut keys: Vec<Key> = match plane {
                 Plane::Project(project) => {
-                    world.quota_away.remove(project);
+                    world.quota_answered(project);
                     let mut keys = world.keys_of_project(project);
                     keys.extend(world.deployments_of_project(project));
                     keys
@@ -443,9 +443,12 @@ impl Cell {
                 let plane = links::project(&key);
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
+                self.releases.revived(&plane);
                 let mut world = self.ctx.world.lock();
                 world.claims.remove(&key);
-                world.quota_away.remove(&key);
+                let keys = world.quota_answered(&key);
+                drop(world);
+                self.ctx.queue.extend(keys, Urgency::Fresh);
             }
             ProjectEvent::Refused { name, error } => {
                 tracing::warn!(project = name, %error, "project refused; the others go on");

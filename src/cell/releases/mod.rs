@@ -50,6 +50,12 @@ impl Releases {
     /// touched.
     pub async fn attempt(&self, ctx: &Turn<'_>, uid: &str, record: &Record) -> Released {
         let target = record.target();
+        if let Plane::Project(project) = &target.plane
+            && !ctx.world.lock().claims.contains_key(project)
+        {
+            // It may be that nothing else leads there any more.
+            ctx.want(project);
+        }
         if let Some(left) = self.closed_for(ctx, &target.plane) {
             return Released::Later(left);
         }

@@ -88,8 +88,8 @@ pub struct World {
     pub copies: Table<Copy>,
     /// Claims of quota, of each project in use.
     pub claims: HashMap<ProjectKey, Claims>,
-    /// Projects that gave no answer when quota was last asked for.
-    pub quota_away: BTreeSet<ProjectKey>,
+    /// Projects that gave no answer when quota was last asked for, with the Instances that it was asked for.
+    quota_away: BTreeMap<ProjectKey, BTreeSet<Key>>,
     /// Projects to which there is no way.
     pub unreachable: BTreeSet<ProjectKey>,
     kinds: HashMap<Kind, Role>,
@@ -147,7 +147,7 @@ impl World {
             hub_deployments: Table::default(),
             copies: Table::default(),
             claims: HashMap::default(),
-            quota_away: BTreeSet::new(),
+            quota_away: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             kinds: all.map(|role| (role.kind(), role)).collect(),
         }

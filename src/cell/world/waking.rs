@@ -168,6 +168,44 @@ impl World {
             .collect()
     }
 
+    /// Whether a project gave no answer when quota was last asked for.
+    pub fn is_quota_away(&self, project: &ProjectKey) -> bool {
+        self.quota_away.contains_key(project)
+    }
+
+    /// A project gave no answer about this Instance's quota. Returns whom that concerns if it is news.
+    pub fn quota_failed(&mut self, project: &ProjectKey, key: Key) -> Vec<Key> {
+        let waiting = self.quota_away.entry(project.clone()).or_default();
+        let news = waiting.is_empty();
+        waiting.insert(key);
+        if news {
+            return self.deployments_of_project(project);
+        }
+        Vec::new()
+    }
+
+    /// A project answers about quota.
+    pub fn quota_answered(&mut self, project: &ProjectKey) -> Vec<Key> {
+        if self.quota_away.remove(project).is_none() {
+            return Vec::new();
+        }
+        self.deployments_of_project(project)
+    }
+
+    /// Nothing is asked for this Instance any more: nobody would hear when its project answers again.
+    pub fn quota_unwanted(&mut self, key: &Key) -> Vec<Key> {
+        let mut over = Vec::new();
+        self.quota_away.retain(|project, waiting| {
+            if waiting.remove(key) && waiting.is_empty() {
+                over.push(project.clone());
+            }
+            !waiting.is_empty()
+        });
+        over.iter()
+            .flat_map(|project| self.deployments_of_project(project))
+            .collect()
+    }
+
     /// The Instances whose claims are in a project.
     pub fn keys_of_project(&self, project: &ProjectKey) -> Vec<Key> {
         let ours = self.namespaces.iter().map(|((_, name), _)| name).filter(|name| {
