@@ -119,7 +119,7 @@ impl World {
             let claim = now.or(delta.old.as_ref().map(|row| &row.digest));
             woken
                 .keys
-                .extend(claim.and_then(|claim| self.claimant(name, claim)));
+                .extend(claim.and_then(|claim| self.claimant(project, name, claim)));
         }
         self.claims.insert(project.clone(), Claims { table, since });
         if first {

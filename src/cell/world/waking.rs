@@ -29,6 +29,9 @@ impl World {
         let (_, namespace) = &delta.name;
         let instances = self.instances.in_namespace(namespace);
         keys.extend(instances.map(|(name, _)| Role::Instances.key(namespace, name)));
+        // Whether rolls are held depends on the project.
+        let deployments = self.deployments.in_namespace(namespace);
+        keys.extend(deployments.map(|(name, _)| Role::Deployments.key(namespace, name)));
     }
 
     pub(super) fn wake_for_deployment(&self, delta: &Delta<Deployment>, keys: &mut Vec<Key>) {
@@ -96,6 +99,9 @@ impl World {
     pub(super) fn wake_for_place(&self, _: &Delta<Place>, keys: &mut Vec<Key>) {
         let all = self.deployments.iter();
         keys.extend(all.map(|((namespace, name), _)| Role::Deployments.key(namespace, name)));
+        let instances = self.instances.iter();
+        let gated = instances.filter(|(_, row)| row.digest.has_gate(gates::NETWORK));
+        keys.extend(gated.map(|((namespace, name), _)| Role::Instances.key(namespace, name)));
     }
 
     pub(super) fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {
