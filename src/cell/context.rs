@@ -85,6 +85,12 @@ impl Context {
     pub fn now(&self) -> Now {
         self.clock.now()
     }
+
+    /// Asks for the claims of a project, and so for the way to it.
+    pub fn want(&self, project: &ProjectKey) {
+        // Fails only while the process ends.
+        let _ = self.wanted.send(project.clone());
+    }
 }
 
 /// One turn of one key: what all share, and whether the turn has asked for a write.

@@ -1,5 +1,6 @@
 //! The running cell: watches of its own plane, the hub and projects fill the index, workers take keys from the queue.
 
+mod conflicts;
 mod figures;
 mod links;
 
@@ -9,7 +10,7 @@ use super::{
     instance::Instances,
     provider::Provider,
     releases::Releases,
-    world::{Located, Reading, World, role::Role},
+    world::{Reading, World, role::Role},
 };
 use crate::{
     api::names::ProjectKey,
@@ -27,6 +28,7 @@ use crate::{
     metrics::Metrics,
     plane::{client::Connection, discovery::ProjectEvent, engaged::Planes, lease::LeaseHandle},
 };
+use conflicts::Conflicts;
 use futures::{Stream, StreamExt, future::BoxFuture};
 use links::{Command, Links};
 use parking_lot::Mutex;
@@ -85,8 +87,6 @@ impl std::fmt::Debug for Setup {
 const TURN_EVERY: Duration = Duration::from_secs(5);
 /// What waits for a change of which no event may tell is looked at this often.
 const SWEEP_EVERY: Duration = Duration::from_mins(5);
-/// After a conflict the version that won is known soon.
-const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 /// A main loop that has not turned for this time is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);
 
@@ -98,6 +98,7 @@ pub struct Cell {
     instances: Instances,
     provider: Provider,
     releases: Releases,
+    conflicts: Conflicts,
     workers: Arc<Workers>,
     hub: Option<Connection>,
     projects: Projects,
@@ -175,6 +176,7 @@ impl Cell {
             instances: Instances::default(),
             provider: Provider::default(),
             releases: Releases::default(),
+            conflicts: Conflicts::default(),
             workers: Arc::new(Workers::new(queue, quarantine, metrics, clock, workers)),
             hub,
             projects,
@@ -194,15 +196,15 @@ impl Cell {
         cell_role
     }
 
-    /// Watches the hub, from the beginning. Its deployments are those of one city: before that is known they are not asked
-    /// for.
+    /// Watches the hub, from the beginning. Its deployments are those of one city: before it is known whether there is one
+    /// they are not asked for.
     fn engage_hub(&self, engagement: u64) {
         let Some(hub) = &self.hub else { return };
         let watches = {
             let world = self.ctx.world.lock();
-            let knows_city = matches!(world.located(), Located::At { .. } | Located::Untold);
+            let knows = world.knows_place();
             let roles = Role::HUB.into_iter();
-            let roles = roles.filter(|role| knows_city || *role != Role::HubDeployments);
+            let roles = roles.filter(|role| knows || *role != Role::HubDeployments);
             roles.map(|role| (role, links::selection(&world, role))).collect()
         };
         self.links.planes.lock().remove(&Plane::Hub);
@@ -227,7 +229,10 @@ impl Cell {
             engagements: 1,
             ..Known::default()
         };
-        let mut city = self.ctx.world.lock().located();
+        let mut city = {
+            let world = self.ctx.world.lock();
+            world.knows_place().then(|| world.located())
+        };
         let mut leading = self.links.lease.changes();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.tick().await;
@@ -251,12 +256,18 @@ impl Cell {
                 _ = sweep.tick() => self.ctx.queue.extend(self.workers.take_stranded(), Urgency::Backlog),
                 Some(command) = commands.recv() => match command {
                     Command::Moved => {
-                        let now = self.ctx.world.lock().located();
-                        if now != city && self.ctx.world.lock().is_synced(Role::ServingLocations) {
+                        let now = {
+                            let world = self.ctx.world.lock();
+                            world.knows_place().then(|| world.located())
+                        };
+                        if now.is_some() && now != city {
                             tracing::info!(?now, "where the cell is has changed");
                             city = now;
                             known.engagements += 1;
                             self.engage_hub(known.engagements);
+                            // What was to be written in between was not sent.
+                            let keys = self.ctx.world.lock().instance_keys();
+                            self.ctx.queue.extend(keys, Urgency::Backlog);
                         }
                     }
                     command => self.command(command),
@@ -297,40 +308,6 @@ impl Cell {
             Some(role) => Err(format!("the list of {} at the cell is not complete", role.kind())),
             None => Ok(()),
         }
-    }
-
-    /// The state of every plane and watch, for `/debug/planes`.
-    pub fn describe(&self) -> serde_json::Value {
-        let world = self.ctx.world.lock();
-        let depth = self.ctx.queue.depth();
-        let missing = self.ctx.executor.missing_rights();
-        let planes: Vec<serde_json::Value> = self
-            .links
-            .planes
-            .lock()
-            .iter()
-            .map(|(plane, engaged)| {
-                let watches = engaged.watches.iter().map(|(role, health)| {
-                    serde_json::json!({
-                        "kind": role.kind().as_str(),
-                        "synced": health.synced(), "forbidden": health.forbidden(),
-                        "restarts": health.restarts(), "error": health.error(),
-                    })
-                });
-                let missing = missing.iter().filter(|right| right.plane == *plane);
-                serde_json::json!({"plane": plane.to_string(), "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
-                    "seconds": engaged.since.elapsed().as_secs(), "watches": watches.collect::<Vec<_>>()})
-            })
-            .collect();
-        serde_json::json!({
-            "planes": planes,
-            "located": format!("{:?}", world.located()),
-            "queue": {"ready": depth.ready, "running": depth.running, "delayed": depth.delayed, "inBackoff": depth.in_backoff},
-            "quarantined": self.ctx.quarantine.counts().into_iter()
-                .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
-                .collect::<Vec<_>>(),
-            "leading": self.links.lease.may_write(),
-        })
     }
 
     fn prune(&self) {
@@ -380,7 +357,7 @@ impl Cell {
             let mut world = self.ctx.world.lock();
             let mut keys: Vec<Key> = match plane {
                 Plane::Project(project) => {
-                    world.quota_away.remove(project);
+                    world.quota_answered(project);
                     let mut keys = world.keys_of_project(project);
                     keys.extend(world.deployments_of_project(project));
                     keys
@@ -446,9 +423,12 @@ impl Cell {
                 let plane = links::project(&key);
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
+                self.releases.revived(&plane);
                 let mut world = self.ctx.world.lock();
                 world.claims.remove(&key);
-                world.quota_away.remove(&key);
+                let keys = world.quota_answered(&key);
+                drop(world);
+                self.ctx.queue.extend(keys, Urgency::Fresh);
             }
             ProjectEvent::Refused { name, error } => {
                 tracing::warn!(project = name, %error, "project refused; the others go on");
@@ -473,8 +453,13 @@ impl Controllers for Cell {
         let turn = Turn::new(&self.ctx, wrote);
         match self.dispatch(&turn, key).await {
             // Someone else wrote first, most often another of our controllers: the next turn sees what.
-            Err(failure) if failure.category == Category::Conflict => Ok(Next::After(CONFLICT_PAUSE)),
-            end => end,
+            Err(failure) if failure.category == Category::Conflict => {
+                Ok(Next::After(self.conflicts.another(key)))
+            }
+            end => {
+                self.conflicts.over(key);
+                end
+            }
         }
     }
 }

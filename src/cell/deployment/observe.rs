@@ -90,8 +90,7 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
     let origin = world.origin(&key.namespace);
     let away = |plane: Plane| (ctx.away)(&plane);
     let quota_away = ctx.settings.quota
-        && origin
-            .is_some_and(|(project, _)| world.quota_away.contains(&project) || away(Plane::Project(project)));
+        && origin.is_some_and(|(project, _)| world.is_quota_away(&project) || away(Plane::Project(project)));
     Some(Snapshot {
         namespace: key.namespace.clone(),
         name: key.name.clone(),

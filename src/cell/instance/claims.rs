@@ -103,6 +103,9 @@ impl Asked<'_> {
     async fn answer(&self, ctx: &Turn<'_>) -> Answer {
         let (claim, watched, failure) = match self.look(ctx).await {
             Looked::Later(next) => {
+                if next == Next::OnEvent {
+                    self.heard(ctx, false, None);
+                }
                 return Answer {
                     next,
                     ..Answer::default()
@@ -119,9 +122,11 @@ impl Asked<'_> {
             Looked::Failed(failure) => (refusal(&failure), false, Some(failure)),
         };
         let (answer, act) = decided(ctx, self.snapshot, &claim, watched, failure);
-        self.heard(ctx, answer.failure.as_ref());
         let plan = match act {
-            Act::None => return answer,
+            Act::None => {
+                self.heard(ctx, !watched, answer.failure.as_ref());
+                return answer;
+            }
             Act::Create => {
                 let spec = self.snapshot.instance.whole_spec();
                 let size = ctx.settings.sizes.of_claim(&spec);
@@ -131,20 +136,40 @@ impl Asked<'_> {
             Act::Delete(uid) => Plan::one(delete(self.target(), &uid, "quota_claim_anew")),
         };
         match ctx.perform(plan).await {
-            Ok(_) => answer,
+            Ok(_) => {
+                self.heard(ctx, true, None);
+                answer
+            }
             // Someone was quicker, or the watch is late: what there is decides.
             Err(failure) if matches!(failure.category, Category::AlreadyExists | Category::Conflict) => {
-                Answer {
+                self.heard(ctx, true, None);
+                self.taken(ctx, watched).await.unwrap_or(Answer {
                     failure: Some(failure),
                     ..answer
-                }
+                })
             }
             Err(failure) => {
                 let (answer, _) = decided(ctx, self.snapshot, &refusal(&failure), watched, Some(failure));
-                self.heard(ctx, answer.failure.as_ref());
+                self.heard(ctx, true, answer.failure.as_ref());
                 answer
             }
         }
+    }
+
+    /// What follows if another cell has the claim's name. Its claims are not watched, so this one is read.
+    async fn taken(&self, ctx: &Turn<'_>, watched: bool) -> Option<Answer> {
+        let found = self.read(ctx).await.ok()?;
+        let claim = claim::judge(found.as_ref(), &self.claimant());
+        matches!(claim, Claim::AnotherCells(_)).then(|| decided(ctx, self.snapshot, &claim, watched, None).0)
+    }
+
+    async fn read(&self, ctx: &Turn<'_>) -> Result<Option<Found>, Failure> {
+        let found = ctx.executor.get(&self.target()).await?;
+        Ok(found.map(|object| Found {
+            uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            claim: digest::claim(&object, &mut digest::Words::default()),
+        }))
     }
 
     async fn look(&self, ctx: &Turn<'_>) -> Looked {
@@ -173,8 +198,7 @@ impl Asked<'_> {
                     }
                 }
                 None => {
-                    // Fails only while the process ends.
-                    let _ = ctx.wanted.send(self.project.clone());
+                    ctx.want(self.project);
                     return Looked::Later(Next::After(LIST_PATIENCE));
                 }
             }
@@ -182,15 +206,8 @@ impl Asked<'_> {
         if self.was_granted() {
             return Looked::Later(Next::OnEvent);
         }
-        match ctx.executor.get(&self.target()).await {
-            Ok(found) => {
-                let found = found.map(|object| Found {
-                    uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
-                    deleting: object.metadata.deletion_timestamp.is_some(),
-                    claim: digest::claim(&object, &mut digest::Words::default()),
-                });
-                Looked::At(claim::judge(found.as_ref(), &self.claimant()), false)
-            }
+        match self.read(ctx).await {
+            Ok(found) => Looked::At(claim::judge(found.as_ref(), &self.claimant()), false),
             Err(failure) => Looked::Failed(failure),
         }
     }
@@ -206,21 +223,20 @@ impl Asked<'_> {
         !instance.has_gate(gates::QUOTA) || said.is_some_and(|c| c.status == ConditionStatus::True)
     }
 
-    /// Notes whether the project answers about quota, for the rolls that depend on it.
-    fn heard(&self, ctx: &Turn<'_>, failure: Option<&Failure>) {
+    /// Notes whether the project answers about quota, if it was asked, for the rolls that depend on it.
+    fn heard(&self, ctx: &Turn<'_>, asked: bool, failure: Option<&Failure>) {
         let away = failure.is_some_and(|failure| matches!(refusal(failure), Claim::NoAnswer(_)));
-        let mut world = ctx.world.lock();
-        let news = if away {
-            world.quota_away.insert(self.project.clone())
-        } else {
-            world.quota_away.remove(self.project)
+        let key = Role::Instances.key(&self.snapshot.namespace, &self.snapshot.name);
+        let keys = {
+            let mut world = ctx.world.lock();
+            if away {
+                world.quota_failed(self.project, key)
+            } else if asked {
+                world.quota_answered(self.project)
+            } else {
+                world.quota_unwanted(&key)
+            }
         };
-        let keys = if news {
-            world.deployments_of_project(self.project)
-        } else {
-            Vec::new()
-        };
-        drop(world);
         ctx.queue.extend(keys, Urgency::Fresh);
     }
 }

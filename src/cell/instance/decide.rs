@@ -68,6 +68,25 @@ pub fn target(snapshot: &Snapshot) -> Target {
     )
 }
 
+/// Whether an Instance is a deployment's, or was when it got our finalizers. What others make by hand is not touched.
+pub fn is_ours(snapshot: &Snapshot) -> bool {
+    let instance = &snapshot.instance;
+    let controlled = instance.owner.as_ref().is_some_and(|owner| owner.is_deployment);
+    controlled || instance.finalizers.iter().any(|name| OURS.contains(&&**name))
+}
+
+/// Whether a claim made now would be released in the end.
+pub fn may_claim(snapshot: &Snapshot) -> bool {
+    let finalizers = &snapshot.instance.finalizers;
+    finalizers.iter().any(|name| **name == *keys::CLAIM_FINALIZER)
+}
+
+/// Whether it is being deleted and waits for nobody but us.
+pub fn is_ending(snapshot: &Snapshot) -> bool {
+    let finalizers = &snapshot.instance.finalizers;
+    snapshot.deleting && !finalizers.is_empty() && finalizers.iter().all(|name| OURS.contains(&&**name))
+}
+
 /// Finalizers and the time of the gate, as far as they are missing.
 fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
     let instance = &snapshot.instance;

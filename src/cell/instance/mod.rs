@@ -24,6 +24,7 @@ use crate::{
         error::Failure,
         key::Key,
         plan::{Next, Plan},
+        queue::Urgency,
     },
     plane::table::Row,
 };
@@ -61,21 +62,29 @@ impl Instances {
         let Some(snapshot) = observe::observe(ctx, key) else {
             self.write_back.forget(key);
             self.told.forget(key);
+            Self::unwanted(ctx, key);
             return self.absent(ctx, key, releases).await;
         };
         self.left_behind.lock().remove(key);
-        let (quota, local) = if snapshot.deleting {
-            (Answer::default(), self.pass(ctx, key, None).await)
+        if !decide::is_ours(&snapshot) {
+            return Ok(Next::OnEvent);
+        }
+        let quota = if snapshot.deleting {
+            Self::unwanted(ctx, key);
+            Answer::default()
+        } else if decide::may_claim(&snapshot) || !ctx.settings.quota {
+            claims::ask(ctx, &snapshot).await
         } else {
-            let quota = claims::ask(ctx, &snapshot).await;
-            let local = self.pass(ctx, key, Some(&quota)).await;
-            (quota, local)
+            // First the finalizers, so that no claim is left behind; that write wakes the key.
+            Answer::default()
         };
+        let local = self.pass(ctx, key, &snapshot, &quota).await;
         // Whatever failed before: what users see is brought up to date.
         let Some(snapshot) = observe::observe(ctx, key) else {
             return Ok(Next::OnEvent);
         };
-        let copied = if snapshot.hub {
+        // What is released next is not written once more.
+        let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
             let hurry = snapshot.deleting || local.as_ref().is_ok_and(|passed| passed.urgent);
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
@@ -93,15 +102,22 @@ impl Instances {
     }
 
     /// Writes what is to be written to the Instance itself, step by step.
-    async fn pass(&self, ctx: &Turn<'_>, key: &Key, quota: Option<&Answer>) -> Result<Passed, Failure> {
+    async fn pass(
+        &self,
+        ctx: &Turn<'_>,
+        key: &Key,
+        asked: &Snapshot,
+        quota: &Answer,
+    ) -> Result<Passed, Failure> {
         let mut passed = Passed::default();
         for _ in 0..PASSES {
-            let Some(snapshot) = observe::observe(ctx, key) else {
+            let snapshot = observe::observe(ctx, key);
+            // What was found out is not for a successor of the same name.
+            let Some(snapshot) = snapshot.filter(|now| now.version.uid == asked.version.uid) else {
                 break;
             };
-            let verdict = quota.and_then(|answer| answer.verdict.as_ref());
             let now = ctx.now();
-            let plan = decide::decide(&snapshot, verdict, now.wall);
+            let plan = decide::decide(&snapshot, quota.verdict.as_ref(), now.wall);
             if plan.is_idle() {
                 break;
             }
@@ -120,6 +136,12 @@ impl Instances {
             }
         }
         Ok(passed)
+    }
+
+    /// No quota is asked for it any more.
+    fn unwanted(ctx: &Turn<'_>, key: &Key) {
+        let keys = ctx.world.lock().quota_unwanted(key);
+        ctx.queue.extend(keys, Urgency::Fresh);
     }
 
     /// Nothing of an Instance that is gone stays elsewhere, even if someone took its finalizers off.
@@ -188,9 +210,8 @@ fn left_of(world: &World, key: &Key) -> Vec<(Arc<str>, releases::record::Record)
 /// The last steps: claim, copy, finalizers. Before them the provider has its time.
 async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<Next, Failure> {
     let finalizers = &snapshot.instance.finalizers;
-    let ours = decide::OURS;
     let has = |name: &str| finalizers.iter().any(|known| **known == *name);
-    if !ours.into_iter().any(has) || finalizers.iter().any(|name| !ours.contains(&&**name)) {
+    if !decide::is_ending(snapshot) {
         return Ok(Next::OnEvent);
     }
     let uid = &snapshot.version.uid;

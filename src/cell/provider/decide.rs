@@ -65,6 +65,9 @@ pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> 
     if instance.deleting {
         return of.stop();
     }
+    if !of.is_a_deployments() {
+        return Plan::default();
+    }
     if instance.digest.suspended {
         return of.suspend();
     }
@@ -105,6 +108,12 @@ impl Of<'_> {
     fn has_finalizer(&self) -> bool {
         let finalizers = &self.instance.digest.finalizers;
         finalizers.iter().any(|name| **name == *keys::PROVIDER_FINALIZER)
+    }
+
+    /// What others make by hand is not run, unless it has been.
+    fn is_a_deployments(&self) -> bool {
+        let owner = self.instance.digest.owner.as_ref();
+        owner.is_some_and(|owner| owner.is_deployment) || self.has_finalizer()
     }
 
     fn is_own(&self, owner: Option<&std::sync::Arc<str>>) -> bool {

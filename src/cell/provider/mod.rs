@@ -87,14 +87,15 @@ impl Provider {
                 plan.effects.iter().any(is_replacement),
                 plan.effects.iter().any(is_pod),
             );
-            let target = plan.effects.last().map(|effect| effect.target.clone());
+            let made = plan.effects.iter().filter(|effect| is_creation(effect));
+            let made: Vec<Target> = made.map(|effect| effect.target.clone()).collect();
             match ctx.perform(plan).await {
                 Ok(_) if replaces => drop(self.replaced.lock().insert(key.clone(), now.instant)),
                 Ok(_) if makes => drop(self.replaced.lock().remove(key)),
                 Ok(_) => {}
                 // Those of ours are watched, so this one is not.
                 Err(failure) if failure.category == Category::AlreadyExists && held.is_none() => {
-                    if !is_anothers(ctx, key, target.as_ref()).await? {
+                    if !is_anothers(ctx, key, &made).await? {
                         return Err(failure);
                     }
                     held = Some(format!(
@@ -110,20 +111,22 @@ impl Provider {
     }
 }
 
-/// Whether the object is there and not the Instance's. One of ours of which the watch has not told yet is none.
-async fn is_anothers(ctx: &Turn<'_>, key: &Key, target: Option<&Target>) -> Result<bool, Failure> {
-    let Some(target) = target else { return Ok(false) };
-    let Some(found) = ctx.executor.get(target).await? else {
-        return Ok(false);
-    };
-    let world = ctx.world.lock();
-    let instance = world
-        .instances
-        .get(&key.namespace, &key.name)
-        .map(|row| row.uid.clone());
-    let owners = found.metadata.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    Ok(!controllers.any(|owner| instance.as_deref() == Some(owner.uid.as_str())))
+/// Whether one of these objects is there and not the Instance's. One of ours of which the watch has not told yet is none.
+async fn is_anothers(ctx: &Turn<'_>, key: &Key, made: &[Target]) -> Result<bool, Failure> {
+    for target in made {
+        let Some(found) = ctx.executor.get(target).await? else {
+            continue;
+        };
+        let world = ctx.world.lock();
+        let instance = world.instances.get(&key.namespace, &key.name);
+        let uid = instance.map(|row| &*row.uid);
+        let owners = found.metadata.owner_references.iter().flatten();
+        let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+        if !controllers.any(|owner| uid == Some(owner.uid.as_str())) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn is_replacement(effect: &Effect) -> bool {
@@ -131,5 +134,9 @@ fn is_replacement(effect: &Effect) -> bool {
 }
 
 fn is_pod(effect: &Effect) -> bool {
-    effect.reason == "pod" && matches!(effect.write, Write::Create { .. })
+    effect.reason == "pod" && is_creation(effect)
+}
+
+fn is_creation(effect: &Effect) -> bool {
+    matches!(effect.write, Write::Create { .. })
 }

@@ -57,9 +57,11 @@ impl Releases {
         let target = record.target();
         if let Plane::Project(project) = &target.plane {
             let world = ctx.world.lock();
-            if !world.claims.contains_key(project) && !world.unreachable.contains(project) {
-                // Fails only while the process ends.
-                let _ = ctx.wanted.send(project.clone());
+            let engaged = world.claims.contains_key(project) || world.unreachable.contains(project);
+            drop(world);
+            if !engaged {
+                // It may be that nothing else leads there any more.
+                ctx.want(project);
                 return Released::Soon(WAY_WITHIN);
             }
         }

@@ -1,4 +1,4 @@
-//! What a cell can count of itself, for the metrics.
+//! What a cell can say of itself, for the metrics and for people.
 
 use super::{Cell, Role};
 use crate::metrics::Figures;
@@ -55,5 +55,39 @@ impl Cell {
         let deleting = world.instances.iter().filter(|(_, row)| row.deleting);
         figures.deleting.extend(deleting.map(|(_, row)| row.uid.clone()));
         figures
+    }
+
+    /// The state of every plane and watch, for `/debug/planes`.
+    pub fn describe(&self) -> serde_json::Value {
+        let world = self.ctx.world.lock();
+        let depth = self.ctx.queue.depth();
+        let missing = self.ctx.executor.missing_rights();
+        let planes: Vec<serde_json::Value> = self
+            .links
+            .planes
+            .lock()
+            .iter()
+            .map(|(plane, engaged)| {
+                let watches = engaged.watches.iter().map(|(role, health)| {
+                    serde_json::json!({
+                        "kind": role.kind().as_str(),
+                        "synced": health.synced(), "forbidden": health.forbidden(),
+                        "restarts": health.restarts(), "error": health.error(),
+                    })
+                });
+                let missing = missing.iter().filter(|right| right.plane == *plane);
+                serde_json::json!({"plane": plane.to_string(), "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
+                    "seconds": engaged.since.elapsed().as_secs(), "watches": watches.collect::<Vec<_>>()})
+            })
+            .collect();
+        serde_json::json!({
+            "planes": planes,
+            "located": format!("{:?}", world.located()),
+            "queue": {"ready": depth.ready, "running": depth.running, "delayed": depth.delayed, "inBackoff": depth.in_backoff},
+            "quarantined": self.ctx.quarantine.counts().into_iter()
+                .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
+                .collect::<Vec<_>>(),
+            "leading": self.links.lease.may_write(),
+        })
     }
 }

@@ -2,10 +2,11 @@
 
 use super::{Claims, World, digest, role::Role, waking::namesake};
 use crate::{
-    api::names::ProjectKey,
+    api::{keys, names::ProjectKey},
     engine::key::{Key, Plane},
     plane::{feed::feed, table::Table, watch::Event},
 };
+use kube::core::DynamicObject;
 use tokio::time::Instant;
 
 /// What an event leads to.
@@ -32,6 +33,13 @@ impl World {
     fn own_event(&mut self, role: Role, event: Event) -> Woken {
         let mut woken = Woken::default();
         let external = self.reading.external.clone();
+        let event = match event {
+            // The answer to a write: the watch would never tell of its end.
+            Event::Applied(object) if role == Role::HubInstances && !self.is_own_copy(&object) => {
+                Event::Deleted(object)
+            }
+            event => event,
+        };
         /// Feeds a table and hands each difference, with the row as it is now, to what knows whom it wakes.
         macro_rules! take {
             ($table:ident, $read:expr, $wake:expr) => {{
@@ -90,6 +98,14 @@ impl World {
         woken
     }
 
+    fn is_own_copy(&self, copy: &DynamicObject) -> bool {
+        let labels = copy.metadata.labels.as_ref();
+        labels
+            .and_then(|labels| labels.get(keys::CELL))
+            .map(String::as_str)
+            == Some(&*self.reading.cell)
+    }
+
     fn claim_event(&mut self, project: &ProjectKey, event: Event) -> Woken {
         let Some(Claims { mut table, since }) = self.claims.remove(project) else {
             return Woken::default();
@@ -103,7 +119,7 @@ impl World {
             let claim = now.or(delta.old.as_ref().map(|row| &row.digest));
             woken
                 .keys
-                .extend(claim.and_then(|claim| self.claimant(name, claim)));
+                .extend(claim.and_then(|claim| self.claimant(project, name, claim)));
         }
         self.claims.insert(project.clone(), Claims { table, since });
         if first {

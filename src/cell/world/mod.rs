@@ -88,8 +88,8 @@ pub struct World {
     pub copies: Table<Copy>,
     /// Claims of quota, of each project in use.
     pub claims: HashMap<ProjectKey, Claims>,
-    /// Projects that gave no answer when quota was last asked for.
-    pub quota_away: BTreeSet<ProjectKey>,
+    /// Projects that gave no answer when quota was last asked for, with the Instances that it was asked for.
+    quota_away: BTreeMap<ProjectKey, BTreeSet<Key>>,
     /// Projects to which there is no way.
     pub unreachable: BTreeSet<ProjectKey>,
     kinds: HashMap<Kind, Role>,
@@ -147,7 +147,7 @@ impl World {
             hub_deployments: Table::default(),
             copies: Table::default(),
             claims: HashMap::default(),
-            quota_away: BTreeSet::new(),
+            quota_away: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             kinds: all.map(|role| (role.kind(), role)).collect(),
         }
@@ -273,14 +273,21 @@ impl World {
         }
     }
 
+    /// Whether it is known where the cell is, or that nothing says it: then the hub's deployments of all cities are watched.
+    pub fn knows_place(&self) -> bool {
+        let told = matches!(self.located(), Located::At { .. } | Located::Untold);
+        told || self.places.synced()
+    }
+
     /// The project that a namespace of the cell belongs to, and the namespace there; `None` unless both labels are there.
     pub fn origin(&self, namespace: &str) -> Option<(ProjectKey, Arc<str>)> {
         if let Some(project) = &self.reading.project {
             return Some((project.clone(), namespace.into()));
         }
         let Namespace { cluster, namespace } = &self.namespaces.get("", namespace)?.digest;
-        let project = cluster.as_ref()?.strip_prefix(CLUSTER_PREFIX)?;
-        let project = ProjectKey::parse(project).ok()?;
+        // No key has an underscore of its own.
+        let project = cluster.as_ref()?.strip_prefix(CLUSTER_PREFIX)?.replace('_', "/");
+        let project = ProjectKey::parse(&project).ok()?;
         Some((project, namespace.clone().filter(|name| !name.is_empty())?))
     }
 
@@ -321,22 +328,21 @@ impl World {
             .map(|((ns, name), _)| key(ns, name))
             .collect();
         keys.extend(self.copies.iter().map(|((ns, name), _)| key(ns, name)));
-        for claims in self.claims.values() {
-            keys.extend(
-                claims
-                    .table
-                    .iter()
-                    .filter_map(|((_, name), row)| self.claimant(name, &row.digest)),
-            );
+        for (project, claims) in &self.claims {
+            let claimants = claims.table.iter();
+            keys.extend(claimants.filter_map(|((_, name), row)| self.claimant(project, name, &row.digest)));
         }
         keys
     }
 
-    /// The key of the Instance that a claim of this cell is for.
-    fn claimant(&self, name: &str, claim: &Claim) -> Option<Key> {
+    /// The key of the Instance that a claim of this cell is for. No project's claims wake Instances of another.
+    fn claimant(&self, project: &ProjectKey, name: &str, claim: &Claim) -> Option<Key> {
         let instance = name.strip_prefix(CLAIM_PREFIX)?;
         let ours = claim.cell.as_deref() == Some(&*self.reading.cell);
         let namespace = claim.namespace.as_ref().filter(|_| ours)?;
+        if self.origin(namespace).is_some_and(|(of, _)| of != *project) {
+            return None;
+        }
         Some(Role::Instances.key(namespace, instance))
     }
 }

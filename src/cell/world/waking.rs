@@ -29,6 +29,9 @@ impl World {
         let (_, namespace) = &delta.name;
         let instances = self.instances.in_namespace(namespace);
         keys.extend(instances.map(|(name, _)| Role::Instances.key(namespace, name)));
+        // Whether rolls are held depends on the project.
+        let deployments = self.deployments.in_namespace(namespace);
+        keys.extend(deployments.map(|(name, _)| Role::Deployments.key(namespace, name)));
     }
 
     pub(super) fn wake_for_deployment(&self, delta: &Delta<Deployment>, keys: &mut Vec<Key>) {
@@ -96,6 +99,9 @@ impl World {
     pub(super) fn wake_for_place(&self, _: &Delta<Place>, keys: &mut Vec<Key>) {
         let all = self.deployments.iter();
         keys.extend(all.map(|((namespace, name), _)| Role::Deployments.key(namespace, name)));
+        let instances = self.instances.iter();
+        let gated = instances.filter(|(_, row)| row.digest.has_gate(gates::NETWORK));
+        keys.extend(gated.map(|((namespace, name), _)| Role::Instances.key(namespace, name)));
     }
 
     pub(super) fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {
@@ -165,6 +171,44 @@ impl World {
             .map(|((namespace, name), _)| (namespace, name));
         let ours = ours.filter(|(namespace, _)| self.origin(namespace).is_some_and(|(of, _)| of == *project));
         ours.map(|(namespace, name)| Role::Deployments.key(namespace, name))
+            .collect()
+    }
+
+    /// Whether a project gave no answer when quota was last asked for.
+    pub fn is_quota_away(&self, project: &ProjectKey) -> bool {
+        self.quota_away.contains_key(project)
+    }
+
+    /// A project gave no answer about this Instance's quota. Returns whom that concerns if it is news.
+    pub fn quota_failed(&mut self, project: &ProjectKey, key: Key) -> Vec<Key> {
+        let waiting = self.quota_away.entry(project.clone()).or_default();
+        let news = waiting.is_empty();
+        waiting.insert(key);
+        if news {
+            return self.deployments_of_project(project);
+        }
+        Vec::new()
+    }
+
+    /// A project answers about quota.
+    pub fn quota_answered(&mut self, project: &ProjectKey) -> Vec<Key> {
+        if self.quota_away.remove(project).is_none() {
+            return Vec::new();
+        }
+        self.deployments_of_project(project)
+    }
+
+    /// Nothing is asked for this Instance any more: nobody would hear when its project answers again.
+    pub fn quota_unwanted(&mut self, key: &Key) -> Vec<Key> {
+        let mut over = Vec::new();
+        self.quota_away.retain(|project, waiting| {
+            if waiting.remove(key) && waiting.is_empty() {
+                over.push(project.clone());
+            }
+            !waiting.is_empty()
+        });
+        over.iter()
+            .flat_map(|project| self.deployments_of_project(project))
             .collect()
     }
 

@@ -127,7 +127,8 @@ fn whose(local: &Local, seen: &Seen, copy: &Copy, city: Option<&str>, deployment
     let foreign = copy.controller.as_deref().is_some_and(|uid| uid != deployment);
     match &copy.cell {
         Some(cell) if *cell == seen.cell => {
-            if copy.instance.as_deref() == Some(&*local.version.uid) {
+            // A deployment that was made anew has taken its copies with it: an owner cannot be replaced in place.
+            if copy.instance.as_deref() == Some(&*local.version.uid) && !foreign {
                 Whose::Ours
             } else {
                 Whose::Leftover

@@ -10,12 +10,12 @@ use super::{
 use crate::engine::{
     chance::HashMap,
     diff::Digest,
-    error::Failure,
+    error::{Category, Failure},
     key::Key,
-    plan::{Next, Plan},
+    plan::{Effect, Next, Plan},
 };
 use decide::{Decision, Held};
-use observe::Seen;
+use observe::{HubCopy, Seen};
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -41,10 +41,20 @@ pub struct Memory {
     pub reported: Option<(Digest, Digest)>,
     /// What was said last of a copy that cannot be written.
     said: Option<String>,
-    /// How often the name was found held.
-    held: u32,
+    /// How often the name was found held, and until when it is not tried again.
+    held: Option<(u32, Instant)>,
     /// When it was last written.
     wrote: Option<Instant>,
+}
+
+impl Memory {
+    /// The name is not tried again before this.
+    fn pause(&mut self, now: Instant) -> Next {
+        let tries = self.held.map_or(0, |(tries, _)| tries);
+        let pause = FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE);
+        self.held = Some((tries.saturating_add(1), now + pause));
+        Next::After(pause)
+    }
 }
 
 impl WriteBack {
@@ -77,29 +87,38 @@ async fn turn(
     hurry: bool,
     memory: &mut Memory,
 ) -> Result<Next, Failure> {
-    let (now, last) = (ctx.now().instant, memory.wrote);
-    let left = last.map(|at| {
-        ctx.settings
-            .status_interval
-            .saturating_sub(now.saturating_duration_since(at))
-    });
-    let left = left.filter(|left| !hurry && !left.is_zero());
+    let now = ctx.now().instant;
+    let left = memory.held.map(|(_, until)| until.saturating_duration_since(now));
+    if let Some(left) = left.filter(|left| !left.is_zero()) {
+        // Whatever else wakes the key says nothing of the name.
+        return Ok(Next::After(left));
+    }
+    let interval = ctx.settings.progress_interval();
+    let last = memory.wrote.filter(|_| !hurry);
+    let left = last.map(|at| interval.saturating_sub(now.saturating_duration_since(at)));
+    let left = left.filter(|left| !left.is_zero());
+    let mut read: Option<HubCopy> = None;
     for _ in 0..PASSES {
-        let Some(seen) = observe::observe(ctx, key) else {
+        let Some(mut seen) = observe::observe(ctx, key) else {
             // Its lists wake everything when they are there.
             return Ok(Next::OnEvent);
         };
+        seen.copy = seen.copy.or_else(|| read.take());
         match decide::decide(local, &seen, memory) {
             Decision::Nothing => {
                 memory.said = None;
-                memory.held = 0;
+                memory.held = None;
                 return Ok(Next::OnEvent);
             }
             Decision::Write(..) if let Some(left) = left => return Ok(Next::After(left)),
             Decision::Write(effect, about) => {
                 memory.wrote = Some(now);
-                ctx.perform(Plan::one(*effect)).await?;
-                remember(ctx, key, memory, about);
+                match write(ctx, *effect).await? {
+                    // Nothing tells when it is gone.
+                    Some(other) if other.deleting => return Ok(memory.pause(ctx.now().instant)),
+                    Some(other) => read = Some(other),
+                    None => remember(ctx, key, memory, about),
+                }
             }
             Decision::Unclear(what) => {
                 if memory.said.as_ref() != Some(&what) {
@@ -112,6 +131,19 @@ async fn turn(
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Writes; with what has the name if that is not free. Copies of others are not watched, so they are read.
+async fn write(ctx: &Turn<'_>, effect: Effect) -> Result<Option<HubCopy>, Failure> {
+    let target = effect.target.clone();
+    match ctx.perform(Plan::one(effect)).await {
+        Ok(_) => Ok(None),
+        Err(failure) if failure.category == Category::AlreadyExists => {
+            let found = ctx.executor.get(&target).await?;
+            found.map(|object| Some(observe::read(&object))).ok_or(failure)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Keeps what the hub made of what was written.
@@ -136,11 +168,7 @@ async fn held(ctx: &Turn<'_>, local: &Local, memory: &mut Memory, by: &str) -> N
         // An event that is lost costs nothing but itself.
         let _ = ctx.perform(Plan::tell(note)).await;
         memory.said = Some(said);
-        memory.held = 0;
+        memory.held = None;
     }
-    let pause = FIRST_PAUSE
-        .saturating_mul(1 << memory.held.min(16))
-        .min(LONGEST_PAUSE);
-    memory.held = memory.held.saturating_add(1);
-    Next::After(pause)
+    memory.pause(ctx.now().instant)
 }

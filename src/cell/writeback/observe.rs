@@ -4,10 +4,11 @@ use crate::{
     cell::{
         context::Context,
         effects::Version,
-        world::digest::{Copy, Namespace},
+        world::digest::{self, Copy, Namespace},
     },
     engine::key::Key,
 };
+use kube::core::DynamicObject;
 use std::sync::Arc;
 
 /// What the hub has for an Instance, and what the cell's namespace says of its origin.
@@ -78,4 +79,18 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Seen> {
             copy: row.digest.clone(),
         }),
     })
+}
+
+/// A copy that was read.
+pub fn read(object: &DynamicObject) -> HubCopy {
+    let meta = &object.metadata;
+    let text = |of: &Option<String>| of.as_deref().unwrap_or_default().into();
+    HubCopy {
+        version: Version {
+            uid: text(&meta.uid),
+            version: text(&meta.resource_version),
+        },
+        deleting: meta.deletion_timestamp.is_some(),
+        copy: digest::copy(object, &mut digest::Words::default()),
+    }
 }
