@@ -1,9 +1,11 @@
 //! Checks of the planes: what the gateway needs to start ([`preflight`]), and everything else that can be seen from
 //! outside ([`examine`], `fedgate doctor`).
 
+mod claims;
 mod report;
 mod rights;
 
+pub use claims::claims;
 pub use report::{Finding, Verdict};
 pub use rights::rights;
 

@@ -83,6 +83,7 @@ async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     for path in &args.project_kubeconfigs {
         let project = connect(path, PlaneKind::Project)?;
         findings.push(doctor::rights(&project, Plane::Project, &kinds).await?);
+        findings.extend(doctor::claims(&hub, &project).await);
     }
     for finding in &findings {
         println!("{finding}");

@@ -1,0 +1,136 @@
+//! Claims of quota whose cell is gone (contract: cell.md §5): nobody releases them any more, and a person decides.
+
+use super::{Finding, PreflightError, clusters};
+use crate::{api::keys::SOURCE_CLUSTER, plane::client::PlaneClient};
+use kube::{
+    Api,
+    api::ListParams,
+    core::{ApiResource, DynamicObject},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many are looked at; a project with more has them looked at next time.
+const AT_MOST: u32 = 5000;
+/// So many are named.
+const NAMED: usize = 5;
+
+/// Looks for claims of cells that are not joined to the hub. `None` where no quota is kept.
+pub async fn claims(hub: &PlaneClient, project: &PlaneClient) -> Option<Finding> {
+    let resource = ApiResource {
+        group: "quota.miloapis.com".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: "quota.miloapis.com/v1alpha1".to_owned(),
+        kind: "ResourceClaim".to_owned(),
+        plural: "resourceclaims".to_owned(),
+    };
+    let api: Api<DynamicObject> = Api::all_with(project.client(), &resource);
+    let found = match api
+        .list(&ListParams::default().labels(SOURCE_CLUSTER).limit(AT_MOST))
+        .await
+    {
+        Ok(found) => found.items,
+        // The kind is not served.
+        Err(kube::Error::Api(status)) if status.code == 404 => return None,
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            return Some(Finding::open(
+                "project: this user may not list claims of quota, so those of cells that are gone were not looked for",
+                "run it once as an administrator of the project",
+            ));
+        }
+        Err(error) => {
+            let error = PreflightError::of(&error, "list", "resourceclaims.quota.miloapis.com");
+            return Some(Finding::of_error(&error));
+        }
+    };
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &clusters());
+    let cells = match api.list(&ListParams::default()).await {
+        Ok(cells) => cells
+            .items
+            .into_iter()
+            .filter_map(|cell| cell.metadata.name)
+            .collect(),
+        Err(error) => {
+            let error = PreflightError::of(&error, "list", "clusters.cluster.karmada.io");
+            return Some(Finding::of_error(&error));
+        }
+    };
+    Some(judge(&found, &cells))
+}
+
+fn judge(claims: &[DynamicObject], cells: &BTreeSet<String>) -> Finding {
+    let mut left: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for claim in claims {
+        let labels = claim.metadata.labels.as_ref();
+        let Some(cell) = labels.and_then(|labels| labels.get(SOURCE_CLUSTER)) else {
+            continue;
+        };
+        if !cells.contains(cell) {
+            let text = |name: &Option<String>| name.clone().unwrap_or_default();
+            let name = format!(
+                "{}/{}",
+                text(&claim.metadata.namespace),
+                text(&claim.metadata.name)
+            );
+            left.entry(cell).or_default().push(name);
+        }
+    }
+    if left.is_empty() {
+        return Finding::fine(format!(
+            "project: all {} claims of quota are of cells of the hub",
+            claims.len()
+        ));
+    }
+    let cells: Vec<String> = left
+        .iter()
+        .map(|(cell, names)| {
+            let more = names.len().saturating_sub(NAMED);
+            let named = names[..names.len().min(NAMED)].join(", ");
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!("{cell} ({named}{more})")
+        })
+        .collect();
+    Finding::open(
+        format!(
+            "project: claims of quota of cells that the hub does not have: {}",
+            cells.join("; ")
+        ),
+        format!(
+            "if such a cell is gone for good, release them: kubectl delete resourceclaims.quota.miloapis.com -A -l {SOURCE_CLUSTER}=<cell>"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Verdict, *};
+    use serde_json::json;
+
+    fn claim(name: &str, cell: &str) -> DynamicObject {
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": "X",
+            "metadata": {"namespace": "default", "name": name, "labels": {SOURCE_CLUSTER: cell}}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn claims_of_cells_that_are_gone_are_named_by_cell() {
+        let cells = BTreeSet::from(["dfw-1".to_owned()]);
+        let fine = judge(&[claim("instance-a-0", "dfw-1")], &cells);
+        assert_eq!(fine.verdict, Verdict::Fine);
+        let mut all: Vec<DynamicObject> = (0..7)
+            .map(|n| claim(&format!("instance-a-{n}"), "lhr-1"))
+            .collect();
+        all.push(claim("instance-b-0", "dfw-1"));
+        let open = judge(&all, &cells);
+        assert_eq!(open.verdict, Verdict::Open);
+        assert!(
+            open.text.contains("lhr-1 (default/instance-a-0, ") && open.text.contains(" and 2 more)"),
+            "{open}"
+        );
+        assert!(!open.text.contains("instance-b"), "{open}");
+        assert!(open.next.contains("kubectl delete"), "{open}");
+    }
+}
