@@ -15,7 +15,7 @@ pub(super) fn arrival(role: PlaneRole, kind: &str, object: &Value) -> String {
         (PlaneRole::Hub, "WorkloadDeployment") => "is copied by the gateway",
         (PlaneRole::Hub, "ResourceBinding" | "ClusterResourceBinding") => "is made by the hub's controllers",
         (PlaneRole::Hub, _) => "is made by the gateway",
-        (PlaneRole::Cell, "Instance") => "is made by the cell",
+        (PlaneRole::Cell, "Instance" | "Pod") => "is made by the cell",
         (PlaneRole::Cell, _) => "is delivered by the hub's controllers",
         (PlaneRole::Project, "Instance") => "is projected by the gateway",
         (PlaneRole::Project, "WorkloadDeployment") if owned => "is made by the gateway",
@@ -29,7 +29,8 @@ pub(super) fn facts(kind: &str, object: &Value) -> String {
     let mut facts = match kind {
         "Workload" => workload(object),
         "WorkloadDeployment" => deployment(object),
-        "Instance" => condition(object, "Ready").into_iter().collect(),
+        "Instance" => instance(object),
+        "Pod" => vec![pod(object)],
         "Namespace" => object["metadata"]["labels"][keys::CITIES]
             .as_str()
             .map(|set| format!("goes to the cities {set}"))
@@ -70,10 +71,48 @@ fn deployment(object: &Value) -> Vec<String> {
     let city = spec["cityCode"].as_str().unwrap_or_default();
     let mut facts = vec![format!("{} in {city}", spec["scaleSettings"]["minReplicas"])];
     facts.extend(ready(object));
-    if let Some(data) = condition(object, "ReferencedDataReady") {
-        facts.push(data);
+    facts
+}
+
+fn instance(object: &Value) -> Vec<String> {
+    let mut facts: Vec<String> = condition(object, "Ready").into_iter().collect();
+    if is_true(object, "Ready") {
+        let address = &object["status"]["networkInterfaces"][0]["assignments"]["networkIP"];
+        facts.extend(address.as_str().map(str::to_owned));
     }
     facts
+}
+
+/// Whether a condition is True.
+pub(super) fn is_true(object: &Value, kind: &str) -> bool {
+    find(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// The reason of a condition that is not True.
+pub(super) fn reason<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    find(object, kind)
+        .filter(|condition| condition["status"] != "True")
+        .and_then(|condition| condition["reason"].as_str())
+}
+
+fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)
+}
+
+fn pod(object: &Value) -> String {
+    let statuses = object["status"]["containerStatuses"].as_array();
+    let waiting = statuses
+        .into_iter()
+        .flatten()
+        .find_map(|status| status["state"]["waiting"]["reason"].as_str());
+    if is_true(object, "Ready") {
+        "Ready".to_owned()
+    } else if let Some(reason) = waiting {
+        format!("waits, {reason}")
+    } else {
+        object["status"]["phase"].as_str().unwrap_or_default().to_owned()
+    }
 }
 
 fn ready(object: &Value) -> Vec<String> {
@@ -91,8 +130,7 @@ fn ready(object: &Value) -> Vec<String> {
 }
 
 fn condition(object: &Value, kind: &str) -> Option<String> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == kind)?;
+    let found = find(object, kind)?;
     let (status, reason) = (found["status"].as_str()?, found["reason"].as_str()?);
     Some(if status == reason || status == "True" {
         format!("{kind}={status}")
@@ -128,7 +166,7 @@ fn binding(object: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{arrival, facts};
+    use super::{arrival, facts, reason};
     use crate::{api::keys, sandbox::PlaneRole};
     use serde_json::json;
 
@@ -160,6 +198,30 @@ mod tests {
             {"matchExpressions": [{"key": keys::CITY_CODE, "operator": "In", "values": ["DFW", "LHR"]}]}}}}});
         assert_eq!(facts("PropagationPolicy", &one), "to cells in DFW");
         assert_eq!(facts("ClusterPropagationPolicy", &two), "to cells in DFW, LHR");
+    }
+
+    #[test]
+    fn pods_say_why_they_wait() {
+        let mut object = json!({"status": {"phase": "Pending", "containerStatuses": [
+            {"state": {"running": {}}}, {"state": {"waiting": {"reason": "ImagePullBackOff"}}},
+        ]}});
+        assert_eq!(facts("Pod", &object), "waits, ImagePullBackOff");
+        object["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        assert_eq!(facts("Pod", &object), "Ready");
+        assert_eq!(facts("Pod", &json!({"status": {"phase": "Pending"}})), "Pending");
+    }
+
+    #[test]
+    fn instances_say_their_address_when_they_are_ready() {
+        let address = json!([{"assignments": {"networkIP": "10.0.0.1"}}]);
+        let mut object = json!({"status": {"networkInterfaces": address, "conditions": [
+            {"type": "Ready", "status": "False", "reason": "ImageUnavailable"},
+        ]}});
+        assert_eq!(facts("Instance", &object), "Ready=False (ImageUnavailable)");
+        assert_eq!(reason(&object, "Ready"), Some("ImageUnavailable"));
+        object["status"]["conditions"][0] = json!({"type": "Ready", "status": "True", "reason": "Available"});
+        assert_eq!(facts("Instance", &object), "Ready=True, 10.0.0.1");
+        assert_eq!(reason(&object, "Ready"), None);
     }
 
     #[test]
