@@ -56,9 +56,18 @@ impl<'a> Way<'a> {
             hop("cell     WorkloadDeployment", deployment(self.cell)),
             hop("cell     ConfigMap and Secret", companions(self.cell)),
             hop("cell     Instance", instance(self.cell, there)),
-            hop("cell     its network is ready", instance(self.cell, |i| !gated(i, Some("Network")))),
-            hop("cell     its quota is granted", instance(self.cell, |i| is_true(i, "QuotaGranted"))),
-            hop("cell     no gate is left", instance(self.cell, |i| !gated(i, None))),
+            hop(
+                "cell     its network is ready",
+                instance(self.cell, |i| !gated(i, Some("Network"))),
+            ),
+            hop(
+                "cell     its quota is granted",
+                instance(self.cell, |i| is_true(i, "QuotaGranted")),
+            ),
+            hop(
+                "cell     no gate is left",
+                instance(self.cell, |i| !gated(i, None)),
+            ),
             hop("cell     Pod", pod(there)),
             hop("cell     Pod is Ready", pod(ready)),
             hop("cell     Instance is Ready", instance(self.cell, ready)),
@@ -93,8 +102,8 @@ pub(super) fn table(seen: &Seen, since: Instant, ways: &[Way<'_>]) -> String {
     let columns: Vec<(String, Vec<String>)> = ways
         .iter()
         .map(|way| {
-            let times = way.hops().iter().map(|hop| {
-                first(hop, seen.changes()).map_or_else(
+            let times = way.hops().into_iter().map(|hop| {
+                first(&hop, seen.changes()).map_or_else(
                     || "-".to_owned(),
                     |at| format!("{:.3}", at.duration_since(since).as_secs_f64()),
                 )

@@ -84,9 +84,10 @@ async fn start_role<'a>(
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Role, SandboxError> {
     let address = format!("127.0.0.1:{}", free_port()?);
-    let common = [("--log-format", "json"), ("--admin-address", &address)];
-    let mut args = vec![role.to_owned()];
-    for (flag, value) in flags.into_iter().chain(common) {
+    let mut args: Vec<String> = [role, "--log-format", "json", "--admin-address", &address]
+        .map(str::to_owned)
+        .to_vec();
+    for (flag, value) in flags {
         args.extend([flag.to_owned(), value.to_owned()]);
     }
     let process = sandbox.launcher.start(&Spec {
