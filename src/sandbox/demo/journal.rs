@@ -1,6 +1,9 @@
 //! What the planes hold, kept by watches. Every change goes into a file; those that a tenant sees, and Pods, are told.
 
-use super::{kinds::Kind, words};
+use super::{
+    kinds::Kind,
+    words::{self, News},
+};
 use crate::sandbox::{PlaneRole, Progress, SandboxError};
 use futures::StreamExt;
 use kube::{
@@ -305,11 +308,12 @@ impl Teller {
                 key: key.clone(),
                 object: Some(body.clone()),
             });
-            match old {
-                None => self.tell(&key.2, &words::arrival(self.role, self.kind.kind, &body), &facts),
-                Some(old) if words::facts(self.kind.kind, &old) != facts => self.tell(&key.2, "", &facts),
-                Some(_) => {}
-            }
+            let news = match old {
+                None => News::Arrival,
+                Some(old) if words::facts(self.kind.kind, &old) != facts => News::Change,
+                Some(_) => return,
+            };
+            self.tell(&key.2, news, &body);
         });
         Some(key)
     }
@@ -331,34 +335,37 @@ impl Teller {
 
     fn gone(&self, key: &Key) {
         self.seen.send_modify(|seen| {
-            if seen.now.remove(key).is_some() {
+            if let Some(last) = seen.now.remove(key) {
                 seen.changes.push(Change {
                     at: Instant::now(),
                     key: key.clone(),
                     object: None,
                 });
-                self.tell(&key.2, "is gone", "");
+                self.tell(&key.2, News::Gone, &last);
             }
         });
     }
 
-    fn tell(&self, name: &str, what: &str, facts: &str) {
+    fn tell(&self, name: &str, news: News, object: &Value) {
         let passed = self.since.lock().elapsed().as_secs_f64();
-        let gap = if what.is_empty() { "" } else { " " };
-        let facts = if facts.is_empty() {
-            String::new()
-        } else {
-            format!(": {facts}")
+        let kind = self.kind.kind;
+        let what = match news {
+            News::Arrival => format!(" {}", words::arrival(self.role, kind, object)),
+            News::Change => String::new(),
+            News::Gone => " is gone".to_owned(),
+        };
+        let facts = match words::facts(kind, object) {
+            facts if facts.is_empty() || news == News::Gone => String::new(),
+            facts => format!(": {facts}"),
         };
         let line = format!(
-            "{passed:8.3} s  {:<width$}  {} {name}{gap}{what}{facts}",
+            "{passed:8.3} s  {:<width$}  {kind} {name}{what}{facts}",
             self.plane,
-            self.kind.kind,
             width = self.width
         );
         let line = line.replace(&self.namespace, &short(&self.namespace));
         record(&self.file, &line);
-        if self.role == PlaneRole::Project || self.kind.kind == "Pod" {
+        if words::is_told(self.role, kind, news, object) {
             self.out.say(&line);
         }
     }

@@ -11,10 +11,10 @@ use std::{path::PathBuf, time::Duration};
 
 /// Waiting times that are minutes in production, so that the demonstration need not wait for them.
 pub(super) const SHORT_TIMES: [(&str, &str); 5] = [
-    ("--city-linger", "3s"),
-    ("--unused-city-set-after", "3s"),
-    ("--hub-namespace-retention", "3s"),
-    ("--orphan-after", "3s"),
+    ("--city-linger", "1s"),
+    ("--unused-city-set-after", "1s"),
+    ("--hub-namespace-retention", "1s"),
+    ("--orphan-after", "1s"),
     ("--sweep-interval", "5s"),
 ];
 const INTERPRETER_WITHIN: Duration = Duration::from_mins(1);

@@ -21,10 +21,14 @@ pub(super) fn instances(wanted: &[Wanted<'_>]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether the project shows exactly these deployments' Instances, all of them ready with an address, and the Workload
+/// Whether the Workload has exactly these deployments' Instances in the project, all of them ready with an address, and
 /// counts them.
 pub(super) fn runs(seen: &Seen, workload: &str, wanted: &[Wanted<'_>]) -> bool {
-    let shown: BTreeSet<String> = seen.of(PROJECT, &INSTANCE).map(name).collect();
+    let own: Vec<&Value> = seen
+        .of(PROJECT, &INSTANCE)
+        .filter(|instance| instance["metadata"]["labels"][keys::WORKLOAD_NAME] == workload)
+        .collect();
+    let shown: BTreeSet<String> = own.iter().copied().map(name).collect();
     let sum: u64 = wanted.iter().map(|(_, count)| count).sum();
     let counts = seen.get(PROJECT, &WORKLOAD, workload).is_some_and(|workload| {
         let status = &workload["status"];
@@ -34,7 +38,7 @@ pub(super) fn runs(seen: &Seen, workload: &str, wanted: &[Wanted<'_>]) -> bool {
     });
     counts
         && shown == instances(wanted)
-        && seen.of(PROJECT, &INSTANCE).all(|instance| {
+        && own.iter().all(|instance| {
             let address = &instance["status"]["networkInterfaces"][0]["assignments"]["networkIP"];
             is_true(instance, "Ready") && address.is_string()
         })

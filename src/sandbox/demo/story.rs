@@ -82,8 +82,8 @@ impl<'a> Story<'a> {
         let namespace = tenant.make_namespace().await?;
         let journal = follow(sandbox, &namespace, out).await?;
         out.say(&format!(
-            "Below are the events in project {PROJECT}, and the cells' Pods; the journal has those of all planes:\n{}\n\
-             The project's namespace {NAMESPACE_NAME} is {namespace} on the hub and at the cells.",
+            "(namespace {NAMESPACE_NAME} of project {PROJECT} is {namespace} on the hub and at cells)\n\
+             (told below: what the tenant sees, and the cells' Pods; every change on every plane: {})",
             journal::path(&sandbox.logs()).display()
         ));
         Ok(Self {
@@ -103,8 +103,8 @@ impl<'a> Story<'a> {
         self.scale().await?;
         self.restart().await?;
         self.suspend().await?;
-        self.change_the_city_of_a_placement().await?;
         self.change_the_city_of_a_deployment().await?;
+        self.change_the_city_of_a_placement().await?;
         self.delete(before).await
     }
 
@@ -228,25 +228,10 @@ impl<'a> Story<'a> {
         self.tenant.merge(&DEPLOYMENT, IN_DFW, patch).await
     }
 
-    async fn change_the_city_of_a_placement(&self) -> Result<(), SandboxError> {
-        self.journal
-            .step("7. The tenant moves placement eu from LHR to DFW: a new deployment, and the old one goes");
-        self.place(&[("us", "DFW", 1), ("eu", "DFW", 1)]).await?;
-        self.until_it_runs(&[(IN_DFW, 1), (MOVED, 1)], |seen| {
-            OF_CELL
-                .iter()
-                .all(|kind| seen.of(self.lhr, kind).next().is_none())
-        })
-        .await?;
-        self.journal
-            .say(&format!("cell {} has nothing of the tenant any more", self.lhr));
-        self.show(&[&INSTANCE]).await
-    }
-
     /// A deployment that no Workload owns changes its city: one patch on the hub.
     async fn change_the_city_of_a_deployment(&self) -> Result<(), SandboxError> {
         self.journal
-            .step("8. The tenant applies examples/kiosk.yaml, a deployment without a Workload, in DFW");
+            .step("7. The tenant applies examples/kiosk.yaml, a deployment without a Workload, in DFW");
         self.tenant.apply(LONE).await?;
         self.until_alone_at(self.dfw, self.lhr, "DFW").await?;
         self.journal
@@ -277,20 +262,38 @@ impl<'a> Story<'a> {
             .await
     }
 
+    async fn change_the_city_of_a_placement(&self) -> Result<(), SandboxError> {
+        self.journal
+            .step("8. The tenant moves placement eu from LHR to DFW: a new deployment, and the old one goes");
+        self.place(&[("us", "DFW", 1), ("eu", "DFW", 1)]).await?;
+        self.until_it_runs(&[(IN_DFW, 1), (MOVED, 1)], |seen| {
+            seen.get(self.lhr, &DEPLOYMENT, IN_LHR).is_none() && state::pods_of(seen, self.lhr, IN_LHR) == 0
+        })
+        .await?;
+        self.show(&[&DEPLOYMENT, &INSTANCE]).await
+    }
+
     async fn delete(&self, before: &BTreeSet<String>) -> Result<(), SandboxError> {
         let journal = &self.journal;
         journal.step("9. The tenant deletes everything, and the namespace");
         for (kind, name) in [(&WORKLOAD, NAME), (&DEPLOYMENT, LONE_NAME)] {
             self.tenant.remove(kind, name).await?;
         }
-        let empty = |seen: &Seen| {
-            OF_PROJECT
-                .iter()
-                .all(|kind| seen.of(PROJECT, kind).next().is_none())
-        };
-        let what = "the project has no Workload, deployment and Instance";
-        journal.until(what, LONG_ENOUGH, empty).await?;
         self.tenant.remove(&NAMESPACE, NAMESPACE_NAME).await?;
+        let what = "project alpha has no Workload, deployment and Instance";
+        journal
+            .until(what, LONG_ENOUGH, |seen| seen.as_at_first(PROJECT))
+            .await?;
+        journal.say(what);
+        journal
+            .until("no Pod is left", LONG_ENOUGH, |seen| {
+                let cells = [self.dfw, self.lhr];
+                cells.iter().all(|cell| seen.of(cell, &POD).next().is_none())
+            })
+            .await?;
+        journal.say(
+            "no Pod is left (Kubernetes takes five seconds for each end of a namespace, one after the other)",
+        );
         let gone = |plane: &'a str| async move {
             let what = format!("plane {plane} holds nothing of the tenant");
             journal
@@ -341,8 +344,8 @@ impl<'a> Story<'a> {
         self.tenant.merge(&WORKLOAD, NAME, patch).await
     }
 
-    /// Waits until the project shows exactly these deployments' Instances, all of them ready, the Workload counts
-    /// them, and `also` holds.
+    /// Waits until the Workload has exactly these deployments' Instances, all of them ready, counts them, and `also`
+    /// holds.
     async fn until_it_runs(
         &self,
         wanted: &[Wanted<'_>],
@@ -350,7 +353,7 @@ impl<'a> Story<'a> {
     ) -> Result<(), SandboxError> {
         let names: Vec<String> = state::instances(wanted).into_iter().collect();
         let what = format!(
-            "project {PROJECT} has these Instances as asked for, and no others, all ready, and the Workload counts \
+            "Workload {NAME} has these Instances in project {PROJECT} as asked for, and no others, all ready, and counts \
              them: {}",
             names.join(", ")
         );
@@ -358,7 +361,11 @@ impl<'a> Story<'a> {
             .until(&what, LONG_ENOUGH, |seen| {
                 state::runs(seen, NAME, wanted) && also(seen)
             })
-            .await
+            .await?;
+        let count = names.len();
+        self.journal
+            .say(&format!("Workload {NAME} says {count} of {count} ready"));
+        Ok(())
     }
 
     async fn show(&self, kinds: &[&Kind]) -> Result<(), SandboxError> {

@@ -3,6 +3,28 @@
 use crate::{api::keys, sandbox::PlaneRole};
 use serde_json::Value;
 
+/// What happened to an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    Arrival,
+    Change,
+    Gone,
+}
+
+/// Whether people are told: what a tenant looks at, and what becomes of Pods. The rest would hide it.
+pub(super) fn is_told(role: PlaneRole, kind: &str, news: News, object: &Value) -> bool {
+    match (role, kind) {
+        (PlaneRole::Project, "Instance") => true,
+        (PlaneRole::Project, _) => news != News::Change,
+        (_, "Pod") => news == News::Gone || (!is_leaving(object) && pod(object) != "Pending"),
+        _ => false,
+    }
+}
+
+fn is_leaving(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
 /// How an object came to the plane.
 pub(super) fn arrival(role: PlaneRole, kind: &str, object: &Value) -> String {
     let owned = object["metadata"]["ownerReferences"].is_array();
@@ -40,7 +62,7 @@ pub(super) fn facts(kind: &str, object: &Value) -> String {
         "ResourceBinding" | "ClusterResourceBinding" => binding(object),
         _ => Vec::new(),
     };
-    if !object["metadata"]["deletionTimestamp"].is_null() {
+    if is_leaving(object) {
         facts.push("being deleted".to_owned());
     }
     facts.retain(|fact| !fact.is_empty());
@@ -166,7 +188,7 @@ fn binding(object: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{arrival, facts, reason};
+    use super::{News, arrival, facts, is_told, reason};
     use crate::{api::keys, sandbox::PlaneRole};
     use serde_json::json;
 
@@ -209,6 +231,22 @@ mod tests {
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
         assert_eq!(facts("Pod", &object), "Ready");
         assert_eq!(facts("Pod", &json!({"status": {"phase": "Pending"}})), "Pending");
+    }
+
+    #[test]
+    fn people_are_told_of_instances_and_of_pods_that_run_or_cannot() {
+        let mut pod = json!({"status": {"phase": "Pending"}});
+        let told = |news, pod: &_| is_told(PlaneRole::Cell, "Pod", news, pod);
+        assert!(!told(News::Arrival, &pod) && told(News::Gone, &pod));
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        assert!(told(News::Change, &pod));
+        pod["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert!(!told(News::Change, &pod));
+        let of = |role, kind, news| is_told(role, kind, news, &json!({}));
+        assert!(of(PlaneRole::Project, "Instance", News::Change));
+        assert!(of(PlaneRole::Project, "Workload", News::Arrival));
+        assert!(!of(PlaneRole::Project, "Workload", News::Change));
+        assert!(!of(PlaneRole::Cell, "Instance", News::Arrival));
     }
 
     #[test]
