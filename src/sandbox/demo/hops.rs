@@ -21,10 +21,13 @@ pub(super) struct Way<'a> {
     pub(super) ordinal: u64,
 }
 
-/// A step: what it is called, and the objects that must be as said, each on its plane.
+/// An object that must be as said: plane, kind, name, test.
+type Awaited<'a> = (&'a str, &'static Kind, String, fn(&Value) -> bool);
+
+/// A step: what it is called, and what it awaits.
 struct Hop<'a> {
     title: &'static str,
-    awaited: Vec<(&'a str, &'static Kind, String, fn(&Value) -> bool)>,
+    awaited: Vec<Awaited<'a>>,
 }
 
 impl<'a> Way<'a> {

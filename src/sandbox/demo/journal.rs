@@ -88,11 +88,9 @@ impl Seen {
     fn summary(&self) -> String {
         const SHOWN: [&str; 4] = ["Workload", "WorkloadDeployment", "Instance", "Pod"];
         let shown = self.now.iter().filter(|(key, _)| SHOWN.contains(&key.1));
-        shown
-            .map(|((plane, kind, name), object)| {
-                format!("\n  {plane}: {kind} {name}: {}", words::facts(kind, object))
-            })
-            .collect()
+        shown.fold(String::new(), |all, ((plane, kind, name), object)| {
+            format!("{all}\n  {plane}: {kind} {name}: {}", words::facts(kind, object))
+        })
     }
 }
 

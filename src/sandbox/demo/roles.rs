@@ -7,7 +7,7 @@ use crate::sandbox::{
 };
 use futures::future::{try_join, try_join_all};
 use kube::runtime::wait::{await_condition, conditions};
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, time::Duration};
 
 /// Waiting times that are minutes in production, so that the demonstration need not wait for them.
 pub(super) const SHORT_TIMES: [(&str, &str); 5] = [
@@ -35,8 +35,8 @@ pub(super) async fn start(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<Vec<R
 }
 
 async fn start_gateway(sandbox: &Sandbox) -> Result<Role, SandboxError> {
-    let hub = shown(sandbox.kubeconfig("hub", User::Gateway));
-    let projects = shown(sandbox.project_kubeconfigs());
+    let hub = shown(&sandbox.kubeconfig("hub", User::Gateway));
+    let projects = shown(&sandbox.project_kubeconfigs());
     let own = [
         ("--project-mode", "directory"),
         ("--hub-kubeconfig", &hub),
@@ -59,9 +59,9 @@ async fn start_gateway(sandbox: &Sandbox) -> Result<Role, SandboxError> {
 }
 
 async fn start_cell(sandbox: &Sandbox, name: &str) -> Result<Role, SandboxError> {
-    let own = shown(sandbox.kubeconfig(name, User::Cell(name)));
-    let hub = shown(sandbox.kubeconfig("hub", User::Cell(name)));
-    let quota = shown(sandbox.quota_kubeconfigs(name));
+    let own = shown(&sandbox.kubeconfig(name, User::Cell(name)));
+    let hub = shown(&sandbox.kubeconfig("hub", User::Cell(name)));
+    let quota = shown(&sandbox.quota_kubeconfigs(name));
     let flags = [
         ("--cell-kubeconfig", own.as_str()),
         ("--hub-kubeconfig", &hub),
@@ -100,6 +100,6 @@ async fn start_role<'a>(
     Ok(Role { process, address })
 }
 
-fn shown(path: PathBuf) -> String {
+fn shown(path: &Path) -> String {
     path.display().to_string()
 }

@@ -67,12 +67,12 @@ impl Tenant {
         &self,
         kind: &Kind,
         name: &str,
-        path: &str,
+        pointer: &str,
         value: &str,
     ) -> Result<(), SandboxError> {
-        let patch = json!([{"op": "replace", "path": path, "value": value}]);
+        let patch = json!([{"op": "replace", "path": pointer, "value": value}]);
         let patch = serde_json::from_value(patch)
-            .map_err(|e| SandboxError::Demo(format!("no patch of {path}: {e}")))?;
+            .map_err(|e| SandboxError::Demo(format!("no patch of {pointer}: {e}")))?;
         self.patch(kind, name, &Patch::Json::<()>(patch)).await
     }
 
