@@ -58,7 +58,7 @@ pub(in crate::sandbox) async fn story_of(
             }
             let dump = dump(sandbox).await?;
             Err(SandboxError::Demo(format!(
-                "{error}\nnext: see what came last in the journal, then look there; the journal: {}\n\
+                "{error}\nevery change in its order (what came last is where it stopped): {}\n\
                  all objects, and the ends of all logs: {}",
                 journal::path(&sandbox.logs()).display(),
                 dump.display()
