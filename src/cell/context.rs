@@ -8,7 +8,7 @@ use crate::{
         error::Failure,
         executor::Executor,
         key::Plane,
-        plan::{Applied, Effect, Plan, Prepared},
+        plan::{Applied, Effect, Plan, Prepared, Target},
         quarantine::Quarantine,
         queue::Queue,
     },
@@ -93,6 +93,43 @@ impl Context {
     }
 }
 
+/// Reasons of writes that change what there is, and not only what is said of it.
+const STEPS: [&str; 19] = [
+    "instance_missing",
+    "instance_stray",
+    "instance_surplus",
+    "instance_fix_forward",
+    "instance_roll",
+    "instance_suspension",
+    "instance_gates",
+    "instance_network",
+    "instance_released",
+    "network_binding",
+    "network_binding_differs",
+    "quota_claim_anew",
+    "pod",
+    "pod_replaced",
+    "pod_suspended",
+    "pod_stopped",
+    "write_back_leftover",
+    "release_recorded",
+    "release_done",
+];
+
+/// One line for each step that was done.
+fn log(effect: &Effect) {
+    let Effect { target, reason, .. } = effect;
+    if STEPS.contains(reason) {
+        let Target {
+            plane,
+            namespace,
+            name,
+            ..
+        } = target;
+        tracing::info!(%plane, kind = %target.kind(), namespace, name, reason, "done");
+    }
+}
+
 /// One turn of one key: what all share, and whether the turn has asked for a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn<'a> {
@@ -119,7 +156,9 @@ impl<'a> Turn<'a> {
         if !plan.effects.is_empty() {
             self.wrote.store(true, Ordering::Relaxed);
         }
-        self.executor.perform(plan).await
+        let plan = self.executor.perform(plan).await?;
+        plan.effects.iter().for_each(log);
+        Ok(plan)
     }
 
     /// Performs writes of which none depends on another; the first failure is returned when all have ended.

@@ -2,7 +2,7 @@
 
 use super::{
     observe::Snapshot,
-    ready::{self, Verdict, gates},
+    ready::{self, Verdict, gates, is_word},
 };
 use crate::{
     api::{
@@ -191,17 +191,6 @@ fn is_news(snapshot: &Snapshot, now: &Condition) -> bool {
     let before = find(&snapshot.instance.conditions, &now.type_);
     is_word(before, now)
 }
-
-/// Whether a condition says what people wait for, and has not said it before.
-pub fn is_word(before: Option<&Condition>, now: &Condition) -> bool {
-    let same =
-        before.is_some_and(|c| (c.status, &c.reason, &c.message) == (now.status, &now.reason, &now.message));
-    let held = before.is_some_and(|c| c.status == True);
-    !same && (held || now.status == True || now.status == False && now.priority() >= GRAVE)
-}
-
-/// Reasons of this priority and above are said at once.
-const GRAVE: u8 = 2;
 
 /// What holds goes on holding at a new generation.
 fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {

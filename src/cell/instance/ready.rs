@@ -165,6 +165,17 @@ fn available(seen: &Seen<'_>) -> Option<Verdict> {
     }
 }
 
+/// Reasons of this priority and above are said at once.
+const GRAVE: u8 = 2;
+
+/// Whether a condition says what people wait for, and has not said it before.
+pub fn is_word(before: Option<&Condition>, now: &Condition) -> bool {
+    let same =
+        before.is_some_and(|c| (c.status, &c.reason, &c.message) == (now.status, &now.reason, &now.message));
+    let held = before.is_some_and(|c| c.status == True);
+    !same && (held || now.status == True || now.status == False && now.priority() >= GRAVE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,16 +10,16 @@ use super::{
 };
 use crate::{
     api::{
-        Condition,
+        Condition, ConditionStatus,
         conditions::{
             find, set,
-            types::{AVAILABLE, PROGRAMMED},
+            types::{AVAILABLE, PROGRAMMED, READY},
         },
         keys,
     },
     cell::{
         effects::create,
-        instance::decide::is_word,
+        instance::ready::is_word,
         size::Sizes,
         world::{
             digest::{self, Instance, Pod, Service},
@@ -150,7 +150,8 @@ impl Of<'_> {
 
     /// The Instance is being deleted: Pod and Service go, then the finalizer.
     fn stop(&self) -> Plan<Prepared> {
-        if !self.has_finalizer() {
+        // Whoever looks sees it stop before it is gone.
+        if !self.has_finalizer() || self.is_ready() {
             return Plan::default();
         }
         if let Some(said) = self.say(&Report::stopping(), None) {
@@ -173,7 +174,16 @@ impl Of<'_> {
         plan
     }
 
+    /// Whether it still says of itself that it serves; that ends with the next turn of the Instance's own controller.
+    fn is_ready(&self) -> bool {
+        let ready = find(&self.instance.digest.conditions, READY);
+        ready.is_some_and(|c| c.status == ConditionStatus::True)
+    }
+
     fn suspend(&self) -> Plan<Prepared> {
+        if self.is_ready() {
+            return Plan::default();
+        }
         if self.instance.digest.recovery.is_some() {
             return Plan::one(self.remember(None));
         }

@@ -1,6 +1,9 @@
-//! What the planes hold, kept by watches and told line by line as it changes.
+//! What the planes hold, kept by watches. Every change goes into a file; those that a tenant sees, and Pods, are told.
 
-use super::{kinds::Kind, words};
+use super::{
+    kinds::Kind,
+    words::{self, News},
+};
 use crate::sandbox::{PlaneRole, Progress, SandboxError};
 use futures::StreamExt;
 use kube::{
@@ -12,20 +15,42 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{sync::watch, task::JoinSet};
 
+const FILE: &str = "demo-journal.log";
 const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Plane, kind, name.
 type Key = (String, &'static str, String);
 
+/// What a watch has told, when it came.
+pub(super) struct Change {
+    pub(super) at: Instant,
+    key: Key,
+    /// Nothing: it is gone.
+    object: Option<Value>,
+}
+
+impl Change {
+    /// The object as it became, if it is this one.
+    pub(super) fn of(&self, plane: &str, kind: &Kind, name: &str) -> Option<&Value> {
+        let ours = self.key.0 == plane && self.key.1 == kind.kind && self.key.2 == name;
+        self.object.as_ref().filter(|_| ours)
+    }
+}
+
 /// What the planes hold, as far as it is followed.
 #[derive(Default)]
 pub(super) struct Seen {
     now: BTreeMap<Key, Value>,
+    /// In the order in which they came, from all planes.
+    changes: Vec<Change>,
     /// What was there when the watches began.
     first: BTreeSet<Key>,
     /// First lists that are complete.
@@ -46,9 +71,26 @@ impl Seen {
             .map(|(_, object)| object)
     }
 
-    /// Whether nothing has been added since the watches began.
-    pub(super) fn as_at_first(&self) -> bool {
-        self.now.keys().all(|key| self.first.contains(key))
+    /// Whether nothing is on the plane that was not there when the watches began.
+    pub(super) fn as_at_first(&self, plane: &str) -> bool {
+        self.now
+            .keys()
+            .filter(|key| key.0 == plane)
+            .all(|key| self.first.contains(key))
+    }
+
+    /// All changes, the oldest first.
+    pub(super) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Where every Workload, deployment, Instance and Pod is, and in which state.
+    fn summary(&self) -> String {
+        const SHOWN: [&str; 4] = ["Workload", "WorkloadDeployment", "Instance", "Pod"];
+        let shown = self.now.iter().filter(|(key, _)| SHOWN.contains(&key.1));
+        shown.fold(String::new(), |all, ((plane, kind, name), object)| {
+            format!("{all}\n  {plane}: {kind} {name}: {}", words::facts(kind, object))
+        })
     }
 }
 
@@ -67,12 +109,23 @@ pub(super) struct Journal {
     seen: watch::Sender<Seen>,
     since: Arc<Mutex<Instant>>,
     out: Progress,
+    file: Arc<File>,
     watches: JoinSet<()>,
+}
+
+/// Where the journal of a sandbox with this folder of logs is written.
+pub(super) fn path(logs: &Path) -> PathBuf {
+    logs.join(FILE)
 }
 
 impl Journal {
     /// Starts the watches and waits until every first list is complete; those lists are not told.
-    pub(super) async fn start(planes: &[Followed<'_>], out: Progress) -> Result<Self, SandboxError> {
+    pub(super) async fn start(
+        planes: &[Followed<'_>],
+        out: Progress,
+        path: &Path,
+    ) -> Result<Self, SandboxError> {
+        let file = Arc::new(File::create(path).map_err(SandboxError::io("create", path))?);
         let (seen, _) = watch::channel(Seen::default());
         let since = Arc::new(Mutex::new(Instant::now()));
         let width = planes.iter().map(|p| p.plane.len()).max().unwrap_or_default();
@@ -83,6 +136,7 @@ impl Journal {
                     seen: seen.clone(),
                     since: Arc::clone(&since),
                     out: out.clone(),
+                    file: Arc::clone(&file),
                     plane: plane.plane.to_owned(),
                     role: plane.role,
                     kind,
@@ -96,6 +150,7 @@ impl Journal {
             seen,
             since,
             out,
+            file,
             watches,
         };
         let all = journal.watches.len();
@@ -110,7 +165,15 @@ impl Journal {
     /// A heading; times are told from here on.
     pub(super) fn step(&self, title: &str) {
         *self.since.lock() = Instant::now();
-        self.out.say(&format!("\n== {title}"));
+        let heading = format!("\n== {title}");
+        record(&self.file, &heading);
+        self.out.say(&heading);
+    }
+
+    /// What has been seen, and when the last heading was.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Seen, Instant) -> T) -> T {
+        let since = *self.since.lock();
+        read(&self.seen.borrow(), since)
     }
 
     /// A line between the events.
@@ -136,9 +199,13 @@ impl Journal {
                 let _ = seen.changed().await;
             }
         };
-        tokio::time::timeout(limit, search)
-            .await
-            .map_err(|_| SandboxError::Demo(format!("waited {} s in vain until {what}", limit.as_secs())))
+        tokio::time::timeout(limit, search).await.map_err(|_| {
+            let last = self.seen.borrow().summary();
+            let seconds = limit.as_secs();
+            SandboxError::Demo(format!(
+                "waited {seconds} s in vain until {what}; this is what the planes have instead:{last}"
+            ))
+        })
     }
 
     /// Waits until `test` holds, woken by the watches.
@@ -160,11 +227,17 @@ fn short(namespace: &str) -> String {
     }
 }
 
+/// A line that cannot be written is missed by nobody while the story goes well.
+fn record(mut file: &File, line: &str) {
+    let _ = writeln!(file, "{line}");
+}
+
 /// Follows one kind on one plane.
 struct Teller {
     seen: watch::Sender<Seen>,
     since: Arc<Mutex<Instant>>,
     out: Progress,
+    file: Arc<File>,
     plane: String,
     role: PlaneRole,
     kind: &'static Kind,
@@ -224,14 +297,21 @@ impl Teller {
         let facts = words::facts(self.kind.kind, &body);
         self.seen.send_modify(|seen| {
             let old = seen.now.insert(key.clone(), body.clone());
-            match old {
-                _ if !told => {
-                    seen.first.insert(key.clone());
-                }
-                None => self.tell(&key.2, &words::arrival(self.role, self.kind.kind, &body), &facts),
-                Some(old) if words::facts(self.kind.kind, &old) != facts => self.tell(&key.2, "", &facts),
-                Some(_) => {}
+            if !told {
+                seen.first.insert(key.clone());
+                return;
             }
+            seen.changes.push(Change {
+                at: Instant::now(),
+                key: key.clone(),
+                object: Some(body.clone()),
+            });
+            let news = match old {
+                None => News::Arrival,
+                Some(old) if words::facts(self.kind.kind, &old) != facts => News::Change,
+                Some(_) => return,
+            };
+            self.tell(&key.2, news, &body);
         });
         Some(key)
     }
@@ -253,27 +333,38 @@ impl Teller {
 
     fn gone(&self, key: &Key) {
         self.seen.send_modify(|seen| {
-            if seen.now.remove(key).is_some() {
-                self.tell(&key.2, "is gone", "");
+            if let Some(last) = seen.now.remove(key) {
+                seen.changes.push(Change {
+                    at: Instant::now(),
+                    key: key.clone(),
+                    object: None,
+                });
+                self.tell(&key.2, News::Gone, &last);
             }
         });
     }
 
-    fn tell(&self, name: &str, what: &str, facts: &str) {
+    fn tell(&self, name: &str, news: News, object: &Value) {
         let passed = self.since.lock().elapsed().as_secs_f64();
-        let gap = if what.is_empty() { "" } else { " " };
-        let facts = if facts.is_empty() {
-            String::new()
-        } else {
-            format!(": {facts}")
+        let kind = self.kind.kind;
+        let what = match news {
+            News::Arrival => format!(" {}", words::arrival(self.role, kind, object)),
+            News::Change => String::new(),
+            News::Gone => " is gone".to_owned(),
+        };
+        let facts = match words::facts(kind, object) {
+            facts if facts.is_empty() || news == News::Gone => String::new(),
+            facts => format!(": {facts}"),
         };
         let line = format!(
-            "{passed:8.3} s  {:<width$}  {} {name}{gap}{what}{facts}",
+            "{passed:8.3} s  {:<width$}  {kind} {name}{what}{facts}",
             self.plane,
-            self.kind.kind,
             width = self.width
         );
-        self.out
-            .say(&line.replace(&self.namespace, &short(&self.namespace)));
+        let line = line.replace(&self.namespace, &short(&self.namespace));
+        record(&self.file, &line);
+        if words::is_told(self.role, kind, news, object) {
+            self.out.say(&line);
+        }
     }
 }

@@ -50,6 +50,7 @@ const WORKS: &str = "work.karmada.io";
 pub(super) const NAMESPACE: Kind = kind("", "v1", "Namespace", "namespaces", Reach::Everywhere);
 pub(super) const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps", Reach::Namespace);
 pub(super) const SECRET: Kind = kind("", "v1", "Secret", "secrets", Reach::Namespace);
+pub(super) const POD: Kind = kind("", "v1", "Pod", "pods", Reach::Namespace);
 pub(super) const WORKLOAD: Kind = kind(COMPUTE, "v1alpha", "Workload", "workloads", Reach::Namespace);
 pub(super) const DEPLOYMENT: Kind = kind(
     COMPUTE,

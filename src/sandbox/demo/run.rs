@@ -1,7 +1,8 @@
 //! Running the story on a sandbox: who owns it, and what is left of it when it fails.
 
-use super::{gateway, inventory, story::Story};
+use super::{inventory, journal, roles, story::Story};
 use crate::sandbox::{CellSpec, Options, Progress, Sandbox, SandboxError, layout::Layout, process::tail};
+use futures::future::select_all;
 use std::{path::PathBuf, time::Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,7 +36,7 @@ pub(in crate::sandbox) async fn here(options: Options, out: &Progress) -> Result
     )))
 }
 
-/// Starts the gateway on a sandbox and tells the story; a failure leaves a dump of all planes beside the logs.
+/// Starts gateway and cells on a sandbox and tells the story; a failure leaves a dump of all planes beside the logs.
 pub(in crate::sandbox) async fn story_of(
     sandbox: &mut Sandbox,
     cells: &[CellSpec],
@@ -50,11 +51,16 @@ pub(in crate::sandbox) async fn story_of(
             Ok(())
         }
         Err(error) => {
-            let log = sandbox.launcher.log_of("gateway");
-            out.say(&format!("\nend of {}:\n{}", log.display(), tail(&log)));
+            let names = cells.iter().map(|cell| roles::process_name(&cell.name));
+            for name in std::iter::once("gateway".to_owned()).chain(names) {
+                let log = sandbox.launcher.log_of(&name);
+                out.say(&format!("\nend of {}:\n{}", log.display(), tail(&log)));
+            }
             let dump = dump(sandbox).await?;
             Err(SandboxError::Demo(format!(
-                "{error}\nall objects and logs: {}",
+                "{error}\nevery change in its order (what came last is where it stopped): {}\n\
+                 all objects, and the ends of all logs: {}",
+                journal::path(&sandbox.logs()).display(),
                 dump.display()
             )))
         }
@@ -62,23 +68,28 @@ pub(in crate::sandbox) async fn story_of(
 }
 
 async fn tell(sandbox: &mut Sandbox, cells: &[CellSpec], out: &Progress) -> Result<(), SandboxError> {
-    out.say("\n== The gateway starts, as user fedgate-gateway, under the roles of manifests/");
-    let times: Vec<String> = gateway::SHORT_TIMES
+    out.say("\n== Gateway and cells start, each as a user of its own, under the roles of manifests/");
+    let times: Vec<String> = roles::SHORT_TIMES
         .iter()
         .map(|(flag, value)| format!("{flag} {value}"))
         .collect();
     out.say(&format!("(times are short here: {})", times.join(" ")));
-    let (process, address) = gateway::start(sandbox).await?;
-    out.say(&format!(
-        "ready; figures at http://{address}/metrics, planes at http://{address}/debug/planes"
-    ));
+    let running = roles::start(sandbox, cells).await?;
+    for role in &running {
+        let (name, address) = (role.process.name(), &role.address);
+        out.say(&format!("{name} is ready; figures at http://{address}/metrics"));
+    }
+    let processes: Vec<_> = running.into_iter().map(|role| role.process).collect();
     let before = inventory::take(sandbox).await?;
-    let story = Story::new(sandbox, cells, out)?;
+    let whole = async { Story::begin(sandbox, cells, out).await?.tell(&before).await };
+    let ended = select_all(processes.iter().map(|process| Box::pin(process.wait())));
     let result = tokio::select! {
-        told = story.tell(&before) => told,
-        how = process.wait() => Err(process.failure(format!("ended by itself ({how})"), "read the whole log")),
+        told = whole => told,
+        (how, which, _) = ended => {
+            Err(processes[which].failure(format!("ended by itself ({how})"), "read the whole log"))
+        }
     };
-    sandbox.hub_processes.push(process);
+    sandbox.hub_processes.extend(processes);
     sandbox.write_state().await?;
     result
 }
@@ -94,12 +105,12 @@ async fn dump(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
 pub(in crate::sandbox) fn how_to_use(sandbox: &Sandbox) -> String {
     let (fedgate, dir) = (sandbox.launcher.holder.display(), sandbox.layout.dir.display());
     format!(
-        "\n== The sandbox and the gateway keep running\n\
+        "\n== The sandbox, the gateway and the cells keep running\n\
          export KUBECONFIG='{}'\n\
          kubectl --context alpha apply -f examples/storefront.yaml\n\
-         kubectl --context alpha get workloads,workloaddeployments\n\
+         kubectl --context alpha get workloads,workloaddeployments,instances\n\
          kubectl --context hub get workloaddeployments,propagationpolicies --all-namespaces\n\
-         kubectl --context dfw-1 get workloaddeployments --all-namespaces\n\
+         kubectl --context dfw-1 get instances,pods --all-namespaces\n\
          '{fedgate}' sandbox status --dir '{dir}'     # planes, processes, logs\n\
          '{fedgate}' sandbox down --dir '{dir}'       # ends everything",
         sandbox.merged_kubeconfig().display()
