@@ -399,7 +399,10 @@ impl Drop for UnderWay<'_> {
 /// An object that is being deleted and has no finalizer left is gone, whatever its last state looks like.
 fn answer_of(Tolerant { object, .. }: Tolerant) -> Answer {
     let meta = &object.metadata;
-    if meta.deletion_timestamp.is_some() && meta.finalizers.as_ref().is_none_or(Vec::is_empty) {
+    let held = meta.finalizers.as_ref().is_some_and(|list| !list.is_empty());
+    // A Pod that was deleted is there until what it runs has stopped.
+    let stops = meta.deletion_grace_period_seconds.is_some_and(|left| left > 0);
+    if meta.deletion_timestamp.is_some() && !held && !stops {
         let uid = object.metadata.uid.unwrap_or_default();
         Answer::Gone { uid }
     } else {
