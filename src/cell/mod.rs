@@ -8,6 +8,8 @@
 pub mod context;
 pub mod deployment;
 pub mod effects;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod instance;
 pub mod instances;
 pub mod network;

@@ -5,6 +5,8 @@
 pub mod decide;
 pub mod observe;
 pub mod status;
+#[cfg(test)]
+mod tests;
 
 use super::{
     context::{PASSES, Turn},

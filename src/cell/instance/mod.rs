@@ -9,6 +9,8 @@ pub mod observe;
 pub mod quota;
 pub mod ready;
 pub mod referenced_data;
+#[cfg(test)]
+mod tests;
 
 use super::{
     context::{PASSES, Turn},

@@ -11,6 +11,8 @@ pub mod pod;
 pub mod recovery;
 pub mod report;
 pub mod service;
+#[cfg(test)]
+mod tests;
 
 use super::{
     context::{PASSES, Turn},

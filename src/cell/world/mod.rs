@@ -3,6 +3,8 @@
 pub mod digest;
 mod events;
 pub mod role;
+#[cfg(test)]
+mod tests;
 mod waking;
 
 pub use events::Woken;

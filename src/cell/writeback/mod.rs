@@ -2,6 +2,8 @@
 
 pub mod decide;
 pub mod observe;
+#[cfg(test)]
+mod tests;
 
 use super::{
     context::{PASSES, Turn},

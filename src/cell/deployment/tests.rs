@@ -1,0 +1,393 @@
+//! What is written for a deployment, over an index that servers' objects fill.
+
+use super::{decide, observe};
+use crate::{
+    api::keys,
+    cell::{
+        fixture::{Fixture, NS, body, condition, deployment, instance, now, reading, words},
+        world::{Reading, role::Role},
+    },
+    engine::{
+        key::{Key, Plane::Cell},
+        plan::Effect,
+    },
+};
+use serde_json::{Value, json};
+
+fn key(name: &str) -> Key {
+    Role::Deployments.key(NS, name)
+}
+
+/// Everything that is to be written now, the status last.
+fn effects(fixture: &Fixture, name: &str) -> Vec<Effect> {
+    let snapshot = observe::observe(&fixture.context, &key(name)).unwrap();
+    let decide::Decision { writes, status } = decide::decide(&snapshot, now());
+    writes.into_iter().chain(status).collect()
+}
+
+/// Decides and performs until nothing is left; what was written.
+fn settle(fixture: &mut Fixture, name: &str) -> Vec<String> {
+    let mut written = Vec::new();
+    for _ in 0..10 {
+        let effects = effects(fixture, name);
+        if effects.is_empty() {
+            return written;
+        }
+        written.extend(words(&effects));
+        fixture.perform(&effects);
+    }
+    panic!("it never rests: {written:#?}");
+}
+
+fn with(reading: Reading, deployment: Value) -> Fixture {
+    let mut fixture = Fixture::new(reading);
+    fixture.has(&Cell, Role::Deployments, deployment);
+    fixture
+}
+
+fn status(fixture: &Fixture, name: &str, type_: &str) -> String {
+    let deployment = fixture.get(&Cell, Role::Deployments, NS, name).unwrap();
+    let conditions = deployment["status"]["conditions"].as_array().unwrap();
+    let condition = conditions.iter().find(|c| c["type"] == type_).unwrap();
+    let text = |key: &str| condition[key].as_str().unwrap().to_owned();
+    format!("{} {}: {}", text("status"), text("reason"), text("message"))
+}
+
+/// All Instances become ready.
+fn ready(fixture: &mut Fixture, name: &str) {
+    let hash =
+        fixture.get(&Cell, Role::Instances, NS, name).unwrap()["spec"]["controller"]["templateHash"].clone();
+    let conditions = ["Ready", "Programmed", "Available"].map(|type_| condition(type_, "True", type_));
+    let status = json!({"conditions": conditions, "controller": {"observedTemplateHash": hash}});
+    let patch = json!({"status": status, "spec": {"controller": {"schedulingGates": []}}});
+    fixture.change(&Cell, Role::Instances, NS, name, &patch);
+}
+
+#[test]
+fn instances_come_one_after_the_other_each_whole_from_the_start() {
+    let mut fixture = with(reading(), deployment("web", 2));
+    let first = effects(&fixture, "web");
+    assert_eq!(
+        words(&first),
+        [
+            "cell: create instances web-0: instance_missing",
+            "cell: patch workloaddeployments/status web: deployment_status"
+        ]
+    );
+    let made = body(&first[0]);
+    assert_eq!(
+        made["metadata"]["finalizers"],
+        json!([keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER])
+    );
+    assert_eq!(made["metadata"]["annotations"], Value::Null);
+    assert_eq!(
+        made["spec"]["location"],
+        json!({"name": "us-south-1", "namespace": "default"})
+    );
+    assert_eq!(
+        made["spec"]["controller"]["schedulingGates"],
+        json!([{"name": "Quota"}])
+    );
+    assert_eq!(
+        settle(&mut fixture, "web").len(),
+        3,
+        "the Instance, the status before and after it"
+    );
+    assert_eq!(
+        status(&fixture, "web", "ReplicasReady"),
+        "False InstancesProvisioning: 0/2 replicas available; waiting for web-0: Pending"
+    );
+    ready(&mut fixture, "web-0");
+    assert_eq!(
+        settle(&mut fixture, "web")[0],
+        "cell: create instances web-1: instance_missing"
+    );
+    ready(&mut fixture, "web-1");
+    settle(&mut fixture, "web");
+    assert_eq!(
+        status(&fixture, "web", "ReplicasReady"),
+        "True ReplicasAvailable: 2/2 replicas available"
+    );
+    assert_eq!(
+        status(&fixture, "web", "Available"),
+        "True StableInstanceFound: 2/2 instances are ready"
+    );
+    let web = fixture.get(&Cell, Role::Deployments, NS, "web").unwrap();
+    for counter in [
+        "replicas",
+        "readyReplicas",
+        "updatedReplicas",
+        "currentReplicas",
+        "desiredReplicas",
+    ] {
+        assert_eq!(web["status"][counter], 2, "{counter}");
+    }
+    assert_eq!(web["status"]["observedGeneration"], 1);
+}
+
+#[test]
+fn the_switches_of_the_cell_decide_gates_and_finalizers() {
+    let mut references = deployment("web", 1);
+    references["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] =
+        json!([{"secretRef": {"name": "s"}}]);
+    let gates = |reading: Reading| {
+        let made = body(&effects(&with(reading, references.clone()), "web")[0]);
+        let annotations = &made["metadata"]["annotations"];
+        assert_eq!(
+            annotations.is_null(),
+            made["spec"]["controller"]["schedulingGates"] == json!([{"name": "Quota"}])
+        );
+        (
+            made["spec"]["controller"]["schedulingGates"].clone(),
+            made["metadata"]["finalizers"].clone(),
+        )
+    };
+    let both = json!([keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER]);
+    let quota = json!({"name": "Quota"});
+    let data = json!({"name": "ReferencedData"});
+    assert_eq!(gates(reading()), (json!([quota, data]), both.clone()));
+    let off = Reading {
+        data: false,
+        ..reading()
+    };
+    assert_eq!(gates(off), (json!([quota]), both));
+    let alone = Reading {
+        hub: false,
+        ..reading()
+    };
+    assert_eq!(
+        gates(alone),
+        (json!([quota, data]), json!([keys::CLAIM_FINALIZER]))
+    );
+}
+
+#[test]
+fn a_deployment_of_another_city_makes_nothing_and_keeps_and_shrinks_what_it_has() {
+    let mut wrong = deployment("web", 1);
+    wrong["spec"]["cityCode"] = json!("LHR");
+    let mut fixture = with(reading(), wrong);
+    assert_eq!(
+        settle(&mut fixture, "web"),
+        ["cell: patch workloaddeployments/status web: deployment_status"]
+    );
+    let said = status(&fixture, "web", "Available");
+    assert_eq!(
+        said,
+        "False CityCodeMismatch: spec.cityCode is LHR, but this cell is in DFW"
+    );
+    for ordinal in 0..2 {
+        let mut old = instance("web", ordinal);
+        old["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
+        fixture.has(&Cell, Role::Instances, old);
+    }
+    let all = words(&effects(&fixture, "web"));
+    assert_eq!(all[0], "cell: delete instances web-1: instance_surplus");
+    assert!(
+        all.iter()
+            .all(|one| !one.contains("create") && !one.contains("delete instances web-0")),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn what_is_made_by_hand_keeps_its_name_and_is_not_touched() {
+    let mut fixture = with(reading(), deployment("web", 1));
+    let mut by_hand = instance("web", 0);
+    by_hand["metadata"]["ownerReferences"] = Value::Null;
+    by_hand["metadata"]["finalizers"] = Value::Null;
+    fixture.has(&Cell, Role::Instances, by_hand.clone());
+    assert_eq!(
+        settle(&mut fixture, "web"),
+        ["cell: patch workloaddeployments/status web: deployment_status"]
+    );
+    assert_eq!(
+        status(&fixture, "web", "ReplicasReady"),
+        "False InstanceNameConflict: web-0 is not of this deployment; delete or rename it; waiting for web-0: \
+         InstanceNameConflict"
+    );
+    let kept = fixture.get(&Cell, Role::Instances, NS, "web-0").unwrap();
+    assert_eq!(kept["spec"], by_hand["spec"]);
+}
+
+#[test]
+fn a_suspension_is_carried_to_each_instance_and_back() {
+    let mut fixture = with(reading(), deployment("web", 2));
+    settle(&mut fixture, "web");
+    ready(&mut fixture, "web-0");
+    settle(&mut fixture, "web");
+    let suspend = |value: Value| json!({"metadata": {"annotations": {keys::SUSPENDED: value}}});
+    fixture.change(&Cell, Role::Deployments, NS, "web", &suspend(json!("true")));
+    let all = effects(&fixture, "web");
+    assert_eq!(
+        words(&all),
+        [
+            "cell: patch instances/status web-0: instance_suspension",
+            "cell: patch instances/status web-1: instance_suspension",
+            "cell: patch workloaddeployments/status web: deployment_status"
+        ]
+    );
+    assert_eq!(body(&all[0]), json!({"status": {"suspended": true}}));
+    fixture.perform(&all);
+    settle(&mut fixture, "web");
+    assert_eq!(
+        status(&fixture, "web", "Available"),
+        "False Suspended: the deployment is suspended"
+    );
+    fixture.change(&Cell, Role::Deployments, NS, "web", &suspend(Value::Null));
+    settle(&mut fixture, "web");
+    let web = fixture.get(&Cell, Role::Deployments, NS, "web").unwrap();
+    assert_eq!(web["status"]["suspended"], Value::Null);
+    let first = fixture.get(&Cell, Role::Instances, NS, "web-0").unwrap();
+    assert_eq!(first["status"]["suspended"], Value::Null);
+}
+
+#[test]
+fn rolls_wait_while_the_project_gives_no_answer_and_surplus_goes() {
+    let mut fixture = with(reading(), deployment("web", 2));
+    for name in ["web-0", "web-1"] {
+        settle(&mut fixture, "web");
+        ready(&mut fixture, name);
+    }
+    settle(&mut fixture, "web");
+    let change = json!({"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}});
+    fixture.change(&Cell, Role::Deployments, NS, "web", &change);
+    let shop = crate::cell::fixture::shop();
+    let asking = Role::Instances.key(NS, "api-0");
+    let woken = fixture.context.world.lock().quota_failed(&shop, asking.clone());
+    assert_eq!(woken, [key("web")]);
+    let held = effects(&fixture, "web");
+    assert_eq!(
+        words(&held),
+        ["cell: patch workloaddeployments/status web: deployment_status"]
+    );
+    fixture.perform(&held);
+    assert_eq!(
+        status(&fixture, "web", "ReplicasReady"),
+        "False QuotaBackendUnavailable: the rollout waits until quota can be asked for; waiting for web-1: \
+         QuotaBackendUnavailable"
+    );
+    let woken = fixture.context.world.lock().quota_unwanted(&asking);
+    assert_eq!(woken, [key("web")], "nobody asks any more, so nobody would hear");
+    assert_eq!(
+        words(&effects(&fixture, "web"))[0],
+        "cell: delete instances web-1: instance_roll"
+    );
+}
+
+#[test]
+fn labels_and_place_are_mended_one_write_after_the_other() {
+    let mut fixture = with(reading(), deployment("web", 1));
+    settle(&mut fixture, "web");
+    let broken = json!({"metadata": {"labels": {keys::INSTANCE_CITY_CODE: null, "mine": "yes"}}, "spec": {"location": null}});
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &broken);
+    let all = effects(&fixture, "web");
+    assert_eq!(words(&all), ["cell: patch instances web-0: instance_labels"]);
+    assert_eq!(
+        body(&all[0]),
+        json!({"metadata": {"labels": {keys::INSTANCE_CITY_CODE: "DFW"}}})
+    );
+    fixture.perform(&all);
+    let all = effects(&fixture, "web");
+    assert_eq!(words(&all), ["cell: patch instances web-0: instance_network"]);
+    let place = json!({"name": "us-south-1", "namespace": "default"});
+    assert_eq!(body(&all[0]), json!({"spec": {"location": place}}));
+    fixture.perform(&all);
+    assert_eq!(settle(&mut fixture, "web"), [""; 0]);
+    let kept = fixture.get(&Cell, Role::Instances, NS, "web-0").unwrap();
+    assert_eq!(kept["metadata"]["labels"]["mine"], "yes");
+}
+
+#[test]
+fn the_network_is_bound_and_claimed_and_then_its_gate_goes() {
+    let mut fixture = with(
+        Reading {
+            networking: true,
+            ..reading()
+        },
+        deployment("web", 1),
+    );
+    let first = effects(&fixture, "web");
+    assert_eq!(
+        words(&first)[..2],
+        [
+            "cell: create instances web-0: instance_missing",
+            "cell: create networkbindings web-net-0: network_binding"
+        ]
+    );
+    let place = json!({"name": "us-south-1", "namespace": "default"});
+    assert_eq!(
+        body(&first[1])["spec"],
+        json!({"network": {"name": "default"}, "location": place})
+    );
+    settle(&mut fixture, "web");
+    assert_eq!(
+        status(&fixture, "web", "Available"),
+        "False NetworkProvisioning: the network is not ready yet"
+    );
+    let up = json!([condition("Ready", "True", "Ready")]);
+    let context = json!({"metadata": {"namespace": "net", "name": "ctx"}, "spec": {"location": place}, "status": {"conditions": up}});
+    fixture.has(&Cell, Role::Contexts, context);
+    let bound =
+        json!({"status": {"conditions": up, "networkContextRef": {"namespace": "net", "name": "ctx"}}});
+    let woken = fixture.change(&Cell, Role::Bindings, NS, "web-net-0", &bound);
+    assert_eq!(woken, [key("web"), Role::Instances.key(NS, "web-0")]);
+    assert_eq!(
+        settle(&mut fixture, "web"),
+        ["cell: create subnetclaims ctx-0: subnet_claim"]
+    );
+    fixture.has(
+        &Cell,
+        Role::Subnets,
+        json!({"metadata": {"namespace": "net", "name": "sub"}, "status": {"conditions": up}}),
+    );
+    let allotted = json!({"status": {"conditions": up, "subnetRef": {"name": "sub"}}});
+    let woken = fixture.change(&Cell, Role::SubnetClaims, "net", "ctx-0", &allotted);
+    assert_eq!(woken[0], key("web"));
+    let all = effects(&fixture, "web");
+    assert_eq!(words(&all), ["cell: patch instances web-0: instance_network"]);
+    assert_eq!(
+        body(&all[0]),
+        json!({"spec": {"controller": {"schedulingGates": [{"name": "Quota"}]}}})
+    );
+    fixture.perform(&all);
+    settle(&mut fixture, "web");
+}
+
+#[test]
+fn without_a_place_nothing_is_made_and_two_are_one_too_many() {
+    let nowhere = Reading {
+        networking: true,
+        place: None,
+        ..reading()
+    };
+    let mut fixture = with(nowhere, deployment("web", 1));
+    let status_only = ["cell: patch workloaddeployments/status web: deployment_status"];
+    assert_eq!(settle(&mut fixture, "web"), status_only);
+    assert!(status(&fixture, "web", "Available").starts_with("False NoMatchingLocation: "));
+    let place =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
+    assert_eq!(
+        fixture.has(&Cell, Role::ServingLocations, place("one")),
+        [key("web")]
+    );
+    assert_eq!(
+        words(&effects(&fixture, "web"))[0],
+        "cell: create instances web-0: instance_missing"
+    );
+    fixture.has(&Cell, Role::ServingLocations, place("two"));
+    assert_eq!(settle(&mut fixture, "web"), status_only);
+    assert!(status(&fixture, "web", "Available").starts_with("False AmbiguousServingLocation: "));
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_is_said_and_nothing_is_touched() {
+    let mut odd = deployment("web", 1);
+    odd["spec"]["workloadRef"] = json!("storefront");
+    let mut fixture = with(reading(), odd);
+    fixture.has(&Cell, Role::Instances, instance("web", 0));
+    assert_eq!(
+        settle(&mut fixture, "web"),
+        ["cell: patch workloaddeployments/status web: deployment_status"]
+    );
+    assert!(status(&fixture, "web", "Available").starts_with("False InvalidTemplate: spec: "));
+}

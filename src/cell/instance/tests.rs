@@ -1,0 +1,367 @@
+//! What is written to an Instance, over an index that servers' objects fill; and what a claim says.
+
+use super::{
+    claim::{self, Claimant, Found},
+    decide, observe,
+    quota::Claim,
+    ready::Verdict,
+};
+use crate::{
+    api::{
+        ConditionStatus::{self, False, True, Unknown},
+        Reason, keys,
+    },
+    cell::{
+        fixture::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
+        size::Size,
+        world::{
+            digest::{self, Granted},
+            role::Role,
+        },
+    },
+    engine::{
+        key::{Key, Plane::Cell},
+        plan::{Plan, Prepared},
+    },
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+fn key() -> Key {
+    Role::Instances.key(NS, "web-0")
+}
+
+fn decided(fixture: &Fixture, quota: Option<&Verdict>) -> Plan<Prepared> {
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    decide::decide(&snapshot, quota, now())
+}
+
+/// Decides and performs until nothing is left; what was written and what people were told.
+fn settle(fixture: &mut Fixture, quota: Option<&Verdict>) -> Vec<String> {
+    let mut all = Vec::new();
+    for _ in 0..10 {
+        let plan = decided(fixture, quota);
+        if plan.is_idle() {
+            return all;
+        }
+        all.extend(words(&plan.effects));
+        all.extend(plan.notes.iter().map(|note| format!("event {}", note.reason)));
+        fixture.perform(&plan.effects);
+    }
+    panic!("it never rests: {all:#?}");
+}
+
+fn with(instance: Value) -> Fixture {
+    let mut fixture = Fixture::new(reading());
+    fixture.has(&Cell, Role::Deployments, deployment("web", 1));
+    fixture.has(&Cell, Role::Instances, instance);
+    fixture
+}
+
+fn says(status: ConditionStatus, reason: Reason) -> Verdict {
+    Verdict::of(status, reason, format!("{reason} it is"))
+}
+
+fn stored(fixture: &Fixture) -> &Value {
+    fixture.get(&Cell, Role::Instances, NS, "web-0").unwrap()
+}
+
+fn said(fixture: &Fixture, type_: &str) -> String {
+    let conditions = stored(fixture)["status"]["conditions"].as_array().unwrap();
+    let Some(condition) = conditions.iter().find(|c| c["type"] == type_) else {
+        return "-".to_owned();
+    };
+    let text = |key: &str| condition[key].as_str().unwrap().to_owned();
+    format!(
+        "{} {} @{}",
+        text("status"),
+        text("reason"),
+        condition["observedGeneration"]
+    )
+}
+
+#[test]
+fn a_grant_opens_the_gate_and_what_is_said_follows_the_generation() {
+    let mut fixture = with(instance("web", 0));
+    let granted = says(True, Reason::QuotaAvailable);
+    let written = settle(&mut fixture, Some(&granted));
+    assert_eq!(
+        written,
+        [
+            "cell: patch instances/status web-0: instance_conditions",
+            "cell: patch instances web-0: instance_gates",
+            // The generation has risen.
+            "cell: patch instances/status web-0: instance_conditions",
+        ]
+    );
+    assert_eq!(
+        stored(&fixture)["spec"]["controller"],
+        json!({"templateHash": "v1-0", "schedulingGates": []})
+    );
+    assert_eq!(said(&fixture, "QuotaGranted"), "True QuotaAvailable @2");
+    assert_eq!(said(&fixture, "Ready"), "False PendingProgramming @2");
+    let plan = decided(&fixture, None);
+    assert!(plan.is_idle(), "what is not known anew stays: {plan:?}");
+}
+
+#[test]
+fn a_grant_at_another_generation_opens_nothing() {
+    let mut old = instance("web", 0);
+    old["metadata"]["generation"] = json!(2);
+    old["status"]["conditions"] = json!([condition("QuotaGranted", "True", "QuotaAvailable")]);
+    let mut fixture = with(old);
+    let plan = decided(&fixture, None);
+    assert_eq!(
+        words(&plan.effects),
+        ["cell: patch instances/status web-0: instance_conditions"]
+    );
+    let gates = stored(&fixture)["spec"]["controller"]["schedulingGates"].clone();
+    assert_eq!(gates, json!([{"name": "Quota"}]));
+    fixture.perform(&plan.effects);
+    assert_eq!(
+        words(&decided(&fixture, None).effects),
+        ["cell: patch instances web-0: instance_gates"]
+    );
+}
+
+#[test]
+fn a_denied_instance_that_never_started_says_so_once() {
+    let mut fixture = with(instance("web", 0));
+    let denied = says(False, Reason::QuotaExceeded);
+    let written = settle(&mut fixture, Some(&denied));
+    assert_eq!(
+        written,
+        [
+            "cell: patch instances/status web-0: instance_conditions",
+            "event QuotaExceeded"
+        ]
+    );
+    for type_ in ["Ready", "Programmed", "Available"] {
+        assert_eq!(said(&fixture, type_), "False PendingQuota @1", "{type_}");
+    }
+    assert_eq!(settle(&mut fixture, Some(&denied)), [""; 0]);
+    let waits = says(Unknown, Reason::QuotaNoBudget);
+    assert_eq!(settle(&mut fixture, Some(&waits))[1..], ["event QuotaNoBudget"]);
+    assert_eq!(said(&fixture, "Ready"), "False SchedulingGatesPresent @1");
+}
+
+#[test]
+fn a_denial_behind_no_gate_stops_nothing() {
+    let mut runs = instance("web", 0);
+    runs["spec"]["controller"]["schedulingGates"] = json!([]);
+    runs["status"]["conditions"] =
+        json!(["Programmed", "Available", "Ready"].map(|t| condition(t, "True", t)));
+    let mut fixture = with(runs);
+    settle(&mut fixture, Some(&says(False, Reason::QuotaExceeded)));
+    assert_eq!(said(&fixture, "Ready"), "True Available @1");
+    assert_eq!(said(&fixture, "Programmed"), "True Programmed @1");
+}
+
+#[test]
+fn finalizers_come_first_and_nothing_is_claimed_before_them() {
+    let mut bare = instance("web", 0);
+    bare["metadata"]["finalizers"] = json!(["x.example.com/y"]);
+    bare["spec"]["controller"]["schedulingGates"] = json!([{"name": "Quota"}, {"name": "ReferencedData"}]);
+    let mut fixture = with(bare);
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    assert!(decide::is_ours(&snapshot) && !decide::may_claim(&snapshot));
+    let plan = decided(&fixture, None);
+    assert_eq!(
+        words(&plan.effects),
+        ["cell: patch instances web-0: instance_finalizers"]
+    );
+    assert_eq!(
+        body(&plan.effects[0]),
+        json!({"metadata": {
+            "finalizers": ["x.example.com/y", keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER],
+            "annotations": {keys::GATE_START: now().to_string()},
+        }})
+    );
+    fixture.perform(&plan.effects);
+    assert!(decide::may_claim(
+        &observe::observe(&fixture.context, &key()).unwrap()
+    ));
+    settle(&mut fixture, None);
+}
+
+#[test]
+fn what_nobody_controls_is_not_ours_unless_it_has_our_finalizers() {
+    let mut by_hand = instance("web", 0);
+    by_hand["metadata"]["ownerReferences"] = Value::Null;
+    let ours = |object: &Value| {
+        let fixture = with(object.clone());
+        decide::is_ours(&observe::observe(&fixture.context, &key()).unwrap())
+    };
+    assert!(ours(&by_hand), "it was a deployment's once");
+    by_hand["metadata"]["finalizers"] = Value::Null;
+    assert!(!ours(&by_hand));
+    by_hand["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]);
+    assert!(!ours(&by_hand));
+}
+
+#[test]
+fn companions_open_their_gate_when_all_are_there() {
+    let mut waits = instance("web", 0);
+    waits["spec"]["controller"]["schedulingGates"] = json!([{"name": "ReferencedData"}]);
+    waits["metadata"]["annotations"] = json!({keys::GATE_START: "2026-05-04T10:00:00Z"});
+    let mut fixture = with(waits);
+    settle(&mut fixture, None);
+    assert_eq!(said(&fixture, "ReferencedDataReady"), "Unknown Resolving @1");
+    let expect = |value: &str| json!({"metadata": {"annotations": {keys::EXPECTED_REFERENCED_DATA: value}}});
+    let woken = fixture.change(&Cell, Role::Deployments, NS, "web", &expect(r#"["Secret/db"]"#));
+    assert!(woken.contains(&key()), "{woken:?}");
+    let written = settle(&mut fixture, None);
+    assert_eq!(
+        written,
+        [
+            "cell: patch instances/status web-0: instance_conditions",
+            "event AwaitingPropagation"
+        ]
+    );
+    assert_eq!(said(&fixture, "Ready"), "False AwaitingPropagation @1");
+    let other = json!({"metadata": {"namespace": NS, "name": "db"}});
+    assert_eq!(
+        fixture.has(&Cell, Role::ConfigMaps, other.clone()),
+        [],
+        "ConfigMap db is not Secret db"
+    );
+    assert_eq!(fixture.has(&Cell, Role::Secrets, other), [key()]);
+    settle(&mut fixture, None);
+    assert_eq!(
+        stored(&fixture)["spec"]["controller"]["schedulingGates"],
+        json!([])
+    );
+    assert_eq!(said(&fixture, "ReferencedDataReady"), "True Ready @2");
+    fixture.lost(&Cell, Role::Secrets, NS, "db");
+    assert_eq!(settle(&mut fixture, None), [""; 0], "it was there once");
+}
+
+#[test]
+fn a_deletion_is_said_and_ends_with_our_two_finalizers_alone() {
+    let mut going = instance("web", 0);
+    going["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+    going["metadata"]["finalizers"] =
+        json!([keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER, "x.example.com/y"]);
+    let mut fixture = with(going);
+    let written = settle(&mut fixture, None);
+    assert_eq!(
+        written,
+        ["cell: patch instances/status web-0: instance_conditions"]
+    );
+    assert_eq!(said(&fixture, "Ready"), "False Stopping @1");
+    assert!(!decide::is_ending(
+        &observe::observe(&fixture.context, &key()).unwrap()
+    ));
+    let ours = json!({"metadata": {"finalizers": [keys::INSTANCE_FINALIZER, keys::CLAIM_FINALIZER]}});
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &ours);
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    assert!(decide::is_ending(&snapshot));
+    let end = decide::release(&snapshot);
+    assert_eq!(body(&end), json!({"metadata": {"finalizers": []}}));
+    fixture.perform(&[end]);
+    assert_eq!(observe::observe(&fixture.context, &key()), None);
+}
+
+#[test]
+fn an_instance_without_controller_or_status_gets_its_conditions() {
+    let mut odd = instance("web", 0);
+    odd["spec"]["controller"] = Value::Null;
+    odd["status"] = Value::Null;
+    let mut fixture = with(odd);
+    settle(&mut fixture, Some(&says(True, Reason::QuotaDisabled)));
+    assert_eq!(said(&fixture, "Ready"), "False PendingProgramming @1");
+}
+
+const OF: Claimant<'_> = Claimant {
+    cell: "dfw-1",
+    namespace: NS,
+    name: "web-0",
+    uid: "u-web-0",
+};
+
+fn found(cell: &str, uid: &str, granted: Option<(bool, &str)>) -> Found {
+    Found {
+        uid: "c-1".into(),
+        deleting: false,
+        claim: digest::Claim {
+            cell: Some(cell.into()),
+            namespace: Some(NS.into()),
+            instance: Some(uid.into()),
+            created: 100,
+            granted: granted.map(|(yes, reason)| Granted {
+                yes,
+                reason: reason.into(),
+                message: "so it is".into(),
+                since: 50,
+            }),
+        },
+    }
+}
+
+#[test]
+fn a_claim_counts_only_for_whom_it_was_made() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let judge = |found: &Found| claim::judge(Some(found), &OF);
+    assert_eq!(claim::judge(None, &OF), Claim::Absent);
+    let granted = Some((true, "QuotaAvailable"));
+    assert_eq!(judge(&found("dfw-1", "u-web-0", granted)), Claim::Granted);
+    assert_eq!(
+        judge(&found("lhr-1", "u-web-0", granted)),
+        Claim::AnotherCells("lhr-1".into())
+    );
+    assert_eq!(
+        judge(&found("dfw-1", "u-old", granted)),
+        Claim::Predecessors("c-1".into())
+    );
+    let mut going = found("dfw-1", "u-web-0", granted);
+    going.deleting = true;
+    assert_eq!(judge(&going), Claim::Terminating);
+    for undecided in [None, Some((false, "PendingEvaluation"))] {
+        assert_eq!(
+            judge(&found("dfw-1", "u-web-0", undecided)),
+            Claim::Pending(at(100))
+        );
+    }
+    for (reason, wrong) in [
+        ("QuotaExceeded", false),
+        ("ValidationFailed", true),
+        ("Whatever", false),
+    ] {
+        let expected = Claim::Denied {
+            uid: "c-1".into(),
+            invalid: wrong,
+            message: "so it is".to_owned(),
+            since: at(100),
+        };
+        assert_eq!(judge(&found("dfw-1", "u-web-0", Some((false, reason)))), expected);
+    }
+}
+
+#[test]
+fn a_claim_asks_for_the_size_and_names_its_instance() {
+    let size = Size {
+        millicores: 1000,
+        mebibytes: 2048,
+    };
+    let whole = claim::render(&OF, &shop(), "default", Some(size));
+    let project = json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": "shop"});
+    assert_eq!(
+        whole,
+        json!({
+            "apiVersion": "quota.miloapis.com/v1alpha1",
+            "kind": "ResourceClaim",
+            "metadata": {
+                "name": "instance-web-0", "namespace": "default",
+                "labels": {keys::SOURCE_CLUSTER: "dfw-1", keys::INSTANCE_NAMESPACE: NS},
+                "annotations": {keys::INSTANCE_UID: "u-web-0"},
+            },
+            "spec": {"consumerRef": project, "resourceRef": project, "requests": [
+                {"resourceType": "compute.datumapis.com/instances", "amount": 1},
+                {"resourceType": "compute.datumapis.com/vcpus", "amount": 1000},
+                {"resourceType": "compute.datumapis.com/memory", "amount": 2048},
+            ]},
+        })
+    );
+    let unknown = claim::render(&OF, &shop(), "default", None);
+    assert_eq!(unknown["spec"]["requests"].as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,295 @@
+//! What the index knows, and whom a change wakes.
+
+use super::{Located, Reading, World, role::Role};
+use crate::{
+    api::keys,
+    cell::fixture::{Fixture, NS, condition, deployment, instance, reading, shop},
+    engine::key::{
+        Key,
+        Plane::{Cell, Hub, Project},
+    },
+    plane::watch::Event,
+};
+use serde_json::{Value, json};
+
+fn web() -> Key {
+    Role::Deployments.key(NS, "web")
+}
+
+fn first() -> Key {
+    Role::Instances.key(NS, "web-0")
+}
+
+fn whole() -> Fixture {
+    let mut fixture = Fixture::new(reading());
+    fixture.has(&Cell, Role::Deployments, deployment("web", 1));
+    fixture.has(&Cell, Role::Deployments, deployment("api", 1));
+    fixture.has(&Cell, Role::Instances, instance("web", 0));
+    fixture.has(&Cell, Role::Instances, instance("api", 0));
+    fixture
+}
+
+fn claim(cell: &str, namespace: &str, name: &str) -> Value {
+    json!({"metadata": {"namespace": "default", "name": name, "annotations": {keys::INSTANCE_UID: "u-web-0"},
+        "labels": {keys::SOURCE_CLUSTER: cell, keys::INSTANCE_NAMESPACE: namespace}}})
+}
+
+#[test]
+fn an_instance_concerns_itself_its_pod_and_its_deployment_alone() {
+    let mut fixture = whole();
+    let ready = json!({"status": {"conditions": [condition("Ready", "True", "Available")]}});
+    let pod = Role::Pods.key(NS, "web-0");
+    assert_eq!(
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &ready),
+        [first(), pod.clone(), web()]
+    );
+    assert_eq!(
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &json!({})),
+        [],
+        "nothing has changed"
+    );
+    assert_eq!(
+        fixture.lost(&Cell, Role::Instances, NS, "web-0"),
+        [first(), pod, web()]
+    );
+    let renamed = json!({"metadata": {"namespace": NS, "name": "web-7"}});
+    assert!(
+        fixture.has(&Cell, Role::Instances, renamed).contains(&web()),
+        "it holds a name of the deployment's"
+    );
+}
+
+#[test]
+fn a_namespaces_labels_concern_all_that_is_in_it() {
+    let mut fixture = whole();
+    let moved = json!({"metadata": {"labels": {keys::UPSTREAM_NAMESPACE: "other"}}});
+    let api = Role::Instances.key(NS, "api-0");
+    let all = [api.clone(), first(), Role::Deployments.key(NS, "api"), web()];
+    assert_eq!(fixture.change(&Cell, Role::Namespaces, "", NS, &moved), all);
+    assert_eq!(fixture.change(&Hub, Role::HubNamespaces, "", NS, &moved), all);
+    let unread = json!({"metadata": {"labels": {"mine": "yes"}}});
+    assert_eq!(fixture.change(&Cell, Role::Namespaces, "", NS, &unread), []);
+}
+
+#[test]
+fn a_companion_concerns_those_alone_that_wait_for_it() {
+    let mut fixture = whole();
+    let gate = json!({"spec": {"controller": {"schedulingGates": [{"name": "ReferencedData"}]}}});
+    for name in ["web-0", "api-0"] {
+        fixture.change(&Cell, Role::Instances, NS, name, &gate);
+    }
+    let expects = json!({"metadata": {"annotations": {keys::EXPECTED_REFERENCED_DATA: r#"["Secret/db"]"#}}});
+    assert_eq!(
+        fixture.change(&Cell, Role::Deployments, NS, "web", &expects),
+        [web(), first()]
+    );
+    let db = json!({"metadata": {"namespace": NS, "name": "db"}});
+    assert_eq!(fixture.has(&Cell, Role::Secrets, db), [first()]);
+    let changed = json!({"data": {"a": "b"}});
+    assert_eq!(
+        fixture.change(&Cell, Role::Secrets, NS, "db", &changed),
+        [],
+        "its content rolls nothing"
+    );
+    let open = json!({"spec": {"controller": {"schedulingGates": []}}});
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &open);
+    assert_eq!(
+        fixture.lost(&Cell, Role::Secrets, NS, "db"),
+        [],
+        "nobody waits any more"
+    );
+    let error = json!({"metadata": {"annotations": {keys::REFERENCED_DATA_ERROR: "{}"}}});
+    let api = Role::Deployments.key(NS, "api");
+    assert_eq!(
+        fixture.change(&Cell, Role::Deployments, NS, "api", &error),
+        [api, Role::Instances.key(NS, "api-0")]
+    );
+}
+
+#[test]
+fn a_claim_concerns_its_instance_and_none_of_another_project_or_cell() {
+    let mut fixture = whole();
+    let project = Project(shop());
+    assert_eq!(
+        fixture.has(&project, Role::Claims, claim("dfw-1", NS, "instance-web-0")),
+        [first()]
+    );
+    let granted = json!({"status": {"conditions": [condition("Granted", "True", "QuotaAvailable")]}});
+    assert_eq!(
+        fixture.change(&project, Role::Claims, "default", "instance-web-0", &granted),
+        [first()]
+    );
+    assert_eq!(
+        fixture.has(&project, Role::Claims, claim("lhr-1", NS, "instance-web-1")),
+        []
+    );
+    assert_eq!(
+        fixture.has(&project, Role::Claims, claim("dfw-1", NS, "web-1")),
+        []
+    );
+    let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-other", keys::UPSTREAM_NAMESPACE: "default"});
+    fixture.has(
+        &Cell,
+        Role::Namespaces,
+        json!({"metadata": {"name": "ns-b1", "labels": labels}}),
+    );
+    let theirs = claim("dfw-1", "ns-b1", "instance-db-0");
+    assert_eq!(
+        fixture.has(&project, Role::Claims, theirs),
+        [],
+        "the namespace is another project's"
+    );
+    assert_eq!(
+        fixture.lost(&project, Role::Claims, "default", "instance-web-0"),
+        [first()]
+    );
+}
+
+#[test]
+fn the_place_concerns_every_deployment_and_whoever_waits_for_the_network() {
+    let mut fixture = Fixture::new(Reading {
+        networking: true,
+        place: None,
+        ..reading()
+    });
+    fixture.has(&Cell, Role::Deployments, deployment("web", 1));
+    let mut gated = instance("web", 0);
+    gated["spec"]["controller"]["schedulingGates"] = json!([{"name": "Network"}]);
+    fixture.has(&Cell, Role::Instances, gated);
+    fixture.has(&Cell, Role::Instances, instance("web", 1));
+    let place = json!({"metadata": {"name": "one"}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
+    assert_eq!(
+        fixture.has(&Cell, Role::ServingLocations, place),
+        [web(), first()]
+    );
+    assert_eq!(
+        fixture.lost(&Cell, Role::ServingLocations, "", "one"),
+        [web(), first()]
+    );
+}
+
+#[test]
+fn where_the_cell_is_follows_from_configuration_or_the_one_place() {
+    let located = |reading: Reading, places: &[&str]| {
+        let mut fixture = Fixture::new(reading);
+        for name in places {
+            let place = json!({"metadata": {"name": name}, "spec": {"topology": {keys::CITY_CODE: "LHR"}}});
+            fixture.has(&Cell, Role::ServingLocations, place);
+        }
+        let at = fixture.context.world.lock().located();
+        match at {
+            Located::At { location, city } => format!("{} in {city}", location.name),
+            other => format!("{other:?}"),
+        }
+    };
+    let told = Reading {
+        networking: true,
+        place: None,
+        ..reading()
+    };
+    assert_eq!(located(reading(), &[]), "us-south-1 in DFW");
+    assert_eq!(
+        located(
+            Reading {
+                place: None,
+                ..reading()
+            },
+            &[]
+        ),
+        "Untold"
+    );
+    assert_eq!(located(told.clone(), &[]), "Nowhere");
+    assert_eq!(located(told.clone(), &["eu"]), "eu in LHR");
+    assert_eq!(located(told, &["eu", "uk"]), "Ambiguous(2)");
+}
+
+#[test]
+fn a_namespace_names_its_project_by_both_labels() {
+    let origin = |reading: Reading, labels: Value| {
+        let mut fixture = Fixture::new(reading);
+        fixture.has(
+            &Cell,
+            Role::Namespaces,
+            json!({"metadata": {"name": "ns-b1", "labels": labels}}),
+        );
+        let origin = fixture.context.world.lock().origin("ns-b1");
+        origin.map(|(project, namespace)| format!("{project} {namespace}"))
+    };
+    let both = |cluster: &str| json!({keys::UPSTREAM_CLUSTER: cluster, keys::UPSTREAM_NAMESPACE: "default"});
+    assert_eq!(
+        origin(reading(), both("cluster-shop")).as_deref(),
+        Some("shop default")
+    );
+    assert_eq!(
+        origin(reading(), both("cluster-org_shop")).as_deref(),
+        Some("org/shop default")
+    );
+    assert_eq!(origin(reading(), both("shop")), None);
+    assert_eq!(
+        origin(reading(), json!({keys::UPSTREAM_CLUSTER: "cluster-shop"})),
+        None
+    );
+    let alone = Reading {
+        project: Some(shop()),
+        hub: false,
+        ..reading()
+    };
+    assert_eq!(
+        origin(alone, json!({})).as_deref(),
+        Some("shop ns-b1"),
+        "it is its own project's"
+    );
+}
+
+#[test]
+fn a_project_is_away_until_it_answers_or_nobody_asks() {
+    let fixture = whole();
+    let mut world = fixture.context.world.lock();
+    let both = [Role::Deployments.key(NS, "api"), web()];
+    let (one, other) = (first(), Role::Instances.key(NS, "api-0"));
+    assert_eq!(world.quota_failed(&shop(), one.clone()), both);
+    assert_eq!(world.quota_failed(&shop(), other.clone()), [], "no news");
+    assert_eq!(world.quota_unwanted(&one), []);
+    assert!(world.is_quota_away(&shop()), "the other still asks");
+    assert_eq!(world.quota_unwanted(&other), both);
+    assert!(!world.is_quota_away(&shop()));
+    assert_eq!(world.quota_answered(&shop()), []);
+    world.quota_failed(&shop(), one);
+    assert_eq!(world.quota_answered(&shop()), both);
+}
+
+#[test]
+fn nothing_is_decided_before_every_list_of_the_cell_is_there() {
+    let mut world = World::new(reading());
+    let roles = world.cell_roles();
+    for role in &roles {
+        assert!(!world.cell_ready(), "{role:?} is missing");
+        world.event(&Cell, *role, Event::Began);
+        assert!(world.event(&Cell, *role, Event::Complete).synced);
+    }
+    assert!(world.cell_ready() && !world.hub_ready());
+}
+
+#[test]
+fn a_key_has_its_role_by_plane_and_name() {
+    let world = World::new(reading());
+    let role =
+        |plane, of: Role, namespace: &str, name: &str| world.role_of(plane, &of.kind(), namespace, name);
+    assert_eq!(role(&Cell, Role::Instances, NS, "a"), Some(Role::Instances));
+    assert_eq!(role(&Hub, Role::Instances, NS, "a"), Some(Role::HubInstances));
+    assert_eq!(role(&Hub, Role::Pods, NS, "a"), None);
+    let own = "fedgate-system";
+    assert_eq!(
+        role(&Cell, Role::ConfigMaps, own, "fedgate-releases-0"),
+        Some(Role::Releases)
+    );
+    assert_eq!(
+        role(&Cell, Role::ConfigMaps, NS, "fedgate-releases-0"),
+        Some(Role::ConfigMaps),
+        "a tenant's own"
+    );
+    assert_eq!(
+        role(&Project(shop()), Role::Claims, "default", "a"),
+        Some(Role::Claims)
+    );
+}
