@@ -77,7 +77,11 @@ fn instances_come_one_after_the_other_each_whole_from_the_start() {
     let made = body(&first[0]);
     assert_eq!(
         made["metadata"]["finalizers"],
-        json!([keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER])
+        json!([
+            keys::CLAIM_FINALIZER,
+            keys::INSTANCE_FINALIZER,
+            keys::PROVIDER_FINALIZER
+        ])
     );
     assert_eq!(made["metadata"]["annotations"], Value::Null);
     assert_eq!(
@@ -142,17 +146,22 @@ fn the_switches_of_the_cell_decide_gates_and_finalizers() {
             made["metadata"]["finalizers"].clone(),
         )
     };
-    let both = json!([keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER]);
+    let all = json!([
+        keys::CLAIM_FINALIZER,
+        keys::INSTANCE_FINALIZER,
+        keys::PROVIDER_FINALIZER
+    ]);
     let quota = json!({"name": "Quota"});
     let data = json!({"name": "ReferencedData"});
-    assert_eq!(gates(reading()), (json!([quota, data]), both.clone()));
+    assert_eq!(gates(reading()), (json!([quota, data]), all.clone()));
     let off = Reading {
         data: false,
         ..reading()
     };
-    assert_eq!(gates(off), (json!([quota]), both));
+    assert_eq!(gates(off), (json!([quota]), all));
     let alone = Reading {
         hub: false,
+        provider: false,
         ..reading()
     };
     assert_eq!(

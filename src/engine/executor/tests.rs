@@ -261,3 +261,26 @@ async fn a_standby_takes_no_turn_from_the_next_that_may_write() {
     executor.perform(plan(create)).await.unwrap();
     assert_eq!(server.requests(), 1, "the probe");
 }
+
+#[test]
+fn what_is_deleted_is_gone_unless_something_holds_it_or_it_still_stops() {
+    let gone = |metadata: serde_json::Value| {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+        matches!(
+            answer_of(serde_json::from_value(pod).unwrap()),
+            Answer::Gone { .. }
+        )
+    };
+    let deleted = "2026-05-04T10:00:00Z";
+    assert!(!gone(json!({"name": "a"})));
+    assert!(gone(json!({"name": "a", "deletionTimestamp": deleted})));
+    assert!(gone(
+        json!({"name": "a", "deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0})
+    ));
+    assert!(!gone(
+        json!({"name": "a", "deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30})
+    ));
+    assert!(!gone(
+        json!({"name": "a", "deletionTimestamp": deleted, "finalizers": ["example.com/a"]})
+    ));
+}
