@@ -39,7 +39,7 @@ const HUB_RETRY: Duration = Duration::from_secs(1);
 /// Requests to the administrative address may take this long at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Why the gateway did not start. Each names the object, the field and the next step.
+/// Why a role did not start. Each names the object, the field and the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The hub's kubeconfig, or that of the plane with the projects' Secrets.

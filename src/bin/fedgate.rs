@@ -50,20 +50,26 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
 async fn gateway(args: GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = args.into_config()?;
     telemetry::begin(config.process.log_format, &config.process.log_level)?;
-    Ok(ended(process::run(config, process::shutdown()?).await))
+    Ok(ended(
+        "the gateway",
+        process::run(config, process::shutdown()?).await,
+    ))
 }
 
 async fn cell(args: CellArgs) -> anyhow::Result<ExitCode> {
     let config = args.into_config()?;
     telemetry::begin(config.process.log_format, &config.process.log_level)?;
-    Ok(ended(process::run_cell(config, process::shutdown()?).await))
+    Ok(ended(
+        "the cell",
+        process::run_cell(config, process::shutdown()?).await,
+    ))
 }
 
-fn ended(result: Result<(), process::StartError>) -> ExitCode {
+fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(%error, "it did not start");
+            tracing::error!(%error, "{role} did not start");
             ExitCode::FAILURE
         }
     }
