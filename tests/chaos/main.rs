@@ -98,7 +98,7 @@ impl Gateways {
         let alone = Gateway::new(Setup {
             hub: suite.gateway.hub_kubeconfig().to_owned(),
             projects: Projects::Folder(suite.gateway.projects().to_owned()),
-            kinds: kinds_folder(),
+            kinds: Some(kinds_folder()),
             log: suite.dir.join("gateway-alone.log"),
             further: vec!["--leader-elect=false"],
         });

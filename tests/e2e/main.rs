@@ -26,7 +26,7 @@ mod suspension;
 mod workload;
 mod writeback;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 
 /// How many tests wait beside each other, unless `--test-threads` says otherwise.
 const PARALLEL: usize = 8;
@@ -74,23 +74,7 @@ fn alone() -> Vec<Trial> {
 }
 
 fn main() {
-    // The runner prints each failure; of panics elsewhere one line is enough.
-    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(PARALLEL);
-    // The runner knows one filter; here it may be several, with commas between them.
-    let parts = arguments.filter.take_if(|filter| filter.contains(','));
-    let chosen = |mut trials: Vec<Trial>| {
-        trials.retain(|trial| {
-            let among = |parts: &String| parts.split(',').any(|part| trial.name().contains(part));
-            parts.as_ref().is_none_or(among)
-        });
-        trials
-    };
-    let mut failed = libtest_mimic::run(&arguments, chosen(together())).has_failed();
-    arguments.test_threads = Some(1);
-    failed |= libtest_mimic::run(&arguments, chosen(alone())).has_failed();
-    failed |= libtest_mimic::run(&arguments, chosen(closing::trials())).has_failed();
+    let failed = support::run_all(together(), vec![alone(), closing::trials()], PARALLEL);
     if let Some(suite) = support::suite::Suite::present() {
         support::suite::RUNTIME.block_on(suite.down());
     }

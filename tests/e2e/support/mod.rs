@@ -12,7 +12,9 @@ pub(crate) mod kinds;
 pub(crate) mod objects;
 pub(crate) mod plane;
 pub(crate) mod rights;
+pub(crate) mod role;
 pub(crate) mod suite;
+mod trials;
 
 pub(crate) use audit::Entry;
 pub(crate) use case::{Case, annotation, condition, has_finalizer, hub_namespace, label, uid, unique_city};
@@ -20,6 +22,7 @@ pub(crate) use cell::Cell;
 pub(crate) use objects::{deployment, deployment_with_data};
 pub(crate) use plane::{seconds, wait_for};
 pub(crate) use suite::rest_seconds;
+pub(crate) use trials::{lone_trials, run_all, text, trials, with_cleanup};
 
 use futures::FutureExt;
 use libtest_mimic::{Failed, Trial};
@@ -80,35 +83,3 @@ where
     }
     Err(format!("{problem}\n{dumped}").into())
 }
-
-/// Awaits `body`, then `cleanup` whether or not `body` panicked, and passes a panic on.
-pub(crate) async fn with_cleanup<T>(body: impl Future<Output = T>, cleanup: impl Future<Output = ()>) -> T {
-    let outcome = AssertUnwindSafe(body).catch_unwind().await;
-    cleanup.await;
-    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// What a panic said.
-pub(crate) fn text(panic: &(dyn std::any::Any + Send)) -> String {
-    let said = panic.downcast_ref::<String>().cloned();
-    said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .unwrap_or_else(|| "the test panicked without a message".to_owned())
-}
-
-/// Lists a module's tests for the runner.
-macro_rules! trials {
-    ($($name:ident),* $(,)?) => {
-        pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
-            vec![$(crate::support::trial(module_path!(), stringify!($name), false, $name)),*]
-        }
-    };
-}
-/// Lists a module's tests that must run alone, because they stop the gateway or a plane.
-macro_rules! lone_trials {
-    ($($name:ident),* $(,)?) => {
-        pub(crate) fn lone_trials() -> Vec<libtest_mimic::Trial> {
-            vec![$(crate::support::trial(module_path!(), stringify!($name), true, $name)),*]
-        }
-    };
-}
-pub(crate) use {lone_trials, trials};

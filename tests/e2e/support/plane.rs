@@ -168,6 +168,21 @@ impl Plane {
         }
     }
 
+    /// One JSON merge patch through the status endpoint.
+    pub(crate) async fn try_merge_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> kube::Result<Value> {
+        let patched = self
+            .api(kind, namespace)
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(value(&patched))
+    }
+
     /// One JSON merge patch of `status`.
     pub(crate) async fn merge_status(
         &self,
@@ -176,13 +191,11 @@ impl Plane {
         name: &str,
         status: Value,
     ) -> Value {
-        let patch = Patch::Merge(json!({"status": status}));
         match self
-            .api(kind, namespace)
-            .patch_status(name, &PatchParams::default(), &patch)
+            .try_merge_status(kind, namespace, name, &json!({"status": status}))
             .await
         {
-            Ok(patched) => value(&patched),
+            Ok(patched) => patched,
             Err(error) => panic!("patch status of {}: {error}", self.at(kind, namespace, name)),
         }
     }

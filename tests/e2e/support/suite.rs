@@ -197,7 +197,7 @@ impl Suite {
         let gateway = Gateway::new(Setup {
             hub: sandbox.kubeconfig("hub", User::Gateway),
             projects: Projects::Folder(projects),
-            kinds: kinds_folder(),
+            kinds: Some(kinds_folder()),
             log: dir.join("gateway.log"),
             further: Vec::new(),
         });
@@ -251,7 +251,7 @@ impl Suite {
         Gateway::new(Setup {
             hub,
             projects,
-            kinds: kinds_folder(),
+            kinds: Some(kinds_folder()),
             log: self.dir.join("gateway-2.log"),
             further: Vec::new(),
         })

@@ -1,0 +1,206 @@
+//! What only the whole run shows, and what takes minutes: it was begun by other tests.
+
+use crate::support::{
+    Case, Wish,
+    audit::Entry,
+    case::name,
+    cell::CellRole,
+    kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, NETWORK_BINDING, POD, WORKLOAD},
+    plane::Plane,
+    seconds, trials, wait_for,
+};
+use fedgate::api::keys;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+trials![
+    w03_a_raised_budget_frees_the_denied,
+    w11_a_claim_that_is_free_again_is_taken,
+    w25_a_claim_that_nobody_released_is_released,
+    a06_rest_and_a_restart_write_nothing,
+    no_request_of_a_cell_was_forbidden,
+    nothing_is_left_on_any_plane,
+];
+
+/// The slow tier and its chance of more.
+const SLOW_TIER: u64 = 380;
+
+/// The word that an earlier test has left; a run of chosen tests may do without it.
+async fn word(case: &Case, what: &'static str) -> Option<Value> {
+    let word = case.suite.was_begun(what).await;
+    if word.is_none() {
+        eprintln!("    {what} was not begun in this run, so there is nothing to look at");
+    }
+    word
+}
+
+async fn runs(plane: &Plane, word: &Value, name: &str, count: u64) {
+    let namespace = word["namespace"].as_str().expect("a word has a namespace");
+    let what = "runs, and nobody has touched anything";
+    let ready = |w: &Value| w["status"]["readyReplicas"] == count;
+    plane
+        .sees(&WORKLOAD, namespace, name, what, seconds(SLOW_TIER), ready)
+        .await;
+}
+
+async fn w03_a_raised_budget_frees_the_denied(case: Case) {
+    if let Some(word) = word(&case, "w03").await {
+        runs(&case.suite.beta, &word, "web", 2).await;
+    }
+}
+
+async fn w11_a_claim_that_is_free_again_is_taken(case: Case) {
+    if let Some(word) = word(&case, "w11").await {
+        runs(&case.suite.alpha, &word, "web", 1).await;
+    }
+}
+
+async fn w25_a_claim_that_nobody_released_is_released(case: Case) {
+    if let Some(word) = word(&case, "w25").await {
+        let (namespace, claim) = (word["namespace"].as_str(), word["claim"].as_str());
+        let (namespace, claim) = (namespace.expect("a namespace"), claim.expect("a claim"));
+        case.suite
+            .alpha
+            .gone(&CLAIM, namespace, claim, seconds(SLOW_TIER))
+            .await;
+    }
+}
+
+/// What a cell asked of any plane since the marks, but for its Lease.
+fn asked(case: &Case, cell: &CellRole, from: &[u64]) -> Vec<(String, Entry)> {
+    let users = cell.users();
+    let logs = case.suite.logs();
+    let of = logs.iter().zip(from).flat_map(|((plane, log), from)| {
+        let entries = log.since(*from, &cell.name);
+        entries.into_iter().map(|entry| ((*plane).to_owned(), entry))
+    });
+    of.filter(|(_, e)| users.contains(&e.user.username) && e.object_ref.resource != "leases")
+        .collect()
+}
+
+fn ends(case: &Case) -> Vec<u64> {
+    case.suite.logs().map(|(_, log)| log.mark()).to_vec()
+}
+
+/// Waits until no cell has asked for anything for five seconds.
+async fn quiet(case: &Case) {
+    let (mut from, mut since) = (ends(case), Instant::now());
+    let deadline = since + seconds(90);
+    while since.elapsed() < seconds(5) {
+        sleep(seconds(1)).await;
+        let now = ends(case);
+        let all: Vec<_> = case
+            .suite
+            .cells()
+            .into_iter()
+            .flat_map(|cell| asked(case, cell, &from))
+            .filter(|(_, e)| e.verb != "watch")
+            .collect();
+        if !all.is_empty() {
+            since = Instant::now();
+        }
+        from = now;
+        assert!(since < deadline, "the cells do not come to rest: {all:#?}");
+    }
+}
+
+async fn a06_rest_and_a_restart_write_nothing(case: Case) {
+    let wish = Wish::new("web", 3).and_in("eu", "LHR", 2);
+    case.run(&wish).await;
+    quiet(&case).await;
+    let from = ends(&case);
+    sleep(seconds(20)).await;
+    for cell in case.suite.cells() {
+        let mut all = asked(&case, cell, &from);
+        // A watch is logged when the server ends it, and opened anew.
+        all.retain(|(_, e)| e.verb != "watch");
+        assert!(all.is_empty(), "{} asks at rest: {all:#?}", cell.name);
+    }
+    let from = ends(&case);
+    for cell in case.suite.cells() {
+        cell.restart().await;
+    }
+    quiet(&case).await;
+    for cell in case.suite.cells() {
+        let all = asked(&case, cell, &from);
+        assert!(all.len() > 5, "{} has read its planes anew", cell.name);
+        let writes: Vec<_> = all.iter().filter(|(_, e)| e.is_write()).collect();
+        assert!(
+            writes.is_empty(),
+            "the restart of {} writes: {writes:#?}",
+            cell.name
+        );
+    }
+    case.runs(&wish).await;
+}
+
+async fn no_request_of_a_cell_was_forbidden(case: Case) {
+    let mut forbidden = Vec::new();
+    let mut all = 0;
+    for cell in case.suite.cells() {
+        for (plane, entry) in asked(&case, cell, &[0; 6]) {
+            all += 1;
+            let said = &entry.response_status.message;
+            let allowed = entry.response_status.code != 403
+                || said.contains("because it is being terminated")
+                // An API server that starts answers before it has read its roles.
+                || case.suite.was_out(&plane, &entry.request_received_timestamp).await;
+            if !allowed {
+                forbidden.push(format!(
+                    "{plane}: {} {}: {said}",
+                    entry.action(),
+                    entry.object_ref.name
+                ));
+            }
+        }
+    }
+    assert!(all > 100, "the audit logs show the cells at work");
+    forbidden.sort();
+    forbidden.dedup();
+    assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
+}
+
+async fn nothing_is_left_on_any_plane(case: Case) {
+    case.suite.keep_no_longer().await;
+    case.project.delete(&NAMESPACE, "", &case.ns).await;
+    let suite = &case.suite;
+    let of_projects: &[&Kind] = &[&WORKLOAD, &DEPLOYMENT, &INSTANCE, &CLAIM];
+    let of_hub: &[&Kind] = &[&DEPLOYMENT, &INSTANCE];
+    let of_cells: &[&Kind] = &[&DEPLOYMENT, &INSTANCE, &POD, &NETWORK_BINDING];
+    let planes = [
+        (&suite.alpha, of_projects),
+        (&suite.beta, of_projects),
+        (&suite.hub, of_hub),
+    ];
+    let cells = suite.cells().map(|cell| (&cell.plane, of_cells));
+    for (plane, kinds) in planes.into_iter().chain(cells) {
+        for kind in kinds {
+            wait_for(
+                &format!("{} has no {}", plane.name, kind.name),
+                seconds(150),
+                || async { plane.list(kind, "", "").await.is_empty().then_some(()) },
+            )
+            .await;
+        }
+    }
+    for cell in suite.cells() {
+        let all = cell.plane.list(&CONFIG_MAP, "fedgate-system", "").await;
+        let records: Vec<&Value> = all
+            .iter()
+            .filter(|c| {
+                name(c).starts_with("fedgate-releases-")
+                    && c["data"].as_object().is_some_and(|d| !d.is_empty())
+            })
+            .collect();
+        assert!(records.is_empty(), "{records:#?}");
+    }
+    wait_for("the hub has no namespace of a project", seconds(150), || async {
+        suite
+            .hub
+            .list(&NAMESPACE, "", keys::PROJECT_UID)
+            .await
+            .is_empty()
+            .then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,182 @@
+//! Networks and referenced data: what an Instance waits for before it runs.
+
+use crate::support::{
+    Case, Wish,
+    case::is_true,
+    condition,
+    kinds::{CONFIG_MAP, DEPLOYMENT, INSTANCE, NETWORK_BINDING, POD, SERVING_LOCATION, WORKLOAD},
+    label, lone_trials, says, seconds, trials, uid, with_cleanup,
+};
+use fedgate::api::keys;
+use serde_json::{Value, json};
+
+trials![
+    w12_w23_referenced_data_is_waited_for_and_rolls_nothing,
+    a_network_that_is_missing_is_told,
+];
+lone_trials![
+    w24_two_serving_locations_stop_nothing_that_runs,
+    a_network_provider_that_stalls_is_waited_for,
+];
+
+async fn w12_w23_referenced_data_is_waited_for_and_rolls_nothing(case: Case) {
+    let wish = Wish::new("web", 1).config_map("settings");
+    case.create(&wish).await;
+    let instance = "web-us-dfw-0";
+    let missing = case
+        .project_says(
+            &INSTANCE,
+            instance,
+            ["ReferencedDataReady", "False", "SourceNotFound"],
+        )
+        .await;
+    let message = condition(&missing, "ReferencedDataReady")
+        .and_then(|c| c["message"].as_str())
+        .unwrap_or_default();
+    assert!(
+        message.contains("settings"),
+        "what is missing is named: {message}"
+    );
+    case.project_says(&WORKLOAD, "web", ["Available", "False", "SourceNotFound"])
+        .await;
+    assert!(case.at(case.dfw(), &POD).await.is_empty());
+    let settings = json!({"metadata": {"name": "settings"}, "data": {"mode": "a"}});
+    case.project.create(&CONFIG_MAP, &case.ns, settings).await;
+    case.runs(&wish).await;
+    let before = case.sees(&INSTANCE, instance, "is there", |_| true).await;
+    // Its content changes: it arrives, and nothing rolls.
+    let mark = case.mark();
+    case.project
+        .merge(&CONFIG_MAP, &case.ns, "settings", json!({"data": {"mode": "b"}}))
+        .await;
+    case.sees(&CONFIG_MAP, "settings", "has the new content", |c| {
+        c["data"]["mode"] == "b"
+    })
+    .await;
+    let companions = case.at(case.dfw(), &CONFIG_MAP).await;
+    assert!(
+        companions
+            .iter()
+            .any(|c| label(c, keys::REFERENCED_DATA).is_some()),
+        "{companions:#?}"
+    );
+    // Something that the cell answers to after it, so that it has seen the change.
+    case.suspend("web-us-dfw", true).await;
+    case.cell_says(&INSTANCE, instance, ["Ready", "False", "Suspended"])
+        .await;
+    case.suspend("web-us-dfw", false).await;
+    case.runs(&wish).await;
+    let after = case.sees(&INSTANCE, instance, "is there", |_| true).await;
+    assert_eq!((uid(&after), &after["spec"]), (uid(&before), &before["spec"]));
+    let rolled: Vec<String> = case
+        .writes_of(case.dfw(), &mark)
+        .into_iter()
+        .filter(|w| w.contains(" instances web"))
+        .collect();
+    assert!(
+        !rolled
+            .iter()
+            .any(|w| w.contains("create") || w.contains("delete")),
+        "{rolled:?}"
+    );
+}
+
+async fn a_network_that_is_missing_is_told(case: Case) {
+    let wish = Wish::new("web", 1).network("missing-1");
+    case.create(&wish).await;
+    let instance = case
+        .project_says(
+            &INSTANCE,
+            "web-us-dfw-0",
+            ["Ready", "False", "NetworkFailedToCreate"],
+        )
+        .await;
+    let message = condition(&instance, "Ready")
+        .and_then(|c| c["message"].as_str())
+        .unwrap_or_default();
+    assert!(message.contains("missing-1"), "the network is named: {message}");
+    case.project_says(&WORKLOAD, "web", ["Available", "False", "NetworkFailedToCreate"])
+        .await;
+    let binding = case
+        .sees(&NETWORK_BINDING, "web-us-dfw-net-0", "is there", |_| true)
+        .await;
+    assert!(case.at(case.dfw(), &POD).await.is_empty());
+    // A corrected template: another binding, and the Instance that never ran is replaced.
+    let good = wish.network("default");
+    case.update(&good).await;
+    case.runs(&good).await;
+    let after = case
+        .sees(&NETWORK_BINDING, "web-us-dfw-net-0", "is another", |b| {
+            uid(b) != uid(&binding)
+        })
+        .await;
+    assert!(is_true(&after, "Ready"), "{after}");
+}
+
+async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {
+    let (old, new) = (Wish::new("old", 1), Wish::new("new", 1));
+    case.run(&old).await;
+    let cell = &case.dfw().plane;
+    let second = json!({"metadata": {"name": "second"}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
+    cell.create(&SERVING_LOCATION, "", second).await;
+    let body = async {
+        case.create(&new).await;
+        case.project_says(
+            &DEPLOYMENT,
+            "new-us-dfw",
+            ["Available", "False", "AmbiguousServingLocation"],
+        )
+        .await;
+        let instances = case.at(case.dfw(), &INSTANCE).await;
+        assert!(
+            instances.len() == 1 && is_true(&instances[0], "Ready"),
+            "{instances:#?}"
+        );
+    };
+    with_cleanup(body, cell.delete(&SERVING_LOCATION, "", "second")).await;
+    case.runs(&new).await;
+    case.runs(&old).await;
+}
+
+async fn a_network_provider_that_stalls_is_waited_for(case: Case) {
+    let cell = &case.dfw().plane;
+    let tell = async |word: Value| {
+        for location in cell.list(&SERVING_LOCATION, "", "").await {
+            let name = location["metadata"]["name"].as_str().expect("it has a name");
+            let told = json!({"metadata": {"annotations": {"sandbox.fedgate.dev/network": word}}});
+            cell.merge(&SERVING_LOCATION, "", name, told).await;
+        }
+    };
+    let wish = Wish::new("web", 1);
+    tell(json!("stall")).await;
+    let body = async {
+        case.create(&wish).await;
+        case.project_says(
+            &DEPLOYMENT,
+            "web-us-dfw",
+            ["Available", "False", "NetworkProvisioning"],
+        )
+        .await;
+        let gated = case
+            .sees(
+                &INSTANCE,
+                "web-us-dfw-0",
+                "has its quota and waits for the network alone",
+                |i| i["spec"]["controller"]["schedulingGates"] == json!([{"name": "Network"}]),
+            )
+            .await;
+        assert!(
+            says(&gated, ["Ready", "False", "SchedulingGatesPresent"]) && !is_true(&gated, "Programmed"),
+            "{gated}"
+        );
+        assert!(case.at(case.dfw(), &POD).await.is_empty());
+    };
+    with_cleanup(body, tell(Value::Null)).await;
+    case.dfw()
+        .plane
+        .sees(&POD, &case.hub_ns, "web-us-dfw-0", "is made", seconds(30), |_| {
+            true
+        })
+        .await;
+    case.runs(&wish).await;
+}

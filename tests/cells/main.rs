@@ -1,0 +1,61 @@
+//! The acceptance behaviours of cells, each under its number, with the gateway and the cells' own program on real API
+//! servers: docs/e2e.md.
+//!
+//! Tests run in parallel on one sandbox, each in a project namespace of its own; those that stop, kill or cut something,
+//! or count what all ask, run after them, one at a time; those that look back at the whole run come last. The sandbox is
+//! ended then.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod alone;
+mod bad_input;
+mod chain;
+mod closing;
+mod crashes;
+mod gates;
+mod outage;
+mod pods;
+mod quota;
+mod support;
+mod teardown;
+
+use libtest_mimic::Trial;
+
+/// How many tests wait beside each other, unless `--test-threads` says otherwise.
+const PARALLEL: usize = 8;
+
+fn together() -> Vec<Trial> {
+    // Those that wait longest begin first.
+    [
+        quota::trials(),
+        teardown::trials(),
+        pods::trials(),
+        chain::trials(),
+        gates::trials(),
+        bad_input::trials(),
+        alone::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn one_at_a_time() -> Vec<Trial> {
+    [
+        gates::lone_trials(),
+        alone::lone_trials(),
+        outage::lone_trials(),
+        crashes::lone_trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn main() {
+    let failed = support::run_all(together(), vec![one_at_a_time(), closing::trials()], PARALLEL);
+    if let Some(suite) = support::suite::Suite::present() {
+        support::suite::RUNTIME.block_on(suite.down());
+    }
+    std::process::exit(i32::from(failed) * 101);
+}

@@ -1,0 +1,231 @@
+//! What Pods do, and what becomes of their Instances.
+
+use crate::support::{
+    Case, Wish,
+    case::{is_true, name},
+    condition,
+    kinds::{DEPLOYMENT, INSTANCE, POD, SERVICE, WORKLOAD},
+    seconds, trials, uid,
+};
+use fedgate::api::keys;
+use serde_json::{Value, json};
+
+trials![
+    w08_a_roll_onto_a_bad_image_stops_blocks_nothing_and_is_fixed_forward,
+    w20_a_bad_image_is_told_at_every_level,
+    w21_a_crash_while_suspended_leaves_no_trace,
+    w22_a_crash_loop_is_told_and_fixed_forward,
+    w22_a_pod_that_failed_is_replaced_and_its_instance_stays,
+    w22_a_clean_exit_is_told_and_run_again,
+    ports_make_a_service,
+];
+
+const BAD: &str = "shop/web:broken";
+
+/// What a condition of an object says in words.
+fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+    condition(object, kind)
+        .and_then(|c| c["message"].as_str())
+        .unwrap_or_default()
+}
+
+async fn w08_a_roll_onto_a_bad_image_stops_blocks_nothing_and_is_fixed_forward(case: Case) {
+    let wish = Wish::new("web", 3);
+    case.run(&wish).await;
+    let first = uid(&case.at(case.dfw(), &INSTANCE).await[0]).to_owned();
+    let bad = wish.clone().image(BAD);
+    case.update(&bad).await;
+    case.project_says(&INSTANCE, "web-us-dfw-2", ["Ready", "False", "ImageUnavailable"])
+        .await;
+    let stuck = case
+        .cell_says(
+            &DEPLOYMENT,
+            "web-us-dfw",
+            ["ReplicasReady", "False", "InstancesProvisioning"],
+        )
+        .await;
+    assert!(
+        message(&stuck, "ReplicasReady").ends_with("waiting for web-us-dfw-2: ImageUnavailable"),
+        "{stuck}"
+    );
+    // The others serve, and a scale-down waits for nothing.
+    let mut two = bad.clone();
+    two.places[0].2 = 2;
+    case.update(&two).await;
+    case.dfw()
+        .plane
+        .gone(&INSTANCE, &case.hub_ns, "web-us-dfw-2", seconds(60))
+        .await;
+    case.project_says(&INSTANCE, "web-us-dfw-1", ["Ready", "False", "ImageUnavailable"])
+        .await;
+    let serving = case.sees(&INSTANCE, "web-us-dfw-0", "is there", |_| true).await;
+    assert!(is_true(&serving, "Ready") && uid(&serving) == first, "{serving}");
+    case.project_says(&WORKLOAD, "web", ["Available", "True", "AvailablePlacementFound"])
+        .await;
+    let good = two.image("shop/web:2");
+    case.update(&good).await;
+    case.runs(&good).await;
+}
+
+async fn w20_a_bad_image_is_told_at_every_level(case: Case) {
+    let wish = Wish::new("web", 1).image(BAD);
+    case.create(&wish).await;
+    for (kind, name) in [
+        (&INSTANCE, "web-us-dfw-0"),
+        (&DEPLOYMENT, "web-us-dfw"),
+        (&WORKLOAD, "web"),
+    ] {
+        let said = if kind.name == INSTANCE.name {
+            "Ready"
+        } else {
+            "Available"
+        };
+        let object = case
+            .project_says(kind, name, [said, "False", "ImageUnavailable"])
+            .await;
+        assert!(
+            message(&object, said).contains(BAD),
+            "the image is named: {object}"
+        );
+    }
+    let good = wish.image("shop/web:2");
+    case.update(&good).await;
+    case.runs(&good).await;
+}
+
+/// Says in a Pod's place that it has failed.
+async fn fail(case: &Case, pod: &str) {
+    let failed = json!({"phase": "Failed", "message": "the node was lost", "containerStatuses": [{
+        "name": "web", "image": "shop/web:1.4.2", "imageID": "", "ready": false, "started": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}],
+        "conditions": [{"type": "Ready", "status": "False"}]});
+    case.dfw()
+        .plane
+        .merge_status(&POD, &case.hub_ns, pod, failed)
+        .await;
+}
+
+async fn w21_a_crash_while_suspended_leaves_no_trace(case: Case) {
+    let wish = Wish::new("web", 2);
+    case.run(&wish).await;
+    let before: Vec<String> = case
+        .at(case.dfw(), &INSTANCE)
+        .await
+        .iter()
+        .map(|i| uid(i).to_owned())
+        .collect();
+    case.suspend("web-us-dfw", true).await;
+    fail(&case, "web-us-dfw-1").await;
+    for instance in ["web-us-dfw-0", "web-us-dfw-1"] {
+        case.cell_says(&INSTANCE, instance, ["Programmed", "False", "Suspended"])
+            .await;
+        case.dfw()
+            .plane
+            .gone(&POD, &case.hub_ns, instance, seconds(30))
+            .await;
+    }
+    case.suspend("web-us-dfw", false).await;
+    case.runs(&wish).await;
+    let after = case.at(case.dfw(), &INSTANCE).await;
+    for (instance, before) in after.iter().zip(&before) {
+        assert_eq!(uid(instance), before);
+        let conditions = instance["status"]["conditions"]
+            .as_array()
+            .expect("it has conditions");
+        assert!(
+            conditions.iter().all(|c| c["reason"] != "Suspended"),
+            "{instance}"
+        );
+        assert!(
+            instance["metadata"]["annotations"][keys::RECOVERY].is_null(),
+            "{instance}"
+        );
+    }
+}
+
+async fn w22_a_crash_loop_is_told_and_fixed_forward(case: Case) {
+    let wish = Wish::new("web", 1).image("shop/web:crashing");
+    case.create(&wish).await;
+    for kind in ["Available", "Programmed", "Ready"] {
+        case.cell_says(&INSTANCE, "web-us-dfw-0", [kind, "False", "InstanceCrashing"])
+            .await;
+    }
+    case.project_says(&WORKLOAD, "web", ["Available", "False", "InstanceCrashing"])
+        .await;
+    let good = wish.image("shop/web:2");
+    case.update(&good).await;
+    case.runs(&good).await;
+}
+
+async fn w22_a_pod_that_failed_is_replaced_and_its_instance_stays(case: Case) {
+    let wish = Wish::new("web", 1);
+    case.run(&wish).await;
+    let name = "web-us-dfw-0";
+    let before = case.sees(&INSTANCE, name, "is there", |_| true).await;
+    let pod = case.sees(&POD, name, "is there", |_| true).await;
+    fail(&case, name).await;
+    case.sees(&POD, name, "is a new one and Ready", |p| {
+        uid(p) != uid(&pod) && is_true(p, "Ready")
+    })
+    .await;
+    let after = case
+        .sees(&INSTANCE, name, "is Ready with one attempt", |i| {
+            let recovery = i["metadata"]["annotations"][keys::RECOVERY]
+                .as_str()
+                .unwrap_or_default();
+            is_true(i, "Ready") && recovery.contains("\"attempts\":1")
+        })
+        .await;
+    assert_eq!(uid(&after), uid(&before));
+    case.runs(&wish).await;
+}
+
+async fn w22_a_clean_exit_is_told_and_run_again(case: Case) {
+    let wish = Wish::new("web", 1).image("shop/web:exits");
+    case.create(&wish).await;
+    case.cell_says(&INSTANCE, "web-us-dfw-0", ["Available", "False", "Stopped"])
+        .await;
+    let attempted = case
+        .sees(&INSTANCE, "web-us-dfw-0", "has been run again and waits", |i| {
+            let recovery = i["metadata"]["annotations"][keys::RECOVERY]
+                .as_str()
+                .unwrap_or_default();
+            recovery.contains("\"attempts\":1")
+        })
+        .await;
+    assert!(!is_true(&attempted, "Ready"), "{attempted}");
+    let good = wish.image("shop/web:2");
+    case.update(&good).await;
+    case.runs(&good).await;
+}
+
+async fn ports_make_a_service(case: Case) {
+    let (with, without) = (
+        Wish::new("web", 1).ports(&[("http", 80), ("admin", 9000)]),
+        Wish::new("job", 1).ports(&[]),
+    );
+    case.create(&with).await;
+    case.run(&without).await;
+    case.runs(&with).await;
+    let services = case.at(case.dfw(), &SERVICE).await;
+    assert_eq!(services.iter().map(name).collect::<Vec<_>>(), ["web-us-dfw-0"]);
+    let ports: Vec<i64> = services[0]["spec"]["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|p| p["port"].as_i64())
+        .collect();
+    assert_eq!(ports, [80, 9000]);
+    let pod = case
+        .sees(&POD, "web-us-dfw-0", "is Ready", |p| is_true(p, "Ready"))
+        .await;
+    let selector = services[0]["spec"]["selector"]
+        .as_object()
+        .expect("a Service selects");
+    assert!(
+        selector
+            .iter()
+            .all(|(key, value)| pod["metadata"]["labels"][key] == *value)
+            && !selector.is_empty()
+    );
+}

@@ -1,0 +1,145 @@
+//! A cell: its API server, and `fedgate cell` as a separate process under its own users.
+
+use super::{audit::AuditLog, credentials::with_server, line::Line, plane::Plane, role::Role};
+use anyhow::{Context, Result};
+use fedgate::sandbox::{Sandbox, User};
+use std::{
+    ffi::OsString,
+    ops::Deref,
+    path::{Path, PathBuf},
+};
+use tokio::sync::Mutex;
+
+/// One cell, which tests may stop, kill, cut off and start again.
+pub(crate) struct CellRole {
+    pub(crate) name: String,
+    /// Its API server, as administrator.
+    pub(crate) plane: Plane,
+    /// What was asked of its API server.
+    pub(crate) log: AuditLog,
+    role: Role,
+    arguments: Vec<OsString>,
+    /// Given in place of the usual flags, by a test that runs it in another way.
+    further: Mutex<Vec<OsString>>,
+    /// Its way to the hub, and its ways to the projects.
+    pub(crate) hub: Option<Line>,
+    pub(crate) quota: Vec<Line>,
+}
+
+impl Deref for CellRole {
+    type Target = Role;
+
+    fn deref(&self) -> &Role {
+        &self.role
+    }
+}
+
+/// A kubeconfig like that at `from`, whose connections go through a line.
+async fn through_a_line(from: &Path, to: &Path) -> Result<Line> {
+    let mut server = String::new();
+    let text = std::fs::read_to_string(from).with_context(|| format!("read {}", from.display()))?;
+    for line in text.lines() {
+        if let Some(address) = line.trim().strip_prefix("server:") {
+            address
+                .trim()
+                .trim_matches('"')
+                .trim_start_matches("https://")
+                .clone_into(&mut server);
+        }
+    }
+    anyhow::ensure!(!server.is_empty(), "{} names no server", from.display());
+    let line = Line::to(server).await.context("open a line")?;
+    let config = with_server(from, line.address);
+    std::fs::write(to, config).with_context(|| format!("write {}", to.display()))?;
+    Ok(line)
+}
+
+impl CellRole {
+    fn new(sandbox: &Sandbox, name: &str, dir: &Path, arguments: &[&str]) -> Result<Self> {
+        let admin = sandbox
+            .client(name, User::Admin)
+            .with_context(|| format!("connect to {name}"))?;
+        let own = sandbox.kubeconfig(name, User::Cell(name));
+        let mut all: Vec<OsString> = vec!["cell".into(), "--cell-kubeconfig".into(), own.into()];
+        all.extend(arguments.iter().map(Into::into));
+        Ok(Self {
+            plane: Plane::new(name, admin),
+            log: AuditLog::new(&sandbox.audit_log(name)),
+            role: Role::new(&format!("cell {name}"), dir.join(format!("{name}.log"))),
+            arguments: all,
+            further: Mutex::default(),
+            hub: None,
+            quota: Vec::new(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// A member of the hub, with quota in these projects.
+    pub(crate) async fn member(sandbox: &Sandbox, name: &str, dir: &Path, projects: &[&str]) -> Result<Self> {
+        let mut cell = Self::new(sandbox, name, dir, &["--name", name, "--networking"])?;
+        let hub = dir.join(format!("{name}-hub.yaml"));
+        cell.hub = Some(through_a_line(&sandbox.kubeconfig("hub", User::Cell(name)), &hub).await?);
+        let quota = dir.join(format!("{name}-quota"));
+        std::fs::create_dir_all(&quota).with_context(|| format!("create {}", quota.display()))?;
+        for project in projects {
+            let from = sandbox.kubeconfig(project, User::Quota(name));
+            let line = through_a_line(&from, &quota.join(format!("{project}.yaml"))).await?;
+            cell.quota.push(line);
+        }
+        let flags: [(&str, PathBuf); 2] = [("--hub-kubeconfig", hub), ("--quota-directory", quota)];
+        for (flag, value) in flags {
+            cell.arguments.extend([flag.into(), value.into()]);
+        }
+        Ok(cell)
+    }
+
+    /// A cell that stands alone: one API server for everything, in a city that it is told.
+    pub(crate) fn standalone(sandbox: &Sandbox, name: &str, dir: &Path, city: &str) -> Result<Self> {
+        Self::new(
+            sandbox,
+            name,
+            dir,
+            &["--location", &city.to_lowercase(), "--city", city],
+        )
+    }
+
+    /// The users under which audit logs name it: on cells and hub, and in projects.
+    pub(crate) fn users(&self) -> [String; 2] {
+        [
+            format!("fedgate-cell-{}", self.name),
+            format!("fedgate-quota:{}", self.name),
+        ]
+    }
+
+    pub(crate) async fn start(&self) {
+        let mut arguments = self.arguments.clone();
+        arguments.extend(self.further.lock().await.iter().cloned());
+        self.role.spawn(&arguments).await;
+        self.role.ready().await;
+    }
+
+    pub(crate) async fn restart(&self) {
+        self.role.stop().await;
+        self.start().await;
+    }
+
+    /// Starts it anew with these flags beside its own.
+    pub(crate) async fn restart_with(&self, flags: &[&str]) {
+        *self.further.lock().await = flags.iter().map(Into::into).collect();
+        self.restart().await;
+    }
+
+    /// Cuts its way to the hub and to all projects.
+    pub(crate) fn cut_off(&self) {
+        self.lines().for_each(Line::cut);
+    }
+
+    /// Mends all its ways.
+    pub(crate) fn mend(&self) {
+        self.lines().for_each(Line::mend);
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.hub.iter().chain(&self.quota)
+    }
+}
