@@ -5,7 +5,7 @@ SHELL := bash
 CARGO ?= cargo
 # make demo KEEP=1 leaves the sandbox running.
 KEEP ?=
-# make e2e ARGS=a14 runs some tests only.
+# make e2e ARGS=a14 or make cells ARGS=w07 runs some tests only.
 ARGS ?=
 # make image IMAGE=registry.example.com/fedgate:0.1.0 BUILDER=podman
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -13,7 +13,7 @@ IMAGE ?= fedgate:$(VERSION)
 BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell command -v $(tool))))
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 
-.PHONY: help demo test build install image prepare lint manifests sandbox down e2e chaos bench bench-cells bench-scale clean
+.PHONY: help demo test build install image prepare lint manifests sandbox down e2e cells chaos bench bench-cells bench-scale clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,8 +62,11 @@ sandbox: build ## Start hub, projects and cells in the background; `make down` e
 down: ## End the sandbox
 	@$(FEDGATE) sandbox down
 
-e2e: build prepare ## Run the end-to-end suite alone; ARGS=a14 selects tests
+e2e: build prepare ## Run the end-to-end suite of federation alone; ARGS=a14 selects tests
 	$(CARGO) test --test e2e -- $(ARGS)
+
+cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 selects tests
+	$(CARGO) test --test cells -- $(ARGS)
 
 chaos: build prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
 	$(CARGO) test --test chaos

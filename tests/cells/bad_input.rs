@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE, POD, WORKLOAD},
     seconds, trials, uid,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 trials![
     w10_an_unknown_management_policy_is_told,
@@ -15,9 +15,33 @@ trials![
     an_instance_made_by_hand_is_never_adopted,
 ];
 
+/// UID of a Workload that nobody has.
+const WORKLOAD_UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
+
+/// What a condition of an object says in words.
+fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+    condition(object, kind)
+        .and_then(|c| c["message"].as_str())
+        .unwrap_or_default()
+}
+
 async fn w10_an_unknown_management_policy_is_told(case: Case) {
     let unknown = Wish::new("web", 2).policy("Foo");
-    case.create(&unknown).await;
+    let refused = case
+        .project
+        .try_create(&WORKLOAD, &case.ns, unknown.workload())
+        .await;
+    let refused = refused
+        .expect_err("the API server knows the policies of a Workload")
+        .to_string();
+    assert!(
+        refused.contains("instanceManagementPolicy") && refused.contains("Parallel"),
+        "{refused}"
+    );
+    // Who writes a deployment directly is told by the cell.
+    case.project
+        .create(&DEPLOYMENT, &case.ns, unknown.deployment(WORKLOAD_UID))
+        .await;
     for said in ["Available", "ReplicasReady"] {
         let told = case
             .project_says(
@@ -26,43 +50,69 @@ async fn w10_an_unknown_management_policy_is_told(case: Case) {
                 [said, "False", "UnsupportedManagementPolicy"],
             )
             .await;
-        let message = condition(&told, said)
-            .and_then(|c| c["message"].as_str())
-            .unwrap_or_default();
-        assert!(message.contains("Foo"), "what is unknown is named: {message}");
+        assert!(
+            message(&told, said).contains("Foo"),
+            "what is unknown is named: {told}"
+        );
     }
-    case.project_says(
-        &WORKLOAD,
-        "web",
-        ["Available", "False", "UnsupportedManagementPolicy"],
-    )
-    .await;
     assert!(case.at(case.dfw(), &INSTANCE).await.is_empty());
-    let known = unknown.parallel();
-    case.update(&known).await;
-    case.runs(&known).await;
+    let known = json!({"spec": {"scaleSettings": {"instanceManagementPolicy": "Parallel"}}});
+    case.project
+        .merge(&DEPLOYMENT, &case.ns, "web-us-dfw", known)
+        .await;
+    for ordinal in 0..2 {
+        case.project_says(
+            &INSTANCE,
+            &format!("web-us-dfw-{ordinal}"),
+            ["Ready", "True", "Available"],
+        )
+        .await;
+    }
 }
 
 async fn w22_a_template_that_cannot_run_is_told(case: Case) {
     let wish = Wish::new("web", 1).ports(&[("http", 8080), ("again", 8080)]);
     case.create(&wish).await;
     let told = case
+        .project_says(&WORKLOAD, "web", ["Available", "False", "InvalidTemplate"])
+        .await;
+    assert!(
+        message(&told, "Available").contains("8080"),
+        "what is wrong is named: {told}"
+    );
+    // Who writes a deployment directly is told by the cell.
+    let mut direct = wish.clone();
+    direct.name = "direct".to_owned();
+    case.project
+        .create(&DEPLOYMENT, &case.ns, direct.deployment(WORKLOAD_UID))
+        .await;
+    let told = case
         .project_says(
             &INSTANCE,
-            "web-us-dfw-0",
+            "direct-us-dfw-0",
             ["Programmed", "False", "ConfigurationError"],
         )
         .await;
-    let message = condition(&told, "Programmed")
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default();
-    assert!(message.contains("8080"), "what is wrong is named: {message}");
-    case.project_says(&WORKLOAD, "web", ["Available", "False", "ConfigurationError"])
-        .await;
+    assert!(
+        message(&told, "Programmed").contains("8080"),
+        "what is wrong is named: {told}"
+    );
+    case.project_says(
+        &DEPLOYMENT,
+        "direct-us-dfw",
+        ["Available", "False", "ConfigurationError"],
+    )
+    .await;
     assert!(case.at(case.dfw(), &POD).await.is_empty());
     let good = wish.ports(&[("http", 8080)]);
     case.update(&good).await;
     case.runs(&good).await;
+    let template = json!({"spec": {"template": good.workload()["spec"]["template"]}});
+    case.project
+        .merge(&DEPLOYMENT, &case.ns, "direct-us-dfw", template)
+        .await;
+    case.project_says(&INSTANCE, "direct-us-dfw-0", ["Ready", "True", "Available"])
+        .await;
 }
 
 async fn an_instance_made_by_hand_is_never_adopted(case: Case) {
@@ -84,10 +134,10 @@ async fn an_instance_made_by_hand_is_never_adopted(case: Case) {
             ["ReplicasReady", "False", "InstanceNameConflict"],
         )
         .await;
-    let message = condition(&told, "ReplicasReady")
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default();
-    assert!(message.contains(name), "the name is told: {message}");
+    assert!(
+        message(&told, "ReplicasReady").contains(name),
+        "the name is told: {told}"
+    );
     let same = cell.get(&INSTANCE, &case.hub_ns, name).await.expect("it stays");
     assert_eq!(
         (uid(&same), &same["spec"], &same["metadata"]["finalizers"]),

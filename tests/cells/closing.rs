@@ -7,18 +7,27 @@ use crate::support::{
     cell::CellRole,
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, NETWORK_BINDING, POD, WORKLOAD},
     plane::Plane,
-    seconds, trials, wait_for,
+    rights::{granted, needed},
+    seconds,
+    suite::{ALPHA, BETA},
+    trials, wait_for,
 };
-use fedgate::api::keys;
+use fedgate::{
+    api::keys,
+    kinds::FederatedKind,
+    manifests::{self, Carried},
+};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use tokio::time::{Instant, sleep};
 
 trials![
     w03_a_raised_budget_frees_the_denied,
     w11_a_claim_that_is_free_again_is_taken,
-    w25_a_claim_that_nobody_released_is_released,
+    w25_what_nobody_released_is_released,
     a06_rest_and_a_restart_write_nothing,
     no_request_of_a_cell_was_forbidden,
+    no_right_of_a_cell_is_unused,
     nothing_is_left_on_any_plane,
 ];
 
@@ -55,26 +64,33 @@ async fn w11_a_claim_that_is_free_again_is_taken(case: Case) {
     }
 }
 
-async fn w25_a_claim_that_nobody_released_is_released(case: Case) {
+async fn w25_what_nobody_released_is_released(case: Case) {
     if let Some(word) = word(&case, "w25").await {
-        let (namespace, claim) = (word["namespace"].as_str(), word["claim"].as_str());
-        let (namespace, claim) = (namespace.expect("a namespace"), claim.expect("a claim"));
-        case.suite
-            .alpha
-            .gone(&CLAIM, namespace, claim, seconds(SLOW_TIER))
+        let text = |key: &str| word[key].as_str().expect("the word says it").to_owned();
+        let limit = seconds(SLOW_TIER);
+        let (project, hub) = (&case.suite.alpha, &case.hub);
+        project
+            .gone(&CLAIM, &text("namespace"), &text("claim"), limit)
+            .await;
+        hub.gone(&INSTANCE, &text("hub"), &text("copy"), limit).await;
+        project
+            .gone(&INSTANCE, &text("namespace"), &text("copy"), seconds(30))
             .await;
     }
 }
 
-/// What a cell asked of any plane since the marks, but for its Lease.
-fn asked(case: &Case, cell: &CellRole, from: &[u64]) -> Vec<(String, Entry)> {
+/// What is asked for all the time, by design.
+const LEASES: &[&str] = &["leases"];
+
+/// What a cell asked of any plane since the marks, without these resources.
+fn asked(case: &Case, cell: &CellRole, from: &[u64], without: &[&str]) -> Vec<(String, Entry)> {
     let users = cell.users();
     let logs = case.suite.logs();
     let of = logs.iter().zip(from).flat_map(|((plane, log), from)| {
         let entries = log.since(*from, &cell.name);
         entries.into_iter().map(|entry| ((*plane).to_owned(), entry))
     });
-    of.filter(|(_, e)| users.contains(&e.user.username) && e.object_ref.resource != "leases")
+    of.filter(|(_, e)| users.contains(&e.user.username) && !without.contains(&e.object_ref.resource.as_str()))
         .collect()
 }
 
@@ -93,7 +109,7 @@ async fn quiet(case: &Case) {
             .suite
             .cells()
             .into_iter()
-            .flat_map(|cell| asked(case, cell, &from))
+            .flat_map(|cell| asked(case, cell, &from, LEASES))
             .filter(|(_, e)| e.verb != "watch")
             .collect();
         if !all.is_empty() {
@@ -111,7 +127,7 @@ async fn a06_rest_and_a_restart_write_nothing(case: Case) {
     let from = ends(&case);
     sleep(seconds(20)).await;
     for cell in case.suite.cells() {
-        let mut all = asked(&case, cell, &from);
+        let mut all = asked(&case, cell, &from, LEASES);
         // A watch is logged when the server ends it, and opened anew.
         all.retain(|(_, e)| e.verb != "watch");
         assert!(all.is_empty(), "{} asks at rest: {all:#?}", cell.name);
@@ -122,7 +138,7 @@ async fn a06_rest_and_a_restart_write_nothing(case: Case) {
     }
     quiet(&case).await;
     for cell in case.suite.cells() {
-        let all = asked(&case, cell, &from);
+        let all = asked(&case, cell, &from, LEASES);
         assert!(all.len() > 5, "{} has read its planes anew", cell.name);
         let writes: Vec<_> = all.iter().filter(|(_, e)| e.is_write()).collect();
         assert!(
@@ -138,13 +154,11 @@ async fn no_request_of_a_cell_was_forbidden(case: Case) {
     let mut forbidden = Vec::new();
     let mut all = 0;
     for cell in case.suite.cells() {
-        for (plane, entry) in asked(&case, cell, &[0; 6]) {
+        for (plane, entry) in asked(&case, cell, &[0; 6], &[]) {
             all += 1;
             let said = &entry.response_status.message;
-            let allowed = entry.response_status.code != 403
-                || said.contains("because it is being terminated")
-                // An API server that starts answers before it has read its roles.
-                || case.suite.was_out(&plane, &entry.request_received_timestamp).await;
+            let allowed =
+                entry.response_status.code != 403 || said.contains("because it is being terminated");
             if !allowed {
                 forbidden.push(format!(
                     "{plane}: {} {}: {said}",
@@ -158,6 +172,59 @@ async fn no_request_of_a_cell_was_forbidden(case: Case) {
     forbidden.sort();
     forbidden.dedup();
     assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
+}
+
+/// What the cells' roles grant, and no request of the run has needed.
+fn unused(case: &Case) -> Vec<String> {
+    let mut used = BTreeSet::new();
+    for cell in case.suite.cells() {
+        for (plane, entry) in asked(case, cell, &[0; 6], &[]) {
+            let plane = match plane.as_str() {
+                ALPHA | BETA => "project",
+                "hub" => "hub",
+                _ => "cell",
+            };
+            if entry.response_status.code != 403 {
+                used.extend(needed(plane, &entry));
+            }
+        }
+    }
+    let planes = [
+        (manifests::Plane::Cell, "cell"),
+        (manifests::Plane::Hub, "hub"),
+        (manifests::Plane::Project, "project"),
+    ];
+    let kinds: Vec<Carried> = FederatedKind::builtin()
+        .expect("the kinds load")
+        .iter()
+        .map(|kind| Carried::of(kind, None))
+        .collect();
+    let granted = granted(manifests::CELL, &planes, &kinds);
+    assert!(granted.len() > 20, "the cells have roles: {}", granted.len());
+    let left = granted.difference(&used).filter(|right| !right.is_spare());
+    left.map(ToString::to_string).collect()
+}
+
+async fn no_right_of_a_cell_is_unused(case: Case) {
+    // The logs have a watch once it has ended.
+    for cell in case.suite.cells() {
+        cell.stop().await;
+    }
+    let mut left = unused(&case);
+    for _ in 0..10 {
+        if left.is_empty() {
+            break;
+        }
+        sleep(seconds(1)).await;
+        left = unused(&case);
+    }
+    for cell in case.suite.cells() {
+        cell.start().await;
+    }
+    assert!(
+        left.is_empty(),
+        "granted and never used; take it out of src/manifests/rbac.rs or say in support/rights.rs why not: {left:#?}"
+    );
 }
 
 async fn nothing_is_left_on_any_plane(case: Case) {

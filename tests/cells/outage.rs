@@ -19,36 +19,40 @@ lone_trials![
 async fn w01_a_project_away_leaves_what_runs_alone(case: Case) {
     let wish = Wish::new("web", 2).parallel();
     case.run(&wish).await;
-    let before = case.at(case.dfw(), &INSTANCE).await;
-    let mark = case.mark();
-    case.suite.stop_plane("alpha").await;
+    let dfw = case.dfw();
+    let before = case.at(dfw, &INSTANCE).await;
+    let (mark, log) = (case.mark(), dfw.log_mark());
+    for line in &dfw.quota {
+        line.cut();
+    }
     let body = async {
-        let log = case.dfw().log_mark();
         wait_for("the cell notices", seconds(30), || async {
-            let lines = case.dfw().log_since(log);
-            lines.iter().any(|line| line.contains("alpha")).then_some(())
+            let lines = dfw.log_since(log);
+            lines
+                .iter()
+                .any(|line| line.contains("project alpha"))
+                .then_some(())
         })
         .await;
-        let plane = &case.dfw().plane;
         let version = before[0]["metadata"]["resourceVersion"].clone();
-        plane
+        dfw.plane
             .holds(
                 &INSTANCE,
                 &case.hub_ns,
                 name(&before[0]),
                 "is not written",
-                seconds(10),
+                seconds(15),
                 |i| i.is_some_and(|i| i["metadata"]["resourceVersion"] == version),
             )
             .await;
-        for instance in case.at(case.dfw(), &INSTANCE).await {
+        for instance in case.at(dfw, &INSTANCE).await {
             for kind in ["QuotaGranted", "Programmed", "Available", "Ready"] {
                 assert!(is_true(&instance, kind), "{instance}");
             }
         }
-        assert_eq!(case.writes_of(case.dfw(), &mark), Vec::<String>::new());
+        assert_eq!(case.writes_of(dfw, &mark), Vec::<String>::new());
     };
-    with_cleanup(body, case.suite.start_plane("alpha")).await;
+    with_cleanup(body, async { dfw.mend() }).await;
     case.runs(&wish).await;
 }
 

@@ -72,20 +72,23 @@ async fn w03_w04_a_claim_is_undecided_then_granted_and_another_denied(case: Case
             .await;
         assert!(says(&denied, ["Ready", "False", "PendingQuota"]), "{denied}");
     }
-    let deployment = case
-        .project_says(
+    let counted = |d: &Value| {
+        let message = condition(d, "ReplicasReady")
+            .and_then(|c| c["message"].as_str())
+            .unwrap_or_default();
+        says(d, ["ReplicasReady", "False", "QuotaExceeded"])
+            && message.starts_with("2 of 2 desired replicas are pending quota")
+    };
+    case.project
+        .sees(
             &DEPLOYMENT,
+            &case.ns,
             "web-us-dfw",
-            ["ReplicasReady", "False", "QuotaExceeded"],
+            "says how many wait for quota",
+            seconds(60),
+            counted,
         )
         .await;
-    let message = condition(&deployment, "ReplicasReady")
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default();
-    assert!(
-        message.starts_with("2 of 2 desired replicas are pending quota"),
-        "{message}"
-    );
     case.project_says(&WORKLOAD, "web", ["Available", "False", "QuotaNotGranted"])
         .await;
     // A denial takes nothing down.

@@ -214,7 +214,10 @@ async fn w25_finalizers_taken_by_hand(case: Case) {
         .plane
         .gone(&INSTANCE, &case.hub_ns, instance, seconds(10))
         .await;
-    case.runs(&scaled(&wish, 1)).await;
+    case.sees(&DEPLOYMENT, "web-us-dfw", "has one left", |d| {
+        d["status"]["replicas"] == 1 && d["status"]["readyReplicas"] == 1
+    })
+    .await;
     let left = case
         .project
         .get(&CLAIM, &case.ns, name(&claim))
@@ -224,6 +227,6 @@ async fn w25_finalizers_taken_by_hand(case: Case) {
         (uid(&left), label(&left, keys::SOURCE_CLUSTER)),
         (uid(&claim), Some("dfw-1"))
     );
-    let word = json!({"namespace": case.ns, "claim": name(&claim)});
+    let word = json!({"namespace": case.ns, "claim": name(&claim), "hub": case.hub_ns, "copy": instance});
     case.suite.begun("w25", word, "alpha", &case.ns).await;
 }

@@ -10,7 +10,7 @@ use crate::support::{
     suite::{ALPHA_KEY, BETA_KEY, Suite, federated},
     trials, wait_for,
 };
-use fedgate::api::keys;
+use fedgate::{api::keys, manifests::Plane};
 use std::{collections::BTreeSet, time::Duration};
 
 trials![
@@ -95,7 +95,8 @@ fn unused(suite: &Suite) -> Vec<String> {
     let kinds = federated().expect("the kinds load");
     let (first, other) = kinds.split_first().expect("there is a built-in kind");
     let used = as_of_first(used, first, other);
-    let granted = as_of_first(granted(&kinds), first, other);
+    let planes = [(Plane::Hub, "hub"), (Plane::Project, "project")];
+    let granted = as_of_first(granted(GATEWAY, &planes, &kinds), first, other);
     granted
         .difference(&used)
         .filter(|right| !right.is_spare())

@@ -24,6 +24,9 @@ pub(crate) mod objects;
 #[path = "../../e2e/support/plane.rs"]
 pub(crate) mod plane;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
+#[path = "../../e2e/support/rights.rs"]
+pub(crate) mod rights;
+#[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/role.rs"]
 pub(crate) mod role;
 pub(crate) mod suite;

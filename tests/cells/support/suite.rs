@@ -53,20 +53,8 @@ pub(crate) struct Suite {
     begun: Mutex<BTreeMap<&'static str, Value>>,
     /// Namespaces that stay until the end, by project.
     kept: Mutex<Vec<(String, String)>>,
-    outages: Mutex<Vec<Outage>>,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
-}
-
-/// A time in which a plane's API server was stopped or starting, in the form of the audit logs.
-struct Outage {
-    plane: String,
-    from: String,
-    until: Option<String>,
-}
-
-fn now() -> String {
-    format!("{:.6}", jiff::Timestamp::now())
 }
 
 impl Suite {
@@ -151,7 +139,6 @@ impl Suite {
             beta_log: log(BETA),
             begun: Mutex::default(),
             kept: Mutex::default(),
-            outages: Mutex::default(),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
         })
@@ -174,44 +161,8 @@ impl Suite {
         ]
     }
 
-    /// Stops a plane's API server.
-    pub(crate) async fn stop_plane(&self, plane: &str) {
-        self.outages.lock().await.push(Outage {
-            plane: plane.to_owned(),
-            from: now(),
-            until: None,
-        });
-        let sandbox = self.sandbox.lock().await;
-        let sandbox = sandbox.as_ref().expect("the sandbox is up");
-        sandbox.stop_plane(plane).await.expect("stop the plane");
-    }
-
-    /// Starts a plane's API server again and waits until it is ready.
-    pub(crate) async fn start_plane(&self, plane: &str) {
-        let sandbox = self.sandbox.lock().await;
-        let sandbox = sandbox.as_ref().expect("the sandbox is up");
-        sandbox.start_plane(plane).await.expect("start the plane");
-        for outage in self.outages.lock().await.iter_mut() {
-            if outage.plane == plane {
-                outage.until.get_or_insert_with(now);
-            }
-        }
-    }
-
-    /// Whether the plane was stopped or starting at that time of an audit log.
-    pub(crate) async fn was_out(&self, plane: &str, time: &str) -> bool {
-        let outages = self.outages.lock().await;
-        let mut of_plane = outages.iter().filter(|outage| outage.plane == plane);
-        of_plane.any(|outage| {
-            outage.from.as_str() <= time && outage.until.as_deref().is_none_or(|until| time <= until)
-        })
-    }
-
     /// Puts everything back to work after a test that failed halfway.
     pub(crate) async fn recover(&self) {
-        for plane in ["hub", ALPHA, BETA, "dfw-1", "lhr-1", LAB.0] {
-            self.start_plane(plane).await;
-        }
         for location in self.dfw.plane.list(&SERVING_LOCATION, "", "").await {
             let name = location["metadata"]["name"].as_str().unwrap_or_default();
             if name.starts_with("second") {

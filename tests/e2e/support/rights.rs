@@ -1,4 +1,4 @@
-//! What the gateway's roles grant, and what of it the audit logs show in use.
+//! What the roles of gateway and cells grant, and what of it the audit logs show in use.
 
 use super::audit::Entry;
 use fedgate::manifests::{self, Carried, Plane};
@@ -16,7 +16,7 @@ pub(crate) struct Right {
 }
 
 /// Rights that a run may leave unused, and why each is granted all the same.
-const SPARE: [(&str, &str, &str); 5] = [
+const SPARE: [(&str, &str, &str); 7] = [
     // With --networking and --location-checks, which the suite's gateway does without.
     ("project", "networks", "list watch"),
     ("project", "locations", "list watch"),
@@ -26,6 +26,9 @@ const SPARE: [(&str, &str, &str); 5] = [
     ("hub", "leases", "get"),
     // An Event that repeats another within minutes is a patch of that one, which no test asks for.
     ("project", "events", "patch"),
+    // The same of a cell.
+    ("cell", "leases", "get"),
+    ("cell", "events", "patch"),
 ];
 
 impl fmt::Display for Right {
@@ -49,16 +52,16 @@ impl Right {
     }
 }
 
-/// Every verb that the gateway's roles grant for these kinds.
-pub(crate) fn granted(kinds: &[Carried]) -> BTreeSet<Right> {
+/// Every verb that the roles of one program grant for these kinds: those whose names begin so.
+pub(crate) fn granted(program: &str, planes: &[(Plane, &'static str)], kinds: &[Carried]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
-    for (plane, name) in [(Plane::Hub, "hub"), (Plane::Project, "project")] {
-        let objects = manifests::objects(plane, kinds).expect("the manifests can be made");
+    for (plane, name) in planes {
+        let objects = manifests::objects(*plane, kinds).expect("the manifests can be made");
         let roles = objects.iter().filter(|o| {
             matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
                 && o["metadata"]["name"]
                     .as_str()
-                    .is_some_and(|role| role.starts_with(manifests::GATEWAY))
+                    .is_some_and(|role| role.starts_with(program))
         });
         for rule in roles.flat_map(|role| role["rules"].as_array().into_iter().flatten()) {
             for resource in texts(&rule["resources"]) {
