@@ -37,8 +37,19 @@ pub(super) fn state(rig: &Rig) -> State {
             forget(object, "observedGeneration");
         }
         forget(object, keys::GATE_START);
+        sort_conditions(object);
     }
     state
+}
+
+/// Conditions stand in the order in which they were first said.
+fn sort_conditions(object: &mut Value) {
+    if let Some(conditions) = object
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+    {
+        conditions.sort_by_key(|c| c["type"].to_string());
+    }
 }
 
 fn forget(value: &mut Value, key: &str) {
