@@ -12,10 +12,10 @@ use fedgate_simulator::Down;
 use serde_json::Value;
 use std::time::Duration;
 
-/// A plane is away for this time.
-const OUTAGE: Duration = Duration::from_mins(1);
 /// What needs no other plane is done in this time: three Pods stop one after another, and each plane is asked in vain once.
 const LOCAL: Duration = Duration::from_secs(40);
+/// The rest of the minute for which planes are away.
+const LEFT: Duration = Duration::from_secs(19);
 /// After a return all must be well in this time.
 const CAUGHT_UP: Duration = Duration::from_secs(30);
 const QUIET: Duration = Duration::from_mins(10);
@@ -121,7 +121,7 @@ async fn without_hub(down: Down) {
     assert_eq!(names(&claims), ["instance-web-0", "instance-web-1"]);
     assert_eq!(rig.hub.count("Instance"), 5, "the hub knows nothing of it yet");
     assert!(records(&rig) > 0, "what is left there is written down");
-    rest(OUTAGE - LOCAL).await;
+    rest(LEFT).await;
     back(rig, &[HUB]).await;
 }
 
@@ -135,7 +135,7 @@ async fn without_project(down: Down) {
     assert_eq!(rig.hub.count("Instance"), 2);
     assert_eq!(records(&rig), 3);
     Image("web", SECOND).apply(&rig);
-    rest(OUTAGE - LOCAL).await;
+    rest(LEFT).await;
     assert_eq!(ready(&rig), 2, "{:?}", replicas_ready(&rig));
     assert_eq!(replicas_ready(&rig).0, "QuotaBackendUnavailable");
     assert!(images(&rig).iter().all(|image| image != SECOND));
@@ -158,7 +158,7 @@ async fn without_both(down: Down) {
     assert!(images(&rig).iter().all(|image| image != SECOND));
     let elsewhere = (rig.hub.count("Instance"), rig.project.count("ResourceClaim"));
     assert_eq!(elsewhere, (5, 5), "nothing is known there yet");
-    rest(OUTAGE - LOCAL).await;
+    rest(LEFT).await;
     back(rig, &[HUB, "shop"]).await;
 }
 
@@ -172,7 +172,7 @@ async fn deleted_without_both(down: Down) {
     }
     assert_eq!(rig.project.count("ResourceClaim"), 5);
     assert_eq!(records(&rig), 5);
-    rest(OUTAGE - LOCAL).await;
+    rest(LEFT).await;
     back(rig, &[HUB, "shop"]).await;
 }
 

@@ -58,7 +58,7 @@ fn parse(text: &str) -> Arc<Definition> {
 }
 
 /// The hub, with the tenant's namespace.
-pub(super) fn hub(simulator: &Simulator) -> Plane {
+pub(super) fn of_hub(simulator: &Simulator) -> Plane {
     let plane = simulator.add(crate::rig::HUB);
     plane.define_all(&COMPUTE);
     plane.create(tenant()).unwrap();
@@ -66,26 +66,26 @@ pub(super) fn hub(simulator: &Simulator) -> Plane {
 }
 
 /// The cell, with the tenant's namespace and its own. Without networking it has none of those kinds.
-pub(super) fn cell(simulator: &Simulator, networking: bool) -> Plane {
-    let plane = simulator.add(CELL);
-    plane.define_all(&COMPUTE);
-    plane.define_all(&PODS);
+pub(super) fn of_cell(simulator: &Simulator, networking: bool) -> Plane {
+    let cell = simulator.add(CELL);
+    cell.define_all(&COMPUTE);
+    cell.define_all(&PODS);
     for namespace in [tenant(), crate::objects::namespace(OWN)] {
-        plane.create(namespace).unwrap();
+        cell.create(namespace).unwrap();
     }
     if networking {
-        plane.define_all(&NETWORKING);
-        let place = json!({
+        cell.define_all(&NETWORKING);
+        let location = json!({
             "apiVersion": "networking.datumapis.com/v1alpha", "kind": "ServingLocation",
             "metadata": {"name": LOCATION}, "spec": {"topology": {keys::CITY_CODE: CITY}},
         });
-        plane.create(place).unwrap();
+        cell.create(location).unwrap();
     }
-    plane
+    cell
 }
 
 /// The project, with claims of quota.
-pub(super) fn project(simulator: &Simulator) -> Plane {
+pub(super) fn of_project(simulator: &Simulator) -> Plane {
     let plane = simulator.add(PROJECT);
     plane.define_all(&COMPUTE);
     plane.define_all(&QUOTA);

@@ -24,7 +24,7 @@ use proptest::{
 use std::time::Duration;
 
 /// How many seeds are drawn without being asked for more.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 20;
 const DEPLOYMENTS: [&str; 2] = ["web", "api"];
 /// So long nothing may be written in the end.
 const QUIET: Duration = Duration::from_mins(10);
@@ -162,9 +162,9 @@ fn seeded(seed: u64) {
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let verdict = runner.run(&course(), |(seed, moments)| {
         let (_, calm, mut lines) = simulate(play(seed, &moments, false));
-        lines
-            .iter_mut()
-            .for_each(|line| line.insert_str(0, "never killed: "));
+        for line in &mut lines {
+            line.insert_str(0, "never killed: ");
+        }
         let (_, state, wrong) = simulate(play(seed, &moments, true));
         lines.extend(wrong);
         lines.extend(differences(&calm, &state));

@@ -59,9 +59,9 @@ impl Rig {
         assert!(Chance::fix(1), "something drew from chance before the first rig");
         let simulator = Simulator::new(seed);
         simulator.keep_changes();
-        let hub = planes::hub(&simulator);
-        let cell = planes::cell(&simulator, networking);
-        let project = planes::project(&simulator);
+        let hub = planes::of_hub(&simulator);
+        let cell = planes::of_cell(&simulator, networking);
+        let project = planes::of_project(&simulator);
         let script = Script::default();
         let players = players::all(&hub, &cell, &project, &script);
         Self {
