@@ -33,7 +33,7 @@ const fn course(name: &'static str, steps: &'static [&'static [Op]]) -> Course {
 }
 
 /// The courses; `crash.rs` has a test for each.
-pub(super) const COURSES: [Course; 11] = [
+pub(super) const COURSES: [Course; 13] = [
     course("create", &[&[Create("web", 2)]]),
     course("roll", &[&[Create("web", 2)], &[Image("web", SECOND)]]),
     course("scale_down", &[&[Create("web", 3)], &[Scale("web", 1)]]),
@@ -66,4 +66,17 @@ pub(super) const COURSES: [Course; 11] = [
         networking: true,
         steps: &[&[Create("web", 1)], &[Delete("web")]],
     },
+    course(
+        "scale_down_and_roll_while_away",
+        &[
+            &[Create("web", 2)],
+            &[Away(true), Scale("web", 1)],
+            &[Image("web", SECOND)],
+            &[Away(false)],
+        ],
+    ),
+    course(
+        "deletion_while_away",
+        &[&[Create("web", 2)], &[Away(true), Delete("web")], &[Away(false)]],
+    ),
 ];

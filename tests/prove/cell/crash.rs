@@ -55,9 +55,11 @@ async fn run(course: &Course, crash: Option<Crash>) -> End {
     }
     crashes += until_or_crash(&mut rig, SETTLED).await;
     let entries = rig.simulator.log().entries();
+    // What a plane did not hear of cannot be a cell's last request there.
+    let heard = |verb, code| verb != Verb::Watch && code != 0;
     let asked = entries
         .iter()
-        .filter(|e| &*e.user == USER && e.verb != Verb::Watch);
+        .filter(|e| &*e.user == USER && heard(e.verb, e.code));
     let requests = asked.count() as u64;
     let state = end::state(&rig);
     let mut wrong = settled(&rig);
@@ -161,4 +163,6 @@ every_request_of!(
     companion,
     networking,
     networking_and_deletion,
+    scale_down_and_roll_while_away,
+    deletion_while_away,
 );

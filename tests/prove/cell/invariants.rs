@@ -7,7 +7,7 @@ use super::{
 use crate::rig::HUB;
 use fedgate::api::keys;
 use fedgate_simulator::Change;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -236,4 +236,74 @@ fn gated(before: &Value, after: &Value) -> Result<(), String> {
         return Err(format!("C6: it is ready behind {has:?}"));
     }
     Ok(())
+}
+
+/// An Instance of two of deployment `web`.
+fn web(ordinal: u64, ready: bool, gates: &[&str]) -> Value {
+    let gates: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
+    json!({
+        "kind": "Instance",
+        "metadata": {
+            "name": format!("web-{ordinal}"), "uid": format!("i-{ordinal}"),
+            "labels": {keys::WORKLOAD_DEPLOYMENT_NAME: "web", keys::INSTANCE_INDEX: ordinal.to_string()},
+            "ownerReferences": [{"name": "web", "uid": "d"}],
+        },
+        "spec": {"controller": {"schedulingGates": gates}},
+        "status": {"conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]},
+    })
+}
+
+/// What is left elsewhere of the first Instance.
+fn elsewhere(kind: &str) -> Value {
+    json!({"kind": kind, "metadata": {
+        "name": "web-0", "annotations": {keys::INSTANCE_UID: "i-0"}, "labels": {keys::INSTANCE_UID: "i-0"},
+    }})
+}
+
+/// The numbers of what is violated when the cell makes these changes: plane, before, after.
+fn violated(changes: &[(&str, Option<Value>, Option<Value>)]) -> Vec<String> {
+    let change = |(plane, before, after): &(&str, Option<Value>, Option<Value>)| Change {
+        plane: (*plane).into(),
+        user: USER.into(),
+        at: tokio::time::Instant::now(),
+        before: before.clone().map(Arc::new),
+        after: after.clone().map(Arc::new),
+    };
+    let changes: Vec<Change> = changes.iter().map(change).collect();
+    let lines = Watchman::default().violations(&changes);
+    let number = |line: &String| line.split(": ").nth(2).unwrap_or_default().to_owned();
+    lines.iter().map(number).collect()
+}
+
+#[test]
+fn each_violation_is_noticed_and_nothing_else() {
+    let deployment = json!({"kind": "WorkloadDeployment", "metadata": {"name": "web", "uid": "d"},
+        "spec": {"scaleSettings": {"minReplicas": 2}}});
+    let made = |object: Value| (CELL, None, Some(object));
+    let gone = |plane, object: Value| (plane, Some(object), None);
+    let (first, second) = (web(0, true, &[]), web(1, true, &[]));
+    let mut twin = first.clone();
+    twin["metadata"]["name"] = json!("web-x");
+    let claim = elsewhere("ResourceClaim");
+    let claimed = (PROJECT, None, Some(claim.clone()));
+    let gated = web(0, false, &["Quota"]);
+
+    assert_eq!(violated(&[made(first.clone()), made(second.clone())]), [""; 0]);
+    assert_eq!(violated(&[made(first.clone()), made(twin)]), ["C1"]);
+    let runs = made(elsewhere("Pod"));
+    assert_eq!(violated(&[runs.clone(), gone(PROJECT, claim.clone())]), ["C2"]);
+    assert_eq!(violated(&[claimed, gone(CELL, web(0, false, &[]))]), ["C3"]);
+    assert_eq!(violated(&[runs.clone(), gone(CELL, web(0, false, &[]))]), ["C3"]);
+    let both = [made(deployment), made(first.clone()), made(second.clone())];
+    let rolled = [gone(CELL, second.clone()), gone(CELL, first.clone())];
+    assert_eq!(violated(&[both.to_vec(), rolled.to_vec()].concat()), ["C4"]);
+    let in_turn = [rolled[0].clone(), made(second), rolled[1].clone()];
+    assert_eq!(violated(&[both.to_vec(), in_turn.to_vec()].concat()), [""; 0]);
+    let stopped = gone(CELL, elsewhere("Pod"));
+    assert_eq!(violated(&[made(first.clone()), runs, stopped]), ["C5"]);
+    assert_eq!(violated(&[(CELL, Some(first), Some(gated.clone()))]), ["C6"]);
+    assert_eq!(
+        violated(&[(CELL, Some(gated), Some(web(0, true, &["Quota"])))]),
+        ["C6"]
+    );
 }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::objects::{config_map, deployment};
 use fedgate::api::keys;
+use fedgate_simulator::Down;
 use serde_json::{Value, json};
 
 const KIND: &str = "WorkloadDeployment";
@@ -36,6 +37,8 @@ pub(super) enum Op {
     Delete(&'static str),
     /// So many Instances may have quota.
     Budget(usize),
+    /// Hub and project refuse connections, or are there again.
+    Away(bool),
 }
 
 impl Op {
@@ -77,6 +80,11 @@ impl Op {
                 let _ = rig.hub.delete(KIND, NS, name);
             }
             Self::Budget(n) => drop(rig.script.budget.send_replace(n)),
+            Self::Away(away) => {
+                for plane in [&rig.hub, &rig.project] {
+                    plane.set_down(away.then_some(Down::Refused));
+                }
+            }
         }
     }
 }
