@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// A process that died is there again after this time.
 const RESTART: Duration = Duration::from_secs(1);
-/// The cell dies at every fourth request, unless the environment says otherwise.
-const STRIDE: u64 = 4;
+/// The cell dies at every fifth request, unless the environment says otherwise.
+const STRIDE: u64 = 5;
 /// No course is shorter than its lists and the writes of one Instance's life.
 const FEWEST: u64 = 30;
 
