@@ -9,6 +9,7 @@
 )]
 
 mod carry;
+mod cell;
 mod cells;
 mod crash;
 mod end;

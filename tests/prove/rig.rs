@@ -38,7 +38,7 @@ pub(crate) const GATEWAY: &str = "gateway";
 /// The hub's name in the simulator.
 pub(crate) const HUB: &str = "hub";
 
-static COMPUTE: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(|| {
+pub(crate) static COMPUTE: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(|| {
     let definitions = crd::all().unwrap();
     definitions
         .iter()

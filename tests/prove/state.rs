@@ -35,10 +35,15 @@ pub(crate) fn state(rig: &Rig) -> State {
                 Some((name, plane))
             }),
     );
+    of(&planes, &KINDS)
+}
+
+/// All objects of these kinds on these planes.
+pub(crate) fn of(planes: &[(String, Plane)], kinds: &[&str]) -> State {
     let mut objects = Vec::new();
     let mut names = BTreeMap::new();
-    for (plane, handle) in &planes {
-        for kind in KINDS {
+    for (plane, handle) in planes {
+        for kind in kinds.iter().copied() {
             for object in handle.list(kind) {
                 let metadata = &object["metadata"];
                 let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();

@@ -1,0 +1,12 @@
+//! The cell role: planes, the parts that others play around a cell, and a real cell between them.
+
+mod courses;
+mod crash;
+mod end;
+mod invariants;
+mod ops;
+mod outage;
+mod planes;
+mod players;
+mod random;
+mod rig;
