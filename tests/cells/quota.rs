@@ -11,7 +11,7 @@ use fedgate::api::keys;
 use serde_json::{Value, json};
 
 trials![
-    w03_w04_a_claim_is_undecided_then_granted_and_another_denied,
+    w03_w04_one_claim_is_granted_others_are_denied_then_undecided,
     w11_a_claim_of_another_cell_grants_nothing,
 ];
 
@@ -26,9 +26,42 @@ async fn budget(case: &Case, instances: &str) {
     }
 }
 
-async fn w03_w04_a_claim_is_undecided_then_granted_and_another_denied(case: Case) {
+async fn w03_w04_one_claim_is_granted_others_are_denied_then_undecided(case: Case) {
     let case = case.with_budgets().await;
-    budget(&case, "none").await;
+    // One Instance's worth.
+    budget(&case, "1").await;
+    let first = Wish::new("first", 1);
+    case.run(&first).await;
+    let web = Wish::new("web", 2).parallel();
+    case.create(&web).await;
+    for instance in web.instances() {
+        let denied = ["QuotaGranted", "False", "QuotaExceeded"];
+        let denied = case.project_says(&INSTANCE, &instance, denied).await;
+        assert!(says(&denied, ["Ready", "False", "PendingQuota"]), "{denied}");
+    }
+    let counted = |d: &Value| {
+        let message = condition(d, "ReplicasReady").and_then(|c| c["message"].as_str());
+        says(d, ["ReplicasReady", "False", "QuotaExceeded"])
+            && message.is_some_and(|m| m.starts_with("2 of 2 desired replicas are pending quota"))
+    };
+    let what = "says how many wait for quota";
+    case.project
+        .sees(&DEPLOYMENT, &case.ns, "web-us-dfw", what, seconds(60), counted)
+        .await;
+    case.project_says(&WORKLOAD, "web", ["Available", "False", "QuotaNotGranted"])
+        .await;
+    // A denial takes nothing down.
+    let running = case.project.get(&INSTANCE, &case.ns, "first-us-dfw-0").await;
+    assert!(running.is_some_and(|i| is_true(&i, "Ready")));
+    undecided(&case).await;
+    let word = json!({"namespace": case.ns, "hub": case.hub_ns});
+    case.suite.begun("w03", word, "beta", &case.ns).await;
+}
+
+/// A claim that nobody decides says so, once; and is granted when somebody does. What was denied has budget from then
+/// on.
+async fn undecided(case: &Case) {
+    budget(case, "none").await;
     let late = Wish::new("late", 1);
     case.create(&late).await;
     let instance = "late-us-dfw-0";
@@ -38,69 +71,20 @@ async fn w03_w04_a_claim_is_undecided_then_granted_and_another_denied(case: Case
         ["QuotaGranted", "Unknown", "PendingEvaluation"],
     )
     .await;
-    let limit = seconds(100);
-    let undecided = |i: &Value| says(i, ["QuotaGranted", "Unknown", "QuotaNoBudget"]);
+    let waits = |i: &Value| says(i, ["QuotaGranted", "Unknown", "QuotaNoBudget"]);
+    let (what, limit) = ("says that nobody decides", seconds(100));
     case.dfw()
         .plane
-        .sees(
-            &INSTANCE,
-            &case.hub_ns,
-            instance,
-            "says that nobody decides",
-            limit,
-            undecided,
-        )
+        .sees(&INSTANCE, &case.hub_ns, instance, what, limit, waits)
         .await;
     let events = case.at(case.dfw(), &EVENT).await;
-    let told = events
-        .iter()
-        .filter(|e| e["reason"] == "QuotaNoBudget" && e["regarding"]["name"] == instance)
-        .count();
-    assert!(told <= 1, "{told} events say the same");
-    // One Instance's worth.
-    budget(&case, "1").await;
+    let of_it = |e: &&Value| e["reason"] == "QuotaNoBudget" && e["regarding"]["name"] == instance;
+    assert!(
+        events.iter().filter(of_it).count() <= 1,
+        "it is told once: {events:#?}"
+    );
+    budget(case, "10").await;
     case.runs(&late).await;
-    let web = Wish::new("web", 2).parallel();
-    case.create(&web).await;
-    for ordinal in 0..2 {
-        let denied = case
-            .project_says(
-                &INSTANCE,
-                &format!("web-us-dfw-{ordinal}"),
-                ["QuotaGranted", "False", "QuotaExceeded"],
-            )
-            .await;
-        assert!(says(&denied, ["Ready", "False", "PendingQuota"]), "{denied}");
-    }
-    let counted = |d: &Value| {
-        let message = condition(d, "ReplicasReady")
-            .and_then(|c| c["message"].as_str())
-            .unwrap_or_default();
-        says(d, ["ReplicasReady", "False", "QuotaExceeded"])
-            && message.starts_with("2 of 2 desired replicas are pending quota")
-    };
-    case.project
-        .sees(
-            &DEPLOYMENT,
-            &case.ns,
-            "web-us-dfw",
-            "says how many wait for quota",
-            seconds(60),
-            counted,
-        )
-        .await;
-    case.project_says(&WORKLOAD, "web", ["Available", "False", "QuotaNotGranted"])
-        .await;
-    // A denial takes nothing down.
-    let running = case
-        .project
-        .get(&INSTANCE, &case.ns, instance)
-        .await
-        .expect("it runs");
-    assert!(is_true(&running, "Ready"), "{running}");
-    budget(&case, "10").await;
-    let word = json!({"namespace": case.ns, "hub": case.hub_ns});
-    case.suite.begun("w03", word, "beta", &case.ns).await;
 }
 
 async fn w11_a_claim_of_another_cell_grants_nothing(case: Case) {

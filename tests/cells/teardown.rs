@@ -3,6 +3,7 @@
 use crate::support::{
     Case, Wish,
     case::{is_true, name},
+    cell::CellRole,
     kinds::{CLAIM, DEPLOYMENT, EVENT, INSTANCE, POD, WORKLOAD},
     label, seconds, trials, uid, wait_for,
 };
@@ -18,9 +19,9 @@ trials![
 ];
 
 /// Makes a Pod take so many seconds to stop.
-async fn slow_to_stop(case: &Case, pod: &str, seconds: u32) {
+async fn slow_to_stop(cell: &CellRole, case: &Case, pod: &str, seconds: u32) {
     let slow = json!({"metadata": {"annotations": {"sandbox.fedgate.dev/stop-after": seconds.to_string()}}});
-    case.dfw().plane.merge(&POD, &case.hub_ns, pod, slow).await;
+    cell.plane.merge(&POD, &case.hub_ns, pod, slow).await;
 }
 
 fn scaled(wish: &Wish, count: u64) -> Wish {
@@ -33,7 +34,7 @@ async fn w06_claim_and_copy_stay_until_the_pod_is_gone(case: Case) {
     let wish = Wish::new("web", 2);
     case.run(&wish).await;
     let (instance, claim) = ("web-us-dfw-1", "instance-web-us-dfw-1");
-    slow_to_stop(&case, instance, 8).await;
+    slow_to_stop(case.dfw(), &case, instance, 8).await;
     let mark = case.mark();
     case.update(&scaled(&wish, 1)).await;
     case.project_says(&INSTANCE, instance, ["Ready", "False", "Stopping"])
@@ -162,7 +163,7 @@ async fn w28_a_workload_made_again_at_once_adopts_nothing(case: Case) {
         .iter()
         .map(|i| uid(i).to_owned())
         .collect();
-    slow_to_stop(&case, "web-us-dfw-0", 6).await;
+    slow_to_stop(case.dfw(), &case, "web-us-dfw-0", 6).await;
     case.delete(&wish).await;
     case.project.gone(&WORKLOAD, &case.ns, "web", seconds(90)).await;
     let old = case.at(case.dfw(), &POD).await;
@@ -191,41 +192,43 @@ async fn w28_a_workload_made_again_at_once_adopts_nothing(case: Case) {
 }
 
 async fn w25_finalizers_taken_by_hand(case: Case) {
-    let wish = Wish::new("web", 2);
+    // In LHR: the cell in DFW is killed later on, which would begin its five minutes anew.
+    let mut wish = Wish::new("web", 2);
+    "LHR".clone_into(&mut wish.places[0].1);
     case.run(&wish).await;
-    let instance = "web-us-dfw-1";
-    let claim = case
-        .project
-        .get(&CLAIM, &case.ns, "instance-web-us-dfw-1")
-        .await
-        .expect("it has a claim");
-    slow_to_stop(&case, instance, 120).await;
+    let (lhr, instance) = (&case.suite.lhr.plane, "web-us-lhr-1");
+    let claim = case.project.get(&CLAIM, &case.ns, "instance-web-us-lhr-1").await;
+    let claim = claim.expect("it has a claim");
+    slow_to_stop(&case.suite.lhr, &case, instance, 120).await;
     case.update(&scaled(&wish, 1)).await;
-    case.sees(&INSTANCE, instance, "is being deleted", |i| {
-        !i["metadata"]["deletionTimestamp"].is_null()
-    })
+    let going = |i: &Value| !i["metadata"]["deletionTimestamp"].is_null();
+    lhr.sees(
+        &INSTANCE,
+        &case.hub_ns,
+        instance,
+        "is being deleted",
+        seconds(60),
+        going,
+    )
     .await;
     let stripped = json!({"metadata": {"finalizers": null}});
-    case.dfw()
-        .plane
-        .merge(&INSTANCE, &case.hub_ns, instance, stripped)
-        .await;
-    case.dfw()
-        .plane
-        .gone(&INSTANCE, &case.hub_ns, instance, seconds(10))
-        .await;
-    case.sees(&DEPLOYMENT, "web-us-dfw", "has one left", |d| {
-        d["status"]["replicas"] == 1 && d["status"]["readyReplicas"] == 1
-    })
+    lhr.merge(&INSTANCE, &case.hub_ns, instance, stripped).await;
+    lhr.gone(&INSTANCE, &case.hub_ns, instance, seconds(10)).await;
+    let one = |d: &Value| d["status"]["replicas"] == 1 && d["status"]["readyReplicas"] == 1;
+    lhr.sees(
+        &DEPLOYMENT,
+        &case.hub_ns,
+        "web-us-lhr",
+        "has one left",
+        seconds(60),
+        one,
+    )
     .await;
-    let left = case
-        .project
-        .get(&CLAIM, &case.ns, name(&claim))
-        .await
-        .expect("nobody was there to release it");
+    let left = case.project.get(&CLAIM, &case.ns, name(&claim)).await;
+    let left = left.expect("nobody was there to release it");
     assert_eq!(
         (uid(&left), label(&left, keys::SOURCE_CLUSTER)),
-        (uid(&claim), Some("dfw-1"))
+        (uid(&claim), Some("lhr-1"))
     );
     let word = json!({"namespace": case.ns, "claim": name(&claim), "hub": case.hub_ns, "copy": instance});
     case.suite.begun("w25", word, "alpha", &case.ns).await;

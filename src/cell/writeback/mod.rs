@@ -95,7 +95,7 @@ async fn turn(
         // Whatever else wakes the key says nothing of the name.
         return Ok(Next::After(left));
     }
-    let interval = ctx.settings.progress_interval();
+    let interval = ctx.settings.copy_interval();
     let last = memory.wrote.filter(|_| !hurry);
     let left = last.map(|at| interval.saturating_sub(now.saturating_duration_since(at)));
     let left = left.filter(|left| !left.is_zero());
