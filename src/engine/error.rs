@@ -188,6 +188,7 @@ fn of_status(status: &kube::core::Status) -> Category {
     };
     match status.code {
         401 => Category::Unauthorized,
+        403 | 422 if is_of_a_policy_in_setup(status) => Category::Server,
         403 if has_cause("NamespaceTerminating") => Category::NamespaceTerminating,
         403 if has_cause("ProjectSuspended") => Category::ProjectSuspended,
         403 if is_of_the_plane(status) => Category::Forbidden,
@@ -211,6 +212,16 @@ fn is_of_the_plane(status: &kube::core::Status) -> bool {
     // A proxy before the server knows no objects, and a webhook says that it is one.
     let by_proxy = status.details.is_none() && !status.message.contains("denied the request");
     by_authorizer || by_proxy
+}
+
+/// Whether an admission policy could not be applied at all, as in the half minute in which a server that has started
+/// looks for the kind of the policy's parameters: that says nothing of the object.
+fn is_of_a_policy_in_setup(status: &kube::core::Status) -> bool {
+    let said = status
+        .message
+        .split_once("forbidden: ValidatingAdmissionPolicy '");
+    let why = said.and_then(|(_, rest)| rest.split_once("denied request: "));
+    why.is_some_and(|(_, why)| why.starts_with("failed to configure policy: "))
 }
 
 fn names_object(status: &kube::core::Status) -> bool {
@@ -303,6 +314,23 @@ mod tests {
             forbidden("no", Some("ProjectSuspended")),
             Category::ProjectSuspended
         );
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_applied_yet_refuses_no_object() {
+        let by_policy = |why: &str| {
+            let message = format!(
+                "instances.compute.datumapis.com \"web-0\" is forbidden: ValidatingAdmissionPolicy 'fedgate-cell-cities' \
+                 with binding 'fedgate-cell-cities' denied request: {why}"
+            );
+            let status = Status::failure(&message, "Invalid").with_code(422);
+            classify(&kube::Error::Api(status.boxed())).0
+        };
+        let setup = "failed to configure policy: failed to find resource referenced by paramKind: \
+                     'cluster.karmada.io/v1alpha1, Kind=Cluster'";
+        assert_eq!(by_policy(setup), Category::Server);
+        assert_eq!(by_policy("the city is another cell's"), Category::Refused);
+        assert_eq!(by_policy(&format!("no: {setup}")), Category::Refused);
     }
 
     #[test]

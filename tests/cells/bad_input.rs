@@ -4,8 +4,8 @@ use crate::support::{
     Case, Wish,
     case::is_true,
     condition,
-    kinds::{DEPLOYMENT, INSTANCE, POD, WORKLOAD},
-    seconds, trials, uid,
+    kinds::{DEPLOYMENT, INSTANCE, POD, SERVICE, WORKLOAD},
+    says, seconds, trials, uid,
 };
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ trials![
     w10_an_unknown_management_policy_is_told,
     w22_a_template_that_cannot_run_is_told,
     an_instance_made_by_hand_is_never_adopted,
+    a_pod_and_a_service_made_by_hand_are_left_alone,
 ];
 
 /// UID of a Workload that nobody has.
@@ -157,4 +158,41 @@ async fn an_instance_made_by_hand_is_never_adopted(case: Case) {
     cell.delete(&INSTANCE, &case.hub_ns, name).await;
     case.runs(&two).await;
     cell.exists(&POD, &case.hub_ns, name, seconds(5)).await;
+}
+
+async fn a_pod_and_a_service_made_by_hand_are_left_alone(case: Case) {
+    let wish = Wish::new("web", 1);
+    case.run(&wish).await;
+    let (cell, name) = (&case.dfw().plane, "web-us-dfw-1");
+    let pod =
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "own", "image": "shop/own:1"}]}});
+    let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 1}]}});
+    let made = [
+        (&POD, cell.create(&POD, &case.hub_ns, pod).await),
+        (&SERVICE, cell.create(&SERVICE, &case.hub_ns, service).await),
+    ];
+    let mut two = wish.clone();
+    two.places[0].2 = 2;
+    case.update(&two).await;
+    // One after the other is named; who made them takes them away, and the Instance goes on by itself.
+    for (kind, made) in made {
+        let what = format!("says that a {} has its name", kind.name);
+        let names = |i: &Value| {
+            says(i, ["Programmed", "False", "ConfigurationError"])
+                && message(i, "Programmed")
+                    .to_lowercase()
+                    .contains(&kind.plural[..kind.plural.len() - 1])
+        };
+        case.project
+            .sees(&INSTANCE, &case.ns, name, &what, seconds(90), names)
+            .await;
+        let same = cell.get(kind, &case.hub_ns, name).await.expect("it stays");
+        assert_eq!(
+            (uid(&same), &same["spec"]["containers"]),
+            (uid(&made), &made["spec"]["containers"])
+        );
+        assert!(same["metadata"]["ownerReferences"].is_null(), "{same}");
+        cell.delete(kind, &case.hub_ns, name).await;
+    }
+    case.runs(&two).await;
 }

@@ -77,11 +77,11 @@ impl Instance<'_> {
     }
 
     /// Whether it waits for quota and somebody has said so.
-    fn waits_for_quota(&self) -> bool {
-        self.has_gate(gates::QUOTA)
-            && self.condition(QUOTA_GRANTED).is_some_and(|c| {
-                c.status != True && Reason::parse(&c.reason) != Some(Reason::PendingEvaluation)
-            })
+    /// Why it has no quota, if that has been found out.
+    fn lacks_quota(&self) -> Option<Reason> {
+        let granted = self.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
+        let reason = Reason::parse(&granted.reason).unwrap_or(Reason::QuotaExceeded);
+        (self.has_gate(gates::QUOTA) && reason != Reason::PendingEvaluation).then_some(reason)
     }
 
     fn waits_for_data(&self) -> bool {
@@ -135,10 +135,19 @@ fn replicas(seen: &Seen<'_>) -> Verdict {
         );
         return Verdict::of(False, Reason::InstanceNameConflict, message);
     }
-    let pending = seen.instances.iter().filter(|i| i.waits_for_quota()).count();
-    if pending > 0 {
-        let message = format!("{pending} of {desired} desired replicas are pending quota");
-        return Verdict::of(False, Reason::QuotaExceeded, message);
+    let lacking: Vec<Reason> = seen.instances.iter().filter_map(Instance::lacks_quota).collect();
+    if !lacking.is_empty() {
+        let message = format!(
+            "{} of {desired} desired replicas are pending quota",
+            lacking.len()
+        );
+        let unanswered = lacking.iter().all(|why| *why == Reason::QuotaBackendUnavailable);
+        let reason = if unanswered {
+            Reason::QuotaBackendUnavailable
+        } else {
+            Reason::QuotaExceeded
+        };
+        return Verdict::of(False, reason, message);
     }
     let pending = seen.instances.iter().filter(|i| i.waits_for_data()).count();
     if pending > 0 {
@@ -228,7 +237,7 @@ fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
         "referenced ConfigMaps and Secrets are not at the cell yet",
     );
     let quota = any(
-        &|i| i.waits_for_quota(),
+        &|i| i.lacks_quota().is_some(),
         Reason::QuotaNotGranted,
         "quota is not granted",
     );
@@ -373,6 +382,12 @@ mod tests {
         let conflict = [wait("web-0", Why::NameConflict)];
         let pending = "False QuotaExceeded: 1 of 2 desired replicas are pending quota";
         assert_eq!(words(&replicas_ready(&seen(2, &quota, &[]))), pending);
+        let silent = [condition(QUOTA_GRANTED, False, "QuotaBackendUnavailable")];
+        let silent = [instance("web-0", &[gates::QUOTA], &silent)];
+        assert_eq!(
+            words(&replicas_ready(&seen(1, &silent, &[]))),
+            "False QuotaBackendUnavailable: 1 of 1 desired replicas are pending quota"
+        );
         assert_eq!(
             words(&available(&seen(2, &quota, &[]))),
             "False QuotaNotGranted: quota is not granted"

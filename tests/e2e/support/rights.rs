@@ -16,7 +16,7 @@ pub(crate) struct Right {
 }
 
 /// Rights that a run may leave unused, and why each is granted all the same.
-const SPARE: [(&str, &str, &str); 7] = [
+const SPARE: [(&str, &str, &str); 9] = [
     // With --networking and --location-checks, which the suite's gateway does without.
     ("project", "networks", "list watch"),
     ("project", "locations", "list watch"),
@@ -29,6 +29,9 @@ const SPARE: [(&str, &str, &str); 7] = [
     // The same of a cell.
     ("cell", "leases", "get"),
     ("cell", "events", "patch"),
+    // A cell's own program watches them; the role is that of cells of any make.
+    ("hub", "namespaces", "get"),
+    ("hub", "workloaddeployments", "get"),
 ];
 
 impl fmt::Display for Right {
