@@ -130,108 +130,69 @@ async fn w24_a_deployment_of_another_city_runs_nothing(case: Case) {
     lab.delete(&NAMESPACE, "", &case.ns).await;
 }
 
+/// Finalizer of a provider that is not the cell's own.
+const FOREIGN: &str = "example.com/runs-it";
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
 async fn a09_another_provider_runs_the_instances(case: Case) {
-    const FOREIGN: &str = "example.com/runs-it";
     let lab = &case.suite.lab;
     lab.restart_with(&["--provider=none"]).await;
     let body = async {
         let deployment = deploy(&case, "LAB", 1).await;
-        let instance = format!("{deployment}-0");
-        let open = |i: &Value| {
-            i["spec"]["controller"]["schedulingGates"]
-                .as_array()
-                .is_none_or(Vec::is_empty)
-        };
-        let open = lab
-            .plane
-            .sees(&INSTANCE, &case.ns, &instance, "has no gate", seconds(60), open)
-            .await;
-        // As docs/cell.md asks of a provider: finalizer, then what runs, then its two conditions.
-        let mut finalizers = open["metadata"]["finalizers"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        finalizers.push(json!(FOREIGN));
-        lab.plane
-            .merge(
-                &INSTANCE,
-                &case.ns,
-                &instance,
-                json!({"metadata": {"finalizers": finalizers}}),
-            )
-            .await;
-        tell(&case, &instance, "True", ["Programmed", "Available"]).await;
-        lab.plane
-            .sees(&INSTANCE, &case.ns, &instance, "is Ready", seconds(30), |i| {
-                says(i, ["Ready", "True", "Available"])
-            })
-            .await;
-        let counted = |d: &Value| d["status"]["readyReplicas"] == 1 && d["status"]["updatedReplicas"] == 1;
-        lab.plane
-            .sees(
-                &DEPLOYMENT,
-                &case.ns,
-                &deployment,
-                "counts it",
-                seconds(30),
-                counted,
-            )
-            .await;
-        assert!(
-            lab.plane.list(&POD, &case.ns, "").await.is_empty(),
-            "the cell runs no Pod"
-        );
-        tell(
-            &case,
-            &instance,
-            "False",
-            ["ImageUnavailable", "ImageUnavailable"],
-        )
-        .await;
-        let said = |d: &Value| says(d, ["Available", "False", "ImageUnavailable"]);
-        lab.plane
-            .sees(
-                &DEPLOYMENT,
-                &case.ns,
-                &deployment,
-                "says what the provider said",
-                seconds(30),
-                said,
-            )
-            .await;
-        lab.plane.delete(&DEPLOYMENT, &case.ns, &deployment).await;
-        lab.plane
-            .sees(
-                &INSTANCE,
-                &case.ns,
-                &instance,
-                "waits for its provider",
-                seconds(60),
-                |i| {
-                    let left = i["metadata"]["finalizers"]
-                        .as_array()
-                        .cloned()
-                        .unwrap_or_default();
-                    says(i, ["Ready", "False", "Stopping"])
-                        && left.contains(&json!(FOREIGN))
-                        && left.len() > 1
-                },
-            )
-            .await;
-        let mut left = finalizers;
-        left.retain(|f| f != FOREIGN);
-        lab.plane
-            .merge(
-                &INSTANCE,
-                &case.ns,
-                &instance,
-                json!({"metadata": {"finalizers": left}}),
-            )
-            .await;
-        lab.plane.gone(&INSTANCE, &case.ns, &instance, seconds(30)).await;
+        let finalizers = provider_runs(&case, &deployment).await;
+        provider_ends(&case, &deployment, finalizers).await;
         lab.plane.delete(&NAMESPACE, "", &case.ns).await;
     };
     with_cleanup(body, lab.restart_with(&[])).await;
+}
+
+/// As docs/cell.md asks of a provider: finalizer, then what runs, then its two conditions. The finalizers as they were
+/// before.
+async fn provider_runs(case: &Case, deployment: &str) -> Vec<Value> {
+    let (lab, ns, minute) = (&case.suite.lab.plane, &case.ns, seconds(60));
+    let instance = format!("{deployment}-0");
+    let open = |i: &Value| list(&i["spec"]["controller"]["schedulingGates"]).is_empty();
+    let open = lab
+        .sees(&INSTANCE, ns, &instance, "has no gate", minute, open)
+        .await;
+    let before = list(&open["metadata"]["finalizers"]);
+    let mut finalizers = before.clone();
+    finalizers.push(json!(FOREIGN));
+    let hold = json!({"metadata": {"finalizers": finalizers}});
+    lab.merge(&INSTANCE, ns, &instance, hold).await;
+    tell(case, &instance, "True", ["Programmed", "Available"]).await;
+    let ready = |i: &Value| says(i, ["Ready", "True", "Available"]);
+    lab.sees(&INSTANCE, ns, &instance, "is Ready", minute, ready)
+        .await;
+    let counted = |d: &Value| d["status"]["readyReplicas"] == 1 && d["status"]["updatedReplicas"] == 1;
+    lab.sees(&DEPLOYMENT, ns, deployment, "counts it", minute, counted)
+        .await;
+    let pods = lab.list(&POD, ns, "").await;
+    assert!(pods.is_empty(), "the cell runs no Pod");
+    tell(case, &instance, "False", ["ImageUnavailable", "ImageUnavailable"]).await;
+    let said = |d: &Value| says(d, ["Available", "False", "ImageUnavailable"]);
+    let what = "says what the provider said";
+    lab.sees(&DEPLOYMENT, ns, deployment, what, minute, said).await;
+    before
+}
+
+/// The Instance waits for its provider, however long that takes.
+async fn provider_ends(case: &Case, deployment: &str, finalizers: Vec<Value>) {
+    let (lab, ns, minute) = (&case.suite.lab.plane, &case.ns, seconds(60));
+    let instance = format!("{deployment}-0");
+    lab.delete(&DEPLOYMENT, ns, deployment).await;
+    let waits = |i: &Value| {
+        says(i, ["Ready", "False", "Stopping"])
+            && list(&i["metadata"]["finalizers"]).contains(&json!(FOREIGN))
+    };
+    let what = "waits for its provider";
+    lab.sees(&INSTANCE, ns, &instance, what, minute, waits).await;
+    let let_go = json!({"metadata": {"finalizers": finalizers}});
+    lab.merge(&INSTANCE, ns, &instance, let_go).await;
+    lab.gone(&INSTANCE, ns, &instance, minute).await;
 }
 
 /// Says as a provider how an Instance is.

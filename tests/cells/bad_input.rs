@@ -83,7 +83,7 @@ async fn w22_a_template_that_cannot_run_is_told(case: Case) {
     );
     // Who writes a deployment directly is told by the cell.
     let mut direct = wish.clone();
-    direct.name = "direct".to_owned();
+    "direct".clone_into(&mut direct.name);
     case.project
         .create(&DEPLOYMENT, &case.ns, direct.deployment(WORKLOAD_UID))
         .await;
