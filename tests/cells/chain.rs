@@ -9,7 +9,7 @@ use crate::support::{
     label, says, seconds, trials, uid,
 };
 use fedgate::api::keys;
-use serde_json::json;
+use serde_json::{Value, json};
 
 trials![
     a01_creation_goes_from_plane_to_plane_in_order,
@@ -268,12 +268,16 @@ async fn a07_suspension_keeps_instance_claim_and_place(case: Case) {
     // What crashes or is changed meanwhile runs nothing.
     let mark = case.mark();
     case.update(&wish.clone().image("shop/web:2")).await;
-    case.sees(&DEPLOYMENT, "web-us-dfw", "says that the roll waits", |d| {
-        d["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] == "shop/web:2"
-            && d["status"]["observedGeneration"] == d["metadata"]["generation"]
-            && says(d, ["ReplicasReady", "False", "Suspended"])
-    })
-    .await;
+    let waits_with = |image: &'static str| {
+        move |d: &Value| {
+            d["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] == image
+                && d["status"]["observedGeneration"] == d["metadata"]["generation"]
+                && says(d, ["ReplicasReady", "False", "Suspended"])
+        }
+    };
+    let what = "says that the roll waits";
+    case.sees(&DEPLOYMENT, "web-us-dfw", what, waits_with("shop/web:2"))
+        .await;
     let during = case.sees(&INSTANCE, instance, "is there", |_| true).await;
     assert_eq!((uid(&during), &during["spec"]), (uid(&before), &before["spec"]));
     let writes = case.writes_of(case.dfw(), &mark);
@@ -284,6 +288,9 @@ async fn a07_suspension_keeps_instance_claim_and_place(case: Case) {
         "{writes:?}"
     );
     case.update(&wish).await;
+    let what = "has its template back";
+    case.sees(&DEPLOYMENT, "web-us-dfw", what, waits_with("shop/web:1.4.2"))
+        .await;
     case.suspend("web-us-dfw", false).await;
     case.runs(&wish).await;
     let after = case
@@ -368,7 +375,7 @@ async fn w31_stripped_labels_come_back(case: Case) {
     case.run(&wish).await;
     let instance = "web-us-dfw-0";
     let before = case.sees(&INSTANCE, instance, "is there", |_| true).await;
-    let nothing: serde_json::Map<String, serde_json::Value> = keys::LINKING
+    let nothing: serde_json::Map<String, Value> = keys::LINKING
         .iter()
         .map(|key| ((*key).to_owned(), json!(null)))
         .collect();
@@ -377,7 +384,7 @@ async fn w31_stripped_labels_come_back(case: Case) {
         let patch = json!({"metadata": {"labels": labels}});
         cell.merge(&INSTANCE, &case.hub_ns, instance, patch.clone()).await;
         case.hub.merge(&INSTANCE, &case.hub_ns, instance, patch).await;
-        let whole = |i: &serde_json::Value| {
+        let whole = |i: &Value| {
             keys::LINKING
                 .iter()
                 .all(|key| label(i, key) == label(&before, key) && label(i, key).is_some())

@@ -182,6 +182,35 @@ fn a_deletion_waits_for_pod_and_service_and_then_lets_go() {
 }
 
 #[test]
+fn nothing_stops_while_the_instance_says_that_it_is_ready() {
+    for end in [
+        json!({"metadata": {"deletionTimestamp": "2026-11-22T10:00:00Z"}}),
+        json!({"status": {"suspended": true}}),
+    ] {
+        let mut fixture = running();
+        let mut says = stored(&fixture)["status"]["conditions"]
+            .as_array()
+            .unwrap()
+            .clone();
+        says.push(condition("Ready", "True", "Available"));
+        let mut ready = json!({"status": {"conditions": says}});
+        merge(&mut ready, &end);
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &ready);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+        says.pop();
+        says.push(condition("Ready", "False", "Stopping"));
+        let stops = json!({"status": {"conditions": says}});
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &stops);
+        let done = settle(&mut fixture);
+        assert!(
+            done.iter()
+                .any(|write| write.starts_with("cell: delete pods web-0")),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
 fn a_suspension_takes_the_pod_and_a_resumption_makes_a_new_one() {
     let mut fixture = running();
     fixture.change(
