@@ -15,8 +15,6 @@ pub(crate) mod gateway;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/http.rs"]
 mod http;
-#[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
-#[path = "../../e2e/support/kinds.rs"]
 pub(crate) mod kinds;
 pub(crate) mod line;
 pub(crate) mod objects;

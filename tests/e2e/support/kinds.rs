@@ -12,7 +12,7 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
 }
 
-const fn kind(
+pub(crate) const fn kind(
     group: &'static str,
     version: &'static str,
     name: &'static str,
@@ -45,7 +45,6 @@ impl Kind {
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const COMPUTE: &str = "compute.datumapis.com";
-const NETWORKING: &str = "networking.datumapis.com";
 
 pub(crate) const NAMESPACE: Kind = kind("", "v1", "Namespace", "namespaces", false);
 pub(crate) const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps", true);
@@ -109,22 +108,4 @@ pub(crate) const WEBHOOK: Kind = kind(
     "ValidatingWebhookConfiguration",
     "validatingwebhookconfigurations",
     false,
-);
-pub(crate) const POD: Kind = kind("", "v1", "Pod", "pods", true);
-pub(crate) const SERVICE: Kind = kind("", "v1", "Service", "services", true);
-pub(crate) const SERVING_LOCATION: Kind = kind(
-    NETWORKING,
-    "v1alpha",
-    "ServingLocation",
-    "servinglocations",
-    false,
-);
-pub(crate) const NETWORK_BINDING: Kind =
-    kind(NETWORKING, "v1alpha", "NetworkBinding", "networkbindings", true);
-pub(crate) const CLAIM: Kind = kind(
-    "quota.miloapis.com",
-    "v1alpha1",
-    "ResourceClaim",
-    "resourceclaims",
-    true,
 );
