@@ -15,7 +15,7 @@ use std::{
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// After this long something has gone wrong, whatever is measured.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(10);
 
 type Test = Box<dyn Fn(Option<&DynamicObject>) -> bool + Send>;
 type Name = (String, String);

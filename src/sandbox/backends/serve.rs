@@ -5,7 +5,7 @@ use super::{
     store::{Kind, Objects},
 };
 use crate::sandbox::child::Steady;
-use futures::{FutureExt, Stream, StreamExt, future::ready, stream};
+use futures::{Stream, StreamExt, future::ready, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Client,
@@ -22,6 +22,9 @@ use std::time::Duration;
 const PARALLEL: usize = 16;
 /// Decisions in a row, so that events are not kept waiting.
 const ROUNDS: usize = 4;
+/// So long a turn waits for one more event, and for all of them.
+const GATHER: Duration = Duration::from_millis(5);
+const GATHER_LIMIT: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -48,9 +51,16 @@ pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
             first = events.next() => first,
             () = tokio::time::sleep(AGAIN_AFTER), if !settled => None,
         };
-        let more = std::iter::from_fn(|| events.next().now_or_never().flatten());
-        for (kind, event) in first.into_iter().chain(more) {
+        if let Some((kind, event)) = first {
             objects.take(kind, event);
+        }
+        // Of many at once each comes a moment after the other, and a turn costs a list.
+        let until = tokio::time::Instant::now() + GATHER_LIMIT;
+        while let Ok(Some((kind, event))) = tokio::time::timeout(GATHER, events.next()).await {
+            objects.take(kind, event);
+            if tokio::time::Instant::now() > until {
+                break;
+            }
         }
         settled = !objects.synced(kinds) || settle(&plane, &client, &mut objects, backend).await;
     }
