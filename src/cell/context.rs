@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How Pods are run; `None` leaves Instances to another provider.
-    pub provider: Option<provider::Settings>,
+    pub provider: Option<provider::settings::Settings>,
     /// Sizes of the instance types.
     pub sizes: Sizes,
     /// Whether quota is asked for.

@@ -114,7 +114,7 @@ impl Fixture {
             executor: Executor::new(Arc::new(Nowhere), "test".into()),
             clock: Clock::system(),
             settings: Settings {
-                provider: Some(provider::Settings::default()),
+                provider: Some(provider::settings::Settings::default()),
                 sizes: Sizes::default(),
                 quota: true,
                 status_interval: Duration::ZERO,

@@ -200,7 +200,7 @@ impl CellArgs {
         }
         let external = external_address.map(Into::into);
         let settings = Settings {
-            provider: (provider == ProviderName::Pod).then(|| provider::Settings {
+            provider: (provider == ProviderName::Pod).then(|| provider::settings::Settings {
                 pod: pod::Settings {
                     node_selector: node_selector.into_iter().collect(),
                     tolerations,

@@ -1,12 +1,12 @@
 //! What is to be done for an Instance by the provider: one step at a time, in the contract's order. Pure.
 
 use super::{
-    Settings,
     observe::{Known, Snapshot},
     pod,
     recovery::{self, Recovery},
     report::{self, Report, Said},
     service,
+    settings::Settings,
 };
 use crate::{
     api::{

@@ -11,6 +11,7 @@ pub mod pod;
 pub mod recovery;
 pub mod report;
 pub mod service;
+pub mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -26,17 +27,8 @@ use crate::engine::{
 };
 use decide::Surroundings;
 use parking_lot::Mutex;
-use service::SinglePort;
+use settings::Settings;
 use tokio::time::Instant;
-
-/// How Pods are run at this cell.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings {
-    /// Where and how.
-    pub pod: pod::Settings,
-    /// On which port an Instance with a single one is reached.
-    pub single_port: SinglePort,
-}
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! What the provider does for an Instance, over an index that servers' objects fill.
 
 use super::{
-    Settings,
     decide::{self, Surroundings},
     observe,
     recovery::State,
+    settings::Settings,
 };
 use crate::{
     api::keys,

@@ -94,7 +94,7 @@ impl Rig {
             hub: Some(connect(PlaneKind::Hub, HUB)),
             reading: self.reading(),
             settings: Settings {
-                provider: Some(provider::Settings::default()),
+                provider: Some(provider::settings::Settings::default()),
                 sizes: Sizes::default(),
                 quota: true,
                 status_interval: Duration::from_millis(250),
