@@ -76,7 +76,6 @@ impl Instance<'_> {
         self.current && self.made_from.is_some() && self.applied == self.made_from
     }
 
-    /// Whether it waits for quota and somebody has said so.
     /// Why it has no quota, if that has been found out.
     fn lacks_quota(&self) -> Option<Reason> {
         let granted = self.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
