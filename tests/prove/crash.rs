@@ -8,7 +8,7 @@ use crate::{
     scenarios::{SCENARIOS, SETTLED, STEP, Scenario},
     state::{State, differences, state},
 };
-use fedgate_simulator::Verb;
+use fedgate_simulator::{Faults, Verb};
 use std::time::Duration;
 
 /// A process that died is there again after this time.
@@ -20,11 +20,32 @@ struct End {
     requests: u64,
 }
 
-/// Where a gateway's life ends: at its n-th request, before or after it is applied.
+/// Where a life ends: at its n-th request, before or after it is applied.
 #[derive(Debug, Clone, Copy)]
-struct Crash {
-    at: u64,
-    after: bool,
+pub(crate) struct Crash {
+    pub(crate) at: u64,
+    pub(crate) after: bool,
+}
+
+/// What is killed and started anew.
+pub(crate) trait Mortal {
+    fn faults(&self) -> Faults;
+    async fn kill(&mut self);
+    fn start(&mut self);
+}
+
+impl Mortal for Rig {
+    fn faults(&self) -> Faults {
+        self.simulator.faults()
+    }
+
+    async fn kill(&mut self) {
+        Rig::kill(self).await;
+    }
+
+    fn start(&mut self) {
+        Rig::start(self);
+    }
 }
 
 async fn run(scenario: &Scenario, crash: Option<Crash>) -> End {
@@ -61,10 +82,10 @@ async fn run(scenario: &Scenario, crash: Option<Crash>) -> End {
     }
 }
 
-/// Lets time pass; a gateway that stops within it is killed and started anew.
-async fn until_or_crash(rig: &mut Rig, time: Duration) {
+/// Lets time pass; what stops within it is killed and started anew. Says how often that was so.
+pub(crate) async fn until_or_crash(rig: &mut impl Mortal, time: Duration) -> u64 {
     let end = tokio::time::Instant::now() + time;
-    let faults = rig.simulator.faults();
+    let faults = rig.faults();
     tokio::select! {
         biased;
         () = faults.stopped() => {
@@ -73,29 +94,27 @@ async fn until_or_crash(rig: &mut Rig, time: Duration) {
             rest(RESTART).await;
             rig.start();
             tokio::time::sleep_until(end).await;
+            1
         }
-        () = tokio::time::sleep_until(end) => {}
+        () = tokio::time::sleep_until(end) => 0,
     }
 }
 
-fn every_request(name: &str) {
-    let scenario = SCENARIOS.iter().find(|s| s.name == name).unwrap();
-    let calm = simulate(run(scenario, None));
-    assert!(calm.requests > 0, "{name}: nothing was asked for");
+/// Crashes at every `stride`-th of so many requests, before and after each; `run` says what is wrong in the end.
+pub(crate) fn at_requests(name: &str, requests: u64, stride: u64, run: impl Fn(Crash) -> Vec<String>) {
     let mut wrong = Vec::new();
     let mut runs = 0;
-    for at in 1..=calm.requests {
+    for at in (1..=requests).step_by(usize::try_from(stride).unwrap()) {
         for after in [false, true] {
             let crash = Crash { at, after };
-            let end = simulate(run(scenario, Some(crash)));
+            let lines = run(crash);
             runs += 1;
-            let lines = differences(&calm.state, &end.state);
             if !lines.is_empty() {
                 wrong.push(format!("{crash:?}:\n{}", lines.join("\n")));
             }
         }
     }
-    println!("{name}: {} requests, {runs} crashes", calm.requests);
+    println!("{name}: {requests} requests, {runs} crashes");
     assert!(
         wrong.is_empty(),
         "{name}, {} of {runs} crashes:\n{}",
@@ -104,23 +123,36 @@ fn every_request(name: &str) {
     );
 }
 
+fn every_request(name: &str) {
+    let scenario = SCENARIOS.iter().find(|s| s.name == name).unwrap();
+    let calm = simulate(run(scenario, None));
+    assert!(calm.requests > 0, "{name}: nothing was asked for");
+    at_requests(name, calm.requests, 1, |crash| {
+        differences(&calm.state, &simulate(run(scenario, Some(crash))).state)
+    });
+}
+
+/// A test of each entry of the list, and one that none has been left out.
 macro_rules! every_request_of {
-    ($($name:ident),* $(,)?) => {
+    ($all:ident, $whole:ident: $($name:ident),* $(,)?) => {
         $(#[test]
         fn $name() {
             every_request(stringify!($name));
         })*
 
         #[test]
-        fn each_scenario_has_its_test() {
+        fn $whole() {
             let tested = [$(stringify!($name)),*];
-            let there: Vec<&str> = SCENARIOS.iter().map(|s| s.name).collect();
+            let there: Vec<&str> = $all.iter().map(|s| s.name).collect();
             assert_eq!(tested.to_vec(), there);
         }
     };
 }
+pub(crate) use every_request_of;
 
 every_request_of!(
+    SCENARIOS,
+    each_scenario_has_its_test:
     create,
     first_of_namespace,
     first_of_city,

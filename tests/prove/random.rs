@@ -10,7 +10,7 @@ use crate::{
     ops::Op,
     rig::{GATEWAY, Rig, number, rest, simulate},
 };
-use fedgate_simulator::{Fault, Rule, When};
+use fedgate_simulator::{Fault, Rule, Simulator, When};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -190,18 +190,24 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     lines
 }
 
-fn seeded(seed: u64) {
+/// Draws a course and plays it, `play` says what is wrong with it; of one that fails the shortest that still does is told.
+pub(crate) fn seeded<T: std::fmt::Debug>(
+    seed: u64,
+    shrinks: u32,
+    course: &impl Strategy<Value = T>,
+    play: impl Fn(T) -> Vec<String>,
+) {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
         cases: 1,
         failure_persistence: None,
-        max_shrink_iters: 300,
+        max_shrink_iters: shrinks,
         ..Config::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let verdict = runner.run(&course(), |(seed, moments)| {
-        let lines = simulate(play(seed, &moments));
+    let verdict = runner.run(course, |drawn| {
+        let lines = play(drawn);
         if lines.is_empty() {
             Ok(())
         } else {
@@ -213,35 +219,49 @@ fn seeded(seed: u64) {
     }
 }
 
-/// The seeds of one of several tests that run side by side.
-fn share(of: u64, shares: u64) {
+/// The seeds of one of several tests that run side by side; how many there are in all `variable` may say.
+pub(crate) fn share(of: u64, shares: u64, variable: &str, seeds: u64, test: impl Fn(u64)) {
     if let Some(seed) = number("FEDGATE_PROVE_SEED") {
         if of == 0 {
-            seeded(seed);
+            test(seed);
         }
         return;
     }
-    let seeds = number("FEDGATE_PROVE_SEEDS").unwrap_or(SEEDS);
-    for seed in (0..seeds).filter(|seed| seed % shares == of) {
-        seeded(seed);
+    let seeds = number(variable).unwrap_or(seeds);
+    (0..seeds).filter(|seed| seed % shares == of).for_each(test);
+}
+
+/// All requests, in words.
+pub(crate) fn requests(simulator: &Simulator) -> Vec<String> {
+    let mut entries = simulator.log().entries();
+    // Their names are made of the machine's time.
+    for event in entries.iter_mut().filter(|e| &*e.resource == "events") {
+        event.name.clear();
     }
+    entries.iter().map(ToString::to_string).collect()
+}
+
+fn violates_nothing(seed: u64) {
+    seeded(seed, 300, &course(), |(seed, moments)| {
+        simulate(play(seed, &moments))
+    });
 }
 
 #[test]
 fn random_courses_violate_nothing() {
-    share(0, 2);
+    share(0, 2, "FEDGATE_PROVE_SEEDS", SEEDS, violates_nothing);
 }
 
 #[test]
 fn more_random_courses_violate_nothing() {
-    share(1, 2);
+    share(1, 2, "FEDGATE_PROVE_SEEDS", SEEDS, violates_nothing);
 }
 
 #[test]
 fn seeds_that_failed_once_fail_no_more() {
     for (seed, what) in NAMED {
         println!("seed {seed}: {what}");
-        seeded(seed);
+        violates_nothing(seed);
     }
 }
 
@@ -265,12 +285,7 @@ fn a_seed_replays_exactly() {
                 rest(Duration::from_millis(*pause)).await;
             }
             rest(SETTLED).await;
-            let mut entries = rig.simulator.log().entries();
-            // Their names are made of the machine's time.
-            for event in entries.iter_mut().filter(|e| &*e.resource == "events") {
-                event.name.clear();
-            }
-            entries.iter().map(ToString::to_string).collect::<Vec<_>>()
+            requests(&rig.simulator)
         })
     };
     let (first, second) = (log(3), log(3));

@@ -11,15 +11,12 @@ use super::{
     rig::{Rig, USER},
 };
 use crate::{
+    crash::{Crash, Mortal, at_requests, every_request_of, until_or_crash},
     rig::{number, rest, simulate},
     state::{State, differences},
 };
-use fedgate_simulator::Verb;
-use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use fedgate_simulator::{Faults, Verb};
 
-/// A process that died is there again after this time.
-const RESTART: Duration = Duration::from_secs(1);
 /// The cell dies at every fifth request, unless the environment says otherwise.
 const STRIDE: u64 = 5;
 /// No course is shorter than its lists and the writes of one Instance's life.
@@ -33,11 +30,18 @@ struct End {
     wrong: Vec<String>,
 }
 
-/// Where a cell's life ends: at its n-th request, before or after it is applied.
-#[derive(Debug, Clone, Copy)]
-struct Crash {
-    at: u64,
-    after: bool,
+impl Mortal for Rig {
+    fn faults(&self) -> Faults {
+        self.simulator.faults()
+    }
+
+    async fn kill(&mut self) {
+        Rig::kill(self).await;
+    }
+
+    fn start(&mut self) {
+        Rig::start(self);
+    }
 }
 
 async fn run(course: &Course, crash: Option<Crash>) -> End {
@@ -81,24 +85,6 @@ async fn run(course: &Course, crash: Option<Crash>) -> End {
     }
 }
 
-/// Lets time pass; a cell that stops within it is killed and started anew. Says how often that was so.
-async fn until_or_crash(rig: &mut Rig, time: Duration) -> u64 {
-    let end = Instant::now() + time;
-    let faults = rig.simulator.faults();
-    tokio::select! {
-        biased;
-        () = faults.stopped() => {
-            rig.kill().await;
-            faults.clear();
-            rest(RESTART).await;
-            rig.start();
-            sleep_until(end).await;
-            1
-        }
-        () = sleep_until(end) => 0,
-    }
-}
-
 fn every_request(name: &str) {
     let course = COURSES.iter().find(|c| c.name == name).unwrap();
     let calm = simulate(run(course, None));
@@ -109,49 +95,20 @@ fn every_request(name: &str) {
         calm.requests
     );
     let stride = number("FEDGATE_PROVE_CELL_STRIDE").unwrap_or(STRIDE);
-    let mut wrong = Vec::new();
-    let mut runs = 0;
-    for at in (1..=calm.requests).step_by(usize::try_from(stride).unwrap()) {
-        for after in [false, true] {
-            let crash = Crash { at, after };
-            let end = simulate(run(course, Some(crash)));
-            runs += 1;
-            let mut lines = differences(&calm.state, &end.state);
-            lines.extend(end.wrong);
-            if end.crashes != 1 {
-                lines.push(format!("the cell died {} times", end.crashes));
-            }
-            if !lines.is_empty() {
-                wrong.push(format!("{crash:?}:\n{}", lines.join("\n")));
-            }
+    at_requests(name, calm.requests, stride, |crash| {
+        let end = simulate(run(course, Some(crash)));
+        let mut lines = differences(&calm.state, &end.state);
+        lines.extend(end.wrong);
+        if end.crashes != 1 {
+            lines.push(format!("the cell died {} times", end.crashes));
         }
-    }
-    println!("{name}: {} requests, {runs} crashes", calm.requests);
-    assert!(
-        wrong.is_empty(),
-        "{name}, {} of {runs} crashes:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
-}
-
-macro_rules! every_request_of {
-    ($($name:ident),* $(,)?) => {
-        $(#[test]
-        fn $name() {
-            every_request(stringify!($name));
-        })*
-
-        #[test]
-        fn each_course_has_its_test() {
-            let tested = [$(stringify!($name)),*];
-            let there: Vec<&str> = COURSES.iter().map(|c| c.name).collect();
-            assert_eq!(tested.to_vec(), there);
-        }
-    };
+        lines
+    });
 }
 
 every_request_of!(
+    COURSES,
+    each_course_has_its_test:
     create,
     roll,
     scale_down,

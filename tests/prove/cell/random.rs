@@ -12,14 +12,15 @@ use super::{
     rig::Rig,
 };
 use crate::{
-    rig::{number, rest, simulate},
+    random::{requests, seeded, share},
+    rig::{rest, simulate},
     state::{State, differences},
 };
 use fedgate_simulator::Down;
 use proptest::{
     prelude::*,
     strategy::ValueTree,
-    test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use std::time::Duration;
 
@@ -119,7 +120,7 @@ async fn play(seed: u64, moments: &[Moment], kills: bool) -> (Vec<String>, State
     let state = end::state(&rig);
     let mut lines = settled(&rig);
     lines.extend(unready(&rig));
-    let log = requests(&rig);
+    let log = requests(&rig.simulator);
     rig.simulator.log().clear();
     rest(QUIET).await;
     lines.extend(
@@ -140,27 +141,8 @@ async fn play(seed: u64, moments: &[Moment], kills: bool) -> (Vec<String>, State
     (log, state, lines)
 }
 
-/// All requests, in words.
-fn requests(rig: &Rig) -> Vec<String> {
-    let mut entries = rig.simulator.log().entries();
-    // Their names are made of the machine's time.
-    for event in entries.iter_mut().filter(|e| &*e.resource == "events") {
-        event.name.clear();
-    }
-    entries.iter().map(ToString::to_string).collect()
-}
-
-fn seeded(seed: u64) {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config {
-        cases: 1,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..Config::default()
-    };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let verdict = runner.run(&course(), |(seed, moments)| {
+fn ends_as_without_crashes(seed: u64) {
+    seeded(seed, 200, &course(), |(seed, moments)| {
         let (_, calm, mut lines) = simulate(play(seed, &moments, false));
         for line in &mut lines {
             line.insert_str(0, "never killed: ");
@@ -168,39 +150,18 @@ fn seeded(seed: u64) {
         let (_, state, wrong) = simulate(play(seed, &moments, true));
         lines.extend(wrong);
         lines.extend(differences(&calm, &state));
-        if lines.is_empty() {
-            Ok(())
-        } else {
-            Err(TestCaseError::fail(lines.join("\n")))
-        }
+        lines
     });
-    if let Err(error) = verdict {
-        panic!("seed {seed}: {error}");
-    }
-}
-
-/// The seeds of one of two tests that run side by side.
-fn share(of: u64) {
-    if let Some(seed) = number("FEDGATE_PROVE_SEED") {
-        if of == 0 {
-            seeded(seed);
-        }
-        return;
-    }
-    let seeds = number("FEDGATE_PROVE_CELL_SEEDS").unwrap_or(SEEDS);
-    for seed in (0..seeds).filter(|seed| seed % 2 == of) {
-        seeded(seed);
-    }
 }
 
 #[test]
 fn random_courses_end_as_without_crashes() {
-    share(0);
+    share(0, 2, "FEDGATE_PROVE_CELL_SEEDS", SEEDS, ends_as_without_crashes);
 }
 
 #[test]
 fn more_random_courses_end_as_without_crashes() {
-    share(1);
+    share(1, 2, "FEDGATE_PROVE_CELL_SEEDS", SEEDS, ends_as_without_crashes);
 }
 
 #[test]
