@@ -46,6 +46,7 @@ const DECISION: &[&[&str]] = &[
     &["api"],
     &["kinds"],
     &["engine", "key"],
+    &["engine", "memory"],
     &["engine", "plan"],
     &["engine", "error"],
     &["engine", "clock"],

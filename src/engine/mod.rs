@@ -12,6 +12,7 @@ pub mod executor;
 pub mod fights;
 pub mod gate;
 pub mod key;
+pub mod memory;
 pub mod object;
 pub mod plan;
 pub mod pool;

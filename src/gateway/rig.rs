@@ -22,7 +22,6 @@ use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    convert::Infallible,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -72,6 +71,9 @@ impl Surroundings for Planes {
     fn fought(&self, _: &Target, _: &'static str) {}
 }
 
+/// The code of an answer that is lost: the request ends in an error of the connection.
+pub(crate) const LOST: u16 = 0;
+
 /// An API's refusal.
 pub(crate) fn refusal(code: u16, reason: &str, details: &Value) -> (u16, Value) {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
@@ -80,7 +82,7 @@ pub(crate) fn refusal(code: u16, reason: &str, details: &Value) -> (u16, Value) 
 }
 
 impl Rig {
-    /// A rig whose planes give these answers, by method and the last part of the path.
+    /// A rig whose planes give these answers, by method and the last part of the path; [`LOST`] is none.
     pub(crate) fn new(
         world: World,
         answer: impl Fn(&Method, &str) -> (u16, Value) + Send + Sync + 'static,
@@ -98,10 +100,13 @@ impl Rig {
             heard.lock().push(format!("{} {name}", request.method()));
             let (code, body) = answer(request.method(), &name);
             async move {
+                if code == LOST {
+                    return Err(std::io::Error::other("the connection broke"));
+                }
                 let response = Response::builder()
                     .status(code)
                     .body(Body::from(body.to_string()));
-                Ok::<_, Infallible>(response.unwrap())
+                Ok(response.unwrap())
             }
         });
         let world = Arc::new(Mutex::new(world));

@@ -69,13 +69,13 @@ impl Provider {
             if plan.is_idle() {
                 break;
             }
-            if decide::is_progress(&snapshot, &plan) {
+            let progress = decide::is_progress(&snapshot, &plan);
+            if progress {
                 let interval = ctx.settings.progress_interval();
                 if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
                     next = next.sooner(Next::After(left));
                     break;
                 }
-                self.told.told(key, now.instant);
             }
             let (replaces, makes) = (
                 plan.effects.iter().any(is_replacement),
@@ -83,7 +83,11 @@ impl Provider {
             );
             let made = plan.effects.iter().filter(|effect| is_creation(effect));
             let made: Vec<Target> = made.map(|effect| effect.target.clone()).collect();
-            match ctx.perform(plan).await {
+            let result = ctx.perform(plan).await;
+            if progress && result.is_ok() {
+                self.told.told(key, now.instant);
+            }
+            match result {
                 Ok(_) if replaces => drop(self.replaced.lock().insert(key.clone(), now.instant)),
                 Ok(_) if makes => drop(self.replaced.lock().remove(key)),
                 Ok(_) => {}

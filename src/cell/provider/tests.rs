@@ -1,6 +1,7 @@
 //! What the provider does for an Instance, over an index that servers' objects fill.
 
 use super::{
+    Provider,
     decide::{self, Surroundings},
     observe,
     recovery::State,
@@ -9,6 +10,7 @@ use super::{
 use crate::{
     api::keys,
     cell::{
+        context::Turn,
         fixture::{Fixture, NS, body, condition, instance, merge, now, reading, words},
         size::Sizes,
         world::role::Role,
@@ -20,7 +22,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 fn key() -> Key {
     Role::Pods.key(NS, "web-0")
@@ -355,4 +357,24 @@ fn what_cannot_run_says_why() {
     );
     let conditions = body(&held.effects[0])["status"]["conditions"].to_string();
     assert!(conditions.contains("Pod web-0 exists"), "{conditions}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_that_was_not_taken_is_no_word_of_the_interval() {
+    let mut fixture = running();
+    let moved = json!({"status": {"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}]}});
+    fixture.change(&Cell, Role::Pods, NS, "web-0", &moved);
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    assert!(decide::is_progress(&snapshot, &decided(&fixture)));
+    let (provider, settings, wrote) = (Provider::default(), Settings::default(), AtomicBool::new(false));
+    let turn = Turn::new(&fixture.context, &wrote);
+    let interval = Duration::from_secs(60);
+    for passed in [0, 1, 2] {
+        let end = provider.reconcile(&turn, &key(), &settings).await;
+        assert!(end.is_err(), "the fixture's planes take no write");
+        let now = fixture.context.now().instant;
+        let left = provider.told.left(&key(), interval, now);
+        assert_eq!(left, Some(interval.saturating_sub(Duration::from_secs(passed))));
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
 }

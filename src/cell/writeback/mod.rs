@@ -114,12 +114,14 @@ async fn turn(
             }
             Decision::Write(..) if let Some(left) = left => return Ok(Next::After(left)),
             Decision::Write(effect, about) => {
-                memory.wrote = Some(now);
                 match write(ctx, *effect).await? {
                     // Nothing tells when it is gone.
                     Some(other) if other.deleting => return Ok(memory.pause(ctx.now().instant)),
                     Some(other) => read = Some(other),
-                    None => remember(ctx, key, memory, about),
+                    None => {
+                        memory.wrote = Some(now);
+                        remember(ctx, key, memory, about);
+                    }
                 }
             }
             Decision::Unclear(what) => {

@@ -1,13 +1,14 @@
 //! What is written to the hub for an Instance, over an index that servers' objects fill.
 
 use super::{
-    Memory,
+    Memory, WriteBack,
     decide::{self, About, Decision, Held},
     observe,
 };
 use crate::{
     api::keys,
     cell::{
+        context::Turn,
         fixture::{Fixture, NS, body, condition, deployment, instance, reading, words},
         instance::observe as local,
         world::role::Role,
@@ -21,6 +22,7 @@ use crate::{
     },
 };
 use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
 
 fn key() -> Key {
     Role::Instances.key(NS, "web-0")
@@ -262,4 +264,15 @@ async fn a_name_that_is_held_is_tried_after_pauses_that_double() {
         pauses.push(pause.as_secs());
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_no_write_of_the_interval() {
+    let fixture = whole();
+    let local = local::observe(&fixture.context, &key()).unwrap();
+    let (write_back, wrote) = (WriteBack::default(), AtomicBool::new(false));
+    let turn = Turn::new(&fixture.context, &wrote);
+    let result = write_back.reconcile(&turn, &key(), &local, false).await;
+    assert!(result.is_err(), "the fixture's planes take no write");
+    assert_eq!(write_back.memory.lock().get(&key()), Some(&Memory::default()));
 }

@@ -17,6 +17,7 @@ use crate::{
     engine::{
         clock::Now,
         key::Plane,
+        memory::MemoryUpdate,
         plan::{Effect, Endpoint, Next, Plan, Prepared, Target, Write},
     },
     gateway::{
@@ -42,7 +43,16 @@ pub struct Settings {
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
+pub struct Decision {
+    /// What to do.
+    pub action: Action,
+    /// What to remember.
+    pub memory: MemoryUpdate<Memory>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
     /// The plan needs these bodies; read them and ask again.
     Read {
         /// The project's object.
@@ -50,69 +60,102 @@ pub enum Decision {
         /// The hub's copy.
         copy: bool,
     },
-    /// Do this.
-    Do(Plan<Prepared>),
-}
-
-fn idle() -> Decision {
-    Decision::Do(Plan::default())
+    /// Apply this; an empty plan settles the key.
+    Apply(Plan<Prepared>),
 }
 
 /// Decides.
-pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Decision {
+pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, now: Now) -> Decision {
+    let mut observed = memory.clone();
+    match step(s, &mut observed, settings, now) {
+        Step::Read(source, copy) => Decision {
+            action: Action::Read { source, copy },
+            memory: MemoryUpdate::observed(observed),
+        },
+        Step::Act(act) => Decision {
+            action: Action::Apply(act.plan),
+            memory: MemoryUpdate {
+                observed,
+                applied: act.applied,
+            },
+        },
+        Step::Wait(next) => Decision {
+            action: Action::Apply(Plan::wait(next)),
+            memory: MemoryUpdate::observed(observed),
+        },
+    }
+}
+
+/// The next step. The memory takes what is learned by looking; what a write changes in it is with the write.
+fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Step {
     let Some(source) = &s.source else {
         *memory = Memory::default();
-        return idle();
+        return Step::Wait(Next::OnEvent);
     };
     let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
     if source.deleting {
         return if ours && s.complete {
             leave(s, source, memory, settings, now)
         } else {
-            idle()
+            Step::Wait(Next::OnEvent)
         };
     }
     let mut next = Next::OnEvent;
     // One that is invalid changes nothing on the hub, and what its copy says returns as ever.
     if conditions::invalid(s, source).is_none() {
         if s.hub.is_none() {
-            return idle();
+            return Step::Wait(Next::OnEvent);
         }
         if let Some(effect) = project_patch(s, source) {
             // The city counts as announced from the answer on; the copy follows in the next pass.
-            return Decision::Do(Plan::one(effect));
+            return act(effect, memory.clone());
         }
         if s.complete
             && s.hub_state == HubNamespaceState::EarlierLife
             && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
         {
-            return Decision::Do(Plan::one(delete_copy(s, copy, "drain_earlier_life")));
+            return act(delete_copy(s, copy, "drain_earlier_life"), memory.clone());
         }
         if s.hub_state == HubNamespaceState::Ours && s.city_ready {
             match copy_step(s, source, memory, now) {
-                Step::Read(source, copy) => return Decision::Read { source, copy },
-                Step::Act(plan) => return Decision::Do(*plan),
                 Step::Wait(later) => next = later,
+                step => return step,
             }
         }
     }
     if !s.complete {
-        return Decision::Do(Plan::wait(next));
+        return Step::Wait(next);
     }
-    match status_step(s, source, memory, settings, now) {
-        Step::Read(source, copy) => Decision::Read { source, copy },
-        Step::Act(plan) => Decision::Do(plan.by(next)),
-        Step::Wait(later) => Decision::Do(Plan::wait(later.sooner(next))),
-    }
+    status_step(s, source, memory, settings, now).by(next)
 }
 
 enum Step {
     /// These bodies are needed: the source's, the copy's.
     Read(bool, bool),
     /// Do this now.
-    Act(Box<Plan<Prepared>>),
+    Act(Box<Act>),
     /// Nothing now.
     Wait(Next),
+}
+
+impl Step {
+    /// The same step, looking again by then at the latest.
+    fn by(self, next: Next) -> Self {
+        match self {
+            Self::Read(source, copy) => Self::Read(source, copy),
+            Self::Act(act) => Self::Act(Box::new(Act {
+                plan: act.plan.by(next),
+                applied: act.applied,
+            })),
+            Self::Wait(later) => Self::Wait(later.sooner(next)),
+        }
+    }
+}
+
+/// A plan, and the memory once all of it was applied.
+struct Act {
+    plan: Plan<Prepared>,
+    applied: Memory,
 }
 
 /// Whether a copy that stays was made from another object.
@@ -121,8 +164,11 @@ fn is_anothers(copy: &Row<Copy>, source: &Row<Source>) -> bool {
     !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
 }
 
-fn act(effect: Effect) -> Step {
-    Step::Act(Box::new(Plan::one(effect)))
+fn act(effect: Effect, applied: Memory) -> Step {
+    Step::Act(Box::new(Act {
+        plan: Plan::one(effect),
+        applied,
+    }))
 }
 
 fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {

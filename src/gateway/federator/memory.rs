@@ -48,6 +48,12 @@ pub struct Refusal {
     message: String,
 }
 
+impl Refusal {
+    fn is_of(&self, source: &Row<Source>) -> bool {
+        self.content == source.digest.content && self.generation == source.digest.generation
+    }
+}
+
 impl Memory {
     /// The hub has refused what was made of the deployment as it is, in these words.
     pub fn refuse(&mut self, source: &Row<Source>, message: &str, now: Now) {
@@ -59,12 +65,14 @@ impl Memory {
         });
     }
 
+    /// Whether the hub's refusal is one of the deployment as it is.
+    pub fn refuses(&self, source: &Row<Source>) -> bool {
+        self.refused.as_ref().is_some_and(|r| r.is_of(source))
+    }
+
     /// What the hub said of the deployment as it is, and for how long it is not asked again.
     pub fn refusal(&self, source: &Row<Source>, now: Now) -> Option<(&str, Duration)> {
-        let refused = self
-            .refused
-            .as_ref()
-            .filter(|r| r.content == source.digest.content && r.generation == source.digest.generation)?;
+        let refused = self.refused.as_ref().filter(|r| r.is_of(source))?;
         let left = RETRY_AFTER.saturating_sub(now.since(refused.at));
         (!left.is_zero()).then_some((refused.message.as_str(), left))
     }

@@ -29,7 +29,7 @@ use crate::{
     },
     metrics::Stage,
 };
-use decide::{Decision, Settings};
+use decide::{Action, Settings};
 use memory::Memory;
 use observe::Snapshot;
 use parking_lot::Mutex;
@@ -118,18 +118,23 @@ async fn turn(
             quarantine(ctx, key, &snapshot).await;
         }
         let now = ctx.now();
-        let before = memory.clone();
-        match decide::decide(&snapshot, memory, settings, now) {
-            Decision::Read { source, copy } => {
+        let decision = decide::decide(&snapshot, memory, settings, now);
+        let before = std::mem::replace(memory, decision.memory.observed);
+        match decision.action {
+            Action::Read { source, copy } => {
                 if !read(ctx, &snapshot, source, copy).await? {
                     // What vanished meanwhile brings its own event.
                     return Ok(Next::OnEvent);
                 }
             }
-            Decision::Do(plan) => {
+            Action::Apply(plan) => {
                 if plan.is_idle() {
                     drop_bodies(ctx, &snapshot);
-                    if memory.refused.is_none() {
+                    if !snapshot
+                        .source
+                        .as_ref()
+                        .is_some_and(|source| memory.refuses(source))
+                    {
                         ctx.quarantine.lift(key, Category::Refused.as_str());
                     }
                     return Ok(plan.next);
@@ -138,7 +143,7 @@ async fn turn(
                 let applied = match ctx.perform(plan).await {
                     Ok(applied) => applied,
                     Err(failure) if failure.category == Category::NotLeader => {
-                        // What was not written may not be remembered as done.
+                        // Whoever leads looks for itself.
                         *memory = before;
                         return Err(failure);
                     }
@@ -147,6 +152,7 @@ async fn turn(
                         continue;
                     }
                 };
+                *memory = decision.memory.applied;
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
                     crossed(ctx, &snapshot, memory, reason);

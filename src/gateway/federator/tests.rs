@@ -4,12 +4,13 @@ mod carrying;
 mod city;
 mod deletion;
 mod index;
+mod memory;
 mod standby;
 mod status;
 
 use super::{
     conditions,
-    decide::{Decision, Settings, decide},
+    decide::{Action, Settings},
     memory::{Memory, PATIENCE},
     observe::{HubNamespaceState, Snapshot},
 };
@@ -162,15 +163,22 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
     }
 }
 
-fn plan(d: Decision) -> (Vec<Effect>, Next) {
-    match d {
-        Decision::Do(plan) => (plan.effects, plan.next),
-        read @ Decision::Read { .. } => panic!("{read:?}"),
+/// Decides, and remembers what follows if all of it is applied.
+fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Action {
+    let decision = super::decide::decide(s, memory, settings, now);
+    *memory = decision.memory.applied;
+    decision.action
+}
+
+fn plan(action: Action) -> (Vec<Effect>, Next) {
+    match action {
+        Action::Apply(plan) => (plan.effects, plan.next),
+        read @ Action::Read { .. } => panic!("{read:?}"),
     }
 }
 
-fn one(d: Decision) -> Effect {
-    let (mut effects, _) = plan(d);
+fn one(action: Action) -> Effect {
+    let (mut effects, _) = plan(action);
     assert_eq!(effects.len(), 1, "{effects:?}");
     effects.remove(0)
 }
@@ -183,8 +191,8 @@ fn patch(effect: &Effect) -> &Value {
     }
 }
 
-fn idle(d: Decision) {
-    assert_eq!(plan(d).0, []);
+fn idle(action: Action) {
+    assert_eq!(plan(action).0, []);
 }
 
 #[tokio::test]

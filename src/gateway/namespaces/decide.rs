@@ -103,7 +103,10 @@ fn decide_blind(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     let since = *s.left.get(first).unwrap_or(&now.instant);
     let rest = linger.saturating_sub(now.since(since));
     if rest.is_zero() && !s.unlabelled {
-        return decide_from(s, &s.in_use, linger, now);
+        return Decision {
+            left: [(first.clone(), since)].into(),
+            ..decide_from(s, &s.in_use, linger, now)
+        };
     }
     let next = if s.unlabelled {
         Next::OnEvent
@@ -120,9 +123,10 @@ fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now
     for city in current.difference(&s.in_use) {
         let since = *s.left.get(city).unwrap_or(&now.instant);
         let lingered = now.since(since);
+        // Also of one that goes now: the write may fail, and the wait is over all the same.
+        left.insert(city.clone(), since);
         if lingered < linger || s.unlabelled {
             wanted.insert(city.clone());
-            left.insert(city.clone(), since);
             if !s.unlabelled {
                 next = next.sooner(Next::After(linger.saturating_sub(lingered)));
             }

@@ -1,6 +1,6 @@
 //! The copy on the hub: made, updated, moved to another city, its claim repaired.
 
-use super::{Step, act, copy_target};
+use super::{Act, Step, act, copy_target};
 use crate::{
     api::keys,
     engine::{
@@ -31,7 +31,6 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
     if let Some((_, left)) = memory.refusal(source, now) {
         return Step::Wait(Next::After(left));
     }
-    memory.refused = None;
     // What a new spec references comes before it, as it does before a new copy.
     let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
     let Some(copy) = &s.copy else {
@@ -42,8 +41,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
             return Step::Read(true, false);
         };
         let body = render::copy(s.profile(), body, hub.as_str(), city);
-        memory.undelivered = Some(now.instant);
-        return apply(s, body, "create_copy");
+        return apply(s, body, "create_copy", written(memory, Some(now)));
     };
     if copy.deleting || conditions::taken(s, copy) {
         return Step::Wait(Next::OnEvent);
@@ -55,7 +53,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         .is_some_and(|uid| *uid != source.uid)
     {
         return if s.complete {
-            act(delete_copy(s, copy, "replace_copy"))
+            act(delete_copy(s, copy, "replace_copy"), memory.clone())
         } else {
             Step::Wait(Next::OnEvent)
         };
@@ -79,10 +77,10 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
             return Step::Read(source.body.is_none(), copy.body.is_none());
         };
         let body = render::copy(s.profile(), to, hub.as_str(), city);
-        memory.undelivered = Some(now.instant);
         let mut plan = Plan::one(move_copy(s, copy, &from.data, &body));
         plan.notes.push(conditions::moved(s, source, copy, city));
-        return Step::Act(Box::new(plan));
+        let applied = written(memory, Some(now));
+        return Step::Act(Box::new(Act { plan, applied }));
     }
     if differs {
         let Some(body) = &source.body else {
@@ -90,8 +88,10 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         };
         let mut body = render::copy(s.profile(), body, hub.as_str(), city);
         body["metadata"]["uid"] = json!(&*copy.uid);
-        return apply(s, body, "update_copy");
+        return apply(s, body, "update_copy", written(memory, None));
     }
+    // The hub has what it had refused, or what was asked for instead.
+    memory.refused = None;
     if !s.complete {
         return Step::Wait(Next::OnEvent);
     }
@@ -111,19 +111,29 @@ pub(super) fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) 
     }
 }
 
-fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Step {
+/// The memory once the hub has taken the copy as it is now; a new delivery begins at `since`.
+fn written(memory: &Memory, since: Option<Now>) -> Memory {
+    Memory {
+        refused: None,
+        undelivered: since.map(|now| now.instant).or(memory.undelivered),
+        ..memory.clone()
+    }
+}
+
+fn apply(s: &Snapshot, body: Value, reason: &'static str, applied: Memory) -> Step {
     // What an apply of ours leaves out stays if anyone else has put it there: a city move does so with a merge patch.
     let carried = &body["metadata"]["annotations"];
     let absent = s.profile().carried_annotations.iter();
     let absent = absent.filter(|key| carried.get(*key).is_none()).cloned();
     let exact = Exact::payload(absent.collect());
     let write = Write::Apply { body, exact };
-    act(Effect {
+    let effect = Effect {
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
         reason,
-    })
+    };
+    act(effect, applied)
 }
 
 fn unclaim() -> (Value, Value) {
@@ -175,15 +185,19 @@ fn repair_claim(s: &Snapshot, copy: &Row<Copy>, memory: &mut Memory, now: Now) -
     if now.instant < due {
         return Step::Wait(Next::After(due - now.instant));
     }
-    memory.claim_repaired = Some(now.instant);
     let (labels, annotations) = unclaim();
     let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
         "labels": labels, "annotations": annotations}});
     let write = Write::Merge { patch };
-    act(Effect {
+    let effect = Effect {
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
         reason: "repair_claim",
-    })
+    };
+    let applied = Memory {
+        claim_repaired: Some(now.instant),
+        ..memory.clone()
+    };
+    act(effect, applied)
 }

@@ -1,11 +1,11 @@
 //! The end of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
 
-use super::{Decision, Settings, copy::delete_copy, idle, source_target, status::status_only};
+use super::{Settings, Step, act, copy::delete_copy, source_target, status::status_only};
 use crate::{
     api::keys,
     engine::{
         clock::Now,
-        plan::{Effect, Endpoint, Next, Plan, Write},
+        plan::{Effect, Endpoint, Next, Write},
     },
     gateway::{
         federator::{
@@ -13,10 +13,7 @@ use crate::{
             memory::{Memory, PATIENCE},
             observe::Snapshot,
         },
-        world::{
-            digest::{Copy, Source},
-            status::OwnCondition,
-        },
+        world::digest::{Copy, Source},
     },
     plane::table::Row,
 };
@@ -27,25 +24,26 @@ use serde_json::json;
 pub(super) fn leave(
     s: &Snapshot,
     source: &Row<Source>,
-    memory: &mut Memory,
+    memory: &Memory,
     settings: &Settings,
     now: Now,
-) -> Decision {
+) -> Step {
     let waited = now.since_wall(since(source, now));
     let released = settings.release_after.is_some_and(|limit| waited >= limit);
     let mine = |c: &&Row<Copy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);
     if let Some(copy) = s.copy.as_ref().filter(mine) {
         let refusal = memory.refusal(source, now);
         if conditions::taken(s, copy) {
-            return let_go(s, source);
+            return let_go(s, source, memory);
         } else if !copy.deleting && refusal.is_none() {
-            return Decision::Do(Plan::one(delete_copy(s, copy, "delete_copy")));
+            return act(delete_copy(s, copy, "delete_copy"), memory.clone());
         } else if !released {
             let Some((message, left)) = refusal.filter(|_| !copy.deleting) else {
                 return wait_for_cells(s, source, memory, settings, now);
             };
             let condition = conditions::hub_refused(source, message);
-            return said_by(s, source, &condition, Next::After(left), memory, settings, now);
+            let said = std::slice::from_ref(&condition);
+            return status_only(s, source, said, memory, settings, now).by(Next::After(left));
         }
     }
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
@@ -53,9 +51,9 @@ pub(super) fn leave(
     }
     // Released, it leaves what the cells hold to garbage: companions and policy stay as long as its binding does.
     if !released && (s.companions_hold || s.policy_leaving) {
-        return idle();
+        return Step::Wait(Next::OnEvent);
     }
-    let_go(s, source)
+    let_go(s, source, memory)
 }
 
 /// Since when it is being deleted, by the word of its API: no restart forgets it.
@@ -63,7 +61,7 @@ fn since(source: &Row<Source>, now: Now) -> Timestamp {
     source.digest.deleted.unwrap_or(now.wall)
 }
 
-fn let_go(s: &Snapshot, source: &Row<Source>) -> Decision {
+fn let_go(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Step {
     let rest: Vec<&str> = source
         .digest
         .finalizers
@@ -73,48 +71,31 @@ fn let_go(s: &Snapshot, source: &Row<Source>) -> Decision {
         .collect();
     let patch = json!({"metadata": {"uid": &*source.uid, "resourceVersion": source.resource_version(), "finalizers": rest}});
     let write = Write::Merge { patch };
-    Decision::Do(Plan::one(Effect {
+    let effect = Effect {
         target: source_target(s),
         endpoint: Endpoint::Main,
         write,
         reason: "let_go",
-    }))
+    };
+    act(effect, memory.clone())
 }
 
 /// Waits for the cells by event, and says so once it takes long.
 fn wait_for_cells(
     s: &Snapshot,
     source: &Row<Source>,
-    memory: &mut Memory,
+    memory: &Memory,
     settings: &Settings,
     now: Now,
-) -> Decision {
+) -> Step {
     let since = since(source, now);
     let waited = now.since_wall(since);
     let release = settings
         .release_after
         .map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
     if waited < PATIENCE {
-        return Decision::Do(Plan::wait(
-            release.sooner(Next::After(PATIENCE.saturating_sub(waited))),
-        ));
+        return Step::Wait(release.sooner(Next::After(PATIENCE.saturating_sub(waited))));
     }
     let condition = conditions::waiting_for_cells(s, source, since);
-    said_by(s, source, &condition, release, memory, settings, now)
-}
-
-/// Says it, and looks again by then.
-fn said_by(
-    s: &Snapshot,
-    source: &Row<Source>,
-    condition: &OwnCondition,
-    next: Next,
-    memory: &mut Memory,
-    settings: &Settings,
-    now: Now,
-) -> Decision {
-    match status_only(s, source, std::slice::from_ref(condition), memory, settings, now) {
-        Decision::Do(plan) => Decision::Do(plan.by(next)),
-        read @ Decision::Read { .. } => read,
-    }
+    status_only(s, source, std::slice::from_ref(&condition), memory, settings, now).by(release)
 }

@@ -1,6 +1,6 @@
 //! The way back: the copy's status and the gateway's own conditions become the project's status.
 
-use super::{Decision, Settings, Step, idle, source_target};
+use super::{Act, Settings, Step, source_target};
 use crate::{
     engine::{
         clock::Now,
@@ -94,10 +94,7 @@ pub(super) fn status_step(
     if let Some(wait) = throttle(memory, settings, now) {
         return Step::Wait(next.sooner(Next::After(wait)));
     }
-    match write_status(s, source, report, &own, memory, now) {
-        Step::Act(plan) => Step::Act(Box::new(plan.by(next))),
-        step => step,
-    }
+    write_status(s, source, report, &own, memory, now).by(next)
 }
 
 /// What the hub has and what the project has, for [`Memory::status_settled`].
@@ -124,7 +121,7 @@ fn write_status(
     source: &Row<Source>,
     report: Option<&Row<Copy>>,
     own: &[OwnCondition],
-    memory: &mut Memory,
+    memory: &Memory,
     now: Now,
 ) -> Step {
     // Without a report the project keeps what it has, own conditions replaced.
@@ -148,8 +145,6 @@ fn write_status(
         generation,
         now.wall,
     );
-    memory.good_news = None;
-    memory.status_written = Some(now.instant);
     let resource = &s.profile().resource;
     let body = json!({
         "apiVersion": resource.api_version,
@@ -170,7 +165,12 @@ fn write_status(
     let mut plan = Plan::one(effect);
     plan.notes
         .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
-    Step::Act(Box::new(plan))
+    let applied = Memory {
+        good_news: None,
+        status_written: Some(now.instant),
+        ..memory.clone()
+    };
+    Step::Act(Box::new(Act { plan, applied }))
 }
 
 /// The condition types that a write without a report takes anew: those it brings, and what is said of references that
@@ -189,19 +189,15 @@ pub(super) fn status_only(
     s: &Snapshot,
     source: &Row<Source>,
     own: &[OwnCondition],
-    memory: &mut Memory,
+    memory: &Memory,
     settings: &Settings,
     now: Now,
-) -> Decision {
+) -> Step {
     if own.iter().all(|c| source.digest.status.says(c)) {
-        return idle();
+        return Step::Wait(Next::OnEvent);
     }
     if let Some(wait) = throttle(memory, settings, now) {
-        return Decision::Do(Plan::after(wait));
+        return Step::Wait(Next::After(wait));
     }
-    match write_status(s, source, None, own, memory, now) {
-        Step::Read(source, copy) => Decision::Read { source, copy },
-        Step::Act(plan) => Decision::Do(*plan),
-        Step::Wait(next) => Decision::Do(Plan::wait(next)),
-    }
+    write_status(s, source, None, own, memory, now)
 }

@@ -10,7 +10,7 @@ async fn a_city_move_is_one_patch_that_takes_the_claim_off() {
     let mut c = hub_copy();
     c["metadata"]["annotations"][CLAIM] = json!("city-dfw");
     let decision = decide(&snapshot(&d, Some(&c)), &mut Memory::default(), &SETTINGS, now());
-    let Decision::Do(plan) = &decision else {
+    let Action::Apply(plan) = &decision else {
         panic!("{decision:?}")
     };
     assert_eq!(plan.notes[0].reason, "CityMoved");

@@ -138,6 +138,19 @@ async fn a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there
     let second = decide(&s, LINGER, later);
     assert_eq!(reasons(&second), ["create_city_set", "move_namespace"]);
     assert_eq!(second.narrowed, cities(&["DFW"]));
+    s.left = second.left;
+    let failed = decide(&s, LINGER, later);
+    assert_eq!(
+        reasons(&failed),
+        ["create_city_set", "move_namespace"],
+        "a narrowing that failed does not linger once more"
+    );
+    let known = s.current.take();
+    s.left = [(city("LHR"), now.instant)].into();
+    s.left = decide(&s, LINGER, later).left;
+    let blind = decide(&s, LINGER, later);
+    assert_eq!(reasons(&blind), ["create_city_set", "move_namespace"]);
+    s.current = known;
     s.unlabelled = true;
     assert!(decide(&s, LINGER, later).plan.is_idle());
     s.unlabelled = false;

@@ -1,0 +1,148 @@
+//! A failed write leaves every field of the memory as it was; only what was learned by looking stays.
+
+use super::*;
+use crate::{
+    engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER},
+    gateway::{
+        federator::Federator,
+        rig::{LOST, Rig, refusal},
+        world::{
+            Role, World,
+            fixture::{self, shop},
+        },
+    },
+};
+
+const LONG_AGO: Duration = Duration::from_secs(1_000);
+
+/// Everything that a write may change.
+fn everything(at: Instant) -> Memory {
+    let refused = {
+        let mut memory = Memory::default();
+        let earlier = Now { instant: at, ..now() };
+        memory.refuse(&source(&fixture::source("web", "DFW")), "too large", earlier);
+        memory.refused
+    };
+    Memory {
+        undelivered: Some(at),
+        unresolved: None,
+        carrying: Some(at),
+        unreported: None,
+        good_news: Some(at),
+        claim_wrong: Some(at),
+        claim_repaired: Some(at),
+        status_written: Some(at),
+        status_settled: Some((Digest::of_hash(&1), Digest::of_hash(&2))),
+        settled: Some((Digest::of_hash(&3), Digest::of_hash(&4))),
+        refused,
+    }
+}
+
+/// What the turn of a write learns by looking, whatever becomes of the write.
+fn learned(reason: &str, before: &Memory) -> Memory {
+    let mut memory = before.clone();
+    if reason == "return_status" {
+        // A cell reports, the claim is right, and the hub has what it is to have.
+        (memory.undelivered, memory.claim_wrong, memory.refused) = (None, None, None);
+    }
+    if reason == "repair_claim" {
+        memory.refused = None;
+    }
+    memory
+}
+
+/// The index before each kind of write, by the write's reason.
+fn worlds() -> [(&'static str, World); 5] {
+    let with = |deployment: Value, copy: Option<Value>, policy: &str| {
+        let mut world = World::fixture();
+        world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+        world.hub_has(Role::CityPolicies, &fixture::city_policy(policy, "DFW"));
+        world.shop_has(Role::Federated(0), &deployment);
+        if let Some(copy) = copy {
+            world.hub_has(Role::Federated(0), &copy);
+        }
+        world
+    };
+    let web = || fixture::source("web", "DFW");
+    let copy = || fixture::copy("web", "DFW");
+    let mut edited = web();
+    edited["metadata"]["generation"] = json!(2);
+    let mut elsewhere = copy();
+    elsewhere["metadata"]["labels"][keys::CITY_CODE] = json!("LHR");
+    let mut claimed = copy();
+    claimed["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = json!("1");
+    claimed["metadata"]["annotations"]["propagationpolicy.karmada.io/name"] = json!("another");
+    let mut reported = copy();
+    reported["status"] = json!({"replicas": 1});
+    [
+        ("create_copy", with(web(), None, "city-dfw")),
+        ("update_copy", with(edited, Some(copy()), "city-dfw")),
+        ("move_copy", with(web(), Some(elsewhere), "city-dfw")),
+        ("repair_claim", with(web(), Some(claimed), "city-dfw")),
+        ("return_status", with(web(), Some(reported), "city-dfw")),
+    ]
+}
+
+/// One turn whose write fails, and what is remembered then; how many requests there were.
+async fn failed(world: World, key: &Key, before: &Memory, code: u16) -> (Memory, Vec<String>) {
+    let bodies = [fixture::source("web", "DFW"), fixture::copy("web", "DFW")];
+    let rig = Rig::new(world, move |method, _| {
+        if method == http::Method::GET {
+            (200, bodies[0].clone())
+        } else if code == LOST {
+            (LOST, Value::Null)
+        } else {
+            refusal(
+                code,
+                if code == 409 { "Conflict" } else { "InternalError" },
+                &json!({}),
+            )
+        }
+    });
+    let federator = Federator::default();
+    federator.memory.lock().insert(key.clone(), before.clone());
+    let end = federator.reconcile(&rig.turn(), key, &shop()).await;
+    assert!(end.is_err(), "{code}: {:?}", rig.asked());
+    (
+        federator.memory.lock().remove(key).unwrap_or_default(),
+        rig.asked(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_applied_changes_what_it_stands_for() {
+    tokio::time::advance(2 * LONG_AGO + RETRY_AFTER).await;
+    for (reason, world) in worlds() {
+        let key = world.source_key(0, &shop(), "default", "web");
+        let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
+        let snapshot = super::super::observe::observe(&world, &key, &shop()).unwrap();
+        let at = now();
+        let update = super::super::decide::decide(&snapshot, &before, &SETTINGS, at).memory;
+        assert_eq!(update.observed, learned(reason, &before), "{reason}");
+        let mut expected = update.observed.clone();
+        match reason {
+            "create_copy" | "move_copy" => {
+                (expected.undelivered, expected.refused) = (Some(at.instant), None)
+            }
+            "update_copy" => expected.refused = None,
+            "repair_claim" => expected.claim_repaired = Some(at.instant),
+            _ => (expected.status_written, expected.good_news) = (Some(at.instant), None),
+        }
+        assert_eq!(update.applied, expected, "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_write_leaves_each_field_as_it_was() {
+    tokio::time::advance(2 * LONG_AGO + RETRY_AFTER).await;
+    for code in [409, 500, LOST] {
+        // The bodies of what the index holds are there: the only request is the write.
+        for (reason, world) in worlds() {
+            let key = world.source_key(0, &shop(), "default", "web");
+            let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
+            let (after, asked) = failed(world, &key, &before, code).await;
+            assert_eq!(asked, ["PATCH web"], "{reason}");
+            assert_eq!(after, learned(reason, &before), "{reason} {code}: {asked:?}");
+        }
+    }
+}
