@@ -361,11 +361,18 @@ fn what_cannot_run_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_word_that_was_not_taken_is_no_word_of_the_interval() {
-    let mut fixture = running();
-    let moved = json!({"status": {"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}]}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &moved);
-    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-    assert!(decide::is_progress(&snapshot, &decided(&fixture)));
+    let mut fixture = with(&json!({}));
+    loop {
+        let (snapshot, plan) = (
+            observe::observe(&fixture.context, &key()).unwrap(),
+            decided(&fixture),
+        );
+        if decide::is_progress(&snapshot, &plan) {
+            break;
+        }
+        assert!(!plan.is_idle(), "it says that it is being provisioned");
+        fixture.perform(&plan.effects);
+    }
     let (provider, settings, wrote) = (Provider::default(), Settings::default(), AtomicBool::new(false));
     let turn = Turn::new(&fixture.context, &wrote);
     let interval = Duration::from_secs(60);
