@@ -22,6 +22,8 @@ pub mod types {
     pub const PROGRAMMED: &str = "Programmed";
     /// Instance: it serves, all in all.
     pub const READY: &str = "Ready";
+    /// Instance: it has been ready once. Only ever True, and written when that ends.
+    pub const INITIALIZED: &str = "Initialized";
     /// Instance: quota was granted.
     pub const QUOTA_GRANTED: &str = "QuotaGranted";
 }
@@ -191,7 +193,7 @@ macro_rules! reasons {
 
 reasons! {
     true: AvailablePlacementFound AvailableDeploymentFound StableInstanceFound ReplicasAvailable Ready Delivered
-        Programmed Available QuotaAvailable QuotaDisabled;
+        Programmed Available Initialized QuotaAvailable QuotaDisabled;
     0: Pending PendingProgramming SchedulingGatesPresent AwaitingAutoscaler NoAvailablePlacements
         NoAvailableDeployments;
     1: NoCellReporting InstancesProvisioning Provisioning ProgrammingInProgress Starting Stopping Stopped Unknown
@@ -282,6 +284,7 @@ mod tests {
             "Available",
             "SchedulingGatesPresent NetworkFailedToCreate PendingQuota PendingProgramming Pending Stopping Suspended",
         ),
+        ("Instance Initialized", "Initialized", ""),
         (
             "Instance QuotaGranted",
             "QuotaAvailable QuotaDisabled",

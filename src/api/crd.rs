@@ -19,10 +19,18 @@ pub fn workload() -> Result<Value, SchemaError> {
     Ok(crd)
 }
 
-/// The definition of `WorkloadDeployment`, with the plain schema.
+/// Most Instances that a deployment may have, whatever a cell is set to: without a bound a number of nine digits would be
+/// carried to every cell before one refuses it.
+pub const MAX_REPLICAS: u32 = 10_000;
+
+/// The definition of `WorkloadDeployment`, with the plain schema and a bound of its count.
 pub fn workload_deployment() -> Result<Value, SchemaError> {
     let mut crd = plain::<WorkloadDeployment>();
-    schema::at(schema_of(&mut crd), "")?.remove("required");
+    let root = schema_of(&mut crd);
+    schema::at(root, "")?.remove("required");
+    let count = schema::at(root, "spec.scaleSettings.minReplicas")?;
+    count.insert("minimum".to_owned(), json!(0));
+    count.insert("maximum".to_owned(), json!(MAX_REPLICAS));
     Ok(crd)
 }
 
@@ -110,6 +118,8 @@ mod tests {
         for crd in [workload_deployment().unwrap(), instance().unwrap()] {
             for (path, node) in all_nodes(crd) {
                 assert!(node["x-kubernetes-validations"].is_null(), "{path}");
+                let bound = path == ".spec.scaleSettings.minReplicas";
+                assert_eq!(bound, !node["maximum"].is_null(), "{path}");
                 assert!(
                     node["maxItems"].is_null() && node["maxProperties"].is_null(),
                     "{path}"

@@ -85,6 +85,7 @@ pub(crate) fn reading() -> Reading {
         project: None,
         namespace: "fedgate-system".into(),
         external: None,
+        limits: Arc::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The cell's role: from a `WorkloadDeployment` to running Instances, and back to the hub (contract: cell.md).
 //!
-//! * [`instances`]: instance control, a library of values; [`size`]: how large Instances are.
+//! * [`instances`]: instance control, a library of values; [`size`]: how large Instances are; [`limits`]: what is allowed.
 //! * [`deployment`], [`instance`], [`provider`], [`releases`]: the controllers; [`network`] and [`writeback`] are parts of
 //!   the first two.
 //! * [`world`]: the index; [`context`], [`effects`], [`pace`]: what the controllers share; [`run`]: the running role.
@@ -12,6 +12,7 @@ pub mod effects;
 pub(crate) mod fixture;
 pub mod instance;
 pub mod instances;
+pub mod limits;
 pub mod network;
 pub mod pace;
 pub mod provider;

@@ -166,7 +166,7 @@ impl Cell {
             settings,
             quarantine: quarantine.clone(),
             metrics: metrics.clone(),
-            away: Box::new(move |plane| reaches.planes.reach(plane).is_some_and(|reach| reach.is_away())),
+            away: Box::new(move |plane| reaches.is_away(plane)),
             wanted,
         };
         let cell_role = Arc::new(Self {
@@ -388,8 +388,13 @@ impl Cell {
             },
         };
         let Some(connection) = connection else {
-            self.ctx.world.lock().unreachable.insert(project.clone());
-            let keys = self.ctx.world.lock().keys_of_project(project);
+            let keys = {
+                let mut world = self.ctx.world.lock();
+                world.unreachable.insert(project.clone());
+                let mut keys = world.keys_of_project(project);
+                keys.extend(world.deployments_of_project(project));
+                keys
+            };
             self.ctx.queue.extend(keys, Urgency::Fresh);
             return;
         };

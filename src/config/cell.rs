@@ -5,6 +5,7 @@ use crate::{
     api::{Quantity, names::ProjectKey},
     cell::{
         context::Settings,
+        limits::{Limits, MAX_REPLICAS},
         provider::{self, pod, service::SinglePort},
         size::{Size, Sizes},
         world::Reading,
@@ -96,6 +97,12 @@ pub struct CellArgs {
     /// Size of an instance type, as name=cpu:memory, for example acme/large=4:8Gi; may be repeated.
     #[arg(long = "instance-type", env = "FEDGATE_INSTANCE_TYPE", value_name = "NAME=CPU:MEMORY", value_parser = instance_type, value_delimiter = ',')]
     pub instance_types: Vec<(String, Size)>,
+    /// Most Instances that a deployment may have, up to 10000. One that wants more gets none and is told so.
+    #[arg(long, env = "FEDGATE_MAX_REPLICAS", value_name = "COUNT", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPLICAS)))]
+    pub max_replicas: u32,
+    /// Let interfaces name Networks of other namespaces than their deployment's.
+    #[arg(long, env = "FEDGATE_CROSS_NAMESPACE_NETWORKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub cross_namespace_networks: bool,
     /// The cell's own namespace, with its Lease and the records of what is still to be released elsewhere.
     #[arg(
         long,
@@ -175,6 +182,8 @@ impl CellArgs {
             external_address,
             service_single_port_443,
             instance_types,
+            max_replicas,
+            cross_namespace_networks,
             namespace,
             lease_name,
             status_interval,
@@ -198,6 +207,11 @@ impl CellArgs {
         for (name, size) in instance_types {
             sizes.insert(&name, size);
         }
+        let limits = Limits {
+            replicas: max_replicas,
+            sizes: sizes.clone(),
+            cross_namespace_networks,
+        };
         let external = external_address.map(Into::into);
         let settings = Settings {
             provider: (provider == ProviderName::Pod).then(|| provider::settings::Settings {
@@ -231,6 +245,7 @@ impl CellArgs {
             project,
             namespace: (*namespace).into(),
             external,
+            limits: limits.into(),
         };
         Ok(CellConfig {
             cell_kubeconfig,
@@ -359,11 +374,14 @@ mod tests {
             millicores: 4000,
             mebibytes: 8192,
         };
-        assert_eq!(config.settings.sizes.of_instance(&spec), Some(size));
+        assert_eq!(config.settings.sizes.footprint(&spec).unwrap().size, size);
+        assert_eq!(config.reading.limits.sizes, config.settings.sizes);
         for bad in [
             "--pod-toleration=a=b:Sometimes",
             "--pod-node-selector=a",
             "--instance-type=a=4",
+            "--max-replicas=0",
+            "--max-replicas=10001",
         ] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }

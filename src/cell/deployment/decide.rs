@@ -43,6 +43,8 @@ pub struct Decision {
     pub writes: Vec<Effect>,
     /// The deployment's own status, if it differs.
     pub status: Option<Effect>,
+    /// Whether Instances wait to be replaced until quota can be had.
+    pub held: bool,
 }
 
 /// Decides.
@@ -57,7 +59,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
             };
             return Decision {
                 writes: Vec::new(),
-                status: write_status(snapshot, 0, &[], Some(&unreadable), now),
+                status: write_status(snapshot, None, &[], Some(&unreadable), now),
+                held: false,
             };
         }
     };
@@ -78,21 +81,25 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         hold(snapshot, block.as_ref()),
     );
     let mut writes = performed(snapshot, spec, &steps, now);
-    // A place that is wrong or unknown has no network.
-    if !matches!(&block, Some(block) if of_place(block.reason)) {
+    if block.as_ref().is_none_or(|block| has_network(block.reason)) {
         writes.extend(network(snapshot));
     }
     writes.extend(in_place(snapshot, &steps));
     Decision {
         writes,
         status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),
+        held: steps.iter().any(|step| step.why == Why::RollsHeld),
     }
 }
 
-fn of_place(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::CityCodeMismatch | Reason::AmbiguousServingLocation | Reason::NoMatchingLocation
+/// A place that is wrong or unknown has no network, and one that is not allowed is not asked for.
+fn has_network(block: Reason) -> bool {
+    !matches!(
+        block,
+        Reason::CityCodeMismatch
+            | Reason::AmbiguousServingLocation
+            | Reason::NoMatchingLocation
+            | Reason::InvalidTemplate
     )
 }
 
@@ -121,11 +128,31 @@ fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Block> {
         (spec.policy == Policy::Unsupported).then_some((Reason::UnsupportedManagementPolicy, message))
     };
     let template = || {
-        let faults = spec.faults.as_ref()?;
-        Some((Reason::InvalidTemplate, faults.to_string()))
+        let faults = spec.faults.as_ref().map(ToString::to_string);
+        let why = faults.or_else(|| foreign_network(snapshot, spec))?;
+        Some((Reason::InvalidTemplate, why))
     };
     let (reason, message) = place.or_else(policy).or_else(template)?;
     Some(Block { reason, message })
+}
+
+/// The first interface whose Network is in a namespace that is not the deployment's own.
+fn foreign_network(snapshot: &Snapshot, spec: &Spec) -> Option<String> {
+    if snapshot.cross_namespace_networks {
+        return None;
+    }
+    let own = |namespace: &str| {
+        namespace.is_empty()
+            || *namespace == *snapshot.namespace
+            || snapshot.home.as_deref().is_some_and(|home| *home == *namespace)
+    };
+    let named = spec.networks.iter().enumerate();
+    let mut named = named.filter_map(|(n, network)| Some((n, network.namespace.as_deref()?)));
+    let (n, namespace) = named.find(|(_, namespace)| !own(namespace))?;
+    Some(format!(
+        "spec.template.spec.networkInterfaces[{n}].network.namespace: {namespace} is not the deployment's own; leave it \
+         out, or let the cell allow others (--cross-namespace-networks)"
+    ))
 }
 
 fn hold(snapshot: &Snapshot, block: Option<&Block>) -> Option<Hold> {
@@ -320,7 +347,7 @@ fn placed(snapshot: &Snapshot, instance: &Instance, network_done: bool) -> Optio
 
 fn write_status(
     snapshot: &Snapshot,
-    desired: u32,
+    desired: Option<u32>,
     steps: &[Step],
     block: Option<&Block>,
     now: Timestamp,
@@ -351,16 +378,18 @@ fn write_status(
             error["message"].as_str()?.to_owned(),
         ))
     });
+    let written: Value = serde_json::from_str(&deployment.status).unwrap_or_default();
+    let before: WorkloadDeploymentStatus = serde_json::from_value(written.clone()).unwrap_or_default();
+    // A number that makes no sense changes nothing.
+    let last = || u32::try_from(before.counts.desired_replicas).unwrap_or_default();
     let seen = Seen {
-        desired,
+        desired: desired.unwrap_or_else(last),
         instances: &instances,
         steps,
         suspended: deployment.suspended,
         block,
         data_error: error.as_ref().map(|(reason, message)| (&**reason, &**message)),
     };
-    let written: Value = serde_json::from_str(&deployment.status).unwrap_or_default();
-    let before: WorkloadDeploymentStatus = serde_json::from_value(written.clone()).unwrap_or_default();
     let mut conditions = before.conditions;
     let mut say = |type_, verdict: Verdict| {
         let condition = Condition::new(type_, verdict.status, &verdict.reason, &verdict.message, now);

@@ -18,6 +18,7 @@ use crate::engine::{
     plan::{Next, Plan},
 };
 use decide::Decision;
+use std::time::Duration;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -25,6 +26,9 @@ pub struct Deployments {
     /// When the status of a deployment was last written.
     pub(super) written: Pace,
 }
+
+/// While no quota can be had this often: not all that holds it up tells of its end. A look asks no server anything.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Deployments {
     /// One turn of a deployment's key.
@@ -35,8 +39,11 @@ impl Deployments {
                 self.written.forget(key);
                 return Ok(Next::OnEvent);
             };
+            if let Some(project) = &snapshot.unwatched {
+                ctx.want(project);
+            }
             let now = ctx.now();
-            let Decision { writes, status } = decide::decide(&snapshot, now.wall);
+            let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
             let worked = !writes.is_empty();
             let done = ctx.perform_all(writes).await;
             let wait = self.written.left(key, ctx.settings.status_interval, now.instant);
@@ -51,6 +58,9 @@ impl Deployments {
             }
             done?;
             if !worked {
+                if held {
+                    next = next.sooner(Next::After(LOOK_AGAIN));
+                }
                 break;
             }
         }

@@ -1,6 +1,13 @@
 //! What is known of a deployment.
 
 use crate::{
+    api::{
+        conditions::{
+            ConditionStatus, find,
+            types::{INITIALIZED, READY},
+        },
+        names::ProjectKey,
+    },
     cell::{
         context::Context,
         effects::Version,
@@ -48,6 +55,12 @@ pub struct Snapshot {
     pub provider: bool,
     /// Whether no quota can be had now.
     pub quota_away: bool,
+    /// The project whose claims are to be watched and are not yet.
+    pub unwatched: Option<ProjectKey>,
+    /// The project's namespace that it is in.
+    pub home: Option<Arc<str>>,
+    /// Whether interfaces may name Networks of other namespaces.
+    pub cross_namespace_networks: bool,
 }
 
 /// An Instance of a deployment.
@@ -87,10 +100,11 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
         }
         _ => None,
     };
-    let origin = world.origin(&key.namespace);
-    let away = |plane: Plane| (ctx.away)(&plane);
-    let quota_away = ctx.settings.quota
-        && origin.is_some_and(|(project, _)| world.is_quota_away(&project) || away(Plane::Project(project)));
+    let (project, home) = world.origin(&key.namespace).unzip();
+    let grantable = project.as_ref().is_some_and(|project| {
+        world.may_be_granted(project) && !(ctx.away)(&Plane::Project(project.clone()))
+    });
+    let unwatched = project.filter(|project| ctx.settings.quota && !world.claims.contains_key(project));
     Some(Snapshot {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
@@ -103,7 +117,10 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
         data: world.reading.data,
         hub: world.reading.hub,
         provider: world.reading.provider,
-        quota_away,
+        quota_away: ctx.settings.quota && !grantable,
+        unwatched,
+        home,
+        cross_namespace_networks: world.reading.limits.cross_namespace_networks,
     })
 }
 
@@ -141,7 +158,9 @@ fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
                 created: instance.created,
                 owner,
                 deleting: row.deleting,
-                ready: !row.deleting && is_ready(instance),
+                ready: !row.deleting && is(instance, READY),
+                // Its own controller notes it when that ends.
+                served: is(instance, READY) || is(instance, INITIALIZED),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
                 labels: instance.labels.clone(),
             };
@@ -153,9 +172,8 @@ fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
         .collect()
 }
 
-fn is_ready(instance: &Instance) -> bool {
-    use crate::api::conditions::{ConditionStatus, find, types::READY};
-    find(&instance.conditions, READY).is_some_and(|c| c.status == ConditionStatus::True)
+fn is(instance: &Instance, type_: &str) -> bool {
+    find(&instance.conditions, type_).is_some_and(|c| c.status == ConditionStatus::True)
 }
 
 fn is_current(spec: &crate::cell::world::digest::Spec, instance: &Instance) -> bool {

@@ -1,5 +1,7 @@
 //! What is written for a deployment, over an index that servers' objects fill.
 
+mod enforced;
+
 use super::{decide, observe};
 use crate::{
     api::keys,
@@ -21,7 +23,7 @@ fn key(name: &str) -> Key {
 /// Everything that is to be written now, the status last.
 fn effects(fixture: &Fixture, name: &str) -> Vec<Effect> {
     let snapshot = observe::observe(&fixture.context, &key(name)).unwrap();
-    let decide::Decision { writes, status } = decide::decide(&snapshot, now());
+    let decide::Decision { writes, status, .. } = decide::decide(&snapshot, now());
     writes.into_iter().chain(status).collect()
 }
 

@@ -31,18 +31,18 @@ pub struct Claimant<'a> {
 }
 
 /// The claim.
-pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: Option<Size>) -> Value {
+pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: Size) -> Value {
     let project =
         json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": project.as_str()});
-    let mut requests = vec![json!({"resourceType": "compute.datumapis.com/instances", "amount": 1})];
-    if let Some(Size {
+    let Size {
         millicores,
         mebibytes,
-    }) = size
-    {
-        requests.push(json!({"resourceType": "compute.datumapis.com/vcpus", "amount": millicores}));
-        requests.push(json!({"resourceType": "compute.datumapis.com/memory", "amount": mebibytes}));
-    }
+    } = size;
+    let requests = json!([
+        {"resourceType": "compute.datumapis.com/instances", "amount": 1},
+        {"resourceType": "compute.datumapis.com/vcpus", "amount": millicores},
+        {"resourceType": "compute.datumapis.com/memory", "amount": mebibytes},
+    ]);
     json!({
         "apiVersion": "quota.miloapis.com/v1alpha1",
         "kind": "ResourceClaim",

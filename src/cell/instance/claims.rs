@@ -129,8 +129,19 @@ impl Asked<'_> {
             }
             Act::Create => {
                 let spec = self.snapshot.instance.whole_spec();
-                let size = ctx.settings.sizes.of_claim(&spec);
-                let body = claim::render(&self.claimant(), self.project, self.home, size);
+                let footprint = match ctx.settings.sizes.footprint(&spec) {
+                    Ok(footprint) => footprint,
+                    Err(why) => {
+                        self.heard(ctx, false, None);
+                        let message = format!("spec.{why}");
+                        let verdict = Verdict::of(ConditionStatus::False, Reason::ValidationFailed, message);
+                        return Answer {
+                            verdict: Some(verdict).filter(|_| !self.was_granted()),
+                            ..Answer::default()
+                        };
+                    }
+                };
+                let body = claim::render(&self.claimant(), self.project, self.home, footprint.size);
                 Plan::one(create(self.target(), body, "quota_claim"))
             }
             Act::Delete(uid) => Plan::one(delete(self.target(), &uid, "quota_claim_anew")),
@@ -225,7 +236,9 @@ impl Asked<'_> {
 
     /// Notes whether the project answers about quota, if it was asked, for the rolls that depend on it.
     fn heard(&self, ctx: &Turn<'_>, asked: bool, failure: Option<&Failure>) {
-        let away = failure.is_some_and(|failure| matches!(refusal(failure), Claim::NoAnswer(_)));
+        let away = failure.is_some_and(|failure| {
+            failure.category == Category::Forbidden || matches!(refusal(failure), Claim::NoAnswer(_))
+        });
         let key = Role::Instances.key(&self.snapshot.namespace, &self.snapshot.name);
         let keys = {
             let mut world = ctx.world.lock();

@@ -11,7 +11,7 @@ use crate::{
         Reason,
         conditions::{
             find, set,
-            types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
+            types::{AVAILABLE, INITIALIZED, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
         },
         keys,
     },
@@ -153,8 +153,21 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
         conditions: &conditions,
         network_refused: snapshot.network_refused.as_deref(),
     });
+    // Whoever replaces Instances knows from it that this one works with its template.
+    if ready.status != True && !snapshot.deleting && is_true(&conditions, READY) {
+        let message = "Instance has been ready";
+        say(
+            &mut conditions,
+            INITIALIZED,
+            &Verdict::of(True, Reason::Initialized, message),
+        );
+    }
     say(&mut conditions, READY, &ready);
     conditions
+}
+
+fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|c| c.status == True)
 }
 
 /// Whether conditions that a plan writes are more than progress: what people wait for, or what holds up the next step.

@@ -343,7 +343,7 @@ fn a_claim_asks_for_the_size_and_names_its_instance() {
         millicores: 1000,
         mebibytes: 2048,
     };
-    let whole = claim::render(&OF, &shop(), "default", Some(size));
+    let whole = claim::render(&OF, &shop(), "default", size);
     let project = json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": "shop"});
     assert_eq!(
         whole,
@@ -362,6 +362,39 @@ fn a_claim_asks_for_the_size_and_names_its_instance() {
             ]},
         })
     );
-    let unknown = claim::render(&OF, &shop(), "default", None);
-    assert_eq!(unknown["spec"]["requests"].as_array().unwrap().len(), 1);
+}
+
+/// That it has been ready stays known: it is written in the same patch that says that it is ready no more.
+#[test]
+fn an_instance_that_has_been_ready_says_so_for_good() {
+    let mut up = instance("web", 0);
+    up["spec"]["controller"]["schedulingGates"] = json!([]);
+    up["metadata"]["finalizers"] = json!([keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER]);
+    let conditions = ["Programmed", "Available", "QuotaGranted"].map(|type_| condition(type_, "True", type_));
+    up["status"]["conditions"] = json!(conditions);
+    let mut fixture = with(up);
+    settle(&mut fixture, None);
+    assert_eq!(said(&fixture, "Ready"), "True Available @1");
+    assert_eq!(said(&fixture, "Initialized"), "-", "Ready itself says it");
+    let down = |reason: &str| {
+        json!({"status": {"conditions": [
+            condition("Programmed", "True", "Programmed"), condition("Available", "False", reason),
+            condition("QuotaGranted", "True", "QuotaAvailable"), condition("Ready", "True", "Available"),
+        ]}})
+    };
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &down("Starting"));
+    assert_eq!(
+        settle(&mut fixture, None),
+        ["cell: patch instances/status web-0: instance_conditions"]
+    );
+    assert_eq!(said(&fixture, "Ready"), "False Starting @1");
+    assert_eq!(said(&fixture, "Initialized"), "True Initialized @1");
+    assert_eq!(settle(&mut fixture, None), [""; 0]);
+}
+
+#[test]
+fn an_instance_that_never_was_ready_does_not_say_so() {
+    let mut fixture = with(instance("web", 0));
+    settle(&mut fixture, Some(&says(True, Reason::QuotaAvailable)));
+    assert_eq!(said(&fixture, "Initialized"), "-");
 }

@@ -25,8 +25,8 @@ pub struct Deployment {
     pub name: Arc<str>,
     /// Its UID: Instances of another UID are a former deployment's.
     pub uid: Arc<str>,
-    /// How many Instances it wants.
-    pub replicas: u32,
+    /// How many Instances it wants; `None` if its number makes no sense: then none comes or goes.
+    pub replicas: Option<u32>,
     /// In which order they come and go.
     pub policy: Policy,
     /// What its Instances' labels say of it.
@@ -72,6 +72,8 @@ pub struct Instance {
     pub deleting: bool,
     /// Whether its condition Ready is True.
     pub ready: bool,
+    /// Whether its condition Ready has ever been True.
+    pub served: bool,
     /// Whether it is what the template says now ([`hash::is_current`]).
     pub current: bool,
     /// Its labels.
@@ -94,7 +96,7 @@ pub enum Hold {
     Suspended,
     /// Something is wrong with the deployment or its place.
     Blocked(Reason),
-    /// A replacement could not be granted quota now: rolls wait, all else goes on.
+    /// A replacement could not be granted quota now: nothing is replaced, all else goes on.
     Rolls,
 }
 
@@ -130,9 +132,9 @@ pub enum Why {
     Stray,
     /// More Instances than are wanted.
     Surplus,
-    /// It is not ready and the template has changed: the new one may be.
+    /// It has never been ready and the template has changed: the new one may be.
     FixForward,
-    /// It is ready, and the template has changed.
+    /// It is ready or has been, and the template has changed.
     Roll,
     /// It is not ready yet.
     NotReady,

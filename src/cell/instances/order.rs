@@ -1,4 +1,8 @@
 //! Instances in their slots, and the steps that follow: lane A makes and replaces, lane B takes surplus away.
+//!
+//! An Instance that has been ready is replaced only by the roll, and the roll goes on only when every slot has an Instance
+//! of the present template that is ready or one of a former template that has served: so a template with which nothing
+//! becomes ready takes one Instance down and no second one, even if others stop being ready meanwhile.
 
 use super::{Act, Deployment, Hold, Instance, Owner, Policy, Step, Why, ordinal};
 use std::{
@@ -8,6 +12,8 @@ use std::{
 
 /// What the Instances of a deployment are to it.
 pub(super) struct Sorted<'a> {
+    /// So many ordinals are wanted.
+    wanted: u32,
     /// The Instance of each wanted ordinal.
     slots: BTreeMap<u32, &'a Instance>,
     /// Ordinals that are not wanted any more.
@@ -30,6 +36,8 @@ impl<'a> Sorted<'a> {
             rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
         });
         let mut sorted = Self {
+            // Where no number is known, each Instance has the slot of its ordinal.
+            wanted: deployment.replicas.unwrap_or(u32::MAX),
             slots: BTreeMap::new(),
             surplus: BTreeMap::new(),
             strays: Vec::new(),
@@ -46,7 +54,7 @@ impl<'a> Sorted<'a> {
         let uid = match &instance.owner {
             Owner::Foreign => {
                 if let Some(slot) = ordinal::of_name(&deployment.name, &instance.name)
-                    && slot < deployment.replicas
+                    && slot < self.wanted
                 {
                     self.conflicts.insert(slot, instance);
                 }
@@ -56,7 +64,7 @@ impl<'a> Sorted<'a> {
         };
         let slot = ordinal::of(&deployment.name, instance).filter(|_| *uid == deployment.uid);
         let place = match slot {
-            Some(slot) if slot >= deployment.replicas => Some((&mut self.surplus, slot)),
+            Some(slot) if slot >= self.wanted => Some((&mut self.surplus, slot)),
             Some(slot) => Some((&mut self.slots, slot)),
             None => None,
         };
@@ -70,7 +78,7 @@ impl<'a> Sorted<'a> {
 
     pub(super) fn steps(&self, deployment: &Deployment, hold: Option<Hold>) -> Vec<Step> {
         let mut steps = Vec::new();
-        if deployment.policy != Policy::Unsupported {
+        if deployment.policy != Policy::Unsupported && deployment.replicas.is_some() {
             let mut lanes = self.lanes(deployment, hold);
             lanes.perform(deployment.policy, &self.names);
             if let Some(why) = hold.and_then(stop) {
@@ -97,31 +105,35 @@ impl<'a> Sorted<'a> {
 
     fn lanes(&self, deployment: &Deployment, hold: Option<Hold>) -> Lanes {
         let strays = self.strays.iter().map(|i| removal(i, Why::Stray)).collect();
-        let mut ordered = Vec::new();
-        let mut roll = Vec::new();
-        for slot in 0..deployment.replicas {
+        let replace = |instance: &Instance, why| {
+            if hold == Some(Hold::Rolls) {
+                return step(&instance.name, Act::Wait, Why::RollsHeld);
+            }
+            let delete = Act::Delete {
+                uid: instance.uid.clone(),
+                // It may have become ready since.
+                version: (!instance.ready).then(|| instance.version.clone()),
+            };
+            step(&instance.name, delete, why)
+        };
+        let (mut ordered, mut down, mut up) = (Vec::new(), Vec::new(), Vec::new());
+        for slot in 0..self.wanted {
             let Some(instance) = self.slots.get(&slot) else {
                 ordered.push(self.vacant(deployment, slot));
                 continue;
             };
-            if instance.deleting {
-                ordered.push(step(&instance.name, Act::Wait, Why::Terminating));
-            } else if !instance.ready && !instance.current {
-                let delete = Act::Delete {
-                    uid: instance.uid.clone(),
-                    // It may have become ready since.
-                    version: Some(instance.version.clone()),
-                };
-                ordered.push(step(&instance.name, delete, Why::FixForward));
-            } else if !instance.ready {
-                ordered.push(step(&instance.name, Act::Wait, Why::NotReady));
-            } else if !instance.current && hold == Some(Hold::Rolls) {
-                roll.push(step(&instance.name, Act::Wait, Why::RollsHeld));
-            } else if !instance.current {
-                roll.push(removal(instance, Why::Roll));
+            match instance {
+                i if i.deleting => ordered.push(step(&i.name, Act::Wait, Why::Terminating)),
+                i if i.current && i.ready => {}
+                i if i.current => ordered.push(step(&i.name, Act::Wait, Why::NotReady)),
+                i if !i.served => ordered.push(replace(i, Why::FixForward)),
+                i if i.ready => up.push(replace(i, Why::Roll)),
+                // Its provider recovers it; a new template takes its place only in its turn.
+                i => down.push(replace(i, Why::Roll)),
             }
         }
-        roll.reverse();
+        // First those that do not serve anyway.
+        let roll = down.into_iter().rev().chain(up.into_iter().rev()).collect();
         let surplus = self.surplus.values().rev();
         Lanes {
             strays,

@@ -4,7 +4,7 @@ use crate::{
     api::keys,
     cell::{
         instances::labels::Labels,
-        size::{Size, Sizes},
+        size::{Sizes, Unsized},
     },
 };
 use serde_json::{Map, Value, json};
@@ -88,6 +88,9 @@ pub enum Unfit {
     /// Two of its containers serve the same port.
     #[error("port {0}/{1} is used twice; give each container a port of its own")]
     PortTwice(i64, String),
+    /// It takes what nobody counts.
+    #[error("spec.{0}")]
+    Unsized(#[from] Unsized),
 }
 
 /// Each (port, protocol) of an Instance with its name, in order.
@@ -129,13 +132,11 @@ pub fn render(instance: &Instance<'_>, settings: &Settings, sizes: &Sizes) -> Re
         return Err(Unfit::VirtualMachine);
     }
     ports(instance)?;
-    let share = sizes.of_instance(instance.spec);
-    let count = instance.containers().len();
+    let footprint = sizes.footprint(instance.spec)?;
     let volumes = volumes(instance);
-    let containers: Vec<Value> = instance
-        .containers()
-        .iter()
-        .map(|of| container(of, share, count, &volumes))
+    let containers = instance.containers().iter().zip(&footprint.limits);
+    let containers: Vec<Value> = containers
+        .map(|(of, limits)| container(of, limits, &volumes))
         .collect();
     let mut spec = json!({
         "restartPolicy": "Always",
@@ -182,7 +183,7 @@ fn set(into: &mut Value, field: &str, value: Value) {
     }
 }
 
-fn container(of: &Value, share: Option<Size>, count: usize, volumes: &[Value]) -> Value {
+fn container(of: &Value, limits: &Value, volumes: &[Value]) -> Value {
     let mut container = json!({"name": of["name"], "image": of["image"]});
     for field in ["command", "args", "env", "envFrom"] {
         set(&mut container, field, of[field].clone());
@@ -202,23 +203,8 @@ fn container(of: &Value, share: Option<Size>, count: usize, volumes: &[Value]) -
         .filter(|attachment| attachment["mountPath"].is_string())
         .map(|attachment| json!({"name": attachment["name"], "mountPath": attachment["mountPath"]}));
     set(&mut container, "volumeMounts", mounts.collect());
-    let limits = match &of["resources"]["limits"] {
-        Value::Object(limits) if !limits.is_empty() => Value::Object(limits.clone()),
-        _ => share.map_or(Value::Null, |size| part(size, count)),
-    };
-    if !limits.is_null() {
-        container["resources"] = json!({"requests": limits, "limits": limits});
-    }
+    container["resources"] = json!({"requests": limits, "limits": limits});
     container
-}
-
-/// What each of so many containers gets of an Instance.
-fn part(size: Size, count: usize) -> Value {
-    let count = i64::try_from(count.max(1)).unwrap_or(i64::MAX);
-    json!({
-        "cpu": format!("{}m", (size.millicores / count).max(1)),
-        "memory": format!("{}Mi", (size.mebibytes / count).max(1)),
-    })
 }
 
 #[cfg(test)]
@@ -328,19 +314,20 @@ mod tests {
             {"name": "a", "image": "a"}, {"name": "b", "image": "b", "resources": {"limits": limits}},
         ]);
         let pod = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).unwrap();
-        let half = json!({"cpu": "500m", "memory": "1024Mi"});
         let containers = &pod["spec"]["containers"];
-        assert_eq!(
-            containers[0]["resources"],
-            json!({"requests": half, "limits": half})
-        );
-        assert_eq!(
-            containers[1]["resources"],
-            json!({"requests": limits, "limits": limits})
-        );
+        for (n, limits) in [
+            json!({"cpu": "500m", "memory": "1984Mi"}),
+            json!({"cpu": "500m", "memory": "64Mi"}),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let resources = json!({"requests": limits, "limits": limits});
+            assert_eq!(containers[n]["resources"], resources);
+        }
         spec["runtime"]["resources"]["instanceType"] = json!("unheard-of");
-        let pod = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).unwrap();
-        assert_eq!(pod["spec"]["containers"][0].get("resources"), None);
+        let refused = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default());
+        assert!(matches!(refused, Err(Unfit::Unsized(_))), "{refused:?}");
     }
 
     #[test]

@@ -69,6 +69,15 @@ impl Links {
         self.planes.lock().insert(plane.clone(), engaged);
     }
 
+    /// Whether a plane does not answer, or does not let us look.
+    pub(super) fn is_away(&self, plane: &Plane) -> bool {
+        let planes = self.planes.lock();
+        planes.get(plane).is_some_and(|engaged| {
+            let mut watches = engaged.watches.iter();
+            engaged.connection.reach().is_away() || watches.any(|(_, health)| health.forbidden())
+        })
+    }
+
     /// Tells each time that a plane which did not answer is heard of again.
     async fn hear(self: Arc<Self>, plane: Plane, reach: Arc<Reach>) {
         loop {

@@ -33,6 +33,7 @@ impl World {
     fn own_event(&mut self, role: Role, event: Event) -> Woken {
         let mut woken = Woken::default();
         let external = self.reading.external.clone();
+        let limits = self.reading.limits.clone();
         let event = match event {
             // The answer to a write: the watch would never tell of its end.
             Event::Applied(object) if role == Role::HubInstances && !self.is_own_copy(&object) => {
@@ -57,7 +58,11 @@ impl World {
         }
         match role {
             Role::Namespaces => take!(namespaces, digest::namespace, Self::wake_for_namespace),
-            Role::Deployments => take!(deployments, digest::deployment, Self::wake_for_deployment),
+            Role::Deployments => take!(
+                deployments,
+                |object, words| digest::deployment(object, &limits, words),
+                Self::wake_for_deployment
+            ),
             Role::Instances => take!(instances, digest::instance, Self::wake_for_instance),
             Role::ConfigMaps => take!(config_maps, |_, _| (), |w: &Self, d, k| w.wake_for_data(
                 "ConfigMap",
@@ -124,6 +129,8 @@ impl World {
         self.claims.insert(project.clone(), Claims { table, since });
         if first {
             woken.keys.extend(self.keys_of_project(project));
+            // Their rolls may have waited for it.
+            woken.keys.extend(self.deployments_of_project(project));
         }
         woken
     }

@@ -9,6 +9,7 @@ mod waking;
 
 pub use events::Woken;
 
+use super::limits::Limits;
 use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
 use crate::{
     api::{LocationReference, names::ProjectKey},
@@ -48,6 +49,8 @@ pub struct Reading {
     pub namespace: Arc<str>,
     /// Annotation of Pods with their external address.
     pub external: Option<Arc<str>>,
+    /// What it allows.
+    pub limits: Arc<Limits>,
 }
 
 /// See the module.

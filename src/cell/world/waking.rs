@@ -179,6 +179,14 @@ impl World {
         self.quota_away.contains_key(project)
     }
 
+    /// Whether a project's claims are seen, so that one made now may be granted.
+    pub fn may_be_granted(&self, project: &ProjectKey) -> bool {
+        let claims = self.claims.get(project);
+        claims.is_some_and(|claims| claims.table.synced())
+            && !self.unreachable.contains(project)
+            && !self.is_quota_away(project)
+    }
+
     /// A project gave no answer about this Instance's quota. Returns whom that concerns if it is news.
     pub fn quota_failed(&mut self, project: &ProjectKey, key: Key) -> Vec<Key> {
         let waiting = self.quota_away.entry(project.clone()).or_default();

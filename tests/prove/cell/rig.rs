@@ -135,6 +135,7 @@ impl Rig {
             project: None,
             namespace: OWN.into(),
             external: None,
+            limits: Arc::default(),
         }
     }
 

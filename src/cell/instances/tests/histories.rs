@@ -11,6 +11,8 @@ enum Event {
     /// The n-th Instance becomes ready, if its template lets it.
     Ready(usize),
     Unready(usize),
+    /// The n-th Instance never becomes ready again.
+    Dies(usize),
     /// The n-th Instance is gone, if it is being deleted.
     Gone(usize),
     /// A new template; one that is broken never becomes ready.
@@ -32,7 +34,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => Just(Event::Pass),
         4 => (0..8usize).prop_map(Event::Ready),
-        1 => (0..8usize).prop_map(Event::Unready),
+        2 => (0..8usize).prop_map(Event::Unready),
+        1 => (0..8usize).prop_map(Event::Dies),
         4 => (0..8usize).prop_map(Event::Gone),
         1 => any::<bool>().prop_map(|broken| Event::Template { broken }),
         1 => (0..5u32).prop_map(Event::Scale),
@@ -88,6 +91,7 @@ impl Cell {
             owner,
             deleting: false,
             ready: false,
+            served: false,
             current: true,
             labels,
         });
@@ -109,14 +113,19 @@ impl Cell {
             Event::Pass => self.pass(),
             Event::Ready(n) if *n < count => {
                 self.instances[*n].ready = !self.broken[*n] && !self.instances[*n].deleting;
+                self.instances[*n].served |= self.instances[*n].ready;
             }
             Event::Unready(n) if *n < count => self.instances[*n].ready = false,
+            Event::Dies(n) if *n < count => {
+                self.instances[*n].ready = false;
+                self.broken[*n] = true;
+            }
             Event::Gone(n) if *n < count && self.instances[*n].deleting => self.remove(*n),
             Event::Template { broken } => {
                 self.template_broken = *broken;
                 self.instances.iter_mut().for_each(|i| i.current = false);
             }
-            Event::Scale(replicas) => self.deployment.replicas = *replicas,
+            Event::Scale(replicas) => self.deployment.replicas = Some(*replicas),
             Event::Policy(policy) => self.deployment.policy = *policy,
             Event::Hold(hold) => self.hold = *hold,
             Event::Meddle(n, to) if *n < count => {
@@ -136,7 +145,7 @@ impl Cell {
                 self.deployment.uid = uid.clone();
                 self.deployment.linking.deployment_uid = uid;
             }
-            Event::Ready(_) | Event::Unready(_) | Event::Gone(_) | Event::Meddle(..) => {}
+            Event::Ready(_) | Event::Unready(_) | Event::Dies(_) | Event::Gone(_) | Event::Meddle(..) => {}
         }
     }
 
@@ -167,11 +176,13 @@ impl Cell {
         found.expect("a step names an Instance that there is")
     }
 
+    fn wanted(&self) -> u32 {
+        self.deployment.replicas.unwrap_or_default()
+    }
+
     fn check(&self, steps: &[Step]) {
         let own = self.own();
-        let wanted = |i: &Instance| {
-            ordinal::of(NAME, i).is_some_and(|n| i.owner == own && n < self.deployment.replicas)
-        };
+        let wanted = |i: &Instance| ordinal::of(NAME, i).is_some_and(|n| i.owner == own && n < self.wanted());
         let alone = |i: &Instance| {
             let others = self.instances.iter().filter(|o| wanted(o) && o.uid != i.uid);
             others
@@ -196,19 +207,35 @@ impl Cell {
             );
             assert!(!instance.deleting, "one that goes is asked to go: {step}");
         }
-        let rolls: Vec<&&Step> = now.iter().filter(|step| step.why == Why::Roll).collect();
-        assert!(rolls.len() <= 1, "one is rolled at a time");
-        if !rolls.is_empty() {
-            let up: std::collections::BTreeSet<u32> = self
+        let replaced: Vec<&Instance> = now
+            .iter()
+            .filter(|step| matches!(step.why, Why::Roll | Why::FixForward))
+            .filter_map(|step| self.instances.iter().find(|i| i.name == step.instance))
+            .collect();
+        assert!(
+            replaced.is_empty() || self.hold.is_none(),
+            "a hold holds every replacement"
+        );
+        let served: Vec<&&Instance> = replaced.iter().filter(|i| i.served).collect();
+        assert!(served.len() <= 1, "one that has served is replaced at a time");
+        if !served.is_empty() {
+            assert_eq!(replaced.len(), 1, "and nothing else meanwhile");
+            let fine: std::collections::BTreeSet<u32> = self
                 .instances
                 .iter()
-                .filter(|i| wanted(i) && i.ready && !i.deleting)
+                .filter(|i| wanted(i) && !i.deleting && (i.ready || i.served && !i.current))
                 .filter_map(|i| ordinal::of(NAME, i))
                 .collect();
             assert_eq!(
-                up.len(),
-                self.deployment.replicas as usize,
-                "a roll begins with all ready"
+                fine.len(),
+                self.wanted() as usize,
+                "nothing that was made of the present template is on its way"
+            );
+        }
+        if served.iter().any(|i| i.ready) {
+            assert!(
+                self.instances.iter().all(|i| !wanted(i) || i.ready || !alone(i)),
+                "one that is ready goes when all are"
             );
         }
         for step in &now {
@@ -263,11 +290,11 @@ proptest! {
         }
         let before = cell.instances.len();
         let passes = cell.settle();
-        let wanted = cell.deployment.replicas as usize;
+        let wanted = cell.wanted() as usize;
         prop_assert!(passes <= 2 * before + 2 * wanted + 2, "{passes} passes from {before} to {wanted} Instances");
         let mut ordinals: Vec<_> = cell.instances.iter().map(|i| ordinal::of(NAME, i)).collect();
         ordinals.sort_unstable();
-        prop_assert_eq!(ordinals, (0..cell.deployment.replicas).map(Some).collect::<Vec<_>>());
+        prop_assert_eq!(ordinals, (0..cell.wanted()).map(Some).collect::<Vec<_>>());
         let own = cell.own();
         prop_assert!(cell.instances.iter().all(|i| i.owner == own && i.ready && i.current && !i.deleting));
         prop_assert!(cell.plan().is_empty());

@@ -27,7 +27,7 @@ fn deployment(replicas: u32) -> Deployment {
     Deployment {
         name: NAME.into(),
         uid: UID.into(),
-        replicas,
+        replicas: Some(replicas),
         policy: Policy::OrderedReady,
         linking,
     }
@@ -48,12 +48,23 @@ fn ready(n: u32) -> Instance {
         owner: Owner::Deployment(UID.into()),
         deleting: false,
         ready: true,
+        served: true,
         current: true,
         labels: labels(n),
     }
 }
 
+/// One that has never been ready.
 fn unready(n: u32) -> Instance {
+    Instance {
+        ready: false,
+        served: false,
+        ..ready(n)
+    }
+}
+
+/// One that has been ready and is not any more.
+fn down(n: u32) -> Instance {
     Instance {
         ready: false,
         ..ready(n)

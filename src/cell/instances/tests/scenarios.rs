@@ -82,6 +82,60 @@ fn s07_s14_to_s18_a_changed_template_rolls_from_the_highest_and_is_fixed_forward
 }
 
 #[test]
+fn s37_to_s41_what_served_is_replaced_in_its_turn_alone() {
+    check(
+        &deployment(2),
+        &[stale(ready(0)), stale(down(1))],
+        &["Delete 1* (Roll)", "Delete 0 (Roll)"],
+    );
+    check(
+        &deployment(3),
+        &[stale(down(0)), stale(ready(1)), unready(2)],
+        &["Wait 2* (NotReady)", "Delete 0 (Roll)", "Delete 1 (Roll)"],
+    );
+    check(
+        &deployment(3),
+        &[stale(down(0)), stale(down(1)), stale(unready(2))],
+        &["Delete 2* (FixForward)", "Delete 1 (Roll)", "Delete 0 (Roll)"],
+    );
+    check(
+        &deployment(3),
+        &[stale(down(0)), stale(ready(1))],
+        &["Create 2* (Missing)", "Delete 0 (Roll)", "Delete 1 (Roll)"],
+    );
+    check(
+        &deployment(3),
+        &[down(0), stale(down(1)), stale(ready(2))],
+        &["Wait 0* (NotReady)", "Delete 1 (Roll)", "Delete 2 (Roll)"],
+    );
+    check(
+        &parallel(3),
+        &[stale(down(0)), stale(ready(1)), unready(2)],
+        &["Wait 2 (NotReady)", "Delete 0 (Roll)", "Delete 1 (Roll)"],
+    );
+    check(
+        &parallel(3),
+        &[stale(down(0)), stale(down(1)), stale(ready(2))],
+        &["Delete 1* (Roll)", "Delete 0 (Roll)", "Delete 2 (Roll)"],
+    );
+}
+
+#[test]
+fn s42_without_a_number_nothing_comes_or_goes() {
+    let numberless = Deployment {
+        replicas: None,
+        ..deployment(0)
+    };
+    let homeless = labelled(ready(0), keys::INSTANCE_CITY_CODE, None);
+    let odd = labelled(named(ready(0), "odd"), keys::INSTANCE_INDEX, None);
+    check(
+        &numberless,
+        &[homeless, stale(unready(1)), stale(ready(7)), odd],
+        &["PatchLabels 0* (Labels)"],
+    );
+}
+
+#[test]
 fn s08_to_s10_a_slot_that_is_not_ready_holds_up_what_comes_after_it() {
     check(
         &deployment(3),
@@ -239,12 +293,17 @@ fn s30_s31_holds_are_said() {
             &[stale(unready(0)), stale(ready(1))],
             Some(Hold::Rolls)
         ),
-        [
-            "Delete 0* (FixForward)",
-            "Create 2 (Missing)",
-            "Wait 1 (RollsHeld)"
-        ],
-        "only rolls are held"
+        ["Wait 0* (RollsHeld)", "Create 2 (Missing)", "Wait 1 (RollsHeld)"],
+        "nothing is replaced"
+    );
+    assert_eq!(
+        steps(
+            &deployment(3),
+            &[ready(0), stale(down(1)), ready(2), ready(3)],
+            Some(Hold::Rolls)
+        ),
+        ["Wait 1* (RollsHeld)", "Delete 3* (Surplus)"],
+        "only replacements are held"
     );
     let stopped = [stale(unready(0)), stale(unready(1)), ready(2)];
     assert_eq!(

@@ -2,8 +2,11 @@
 
 use super::{Words, annotation, text};
 use crate::{
-    api::{self, NetworkReference, keys, validate},
-    cell::instances::{Policy, hash},
+    api::{self, NetworkReference, ScaleSettings, keys, validate},
+    cell::{
+        instances::{Policy, hash},
+        limits::Limits,
+    },
 };
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -37,8 +40,8 @@ pub struct Spec {
     pub placement: Arc<str>,
     /// The city.
     pub city: Arc<str>,
-    /// How many Instances.
-    pub replicas: u32,
+    /// How many Instances; `None` if the number is not one that the cell allows.
+    pub replicas: Option<u32>,
     /// In which order.
     pub policy: Policy,
     /// The policy as it is written.
@@ -51,7 +54,7 @@ pub struct Spec {
     pub networks: Vec<NetworkReference>,
     /// Whether it references a `ConfigMap` or Secret.
     pub references: bool,
-    /// What of its template cannot run.
+    /// What of it cannot run, or may not.
     pub faults: Option<Arc<str>>,
 }
 
@@ -61,11 +64,11 @@ const NOT_AT_A_CELL: [&str; 3] = ["V7", "V8", "V19"];
 const NAMED_FAULTS: usize = 3;
 
 /// Reads a deployment.
-pub fn deployment(object: &DynamicObject, words: &mut Words) -> Deployment {
+pub fn deployment(object: &DynamicObject, limits: &Limits, words: &mut Words) -> Deployment {
     let own = |key| annotation(object, key);
     Deployment {
         generation: object.metadata.generation.unwrap_or_default(),
-        spec: spec(&object.data["spec"], words),
+        spec: spec(&object.data["spec"], limits, words),
         suspended: own(keys::SUSPENDED) == Some("true"),
         expected: own(keys::EXPECTED_REFERENCED_DATA).map(|text| words.share(text)),
         data_error: own(keys::REFERENCED_DATA_ERROR).map(|text| words.share(text)),
@@ -73,7 +76,7 @@ pub fn deployment(object: &DynamicObject, words: &mut Words) -> Deployment {
     }
 }
 
-fn spec(written: &Value, words: &mut Words) -> Result<Arc<Spec>, Arc<str>> {
+fn spec(written: &Value, limits: &Limits, words: &mut Words) -> Result<Arc<Spec>, Arc<str>> {
     let spec: api::WorkloadDeploymentSpec =
         serde_json::from_value(written.clone()).map_err(|e| Arc::from(format!("spec: {e}")))?;
     let template = &written["template"];
@@ -84,23 +87,39 @@ fn spec(written: &Value, words: &mut Words) -> Result<Arc<Spec>, Arc<str>> {
         workload_uid: words.share(spec.workload_ref.uid.as_str()),
         placement: words.share(spec.placement_name.as_str()),
         city: words.share(spec.city_code.as_str()),
-        replicas: u32::try_from(scale.min_replicas).unwrap_or_default(),
+        replicas: replicas(scale, limits),
         policy: Policy::of(&scale.instance_management_policy),
         policy_name: words.share(scale.instance_management_policy.0.as_str()),
         template: text(template).into(),
         hash: words.share(hash::of(template).as_str()),
         networks: interfaces.map(|interface| interface.network.clone()).collect(),
         references: references(template),
-        faults: faults(&spec.template),
+        faults: faults(&spec, written, limits),
     }))
 }
 
-fn faults(template: &api::InstanceTemplate) -> Option<Arc<str>> {
-    let problems = validate::template(template);
+fn replicas(scale: &ScaleSettings, limits: &Limits) -> Option<u32> {
+    let count = u32::try_from(scale.min_replicas).ok();
+    count.filter(|count| *count <= limits.replicas)
+}
+
+fn faults(spec: &api::WorkloadDeploymentSpec, written: &Value, limits: &Limits) -> Option<Arc<str>> {
+    let scale = &spec.scale_settings;
+    let count = replicas(scale, limits).is_none().then(|| {
+        format!(
+            "spec.scaleSettings.minReplicas: {} is not from 0 to {}, this cell's limit; correct it, or raise --max-replicas",
+            scale.min_replicas, limits.replicas
+        )
+    });
+    let footprint = limits.sizes.footprint(&written["template"]["spec"]);
+    let size = footprint.err().map(|why| format!("spec.template.spec.{why}"));
+    let problems = validate::template(&spec.template);
     let problems = problems
         .iter()
-        .filter(|problem| !NOT_AT_A_CELL.contains(&problem.rule));
-    let named: Vec<String> = problems.take(NAMED_FAULTS).map(ToString::to_string).collect();
+        .filter(|problem| !NOT_AT_A_CELL.contains(&problem.rule))
+        .map(ToString::to_string);
+    let all = count.into_iter().chain(size).chain(problems);
+    let named: Vec<String> = all.take(NAMED_FAULTS).collect();
     (!named.is_empty()).then(|| named.join("; ").into())
 }
 
