@@ -24,9 +24,10 @@ demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves 
 test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end, and chaos for a moment
 	@mkdir -p target
 	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
-	@if grep -E '[1-9][0-9]* ignored' target/test.log; then echo 'make test: tests were skipped, see above'; exit 1; fi
+	@if grep -E '^test .* \.\.\. ignored' target/test.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
 	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --test chaos
-	@awk '/^test result: ok/ { passed += $$4 } END { print "make test: " passed " tests passed, none failed, none was skipped" }' target/test.log
+	@awk '/^test result: ok/ { passed += $$4 } /\[needs KARMADA_BIN_DIR\]/ { skipped += 1 } \
+	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log
 
 build: ## Build the executables, unoptimized
 	$(CARGO) build --bins

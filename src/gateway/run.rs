@@ -403,7 +403,9 @@ impl Controllers for Gateway {
             (Plane::Hub, Some(Role::Namespaces)) if tied => "namespaces",
             (Plane::Hub, Some(Role::CityPolicies)) => "policies",
             (Plane::Hub, Some(Role::Interpreters)) => "interpreters",
-            (Plane::Hub, Some(Role::Namespaces | Role::CitySets | Role::Federated(_))) => "garbage",
+            (Plane::Hub, Some(Role::Namespaces | Role::CitySets | Role::Federated(_) | Role::Bindings)) => {
+                "garbage"
+            }
             (Plane::Hub, Some(Role::WrittenBack(_))) => "projector",
             (Plane::Hub, Some(role)) if companions::kind_of(role).is_some() => "companions",
             _ => "none",
@@ -433,6 +435,7 @@ impl Controllers for Gateway {
             (Plane::Hub, Role::CitySets) => self.garbage.city_set(ctx, key).await,
             (Plane::Hub, Role::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
             (Plane::Hub, Role::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
+            (Plane::Hub, Role::Bindings) => self.garbage.binding(ctx, key).await,
             (Plane::Hub, Role::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
             (Plane::Hub, role) => match companions::kind_of(role) {
                 Some(kind) => companions::reconcile(ctx, key, kind).await,

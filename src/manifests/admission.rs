@@ -1,7 +1,9 @@
-//! Admission policies: what the gateway may delete on the hub, what a cell may write there, and who may use a Network
+//! Admission policies: limits of the gateway and of cells on the hub, and who may use a Network
 //! (contract: federation.md §1.1, §6 rule 5, §6 rule 7; api.md §6).
 
-use super::{CELL_USER_PREFIX, CELLS, GATEWAY, Manifest, NAMESPACE, Plane};
+mod gateway;
+
+use super::{CELL_USER_PREFIX, CELLS, Manifest, Plane};
 use crate::api::{GROUP, VERSION, keys};
 use serde_json::{Value, json};
 
@@ -13,7 +15,8 @@ pub(super) fn files() -> Vec<Manifest> {
         objects,
     };
     vec![
-        file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway_deletes()),
+        file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway::deletes()),
+        file("hub/gateway-writes.yaml", &[Plane::Hub], gateway::writes()),
         file(
             "hub/cell-writes.yaml",
             &[Plane::Hub],
@@ -56,36 +59,6 @@ fn validation(expression: impl Into<String>, message: &str) -> Value {
 /// One whose message is put together from the request; `message` says less and takes its place if that fails.
 fn telling(expression: impl Into<String>, telling: impl Into<String>, message: &str) -> Value {
     json!({"expression": expression.into(), "messageExpression": telling.into(), "message": message})
-}
-
-/// The gateway deletes only Namespaces of tenants, and only ConfigMaps and Secrets that it made.
-fn gateway_deletes() -> Vec<Value> {
-    let users = format!("['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']");
-    let labels = "has(oldObject.metadata.labels)";
-    let spec = json!({
-        "failurePolicy": "Fail",
-        "matchConstraints": on("", "v1", &["DELETE"], &["namespaces", "configmaps", "secrets"]),
-        "matchConditions": [{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}],
-        "validations": [
-            validation(
-                format!(
-                    "request.resource.resource != 'namespaces' || (oldObject.metadata.name.startsWith('ns-') && \
-                     {labels} && '{}' in oldObject.metadata.labels)",
-                    keys::PROJECT_UID
-                ),
-                "the gateway may delete only Namespaces ns-* that carry fedgate.dev/project-uid",
-            ),
-            validation(
-                format!(
-                    "request.resource.resource == 'namespaces' || ({labels} && '{key}' in \
-                     oldObject.metadata.labels && oldObject.metadata.labels['{key}'] == 'true')",
-                    key = keys::REFERENCED_DATA
-                ),
-                "the gateway may delete only ConfigMaps and Secrets labelled compute.datumapis.com/referenced-data=true",
-            ),
-        ],
-    });
-    policy("fedgate-gateway-deletes", &spec, None)
 }
 
 /// A request of a cell.

@@ -108,7 +108,11 @@ fn hub_base() -> Vec<Value> {
                 &["resourceinterpretercustomizations"],
                 &["list", "watch", "create", "patch"]
             ),
-            rule("work.karmada.io", &["resourcebindings"], WATCH),
+            rule(
+                "work.karmada.io",
+                &["resourcebindings"],
+                &["list", "watch", "delete"]
+            ),
             rule("cluster.karmada.io", &["clusters"], &["list"]),
         ]),
     ));

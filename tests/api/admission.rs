@@ -248,6 +248,108 @@ pub(crate) async fn the_gateway_deletes_only_what_is_its_own(sandbox: &Sandbox) 
     Ok(())
 }
 
+/// federation.md §1.1: of Namespaces, ConfigMaps and Secrets the gateway writes those of tenants, and ConfigMaps of its own.
+///
+/// A push-mode Karmada keeps the members' administrator tokens in Secrets of the hub.
+pub(crate) async fn the_gateway_writes_only_what_is_its_own(sandbox: &Sandbox) -> Result<()> {
+    let admin = sandbox.client("hub", User::Admin)?;
+    let gateway = sandbox.client("hub", User::Gateway)?;
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
+    for name in ["ns-writes", "members"] {
+        make(&namespaces, json!({"metadata": {"name": name}})).await?;
+    }
+    let companion = json!({"compute.datumapis.com/referenced-data": "true"});
+    let plain = json!({"metadata": {"name": "token"}, "stringData": {"token": "t"}});
+    let ours = json!({"metadata": {"name": "ours", "labels": companion}});
+    let in_cluster: Api<Secret> = Api::namespaced(admin.clone(), "members");
+    let in_tenant: Api<Secret> = Api::namespaced(admin, "ns-writes");
+    make(&in_cluster, plain.clone()).await?;
+    make(&in_tenant, plain).await?;
+
+    let post = PostParams::default();
+    let secrets = |namespace: &str| Api::<Secret>::namespaced(gateway.clone(), namespace);
+    let maps = |namespace: &str| Api::<ConfigMap>::namespaced(gateway.clone(), namespace);
+    let all: Api<Namespace> = Api::all(gateway.clone());
+    let merge = PatchParams::default();
+    let label = Patch::Merge(json!({"metadata": {"labels": companion}, "stringData": {"token": "stolen"}}));
+    let rename = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    let in_ours = secrets("ns-writes");
+    let labelled = ours.clone();
+    wait_until_denied(|| async {
+        verdict(secrets("members").create(&post, &object(labelled.clone())).await)
+    })
+    .await;
+    let refused = [
+        verdict(secrets("members").create(&post, &object(ours.clone())).await),
+        verdict(secrets("members").patch("token", &merge, &label).await),
+        // A label that the same request sets makes nothing its own.
+        verdict(in_ours.patch("token", &merge, &label).await),
+        verdict(in_ours.create(&post, &object(named("unlabelled"))).await),
+        verdict(
+            maps("fedgate-system")
+                .create(&post, &object(named("other")))
+                .await,
+        ),
+        verdict(maps("default").create(&post, &object(named("fedgate-x"))).await),
+        verdict(
+            secrets("fedgate-system")
+                .create(&post, &object(named("fedgate-x")))
+                .await,
+        ),
+        verdict(all.create(&post, &object(named("other"))).await),
+        verdict(all.patch("members", &merge, &rename).await),
+    ];
+    for answer in refused {
+        denied(&answer, "the gateway may write only");
+    }
+    let taken = [
+        verdict(in_ours.create(&post, &object(ours.clone())).await),
+        verdict(in_ours.patch("ours", &merge, &rename).await),
+        verdict(maps("ns-writes").create(&post, &object(ours)).await),
+        verdict(
+            maps("fedgate-system")
+                .create(&post, &object(named("fedgate-x")))
+                .await,
+        ),
+        verdict(all.create(&post, &object(named("ns-new"))).await),
+        verdict(all.patch("ns-new", &merge, &rename).await),
+    ];
+    assert_eq!(taken, ["200"; 6]);
+    Ok(())
+}
+
+/// federation.md §3.11: the gateway deletes bindings beside its copies and no others.
+pub(crate) async fn the_gateway_deletes_bindings_of_tenants_only(sandbox: &Sandbox) -> Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "work.karmada.io",
+        "v1alpha2",
+        "ResourceBinding",
+    ));
+    let of = |client: &Client, namespace: &str| {
+        Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource)
+    };
+    let admin = sandbox.client("hub", User::Admin)?;
+    let gateway = sandbox.client("hub", User::Gateway)?;
+    for namespace in ["ns-bound", "bound"] {
+        make::<Namespace>(&Api::all(admin.clone()), json!({"metadata": {"name": namespace}})).await?;
+        let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": "web", "namespace": namespace},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": "web"}}});
+        make(&of(&admin, namespace), binding).await?;
+    }
+    let delete = DeleteParams::default();
+    denied(
+        &verdict(of(&gateway, "bound").delete("web", &delete).await),
+        "only ResourceBindings in Namespaces ns-*",
+    );
+    assert_eq!(
+        verdict(of(&gateway, "ns-bound").delete("web", &delete).await),
+        "200"
+    );
+    Ok(())
+}
+
 /// api.md §6: a tenant needs the verb `use` on each network, when a Workload is made and when its interfaces change.
 pub(crate) async fn a_tenant_uses_only_networks_that_it_may(sandbox: &Sandbox) -> Result<()> {
     let admin = sandbox.client("alpha", User::Admin)?;

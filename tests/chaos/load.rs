@@ -3,6 +3,7 @@
 mod by_hand;
 
 use crate::{
+    pending::pending,
     rng::Rng,
     support::{
         kinds::{CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, SECRET, WORKLOAD},
@@ -74,6 +75,10 @@ impl Tenant {
             .await;
         }
         while !self.again.is_empty() || !self.wanted.exists {
+            let _pending = pending(format!(
+                "the names of namespace {} (there: {}) and {:?} to be free on {}",
+                self.ns, self.wanted.exists, self.again, self.plane.name
+            ));
             self.bring_back().await;
             sleep(Duration::from_millis(300)).await;
         }

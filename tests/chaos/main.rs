@@ -11,6 +11,7 @@ mod crashes;
 mod faults;
 mod load;
 mod memory;
+mod pending;
 mod process;
 mod replicas;
 mod report;
@@ -37,6 +38,7 @@ use load::Tenant;
 use replicas::{Blow, Pair};
 use report::Report;
 use rng::Rng;
+use snapshot::Snapshot;
 use std::{
     hash::{BuildHasher, RandomState},
     panic::AssertUnwindSafe,
@@ -339,7 +341,12 @@ async fn run(plan: &Plan) -> anyhow::Result<bool> {
     match outcome {
         Ok(Ok(())) => {}
         Ok(Err(panic)) => report.failures.push(support::text(&*panic)),
-        Err(_) => report.failures.push(format!("not finished after {limit:?}")),
+        Err(_) => {
+            report.failures.push(format!("not finished after {limit:?}"));
+            report.fail("not finished", &pending::lines());
+            let state = Snapshot::take(&suite).await.unwrap_or_default();
+            report.fail("not finished", &pending::stuck(&state));
+        }
     }
     for difference in &report.differences {
         println!("{difference:#?}");

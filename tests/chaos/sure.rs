@@ -1,6 +1,6 @@
 //! Requests of the load: sent until the answer is certain, because planes are killed while they answer.
 
-use crate::support::seconds;
+use crate::{pending::pending, support::seconds};
 use kube::core::Status;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -22,6 +22,7 @@ where
     F: Future<Output = kube::Result<T>>,
 {
     let deadline = Instant::now() + LIMIT;
+    let _pending = pending(what);
     loop {
         let last = match timeout(ATTEMPT, attempt()).await {
             Ok(Ok(done)) => return Ok(done),

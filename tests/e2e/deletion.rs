@@ -1,4 +1,4 @@
-//! 50–55: nothing stays behind, in the stated order.
+//! 50–55 and 85: nothing stays behind, in the stated order.
 
 use crate::support::{
     Case, Entry, deployment,
@@ -17,6 +17,7 @@ trials![
     a51_deletion_without_a_cell_program,
     a52_project_namespace_deleted,
     a54_copy_deleted_by_hand,
+    a85_binding_left_by_the_garbage_collector,
 ];
 
 lone_trials![a53_cell_api_down, a55_finalizer_stripped_by_hand];
@@ -201,6 +202,24 @@ async fn a54_copy_deleted_by_hand(case: Case) {
             whole,
         )
         .await;
+}
+
+async fn a85_binding_left_by_the_garbage_collector(case: Case) {
+    case.deploy("web", "DFW").await;
+    case.dfw.deployment(&case.hub_ns, "web").await;
+    // The garbage collector passes over an object without an owner, as over one whose owner's end it missed.
+    let name = "web-workloaddeployment";
+    let orphan = json!({"metadata": {"ownerReferences": null}});
+    case.hub.exists(&BINDING, &case.hub_ns, name, seconds(10)).await;
+    case.hub.merge(&BINDING, &case.hub_ns, name, orphan).await;
+    case.delete(&DEPLOYMENT, "web").await;
+    case.hub.gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(30)).await;
+    case.hub.gone(&BINDING, &case.hub_ns, name, seconds(60)).await;
+    case.project.gone(&DEPLOYMENT, &case.ns, "web", seconds(60)).await;
+    case.dfw.gone(&case.hub_ns, "web").await;
+    let deletes = case.hub_requests_of_all();
+    let delete = first(&deletes, "delete resourcebindings", name);
+    assert!(delete.user.username.contains("fedgate-gateway"), "{delete:?}");
 }
 
 async fn a55_finalizer_stripped_by_hand(case: Case) {

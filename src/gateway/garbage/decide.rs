@@ -178,7 +178,7 @@ pub fn too_many(orphans: usize, total: usize) -> bool {
 }
 
 /// How much of its patience is left; `None` once it is over.
-fn left(since: Instant, patience: Duration, now: Now) -> Option<Duration> {
+pub(super) fn left(since: Instant, patience: Duration, now: Now) -> Option<Duration> {
     let left = patience.saturating_sub(now.since(since));
     (!left.is_zero()).then_some(left)
 }

@@ -1,7 +1,9 @@
-//! Hub garbage: copies, Namespaces and city sets that have lost their origin (contract: federation.md §3.11).
+//! Hub garbage: copies, Namespaces and city sets that have lost their origin, bindings that have lost their template
+//! (contract: federation.md §3.11).
 //!
 //! Woken by the events that can orphan something, by the sweep, and by the patience of what is remembered here.
 
+mod bindings;
 pub mod decide;
 mod observe;
 
@@ -55,7 +57,7 @@ impl Garbage {
         self.memory.lock().copies.len()
     }
 
-    /// How many objects on the hub are held to have no origin: copies, and bindings that have outlived theirs.
+    /// How many objects on the hub are held to have no origin: copies, and bindings without their template.
     pub fn orphans(&self, world: &World) -> usize {
         self.waiting() + observe::orphaned_bindings(world)
     }

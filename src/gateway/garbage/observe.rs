@@ -226,7 +226,7 @@ pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnap
     }
 }
 
-/// How many bindings have outlived the copy they bind. They are Karmada's: reported, never deleted.
+/// How many bindings the index shows without the template that they were made for.
 pub(super) fn orphaned_bindings(world: &World) -> usize {
     if world.hub_ready() {
         world.hub.outlived.len()

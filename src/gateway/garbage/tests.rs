@@ -1,5 +1,6 @@
 //! What goes from the hub, judged from what the index holds.
 
+mod bindings;
 mod decisions;
 
 use super::{Garbage, decide::Settings, proven_gone};
@@ -380,7 +381,7 @@ async fn a_namespace_waits_for_what_is_in_it_and_wakes_it() {
 }
 
 #[tokio::test]
-async fn bindings_count_only_without_their_copy_and_after_complete_lists() {
+async fn bindings_count_only_without_their_template_and_after_complete_lists() {
     let binding = |kind: &str, name: &str| {
         json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
             "metadata": {"name": format!("{name}-{kind}"), "namespace": HUB, "uid": format!("u-{kind}-{name}"),
@@ -399,7 +400,7 @@ async fn bindings_count_only_without_their_copy_and_after_complete_lists() {
     assert_eq!(garbage.orphans(&world), 0);
     let mut world = hub(&copies(1));
     list_hub(&mut world, Role::Bindings, &bindings);
-    assert_eq!(garbage.orphans(&world), 2);
+    assert_eq!(garbage.orphans(&world), 3, "one of each kind");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl World {
                 for d in &deltas {
                     let new = self.hub.bindings.get(&d.name.0, &d.name.1);
                     self.hub.index.binding(&d.name, d.old.as_ref(), new);
-                    self.judge_binding(&d.name);
+                    self.judge_binding(&d.name, &mut woken);
                 }
                 for d in deltas {
                     self.wake_for_binding(&d, &mut woken.keys);
@@ -85,6 +85,8 @@ impl World {
                     self.hub
                         .index
                         .companion(CompanionKind::ConfigMap, &d.name, d.old.as_ref(), new);
+                    let binding = format!("{}-configmap", d.name.1).into();
+                    self.judge_binding(&(d.name.0.clone(), binding), &mut woken);
                 }
                 for d in deltas {
                     self.wake_for_companion(CompanionKind::ConfigMap, &d, &mut woken.keys);
@@ -97,6 +99,8 @@ impl World {
                     self.hub
                         .index
                         .companion(CompanionKind::Secret, &d.name, d.old.as_ref(), new);
+                    let binding = format!("{}-secret", d.name.1).into();
+                    self.judge_binding(&(d.name.0.clone(), binding), &mut woken);
                 }
                 for d in deltas {
                     self.wake_for_companion(CompanionKind::Secret, &d, &mut woken.keys);
@@ -108,7 +112,7 @@ impl World {
                     let new = self.hub.copies[i].get(&d.name.0, &d.name.1);
                     self.hub.index.copy(i, &d.name, d.old.as_ref(), new);
                     let binding = self.binding_name(i, &d.name.1);
-                    self.judge_binding(&(d.name.0.clone(), binding.into()));
+                    self.judge_binding(&(d.name.0.clone(), binding.into()), &mut woken);
                 }
                 for d in deltas {
                     if !self.heard(&d.name.0, Self::carries) {
@@ -139,20 +143,37 @@ impl World {
         woken
     }
 
-    /// Notes whether a binding has outlived its copy.
-    fn judge_binding(&mut self, name: &Name) {
-        let hub = &self.hub;
-        let outlived = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
-            let kind = self
+    /// The table of the objects that a binding of this kind is made for, if they are of ours.
+    pub fn template_role(&self, kind: &str) -> Option<Role> {
+        match kind {
+            "ConfigMap" => Some(Role::ConfigMaps),
+            "Secret" => Some(Role::Secrets),
+            _ => self
                 .kinds
                 .iter()
-                .position(|k| *k.resource.kind == *row.digest.kind);
-            kind.is_some_and(|kind| hub.copies[kind].get(&name.0, &row.digest.name).is_none())
+                .position(|k| *k.resource.kind == *kind)
+                .map(Role::Federated),
+        }
+    }
+
+    /// Notes whether a binding has lost the template that it was made for.
+    fn judge_binding(&mut self, name: &Name, woken: &mut Woken) {
+        let hub = &self.hub;
+        let orphaned = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
+            let template = match self.template_role(&row.digest.kind) {
+                Some(Role::Federated(i)) => hub.copies[i].get(&name.0, &row.digest.name).map(|r| &r.uid),
+                Some(Role::ConfigMaps) => hub.config_maps.get(&name.0, &row.digest.name).map(|r| &r.uid),
+                Some(Role::Secrets) => hub.secrets.get(&name.0, &row.digest.name).map(|r| &r.uid),
+                _ => return false,
+            };
+            let owner = row.digest.owner.as_ref();
+            template.is_none_or(|uid| owner.is_some_and(|owner| owner != uid))
         });
-        if outlived {
-            self.hub.outlived.insert(name.clone());
-        } else {
+        if !orphaned {
             self.hub.outlived.remove(name);
+        } else if self.hub.outlived.insert(name.clone()) && self.hub_ready() {
+            // Before that most of them only wait for the list of their templates.
+            woken.keys.push(self.hub_key(Role::Bindings, &name.0, &name.1));
         }
     }
 

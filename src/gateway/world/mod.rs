@@ -98,7 +98,7 @@ pub struct Hub {
     pub write_backs: Vec<Table<WriteBackDigest>>,
     /// What the rows say together.
     pub index: HubIndex,
-    /// Bindings that have outlived the copy they bind.
+    /// Bindings without the template that they were made for.
     pub outlived: BTreeSet<Name>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, Crowd>,

@@ -76,6 +76,8 @@ impl World {
             return Vec::new();
         }
         let mut keys = self.hub_keys();
+        let orphaned = self.hub.outlived.iter();
+        keys.extend(orphaned.map(|(hub, name)| self.hub_key(Role::Bindings, hub, name)));
         let ready = self.projects.keys().filter(|project| self.project_ready(project));
         keys.extend(ready.flat_map(|project| self.project_keys(project)));
         keys

@@ -1,7 +1,6 @@
-//! Interpreter scripts: every case in our host, the linter, and, where there is one, Karmada itself as the judge.
+//! Karmada as the judge: its recorded answers always, its executable (`KARMADA_BIN_DIR`) where there is one.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
+use crate::{Scratch, roots};
 use fedgate::{
     kinds::FederatedKind,
     lua::{
@@ -10,124 +9,18 @@ use fedgate::{
     },
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::{
     fmt::Write,
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicU32, Ordering},
 };
 
-/// The folders with kinds: those in the executable and the made-up one.
-fn roots() -> [PathBuf; 2] {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    [root.join("interpreters"), root.join("tests/kinds")]
-}
-
-fn assert_ok(report: &Report) {
-    assert!(report.is_ok(), "\n{report}");
-    assert!(report.checked > 0);
-}
-
-#[test]
-fn every_case_holds_in_a_fresh_and_in_a_re_used_state() {
-    for root in roots() {
-        assert_ok(&lua::cases::run(&root));
-    }
-}
-
-#[test]
-fn a_case_that_fails_shows_its_line_and_a_diff() {
-    let dir = Scratch::new();
-    let kind = dir.0.join("example.com/v1/Gizmo");
-    fs::create_dir_all(kind.join("testdata")).unwrap();
-    fs::write(kind.join("kind.yaml"), "").unwrap();
-    let script = "function ReflectStatus(o)
-        local keys = {} for key in pairs(o.status) do keys[#keys + 1] = key end
-        return {size = o.spec.size + 1, keys = keys} end";
-    fs::write(kind.join("status-reflection.lua"), script).unwrap();
-    fs::write(kind.join("retention.lua"), "function Retain(d) return d end").unwrap();
-    let cases = "operation: statusReflection
-cases:
-- {name: grows, observed: {spec: {size: 1}, status: {}}, expect: {size: 3}}
-- {name: one key, observed: {spec: {size: 1}, status: {a: 1}}, expect: {size: 2, keys: [a]}}
-- {name: refused, observed: {spec: {}, status: {}}, error: arithmetic}
-- {name: order, observed: {spec: {size: 1}, status: {a: 1, b: 2}}, expect: {size: 2, keys: [a, b]}}
-";
-    fs::write(kind.join("testdata/a.yaml"), cases).unwrap();
-    fs::write(
-        kind.join("testdata/b.yaml"),
-        "operation: retention\ncases:\n- nome: x\n",
-    )
-    .unwrap();
-    let report = lua::cases::run(&dir.0);
-    let text = report
-        .to_string()
-        .replace(&format!("{}/example.com/v1/Gizmo/", dir.0.display()), "");
-    assert_eq!((report.checked, report.findings.len()), (4, 4), "{text}");
-    for part in [
-        "retention.lua:1: has no cases",
-        "testdata/a.yaml:3: grows (in a fresh state): the result differs",
-        "-size: 3\n+size: 2",
-        "testdata/a.yaml:6: order (",
-        "testdata/b.yaml:3: unknown field",
-    ] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
-    }
-}
-
-#[test]
-fn every_script_passes_the_linter() {
-    for root in roots() {
-        assert_ok(&lua::lint(&root));
-    }
-}
-
-#[test]
-fn the_made_up_kind_loads_beside_the_built_in_ones() {
-    let kinds = FederatedKind::load(Some(&roots()[1])).unwrap();
-    let gadget = kinds.iter().find(|kind| kind.resource.kind == "Gadget").unwrap();
-    assert_eq!(gadget.placement.path.text(), "$.spec.where.city");
-    let companions = gadget.companions.as_ref().unwrap();
-    assert_eq!(companions.expected_annotation, None);
-    let object = serde_json::json!({"spec": {"credentials": {"secretName": "panel"}}});
-    let reference = &companions.references[0];
-    assert_eq!(
-        reference.path.first(&object).unwrap()[&reference.name_field],
-        "panel"
-    );
-    assert!(gadget.write_back.is_none());
-    assert_eq!(gadget.interpreter.scripts.len(), 4);
-}
-
 /// The executable that has the last word, if the environment names it.
-fn judge() -> Option<PathBuf> {
-    let bin = std::env::var_os("KARMADA_BIN_DIR");
-    if bin.is_none() {
-        println!(
-            "NOT RUN: the comparison with karmadactl interpret; set KARMADA_BIN_DIR to the folder that holds it"
-        );
-    }
-    bin.map(|bin| Path::new(&bin).join("karmadactl"))
-}
-
-/// A folder of its own for each test, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("fedgate-interpret-{}-{number}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+pub(crate) fn judge() -> Option<PathBuf> {
+    let bin = std::env::var_os("KARMADA_BIN_DIR").filter(|bin| !bin.is_empty())?;
+    Some(Path::new(&bin).join("karmadactl"))
 }
 
 /// Karmada's own word on a case: what `karmadactl interpret` prints, reduced to the part that Karmada uses.
@@ -189,39 +82,123 @@ fn ask_karmada(karmadactl: &Path, kind: &FederatedKind, case: &Case, dir: &Path)
     })
 }
 
-/// The judge is optional: with `KARMADA_BIN_DIR`, `karmadactl interpret` has to agree on every case.
-#[test]
-fn karmada_agrees_on_every_case() {
-    let Some(karmadactl) = judge() else { return };
-    let dir = Scratch::new();
+/// The version of Karmada that gave the recorded answers, and when.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Record {
+    karmada: String,
+    recorded: String,
+    cases: Vec<Recorded>,
+}
+
+/// Karmada's answer to one case.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Recorded {
+    kind: String,
+    operation: String,
+    name: String,
+    /// SHA-256 of script and arguments: an answer counts for what Karmada was asked alone.
+    input: String,
+    /// `None` where Karmada reports an error.
+    answer: Option<Value>,
+}
+
+const RECORD: &str = "tests/lua/karmada-cases.json";
+
+fn input(case: &Case) -> String {
+    let Case {
+        file: _,
+        line: _,
+        name: _,
+        operation: _,
+        script,
+        object,
+        observed,
+        items,
+        replicas,
+        expectation: _,
+    } = case;
+    let text = json!([script, object, observed, items, replicas]).to_string();
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// All cases of all kinds.
+fn cases() -> Vec<(FederatedKind, Case)> {
     let mut report = Report::default();
-    let mut disagreements = Vec::new();
+    let mut all = Vec::new();
     for root in roots() {
         let kinds = FederatedKind::load_dir(&root).unwrap();
         for case in lua::cases::load(&root, &mut report) {
-            let kind = kinds
-                .iter()
-                .find(|kind| case.object["kind"] == kind.resource.kind)
-                .unwrap();
-            let theirs = ask_karmada(&karmadactl, kind, &case, &dir.0);
-            let difference = match (&case.expectation, &theirs) {
-                // The two say the same in other words.
-                (Expectation::Error(_), Err(_)) => None,
-                _ => case.difference(&theirs),
-            };
-            let verdict = if difference.is_none() { "agrees" } else { "DIFFERS" };
-            println!(
-                "| {} | {} | {} | {verdict} |",
-                kind.resource.kind,
-                case.operation.key(),
-                case.name
-            );
-            disagreements
-                .extend(difference.map(|text| format!("{}:{}: {text}", case.file.display(), case.line)));
+            let of = |kind: &&FederatedKind| case.object["kind"] == kind.resource.kind;
+            all.push((kinds.iter().find(of).unwrap().clone(), case));
         }
     }
     assert!(report.is_ok(), "\n{report}");
-    assert!(disagreements.is_empty(), "\n{}", disagreements.join("\n"));
+    all
+}
+
+fn recorded(kind: &FederatedKind, case: &Case, answer: Option<Value>) -> Recorded {
+    Recorded {
+        kind: kind.resource.kind.clone(),
+        operation: case.operation.key().to_owned(),
+        name: case.name.clone(),
+        input: input(case),
+        answer,
+    }
+}
+
+pub(crate) fn karmada_agreed_on_every_case() {
+    let record: Record = serde_json::from_str(include_str!("../lua/karmada-cases.json")).unwrap();
+    let mut wrong = Vec::new();
+    let cases = cases();
+    for (kind, case) in &cases {
+        let asked = recorded(kind, case, None);
+        let same = |r: &&Recorded| r.input == asked.input && r.operation == asked.operation && r.kind == asked.kind;
+        let at = format!("{}:{}: {}", case.file.display(), case.line, case.name);
+        let Some(found) = record.cases.iter().find(same) else {
+            wrong.push(format!(
+                "{at}: Karmada was never asked; set KARMADA_BIN_DIR and FEDGATE_RECORD_KARMADA=<its version> and run this test"
+            ));
+            continue;
+        };
+        let theirs = found.answer.clone().ok_or_else(|| LuaError::Raised("an error".to_owned()));
+        wrong.extend(difference(case, &theirs).map(|text| format!("{at}: {text}")));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert_eq!(record.cases.len(), cases.len(), "answers to cases that are no more: record anew");
+}
+
+/// The difference of Karmada's answer from what a case demands; errors say the same in other words.
+fn difference(case: &Case, theirs: &Result<Value, LuaError>) -> Option<String> {
+    match (&case.expectation, theirs) {
+        (Expectation::Error(_), Err(_)) => None,
+        _ => case.difference(theirs),
+    }
+}
+
+/// With `FEDGATE_RECORD_KARMADA`, the version of the executables, the record is written anew.
+pub(crate) fn karmada_agrees_on_every_case() {
+    let (karmadactl, dir) = (judge().unwrap(), Scratch::new());
+    let mut record = Record {
+        karmada: std::env::var("FEDGATE_RECORD_KARMADA").unwrap_or_default(),
+        recorded: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        cases: Vec::new(),
+    };
+    let mut wrong = Vec::new();
+    for (kind, case) in cases() {
+        let theirs = ask_karmada(&karmadactl, &kind, &case, &dir.0);
+        let at = format!("{}:{}", case.file.display(), case.line);
+        wrong.extend(difference(&case, &theirs).map(|text| format!("{at}: {text}")));
+        record.cases.push(recorded(&kind, &case, theirs.ok()));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    if !record.karmada.is_empty() {
+        let text = serde_json::to_string_pretty(&record).unwrap() + "\n";
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORD), text).unwrap();
+    }
 }
 
 /// One expression, and what Karmada's Lua makes of it.
@@ -233,11 +210,11 @@ struct Answer {
 
 /// Scripts that evaluate the expressions, forty at a time: the status has one field per expression, by its number.
 fn probes() -> Vec<(String, Vec<Answer>)> {
-    let mut answers: Vec<Answer> = serde_json::from_str(include_str!("lua/karmada-answers.json")).unwrap();
+    let mut answers: Vec<Answer> = serde_json::from_str(include_str!("../lua/karmada-answers.json")).unwrap();
     let mut scripts = Vec::new();
     while !answers.is_empty() {
         let rest = answers.split_off(answers.len().min(40));
-        let mut script = include_str!("lua/probe.lua").to_owned();
+        let mut script = include_str!("../lua/probe.lua").to_owned();
         script.push_str("function ReflectStatus(observed)\nlocal answers = {}\n");
         for (number, Answer { lua, .. }) in answers.iter().enumerate() {
             writeln!(
@@ -263,8 +240,7 @@ fn differences(expected: &[Answer], status: &Value) -> Vec<String> {
     expected.iter().enumerate().filter_map(differs).collect()
 }
 
-#[test]
-fn the_host_answers_as_karmada_did() {
+pub(crate) fn the_host_answers_as_karmada_did() {
     let mut wrong = Vec::new();
     for (script, expected) in probes() {
         let status = Host::new().reflect_status(&script, &json!({})).unwrap();
@@ -290,7 +266,7 @@ struct ResultOf {
 
 impl Results {
     fn recorded() -> Self {
-        serde_json::from_str(include_str!("lua/karmada-results.json")).unwrap()
+        serde_json::from_str(include_str!("../lua/karmada-results.json")).unwrap()
     }
 
     /// Those to which `evaluate` gives something else.
@@ -325,16 +301,14 @@ fn reflection(script: String, object: Value) -> Case {
     }
 }
 
-#[test]
-fn the_host_encodes_results_as_karmada_did() {
+pub(crate) fn the_host_encodes_results_as_karmada_did() {
     let wrong = Results::recorded().differences(|case| case.evaluate(&Host::new()));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 /// Karmada's answers are recorded; with `KARMADA_BIN_DIR` the record itself is checked.
-#[test]
-fn the_recorded_answers_are_karmadas() {
-    let Some(karmadactl) = judge() else { return };
+pub(crate) fn the_recorded_answers_are_karmadas() {
+    let karmadactl = judge().unwrap();
     let kind = FederatedKind::load_dir(&roots()[1]).unwrap().remove(0);
     let dir = Scratch::new();
     let ask = |case: Case| {
@@ -351,23 +325,3 @@ fn the_recorded_answers_are_karmadas() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-#[test]
-fn an_aggregated_message_fits_the_schema_and_cuts_no_character() {
-    let script = roots()[0].join("compute.datumapis.com/v1alpha/WorkloadDeployment/status-aggregation.lua");
-    let script = fs::read_to_string(script).unwrap();
-    let item = |cluster: &str, message: &str| {
-        let available = json!({"type": "Available", "status": "False", "reason": "R", "message": message,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        json!({"clusterName": cluster, "applied": true, "status": {"replicas": 1, "conditions": [available]}})
-    };
-    for (letter, count) in [("x", 32_768), ("é", 16_384), ("x", 10)] {
-        let items = [item("a", &letter.repeat(count)), item("b", "short")];
-        let desired = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
-            "metadata": {"name": "web"}, "spec": {}});
-        let result = Host::new().aggregate_status(&script, &desired, &items).unwrap();
-        let message = result["status"]["conditions"][0]["message"].as_str().unwrap();
-        let kept = message.strip_prefix("a: ").unwrap();
-        assert!(message.len() <= 32_768 && message.len() >= 13.min(count));
-        assert_eq!(kept, letter.repeat(kept.chars().count()));
-    }
-}

@@ -1,0 +1,108 @@
+//! Bindings whose template is gone: Karmada leaves them to the hub's garbage collector, which may have lost the event.
+
+use crate::{
+    end::wrong,
+    ops::Op::*,
+    rig::{GATEWAY, Rig, rest, simulate},
+    scenarios::SETTLED,
+};
+use fedgate::api::keys;
+use fedgate_simulator::{Controllers, Verb};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// Longer than the grace period of an orphaned binding, and the times of the deletion that waits for it.
+const COLLECTED: Duration = Duration::from_secs(45);
+
+/// A hub whose garbage collector has stopped, with a deployment of one Instance that has a companion.
+async fn without_collector() -> Rig {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    Config("p", "default", "settings", "hello").apply(&mut rig);
+    CreateWith("p", "default", "web", "DFW", "settings").apply(&mut rig);
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+    rig.hub.controllers(Controllers::Off);
+    rig
+}
+
+fn owners(rig: &Rig) -> Vec<Value> {
+    let bindings = rig.hub.list("ResourceBinding");
+    let owner = |binding: &Arc<Value>| binding["metadata"]["ownerReferences"][0]["uid"].clone();
+    bindings.iter().map(owner).collect()
+}
+
+/// Chaos on real Karmada, seed 4711: the copy was deleted by hand and made again, then the tenant deleted the deployment.
+#[test]
+fn a_deployment_ends_though_the_hubs_garbage_collector_forgot_its_binding() {
+    simulate(async {
+        let mut rig = without_collector().await;
+        DropCopy("web").apply(&mut rig);
+        rest(Duration::from_secs(5)).await;
+        Delete("p", "default", "web").apply(&mut rig);
+        rest(COLLECTED).await;
+        assert_eq!(rig.projects["p"].count("WorkloadDeployment"), 0);
+        assert_eq!(rig.hub.count("ResourceBinding"), 0, "{:?}", owners(&rig));
+    });
+}
+
+#[test]
+fn a_copy_made_again_is_bound_though_the_binding_of_the_first_was_forgotten() {
+    simulate(async {
+        let mut rig = without_collector().await;
+        let before = owners(&rig);
+        DropCopy("web").apply(&mut rig);
+        rest(COLLECTED).await;
+        let copy = rig.hub.list("WorkloadDeployment")[0]["metadata"]["uid"].clone();
+        assert!(
+            owners(&rig).contains(&copy),
+            "{before:?}, then {:?}",
+            owners(&rig)
+        );
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_binding_in_a_namespace_that_is_torn_down_goes_and_the_namespace_after_it() {
+    simulate(async {
+        let mut rig = without_collector().await;
+        Namespace("p", "shop").apply(&mut rig);
+        Create("p", "shop", "web", "DFW", 0).apply(&mut rig);
+        rest(SETTLED).await;
+        DropNamespace("p", "shop").apply(&mut rig);
+        rest(COLLECTED * 3).await;
+        let hubs = rig.hub.list("Namespace");
+        let shop = |hub: &Arc<Value>| hub["metadata"]["labels"][keys::UPSTREAM_NAMESPACE] == "shop";
+        let left: Vec<&Arc<Value>> = hubs.iter().filter(|hub| shop(hub)).collect();
+        // Its own end is the stopped controllers' work.
+        assert!(
+            left.iter()
+                .all(|hub| !hub["metadata"]["deletionTimestamp"].is_null()),
+            "{left:?}"
+        );
+        assert_eq!(rig.projects["p"].count("Namespace"), 2, "default and kube-system");
+    });
+}
+
+#[test]
+fn a_binding_whose_template_is_there_is_never_deleted() {
+    simulate(async {
+        let rig = without_collector().await;
+        rig.simulator.log().clear();
+        // The index no longer shows the copies and companions that the hub has.
+        for kind in ["WorkloadDeployment", "ConfigMap"] {
+            rig.hub.serve_stale(kind, 1);
+            rig.hub.compact();
+            rig.hub.close_watches(Some(kind));
+        }
+        rest(COLLECTED).await;
+        let log = rig.simulator.log().entries();
+        let deletes = log.iter().filter(|entry| {
+            entry.user.starts_with(GATEWAY)
+                && entry.verb == Verb::Delete
+                && &*entry.resource == "resourcebindings"
+        });
+        assert_eq!(deletes.count(), 0);
+    });
+}
