@@ -15,6 +15,7 @@ mod crash;
 mod end;
 mod faults;
 mod invariants;
+mod large;
 mod leader;
 mod objects;
 mod ops;
