@@ -78,7 +78,7 @@ fn classes() -> Vec<(&'static str, Fault, Hits)> {
         ),
         ("reset", Fault::Reset, Two),
         ("html 502", Fault::HtmlBadGateway, Two),
-        ("padded", Fault::Padded { bytes: 70_000 }, Two),
+        ("padded", Fault::Padded { bytes: 300_000 }, Two),
         ("nested", Fault::Nested { levels: 200 }, Two),
     ]
 }

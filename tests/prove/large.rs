@@ -24,6 +24,13 @@ fn large(name: &str, bytes: usize) -> Value {
     object
 }
 
+/// Planes whose answers are read up to 256 KiB.
+fn planes(projects: &[&str]) -> Rig {
+    let mut rig = Rig::new(1, projects);
+    rig.limits.answer_bytes = 256 * 1024;
+    rig
+}
+
 /// So many levels of lists in lists.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("deep"), |inner, _| json!([inner]))
@@ -58,7 +65,7 @@ async fn settles(rig: &Rig) {
 #[test]
 fn lists_that_are_larger_than_an_answer_may_be_hold_up_nobody_after_a_restart() {
     simulate(async {
-        let mut rig = Rig::new(1, &["p", "q"]);
+        let mut rig = planes(&["p", "q"]);
         rig.start();
         rest(STEP).await;
         for n in 0..60 {
@@ -84,7 +91,7 @@ fn lists_that_are_larger_than_an_answer_may_be_hold_up_nobody_after_a_restart() 
 #[test]
 fn an_object_that_is_larger_than_an_answer_may_be_holds_up_nobody_and_keeps_its_copy() {
     simulate(async {
-        let mut rig = Rig::new(1, &["p", "q"]);
+        let mut rig = planes(&["p", "q"]);
         rig.start();
         Create("p", "default", "other", "LHR", 1).apply(&mut rig);
         rig.projects["p"].create(large("web", 10)).unwrap();
@@ -162,7 +169,7 @@ fn a_spec_over_the_limit_is_refused_in_words_and_its_copy_keeps_what_it_had() {
 #[test]
 fn a_status_that_is_nested_too_deeply_for_a_parser_holds_up_nobody() {
     simulate(async {
-        let mut rig = Rig::new(1, &["p", "q"]);
+        let mut rig = planes(&["p", "q"]);
         rig.start();
         Create("p", "default", "web", "DFW", 1).apply(&mut rig);
         Create("q", "default", "old", "LHR", 1).apply(&mut rig);

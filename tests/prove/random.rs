@@ -102,7 +102,7 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
         Fault::HangAfterApply,
         Fault::Reset,
         Fault::HtmlBadGateway,
-        Fault::Padded { bytes: 40_000 },
+        Fault::Padded { bytes: 300_000 },
         Fault::Nested { levels: 200 },
     ]);
     prop_oneof![

@@ -112,7 +112,7 @@ pub(crate) fn settings() -> Settings {
 /// for a test.
 pub(crate) fn limits() -> Limits {
     Limits {
-        answer_bytes: 256 * 1024,
+        answer_bytes: 1024 * 1024,
         ..Limits::default()
     }
 }

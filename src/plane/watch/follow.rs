@@ -165,7 +165,9 @@ impl Follower {
         if is_timeout(&error) || matches!(&error, kube::Error::Api(status) if status.code == 504) {
             self.pages.too_slow();
         }
-        let state = token.map_or(State::Blank, State::Listed);
+        // A server may refuse a token that it does not know any more, or for pages of another size.
+        let refused = matches!(&error, kube::Error::Api(status) if status.code == 400);
+        let state = token.filter(|_| !refused).map_or(State::Blank, State::Listed);
         (state, Poll::Ready(Some(Err(Error::InitialListFailed(error)))))
     }
 
