@@ -14,7 +14,7 @@ use crate::{
     },
     gateway::world::{
         cities::CITY_LIMIT,
-        digest::{Copy, Excess, LEVEL_LIMIT, Source},
+        digest::{Copy, Extent, LEVEL_LIMIT, Source},
         status::{OwnCondition, SIZE_LIMIT},
     },
     plane::table::Row,
@@ -42,8 +42,8 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
 /// A spec, city code or name that can go nowhere, or a city too many.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
-    if let Some(excess) = source.digest.excess(s.largest_spec) {
-        let message = too_much(excess, s.largest_spec);
+    if !source.digest.fits(s.largest_spec) {
+        let message = too_much(source.digest.extent, s.largest_spec);
         return Some(federated(false, "SpecTooLarge", &message, generation));
     }
     if s.name.len() > DEPLOYMENT_NAME_LIMIT {
@@ -67,15 +67,15 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     Some(federated(false, "InvalidCityCode", &message, generation))
 }
 
-fn too_much(excess: Excess, largest: u32) -> String {
-    match excess {
-        Excess::Bytes(bytes) => format!(
+fn too_much(extent: Extent, largest: u32) -> String {
+    match extent {
+        Extent::Bytes(bytes) => format!(
             "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
         ),
-        Excess::Deep => format!(
+        Extent::Deep => format!(
             "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
         ),
-        Excess::Unread => format!(
+        Extent::Unread => format!(
             "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
         ),
     }

@@ -346,7 +346,7 @@ impl World {
                 for d in deltas {
                     if let Some(project) = self.projects.get_mut(key) {
                         let row = project.sources[i].get(&d.name.0, &d.name.1);
-                        if !ready || row.is_some_and(|row| row.digest.excess(largest).is_some()) {
+                        if !ready || row.is_some_and(|row| !row.digest.fits(largest)) {
                             project.sources[i].drop_body(&d.name.0, &d.name.1);
                         }
                     }

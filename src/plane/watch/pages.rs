@@ -83,7 +83,10 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        Form::{Large, Metadata, Small},
+        *,
+    };
 
     const SOON: Duration = Duration::from_millis(1);
 
@@ -114,7 +117,6 @@ mod tests {
                 break;
             }
         }
-        use Form::{Large, Metadata, Small};
         assert_eq!(
             asked,
             [

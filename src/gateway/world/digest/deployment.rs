@@ -34,7 +34,7 @@ pub struct Source {
     /// What the copy carries of it, generation aside.
     pub content: Digest,
     /// What there is of its spec, or whatever its kind has in the place of one.
-    extent: Extent,
+    pub extent: Extent,
     /// What the federator has noted on it, if anything.
     pub notes: Option<Box<Notes>>,
     /// `ConfigMap`s and Secrets that it names, in order.
@@ -51,23 +51,12 @@ pub struct Source {
 
 /// How much there is of what would be carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// So many bytes.
+pub enum Extent {
+    /// So many bytes of JSON.
     Bytes(u32),
-    /// Nested deeper than [`LEVEL_LIMIT`].
+    /// More levels of lists and maps than [`LEVEL_LIMIT`].
     Deep,
-    /// More than was read.
-    Unread,
-}
-
-/// Why there is too much to be carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Excess {
-    /// It has so many bytes.
-    Bytes(u32),
-    /// It is nested deeper than [`LEVEL_LIMIT`].
-    Deep,
-    /// It has more bytes than are read of an object, or some that cannot be read.
+    /// More bytes than are read of an object, or some that cannot be read.
     Unread,
 }
 
@@ -143,13 +132,9 @@ pub struct Copy {
 }
 
 impl Source {
-    /// Why it cannot be carried where specs have at most so many bytes.
-    pub fn excess(&self, largest: u32) -> Option<Excess> {
-        match self.extent {
-            Extent::Bytes(bytes) => (bytes > largest).then_some(Excess::Bytes(bytes)),
-            Extent::Deep => Some(Excess::Deep),
-            Extent::Unread => Some(Excess::Unread),
-        }
+    /// Whether it is carried where specs have at most so many bytes.
+    pub fn fits(&self, largest: u32) -> bool {
+        matches!(self.extent, Extent::Bytes(bytes) if bytes <= largest)
     }
 
     /// What is expected, as text.
