@@ -99,6 +99,9 @@ pub struct GatewayArgs {
     /// read, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub networking: bool,
+    /// Largest spec of a deployment that is carried to the hub, as JSON; of a larger one the hub keeps the last that fitted.
+    #[arg(long, env = "FEDGATE_MAX_SPEC_SIZE", value_name = "SIZE", value_parser = size, default_value = "256Ki")]
+    pub max_spec_size: u32,
     /// Shortest time between two status writes of one object; the first change is written at once.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
     pub status_interval: Duration,
@@ -228,6 +231,7 @@ impl GatewayArgs {
             require_owner,
             location_checks,
             networking,
+            max_spec_size,
             status_interval,
             process,
         } = self;
@@ -253,6 +257,7 @@ impl GatewayArgs {
                 release_after,
                 require_owner,
                 manage_interpreters,
+                max_spec_size,
                 status_interval,
                 location_checks,
                 networking,
@@ -334,6 +339,28 @@ fn duration(text: &str) -> Result<Duration, String> {
         Err(format!("{text:?} is no time at all; a duration must be positive"))
     } else {
         Ok(duration)
+    }
+}
+
+/// Most of a spec that can be carried at all: what API servers take of an object.
+const SIZE_LIMIT: u32 = 1024 * 1024;
+
+/// Reads `4096`, `256Ki` or `1Mi`, in bytes.
+fn size(text: &str) -> Result<u32, String> {
+    let units = [("Mi", 1024 * 1024), ("Ki", 1024), ("", 1)];
+    let bytes = units.into_iter().find_map(|(unit, of)| {
+        let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
+        count.checked_mul(of)
+    });
+    match bytes {
+        None => Err(format!(
+            "{text:?} is no size; write for example 4096, 256Ki or 1Mi"
+        )),
+        Some(0) => Err("a size of nothing carries nothing; write for example 256Ki".to_owned()),
+        Some(bytes) if bytes > SIZE_LIMIT => Err(format!(
+            "{text:?} is more than 1Mi, which API servers take of an object at most"
+        )),
+        Some(bytes) => Ok(bytes),
     }
 }
 

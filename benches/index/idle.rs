@@ -38,6 +38,7 @@ fn settings() -> Settings {
         release_after: None,
         require_owner: false,
         manage_interpreters: false,
+        max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
         location_checks: false,
         networking: false,

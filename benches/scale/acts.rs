@@ -26,6 +26,17 @@ pub(crate) fn deploy(project: &Plane, name: &str) -> Result<Value> {
     project.create(object).map_err(failed)
 }
 
+/// The same with a spec of so many bytes.
+pub(crate) fn deploy_large(project: &Plane, name: &str, bytes: usize) -> Result<()> {
+    let mut object = objects::deployment(name, "DFW", None);
+    object["apiVersion"] = json!(COMPUTE);
+    object["kind"] = json!("WorkloadDeployment");
+    object["metadata"]["namespace"] = json!(NAMESPACE);
+    let container = &mut object["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+    container["env"] = json!([{"name": "DATA", "value": "x".repeat(bytes)}]);
+    project.create(object).map_err(failed).map(drop)
+}
+
 /// A tenant changes the spec of a deployment.
 pub(crate) fn edit(project: &Plane, name: &str, replicas: usize) -> Result<()> {
     let patch = json!({"spec": {"scaleSettings": {"minReplicas": replicas}}});

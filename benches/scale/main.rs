@@ -14,6 +14,7 @@ mod churn;
 mod gateway;
 mod idle;
 mod kinds;
+mod large;
 mod load;
 mod moments;
 mod neighbours;
@@ -37,7 +38,7 @@ use std::{path::Path, process::ExitCode};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The figures, each with the part that gives it; a part has planes of its own.
-const FIGURES: [(&str, Part); 14] = [
+const FIGURES: [(&str, Part); 15] = [
     ("p1", Part::Single),
     ("p5", Part::Burst),
     ("p14", Part::Storm),
@@ -52,6 +53,7 @@ const FIGURES: [(&str, Part); 14] = [
     ("p10", Part::Load),
     ("p11", Part::Load),
     ("p18", Part::Churn),
+    ("large", Part::Large),
 ];
 
 /// What is measured together.
@@ -66,6 +68,7 @@ enum Part {
     Idle,
     Load,
     Churn,
+    Large,
 }
 
 impl Part {
@@ -80,6 +83,7 @@ impl Part {
             Self::Idle => idle::measure(run).await,
             Self::Load => load::measure(run).await,
             Self::Churn => churn::measure(run).await,
+            Self::Large => large::measure(run).await,
         }
     }
 }

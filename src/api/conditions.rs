@@ -205,7 +205,7 @@ reasons! {
     4: ReferencedDataNotReady AwaitingPropagation Resolving;
     5: ImageUnavailable InstanceCrashing ConfigurationError Failed SourceNotFound SourceTooLarge SourceNameTooLong
         SourceUnauthorized;
-    6: NetworkNotFound NoMatchingLocations NoMatchingLocation NoCellForCity InvalidCityCode InvalidName;
+    6: NetworkNotFound NoMatchingLocations NoMatchingLocation NoCellForCity InvalidCityCode InvalidName SpecTooLarge;
     7: NetworkFailedToCreate ApplyFailed HubRefused HubNameTaken;
     8: InvalidTemplate UnsupportedManagementPolicy CityCodeMismatch AmbiguousServingLocation DeploymentNameConflict
         InstanceNameConflict;
@@ -264,7 +264,7 @@ mod tests {
         (
             "Federated",
             "Delivered",
-            "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName HubRefused HubNameTaken \
+            "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName SpecTooLarge HubRefused HubNameTaken \
              EarlierLifeDraining HubNamespaceTerminating WaitingForCells",
         ),
         (

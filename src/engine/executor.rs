@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    core::DynamicObject,
+    core::{DynamicObject, Request, TypeMeta},
 };
 use notes::Notes;
 use serde_json::Value;
@@ -242,11 +242,11 @@ impl Executor {
                     uid: Some(uid.clone()),
                     resource_version: resource_version.clone(),
                 });
-                let done = self
-                    .send(target, endpoint, verb, api.delete(&target.name, &params))
+                let left = self
+                    .send(target, endpoint, verb, delete(api, &target.name, &params))
                     .await?;
                 let gone = || Answer::Gone { uid: uid.clone() };
-                Ok(done.left().map_or_else(gone, answer_of))
+                Ok(left.map_or_else(gone, answer_of))
             }
         }
     }
@@ -408,6 +408,20 @@ fn answer_of(Tolerant { object, .. }: Tolerant) -> Answer {
     } else {
         Answer::Is(Box::new(object))
     }
+}
+
+/// Deletes an object; with what is left of it. kube's own `delete` fails if that is nested too deeply.
+async fn delete(
+    api: &Api<Tolerant>,
+    name: &str,
+    params: &DeleteParams,
+) -> Result<Option<Tolerant>, kube::Error> {
+    let request = Request::new(api.resource_url()).delete(name, params);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let text = api.clone().into_client().request_text(request).await?;
+    let left: Tolerant = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+    let is_status = |types: &TypeMeta| types.kind == "Status" && types.api_version == "v1";
+    Ok((!left.object.types.as_ref().is_some_and(is_status)).then_some(left))
 }
 
 async fn merge(

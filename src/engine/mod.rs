@@ -9,6 +9,7 @@ pub mod clock;
 pub mod diff;
 pub mod error;
 pub mod executor;
+pub mod failures;
 pub mod fights;
 pub mod gate;
 pub mod key;

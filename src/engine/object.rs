@@ -1,5 +1,6 @@
-//! An object as a server may send it: what of its metadata has the wrong form is left out, so that one malformed object
-//! spoils neither a list nor a watch. Its body is anything. `managedFields`, much of an object, are passed over.
+//! An object as a server may send it: what of its metadata has the wrong form is left out, what is nested too deeply is
+//! cut off, and one whose body cannot be read at all is known by its metadata alone, so that one malformed object spoils
+//! neither a list nor a watch. Its body is anything. `managedFields`, much of an object, are passed over.
 
 use kube::{
     Resource,
@@ -7,37 +8,91 @@ use kube::{
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::{Map, Value};
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use serde_json::{Map, Number, Value};
+use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
+
+/// How many levels of an object's field are read. An API server admits thousands, each of which costs stack wherever a
+/// value is gone through; 128 are the most that `serde_json` reads, those around the object included.
+pub const LEVELS: usize = 96;
+
+/// A path to a field that nobody reads: names, and `*` for each entry of a list. What it names is passed over.
+pub type Unread = &'static [&'static str];
+
+/// The kind of an object of which only the metadata is known.
+const PARTIAL: &str = "PartialObjectMetadata";
 
 /// See the module.
 #[derive(Debug, Clone)]
 pub struct Tolerant {
     /// The object, without `managedFields`.
     pub object: DynamicObject,
-    /// The fields of its metadata that were left out, in full or in part.
+    /// The fields that were left out, in full or in part.
     pub faults: Vec<String>,
 }
 
+/// Whether only an object's metadata is known: its body was too large, or could not be read.
+pub fn is_partial(object: &DynamicObject) -> bool {
+    object.types.as_ref().is_some_and(|types| types.kind == PARTIAL)
+}
+
+/// Size of a value as JSON, in bytes.
+pub fn size(value: &Value) -> u32 {
+    let mut counter = Counter(0);
+    // Values have texts as keys, and counting does not fail.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
+/// Counts what is written.
+struct Counter(u32);
+
+impl std::io::Write for Counter {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        let count = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        self.0 = self.0.saturating_add(count);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How many levels a value has; 0 of one that is neither list nor map.
+pub fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(entries) => 1 + entries.iter().map(levels).max().unwrap_or(0),
+        Value::Object(entries) => 1 + entries.values().map(levels).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 impl Tolerant {
+    /// Reads an object from JSON, all but the field at `unread`. One whose body cannot be read is known by its metadata
+    /// alone; an error if that cannot be read either.
+    pub fn read(text: &[u8], unread: Unread) -> serde_json::Result<Self> {
+        let from = |roots: Roots| -> serde_json::Result<Self> {
+            let mut deserializer = serde_json::Deserializer::from_slice(text);
+            let read = roots.deserialize(&mut deserializer)?;
+            deserializer.end()?;
+            Ok(read)
+        };
+        from(Roots::All(unread)).or_else(|_| from(Roots::MetadataAlone))
+    }
+
+    /// One of which nothing could be read.
+    pub fn unknown() -> Self {
+        Self::of(Map::new(), Some(Metadata(None)), Vec::new())
+    }
+
     /// Its resourceVersion; empty if it has none.
     pub fn version(&self) -> String {
         self.object.metadata.resource_version.clone().unwrap_or_default()
     }
-}
 
-impl Serialize for Tolerant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.object.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Tolerant {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (mut roots, metadata) = deserializer.deserialize_any(Roots)?;
-        let mut faults = Vec::new();
+    fn of(mut roots: Map<String, Value>, metadata: Option<Metadata>, mut faults: Vec<String>) -> Self {
         let metadata = match metadata {
             None => ObjectMeta::default(),
             Some(Metadata(Some(fields))) => read(fields, &mut faults),
@@ -53,14 +108,24 @@ impl<'de> Deserialize<'de> for Tolerant {
             _ => None,
         };
         let data = Value::Object(roots);
-        Ok(Self {
-            object: DynamicObject {
-                types,
-                metadata,
-                data,
-            },
-            faults,
-        })
+        let object = DynamicObject {
+            types,
+            metadata,
+            data,
+        };
+        Self { object, faults }
+    }
+}
+
+impl Serialize for Tolerant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.object.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tolerant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Roots::All(&[]).deserialize(deserializer)
     }
 }
 
@@ -103,27 +168,166 @@ macro_rules! no_map {
 }
 
 /// Reads an object's fields, and apart from them its metadata.
-struct Roots;
+enum Roots {
+    /// All but this one.
+    All(Unread),
+    /// None but the metadata.
+    MetadataAlone,
+}
 
-impl<'de> Visitor<'de> for Roots {
-    type Value = (Map<String, Value>, Option<Metadata>);
+impl<'de> DeserializeSeed<'de> for Roots {
+    type Value = Tolerant;
 
-    no_map!((Map::new(), None));
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let (mut roots, mut metadata) = (Map::new(), None);
-        while let Some(name) = entries.next_key::<String>()? {
-            if name == "metadata" {
-                metadata = Some(entries.next_value()?);
-            } else {
-                roots.insert(name, entries.next_value()?);
-            }
-        }
-        Ok((roots, metadata))
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tolerant, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-/// The fields of metadata, but for those that nobody reads; `None` if it is no map.
+impl<'de> Visitor<'de> for Roots {
+    type Value = Tolerant;
+
+    no_map!(Tolerant::of(Map::new(), None, Vec::new()));
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tolerant, A::Error> {
+        let (mut roots, mut metadata, mut faults) = (Map::new(), None, Vec::new());
+        while let Some(name) = entries.next_key::<String>()? {
+            match &self {
+                _ if name == "metadata" => metadata = Some(entries.next_value()?),
+                Self::MetadataAlone => {
+                    entries.next_value::<IgnoredAny>()?;
+                }
+                Self::All(unread) => {
+                    let cut = Cell::new(false);
+                    if let Some(value) = field(&mut entries, &name, LEVELS, unread, &cut)? {
+                        if cut.get() {
+                            faults.push(format!("{name} (nested deeper than {LEVELS} levels)"));
+                        }
+                        roots.insert(name, value);
+                    }
+                }
+            }
+        }
+        if matches!(self, Self::MetadataAlone) {
+            faults.push("everything but metadata".to_owned());
+            let types = [("apiVersion", "meta.k8s.io/v1"), ("kind", PARTIAL)];
+            roots.extend(types.map(|(name, text)| (name.to_owned(), text.into())));
+        }
+        Ok(Tolerant::of(roots, metadata, faults))
+    }
+}
+
+/// The value of the field `name`, of at most so many levels; `None` if nobody reads it.
+fn field<'de, A: MapAccess<'de>>(
+    entries: &mut A,
+    name: &str,
+    levels: usize,
+    unread: Unread,
+    cut: &Cell<bool>,
+) -> Result<Option<Value>, A::Error> {
+    let unread = match unread {
+        [last] if *last == name => {
+            entries.next_value::<IgnoredAny>()?;
+            return Ok(None);
+        }
+        [first, rest @ ..] if *first == name => rest,
+        _ => &[],
+    };
+    entries.next_value_seed(Bounded { levels, unread, cut }).map(Some)
+}
+
+/// A value of at most so many levels. What is nested deeper is passed over, which takes no stack; `cut` says so.
+#[derive(Clone, Copy)]
+struct Bounded<'a> {
+    levels: usize,
+    unread: Unread,
+    cut: &'a Cell<bool>,
+}
+
+impl Bounded<'_> {
+    fn ends_here(self) -> bool {
+        if self.levels == 0 {
+            self.cut.set(true);
+        }
+        self.levels == 0
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        if self.ends_here() {
+            while entries.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        }
+        let inner = Self {
+            levels: self.levels - 1,
+            unread: self.unread.strip_prefix(&["*"]).unwrap_or_default(),
+            ..self
+        };
+        let mut values = Vec::new();
+        while let Some(value) = entries.next_element_seed(inner)? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        if self.ends_here() {
+            while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        }
+        let mut values = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if let Some(value) = field(&mut entries, &name, self.levels - 1, self.unread, self.cut)? {
+                values.insert(name, value);
+            }
+        }
+        Ok(Value::Object(values))
+    }
+}
+
+/// The fields of metadata that are read; `None` if it is no map.
 struct Metadata(Option<Map<String, Value>>);
 
 struct MetadataVisitor;
@@ -142,15 +346,41 @@ impl<'de> Visitor<'de> for MetadataVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut fields = Map::new();
         while let Some(name) = entries.next_key::<String>()? {
-            if name == "managedFields" {
-                entries.next_value::<IgnoredAny>()?;
+            if METADATA.contains(&&*name) {
+                let value = Bounded {
+                    levels: METADATA_LEVELS,
+                    unread: &[],
+                    cut: &Cell::new(false),
+                };
+                fields.insert(name, entries.next_value_seed(value)?);
             } else {
-                fields.insert(name, entries.next_value()?);
+                entries.next_value::<IgnoredAny>()?;
             }
         }
         Ok(Metadata(Some(fields)))
     }
 }
+
+/// The fields of metadata that somebody reads.
+const METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// More levels than the deepest of them has, so that what is cut off is within something of the wrong form.
+const METADATA_LEVELS: usize = 4;
 
 fn read(fields: Map<String, Value>, faults: &mut Vec<String>) -> ObjectMeta {
     let mut meta = ObjectMeta::default();
@@ -247,79 +477,4 @@ impl Resource for Tolerant {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn tolerant(value: &Value) -> Tolerant {
-        serde_json::from_value(value.clone()).unwrap()
-    }
-
-    #[test]
-    fn a_sound_object_is_read_as_kube_reads_it() {
-        let value = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}, "spec": {"n": 1.5},
-            "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "5", "labels": {"x": "y"},
-                "creationTimestamp": "2026-05-04T10:00:00Z", "finalizers": ["f"], "deletionTimestamp": null},
-        });
-        for value in [value, json!({"data": {"a": "1"}}), json!({"metadata": {}})] {
-            let read = tolerant(&value);
-            assert_eq!(read.object, serde_json::from_value(value).unwrap());
-            assert_eq!(read.faults, [""; 0]);
-        }
-    }
-
-    #[test]
-    fn managed_fields_are_passed_over_and_all_else_of_metadata_is_read() {
-        let text = r#"{"metadata": {"name": "a", "managedFields": [{"manager": "m"}], "generateName": "a-", "selfLink": "/a",
-            "deletionGracePeriodSeconds": 3, "deletionTimestamp": "2026-05-04T10:00:00Z", "annotations": {}, "other": 1}}"#;
-        let read: Tolerant = serde_json::from_str(text).unwrap();
-        let mut whole: DynamicObject = serde_json::from_str(text).unwrap();
-        whole.metadata.managed_fields = None;
-        assert_eq!(read.object, whole);
-        assert_eq!(read.faults, [""; 0]);
-    }
-
-    #[test]
-    fn what_has_the_wrong_form_is_left_out_and_named() {
-        let read = tolerant(&json!({
-            "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "5", "generation": "many",
-                "labels": {"good": "x", "bad": 5}, "annotations": "none", "finalizers": ["f", {}],
-                "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "n", "uid": "o"}, {"uid": []}]},
-            "spec": [1],
-        }));
-        let meta = read.object.metadata;
-        assert_eq!(
-            (meta.name.as_deref(), meta.uid.as_deref()),
-            (Some("a"), Some("u"))
-        );
-        assert_eq!((meta.generation, meta.annotations), (None, None));
-        assert_eq!(json!(meta.labels), json!({"good": "x"}));
-        assert_eq!(json!(meta.finalizers), json!(["f"]));
-        assert_eq!(meta.owner_references.unwrap().len(), 1);
-        assert_eq!(read.object.data, json!({"spec": [1]}));
-        let mut faults = read.faults;
-        faults.sort();
-        let fields = [
-            "annotations",
-            "finalizers",
-            "generation",
-            "labels",
-            "ownerReferences",
-        ];
-        assert_eq!(faults, fields.map(|field| format!("metadata.{field}")));
-    }
-
-    #[test]
-    fn what_is_no_object_at_all_has_no_name() {
-        for value in [
-            json!(5),
-            json!(null),
-            json!({"metadata": "a"}),
-            json!({"metadata": {"name": 7}}),
-        ] {
-            let read = tolerant(&value);
-            assert_eq!(read.object.metadata.name, None, "{value}");
-        }
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use super::{
     clock::Clock,
     error::{Failure, Retry},
+    failures::Failures,
     key::Key,
     plan::Next,
     quarantine::{self, Quarantine},
@@ -55,6 +56,7 @@ pub struct Workers {
     clock: Clock,
     places: usize,
     stranded: Mutex<BTreeSet<Key>>,
+    failures: Failures,
 }
 
 impl Workers {
@@ -73,7 +75,13 @@ impl Workers {
             clock,
             places,
             stranded: Mutex::default(),
+            failures: Failures::default(),
         }
+    }
+
+    /// The last failures of the keys whose last turns failed.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// Starts the turns of the keys that are due, until the queue is closed; then what is under way is ended, and given up
@@ -122,6 +130,10 @@ impl Workers {
                 }
             },
             |result| {
+                match &result {
+                    Ok(_) => self.failures.succeeded(&key),
+                    Err(failure) => self.failures.failed(&key, failure, self.clock.now()),
+                }
                 if result.as_ref().is_err_and(Failure::may_strand) {
                     self.stranded.lock().insert(key.clone());
                 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub require_owner: bool,
     /// Whether the gateway writes interpreters to the hub.
     pub manage_interpreters: bool,
+    /// The largest spec that is carried, in bytes.
+    pub max_spec_size: u32,
     /// Shortest time between two status writes of one deployment.
     pub status_interval: Duration,
     /// Whether cities must have a Location in the project.

@@ -110,7 +110,9 @@ impl Gateway {
             locations: settings.location_checks,
             networks: settings.networking,
         };
-        let world = Arc::new(Mutex::new(World::new(Arc::new(kinds), checks)));
+        let mut world = World::new(Arc::new(kinds), checks);
+        world.largest_spec = settings.max_spec_size;
+        let world = Arc::new(Mutex::new(world));
         let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
         let (commands, receiver) = mpsc::unbounded_channel();
         let links = Arc::new(Links {
@@ -271,6 +273,7 @@ impl Gateway {
             "quarantined": self.ctx.quarantine.counts().into_iter()
                 .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
                 .collect::<Vec<_>>(),
+            "failures": self.workers.failures().describe(),
             "garbageBrake": self.garbage.brake(),
             "interpreterDrift": self.interpreters.drift(),
             "leading": self.links.lease.may_write(),
@@ -356,6 +359,7 @@ impl Gateway {
                 self.links.planes.lock().remove(&plane);
                 self.ctx.executor.forget(&plane);
                 self.ctx.quarantine.forget(&plane);
+                self.workers.failures().forget(&plane);
                 let woken = self.ctx.world.lock().disengage(&key);
                 self.links.refused(&woken.refused);
                 self.ctx.queue.extend(woken.keys, Urgency::Fresh);

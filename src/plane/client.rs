@@ -1,5 +1,6 @@
 //! Clients of planes: watches over shared HTTP/2 connections, every other call bounded in time, nothing retried.
 
+mod large;
 mod pool;
 mod request;
 mod service;
@@ -16,6 +17,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Request, Response};
+use large::{LargePages, Rooms};
 use parking_lot::Mutex;
 use pool::Pool;
 use service::PlaneService;
@@ -26,6 +28,8 @@ use std::{
 };
 use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
 use way::Way;
+
+pub(super) use large::{LargePage, SmallAnswer};
 
 /// After this time the watches on a replaced credential are ended, whoever reads them.
 const RETIRE_AFTER: Duration = Duration::from_secs(30);
@@ -43,8 +47,20 @@ pub struct Limits {
     /// Watches on one HTTP/2 connection: as many streams as an API server allows by default (100, 250 in older ones).
     /// hyper tells nobody what a server has announced; one that allows fewer is found out.
     pub streams_per_connection: usize,
-    /// Bytes that one answer may have.
+    /// Bytes that one answer may have: several times as many as an object, and as few as memory has room for.
     pub answer_bytes: usize,
+}
+
+impl Limits {
+    /// Bytes that a [`SmallAnswer`] may have.
+    fn small_answer_bytes(&self) -> usize {
+        self.answer_bytes / 4
+    }
+
+    /// Bytes that a page of a list should have.
+    fn page_bytes(&self) -> usize {
+        self.answer_bytes / 8
+    }
 }
 
 impl Default for Limits {
@@ -54,7 +70,7 @@ impl Default for Limits {
             connect: Duration::from_secs(5),
             concurrency: 64,
             streams_per_connection: 100,
-            answer_bytes: 64 * 1024 * 1024,
+            answer_bytes: 16 * 1024 * 1024,
         }
     }
 }
@@ -85,7 +101,7 @@ pub enum CallError {
         cause: String,
     },
     /// An answer over the size limit.
-    #[error("the answer of the {} is larger than {limit} bytes; list in smaller pages", .plane.as_str())]
+    #[error("the answer of the {} is larger than {limit} bytes, which are the most that are read", .plane.as_str())]
     TooLarge {
         /// The kind of plane.
         plane: PlaneKind,
@@ -113,20 +129,30 @@ pub struct PlaneClient {
     make: Box<dyn Fn() -> kube::Client + Send + Sync>,
     kept: Mutex<Option<kube::Client>>,
     retire: Told<bool>,
+    large: LargePages,
+    page_bytes: usize,
 }
 
 impl PlaneClient {
-    fn new(make: impl Fn() -> kube::Client + Send + Sync + 'static, retire: Told<bool>) -> Self {
+    /// A client over one that is there already, for tests with a service of their own.
+    pub fn of(client: kube::Client) -> Self {
         Self {
-            make: Box::new(make),
+            make: Box::new(move || client.clone()),
             kept: Mutex::default(),
-            retire,
+            retire: Told::new(false),
+            large: Rooms::default().of(PlaneKind::Project),
+            page_bytes: Limits::default().page_bytes(),
         }
     }
 
-    /// A client over one that is there already, for tests with a service of their own.
-    pub fn of(client: kube::Client) -> Self {
-        Self::new(move || client.clone(), Told::new(false))
+    /// A place for a page of a list that may have more bytes than a [`SmallAnswer`]; waits for one.
+    pub(super) async fn large_page(&self) -> Option<LargePage> {
+        self.large.place().await
+    }
+
+    /// Bytes that a page of a list should have.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
     /// For whoever asks often; it is kept until [`PlaneClient::rest`].
@@ -156,6 +182,7 @@ impl fmt::Debug for PlaneClient {
 pub struct Clients {
     limits: Limits,
     metrics: ClientMetrics,
+    rooms: Rooms,
     pools: Arc<Mutex<HashMap<[u8; 32], Weak<Pool>>>>,
 }
 
@@ -165,6 +192,7 @@ impl Clients {
         Self {
             limits,
             metrics,
+            rooms: Rooms::default(),
             pools: Arc::default(),
         }
     }
@@ -199,10 +227,13 @@ impl Clients {
         let service = PlaneService::new(plane, way, self.limits, self.metrics.clone(), retire.listen());
         let namespace = namespace.to_owned();
         // The stack below sends watches and calls over different connections, so one client serves both.
-        PlaneClient::new(
-            move || kube::Client::new(service.clone(), namespace.clone()),
+        PlaneClient {
+            make: Box::new(move || kube::Client::new(service.clone(), namespace.clone())),
+            kept: Mutex::default(),
             retire,
-        )
+            large: self.rooms.of(plane),
+            page_bytes: self.limits.page_bytes(),
+        }
     }
 
     fn pool(&self, credential: &Credential) -> Arc<Pool> {

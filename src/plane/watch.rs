@@ -4,17 +4,24 @@
 mod follow;
 mod keep;
 mod lines;
+mod malformed;
+mod pages;
 pub mod reach;
 mod trouble;
 
 use super::client::PlaneClient;
-use crate::engine::{chance::Chance, key::Plane, object::Tolerant};
+use crate::engine::{
+    chance::Chance,
+    key::Plane,
+    object::{Tolerant, Unread},
+};
 use follow::Follower;
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use kube::{
     core::{ApiResource, DynamicObject},
     runtime::watcher,
 };
+use malformed::Malformed;
 use parking_lot::Mutex;
 use reach::{Line, Reach};
 use std::{
@@ -55,8 +62,10 @@ pub struct Selection {
     pub labels: Option<String>,
     /// Only objects with these fields.
     pub fields: Option<String>,
-    /// How many of them a list reads at a time.
+    /// How many of them a list reads at a time, at most.
     pub page: u32,
+    /// A field that nobody reads.
+    pub unread: Unread,
 }
 
 /// The state of a watch, for readiness, metrics and `/debug/planes`.
@@ -68,6 +77,7 @@ pub struct Health {
     expiries: AtomicU64,
     last_event: Mutex<Instant>,
     error: Mutex<Option<(Cause, String)>>,
+    malformed: Mutex<Malformed>,
 }
 
 impl Default for Health {
@@ -79,6 +89,7 @@ impl Default for Health {
             expiries: AtomicU64::new(0),
             last_event: Mutex::new(Instant::now()),
             error: Mutex::default(),
+            malformed: Mutex::default(),
         }
     }
 }
@@ -124,6 +135,11 @@ impl Health {
         before.is_none_or(|(known, _)| known != cause)
     }
 
+    /// How many of the objects could not be read in full.
+    pub fn malformed(&self) -> usize {
+        self.malformed.lock().count()
+    }
+
     /// How long ago the last event came; since the watch was begun if none has.
     pub fn silence(&self) -> Duration {
         self.last_event.lock().elapsed()
@@ -139,8 +155,8 @@ impl Health {
 /// until it has read its roles.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Objects in one page of a list of small objects: small pages keep the peak of a re-list low, as thousands of projects may
-/// be listed at a time.
+/// Most objects in one page of a list of small objects: small pages keep the peak of a re-list low, as thousands of
+/// projects may be listed at a time.
 pub const SMALL_OBJECTS: u32 = 50;
 /// The same on the hub, which is one, and has those of all projects.
 pub const HUB_OBJECTS: u32 = 500;
@@ -172,10 +188,10 @@ pub async fn run(
     let timeout = watch_timeout(plane, watch.kind);
     let line = watch.line.clone();
     line.hold(async {
+        let mut follower = Follower::new(client, selection, timeout);
         loop {
-            watch
-                .follow(Follower::new(client.clone(), selection, timeout))
-                .await;
+            watch.follow(&mut follower).await;
+            follower.begin_anew();
         }
     })
     .await;
@@ -194,10 +210,7 @@ struct Watch<'a, S, R> {
 
 impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
     /// Follows one watcher until it has lost its place.
-    async fn follow(
-        &mut self,
-        mut events: impl Stream<Item = watcher::Result<watcher::Event<Tolerant>>> + Unpin,
-    ) {
+    async fn follow(&mut self, events: &mut Follower) {
         loop {
             let event = tokio::select! {
                 biased;
@@ -227,6 +240,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
     fn event(&mut self, event: watcher::Event<Tolerant>) {
         // A list is only being asked for; whether the server answers is not known yet.
         if matches!(event, watcher::Event::Init) {
+            self.health.malformed.lock().begin_list();
             return (self.sink)(Event::Began);
         }
         *self.health.last_event.lock() = Instant::now();
@@ -235,11 +249,18 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
             watcher::Event::Init => None,
             watcher::Event::InitApply(object) => self.named(object).map(Event::Listed),
             watcher::Event::InitDone => {
+                self.health.malformed.lock().end_list();
                 self.health.synced.store(true, Ordering::Relaxed);
                 Some(Event::Complete)
             }
             watcher::Event::Apply(object) => self.named(object).map(Event::Applied),
-            watcher::Event::Delete(object) => self.named(object).map(Event::Deleted),
+            watcher::Event::Delete(object) => {
+                let last = self.named(object);
+                if let Some(object) = &last {
+                    self.is_well(object);
+                }
+                last.map(Event::Deleted)
+            }
         };
         if let Some(event) = event {
             (self.sink)(event);
@@ -250,17 +271,31 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
     fn named(&self, tolerant: Tolerant) -> Option<Box<DynamicObject>> {
         let Tolerant { object, faults } = tolerant;
         let metadata = &object.metadata;
-        if !faults.is_empty() || metadata.name.is_none() {
+        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+        if faults.is_empty() && name.is_some() {
+            self.is_well(&object);
+            return Some(Box::new(object));
+        }
+        let mut malformed = self.health.malformed.lock();
+        if malformed.saw_malformed(namespace.unwrap_or_default(), name.unwrap_or_default()) {
             tracing::warn!(
                 plane = %self.plane,
                 kind = self.kind,
-                namespace = metadata.namespace,
-                name = metadata.name,
+                namespace,
+                name,
                 fields = faults.join(", "),
-                "an object has malformed metadata, which counts as absent; correct it or ask who serves it"
+                "an object has fields that cannot be read, which count as absent; correct it or ask who serves it"
             );
         }
-        metadata.name.is_some().then(|| Box::new(object))
+        name.is_some().then(|| Box::new(object))
+    }
+
+    /// The object is read in full, or gone.
+    fn is_well(&self, object: &DynamicObject) {
+        let metadata = &object.metadata;
+        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+        let mut malformed = self.health.malformed.lock();
+        malformed.saw_well(namespace.unwrap_or_default(), name.unwrap_or_default());
     }
 
     /// The server has answered.

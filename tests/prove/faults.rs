@@ -78,6 +78,8 @@ fn classes() -> Vec<(&'static str, Fault, Hits)> {
         ),
         ("reset", Fault::Reset, Two),
         ("html 502", Fault::HtmlBadGateway, Two),
+        ("padded", Fault::Padded { bytes: 300_000 }, Two),
+        ("nested", Fault::Nested { levels: 200 }, Two),
     ]
 }
 
@@ -232,4 +234,5 @@ matrix!(
     answers_that_break_off: ["truncated"],
     servers_that_hang: ["hangs", "hangs applied", "drips"],
     connections_that_break: ["reset", "html 502"],
+    answers_that_are_large_or_deep: ["padded", "nested"],
 );

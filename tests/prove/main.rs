@@ -16,6 +16,7 @@ mod crash;
 mod end;
 mod faults;
 mod invariants;
+mod large;
 mod leader;
 mod objects;
 mod ops;

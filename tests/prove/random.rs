@@ -102,6 +102,8 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
         Fault::HangAfterApply,
         Fault::Reset,
         Fault::HtmlBadGateway,
+        Fault::Padded { bytes: 300_000 },
+        Fault::Nested { levels: 200 },
     ]);
     prop_oneof![
         12 => Just(Disturbance::None),

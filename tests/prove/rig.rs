@@ -80,6 +80,8 @@ pub(crate) struct Rig {
     pub(crate) karmada: Karmada,
     pub(crate) projects: BTreeMap<String, Plane>,
     pub(crate) settings: Settings,
+    /// Limits of the gateways' clients.
+    pub(crate) limits: Limits,
     /// Whether gateways stand for election.
     pub(crate) elected: bool,
     began: Instant,
@@ -99,9 +101,19 @@ pub(crate) fn settings() -> Settings {
         release_after: None,
         require_owner: false,
         manage_interpreters: true,
+        max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
         location_checks: false,
         networking: false,
+    }
+}
+
+/// Limits of clients as a gateway has them, but for the size of an answer: what is too large for a page stays small enough
+/// for a test.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        answer_bytes: 1024 * 1024,
+        ..Limits::default()
     }
 }
 
@@ -156,6 +168,7 @@ impl Rig {
             hub,
             projects: BTreeMap::new(),
             settings: settings(),
+            limits: limits(),
             elected: false,
             began: Instant::now(),
             started: 0,
@@ -209,7 +222,7 @@ impl Rig {
     /// Starts one of several replicas.
     pub(crate) fn start_as(&mut self, replica: u32) {
         let metrics = Metrics::new().unwrap();
-        let clients = Clients::new(Limits::default(), metrics.client.clone());
+        let clients = Clients::new(self.limits, metrics.client.clone());
         let cut = Told::new(false);
         let user = user(replica);
         let hub = Connection::new(client(

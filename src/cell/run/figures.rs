@@ -38,6 +38,10 @@ impl Cell {
             let oldest = figures.last_event_age.entry(state).or_default();
             *oldest = silence.unwrap_or_default().max(*oldest);
             for (role, health) in &engaged.watches {
+                let (kind, malformed) = (role.kind().as_str().to_owned(), health.malformed());
+                if malformed > 0 {
+                    *figures.quarantined.entry((kind, "undecodable")).or_default() += malformed;
+                }
                 let plural = role.resource().plural;
                 for (cause, count) in health.restarts_by_cause() {
                     let key = (plane.kind(), plural.clone(), cause);
@@ -87,6 +91,7 @@ impl Cell {
             "quarantined": self.ctx.quarantine.counts().into_iter()
                 .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
                 .collect::<Vec<_>>(),
+            "failures": self.workers.failures().describe(),
             "leading": self.links.lease.may_write(),
         })
     }

@@ -157,6 +157,7 @@ pub(super) fn selection(world: &World, role: Role) -> Selection {
             Role::ConfigMaps | Role::Secrets | Role::Releases => watch::LARGE_OBJECTS,
             _ => watch::HUB_OBJECTS,
         },
+        unread: &[],
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     },
     gateway::world::{
         cities::CITY_LIMIT,
-        digest::{Copy, Source},
+        digest::{Copy, Extent, LEVEL_LIMIT, Source},
         status::{OwnCondition, SIZE_LIMIT},
     },
     plane::table::Row,
@@ -39,9 +39,13 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
     }
 }
 
-/// A city code or name that can go nowhere, or a city too many.
+/// A spec, city code or name that can go nowhere, or a city too many.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
+    if !source.digest.fits(s.largest_spec) {
+        let message = too_much(source.digest.extent, s.largest_spec);
+        return Some(federated(false, "SpecTooLarge", &message, generation));
+    }
     if s.name.len() > DEPLOYMENT_NAME_LIMIT {
         let message = format!(
             "metadata.name has {} characters, at most {DEPLOYMENT_NAME_LIMIT} can be carried; create it under a shorter name",
@@ -61,6 +65,20 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         s.profile().placement.path.text().trim_start_matches("$.")
     );
     Some(federated(false, "InvalidCityCode", &message, generation))
+}
+
+fn too_much(extent: Extent, largest: u32) -> String {
+    match extent {
+        Extent::Bytes(bytes) => format!(
+            "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
+        ),
+        Extent::Deep => format!(
+            "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
+        ),
+        Extent::Unread => format!(
+            "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
+        ),
+    }
 }
 
 /// What the hub said when it refused what was made of the deployment.
@@ -285,11 +303,12 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 
 /// The Event that goes with a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Note> {
-    const FAULTS: [&str; 6] = [
+    const FAULTS: [&str; 7] = [
         "NoCellForCity",
         "ApplyFailed",
         "InvalidCityCode",
         "InvalidName",
+        "SpecTooLarge",
         "HubRefused",
         "HubNameTaken",
     ];
@@ -314,15 +333,18 @@ pub fn too_large(s: &Snapshot) -> Option<Note> {
     let copy = s.copy.as_ref()?;
     let size = copy.digest.status.size;
     let ours = copy.digest.source_uid.as_ref() == Some(&source.uid);
+    let found = if size == u32::MAX {
+        format!("more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are returned")
+    } else {
+        format!("{size} bytes, at most {SIZE_LIMIT} are returned")
+    };
     (ours && size > SIZE_LIMIT).then(|| Note {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: true,
         reason: "QuarantinedTooLarge".to_owned(),
         action: "QuarantiningDeployment".to_owned(),
-        message: format!(
-            "the status that its cells report has {size} bytes, at most {SIZE_LIMIT} are returned; the last one stays"
-        ),
+        message: format!("the status that its cells report has {found}; the last one stays"),
     })
 }
 

@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub binding: Option<Row<Binding>>,
     /// Whether Namespace and policies for the city are in place.
     pub city_ready: bool,
+    /// The largest spec that is carried, in bytes.
+    pub largest_spec: u32,
     /// Whether its city finds no place in its namespace, which uses too many.
     pub crowded_out: bool,
     /// Whether the claim on the copy names a policy that is there and selects the copy's city.
@@ -146,6 +148,7 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         binding: world.binding(kind, hub_name, &key.name).cloned(),
         crowded_out: !city_ready && !hub_name.is_empty() && crowded_out(world, hub_name, source.as_ref()),
         city_ready,
+        largest_spec: world.largest_spec,
         claim_good: claim_good(world, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),

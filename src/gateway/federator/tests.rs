@@ -147,6 +147,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         binding: None,
         city_ready: true,
         crowded_out: false,
+        largest_spec: 256 * 1024,
         claim_good: true,
         references: Some(Resolution {
             expected: Some(Vec::new()),

@@ -12,7 +12,9 @@ use crate::{
     },
     gateway::{
         projector::memory::Memory,
-        world::digest::{Copy, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations},
+        world::digest::{
+            Copy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
+        },
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
@@ -197,8 +199,14 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         return refuse(
             "too_large",
             format!(
-                "Instance {} has {} bytes and {} conditions, at most {SIZE_LIMIT} and {CONDITION_LIMIT} are projected",
-                s.name, w.size, w.conditions
+                "Instance {} has {} and {} conditions, at most {SIZE_LIMIT} bytes, {LEVEL_LIMIT} levels and {CONDITION_LIMIT} conditions are projected",
+                s.name,
+                if w.size == u32::MAX {
+                    "more than can be read".to_owned()
+                } else {
+                    format!("{} bytes", w.size)
+                },
+                w.conditions
             ),
         );
     }

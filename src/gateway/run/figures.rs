@@ -53,6 +53,11 @@ impl Gateway {
             let oldest = figures.last_event_age.entry(state).or_default();
             *oldest = silence.unwrap_or_default().max(*oldest);
             for (role, health) in &engaged.watches {
+                let malformed = health.malformed();
+                if malformed > 0 {
+                    let kind = world.resource(*role).kind;
+                    *figures.quarantined.entry((kind, "undecodable")).or_default() += malformed;
+                }
                 for (cause, count) in health.restarts_by_cause() {
                     *restarts.entry((plane.kind(), *role, cause)).or_default() += count;
                 }

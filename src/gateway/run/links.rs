@@ -5,6 +5,7 @@ use crate::{
     engine::{
         executor::Surroundings,
         key::{Key, Plane},
+        object::Unread,
         plan::{Answer, Target},
         queue::{Queue, Urgency},
         told::{Listener, Told},
@@ -29,6 +30,9 @@ use tokio::sync::mpsc;
 
 /// How long the lists that carrying needs have the planes for themselves, at most.
 const HEAD_START: Duration = Duration::from_secs(5);
+
+/// What each cell reports, in a binding: cells may write anything there, and copies bring what is returned.
+const STATUS_OF_CELLS: Unread = &["status", "aggregatedStatus", "*", "status"];
 
 /// What is kept of an engaged plane beside the way to it.
 pub(super) struct Own {
@@ -137,6 +141,11 @@ impl Links {
                 (_, Role::ConfigMaps | Role::Secrets) => watch::LARGE_OBJECTS,
                 (Plane::Hub, _) => watch::HUB_OBJECTS,
                 (Plane::Project(_) | Plane::Cell, _) => watch::SMALL_OBJECTS,
+            },
+            unread: if role == Role::Bindings {
+                STATUS_OF_CELLS
+            } else {
+                &[]
             },
         };
         let sink = |event| self.event(&plane, engagement, role, event);

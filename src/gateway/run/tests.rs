@@ -134,6 +134,7 @@ fn settings() -> Settings {
         release_after: None,
         require_owner: false,
         manage_interpreters: true,
+        max_spec_size: 256 * 1024,
         status_interval: minute,
         location_checks: false,
         networking: false,

@@ -6,6 +6,7 @@ use super::{
         Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
         Projection, Source, Words, WriteBackDigest,
     },
+    status::SIZE_LIMIT,
     ties::Refusal,
 };
 use crate::{
@@ -115,7 +116,9 @@ impl World {
                     self.judge_binding(&(d.name.0.clone(), binding.into()), &mut woken);
                 }
                 for d in deltas {
-                    if !self.heard(&d.name.0, Self::carries) {
+                    let copy = self.hub.copies[i].get(&d.name.0, &d.name.1);
+                    let too_large = copy.is_some_and(|row| row.digest.status.size > SIZE_LIMIT);
+                    if too_large || !self.heard(&d.name.0, Self::carries) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }
                     self.wake_for_copy(i, &d, &mut woken.keys);
@@ -360,10 +363,13 @@ impl World {
                     let new = project.sources[i].get(&d.name.0, &d.name.1);
                     project.index.change(i, &d.name, d.old.as_ref(), new);
                 }
-                let ready = self.carries(key);
+                let (ready, largest) = (self.carries(key), self.largest_spec);
                 for d in deltas {
-                    if !ready && let Some(project) = self.projects.get_mut(key) {
-                        project.sources[i].drop_body(&d.name.0, &d.name.1);
+                    if let Some(project) = self.projects.get_mut(key) {
+                        let row = project.sources[i].get(&d.name.0, &d.name.1);
+                        if !ready || row.is_some_and(|row| !row.digest.fits(largest)) {
+                            project.sources[i].drop_body(&d.name.0, &d.name.1);
+                        }
                     }
                     self.wake_for_source(key, i, &d, &mut woken.keys);
                 }

@@ -149,6 +149,9 @@ pub struct Tie {
     pub namespace: Arc<str>,
 }
 
+/// The largest spec that is carried unless a flag says otherwise, in bytes.
+pub const LARGEST_SPEC: u32 = 256 * 1024;
+
 /// See the module.
 #[derive(Debug)]
 pub struct World {
@@ -159,6 +162,8 @@ pub struct World {
     pub resources: Arc<Resources>,
     /// Which checks of Workloads need more of a project than its Workloads.
     pub checks: WorkloadChecks,
+    /// The largest spec that is carried, in bytes.
+    pub largest_spec: u32,
     /// The hub.
     pub hub: Hub,
     engagements: u64,
@@ -207,6 +212,7 @@ impl World {
             kinds,
             resources,
             checks,
+            largest_spec: LARGEST_SPEC,
             hub,
             engagements: 0,
             projects: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! Status digests: enough of a status to know whether returning another one would change anything.
 
-use super::digest::Words;
+use super::digest::{Words, size_of};
 use crate::engine::diff::Digest;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ pub struct StatusDigest {
     pub observed: Option<i64>,
     /// The conditions, in order, as many as matter.
     pub conditions: Box<[ConditionDigest]>,
-    /// Size of the status as JSON, in bytes.
+    /// Size of the status as JSON, in bytes; the largest of all if it is nested too deeply.
     pub size: u32,
 }
 
@@ -97,7 +97,7 @@ impl OwnCondition {
 impl StatusDigest {
     /// Digests a status.
     pub fn of(status: Option<&Value>, counters: &[String], words: &mut Words) -> Self {
-        let Some(Value::Object(map)) = status else {
+        let Some(status @ Value::Object(map)) = status else {
             return Self {
                 rest: empty_rest(counters),
                 ..Self::default()
@@ -115,7 +115,7 @@ impl StatusDigest {
                 kept.map(|c| condition_digest(c, words)).collect()
             })
             .unwrap_or_default();
-        let size = serde_json::to_vec(map).map_or(0, |v| u32::try_from(v.len()).unwrap_or(u32::MAX));
+        let size = size_of(status);
         Self {
             reported: !map.is_empty(),
             rest: Digest::of(&Value::Object(rest)),

@@ -1,7 +1,7 @@
 //! The stack below `kube::Client`: address, credential, time limits, counting, and answers that are no API answers.
 
 use super::{
-    CallError, Limits,
+    CallError, Limits, SmallAnswer,
     pool::Slot,
     request::{Call, collect, status_body},
     way::{Received, Way},
@@ -139,8 +139,13 @@ impl Shared {
 
     async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let _permit = self.permits.acquire().await?;
+        let limit = if request.extensions().get::<SmallAnswer>().is_some() {
+            self.limits.small_answer_bytes()
+        } else {
+            self.limits.answer_bytes
+        };
         let response = self.way.call(request).await.map_err(|e| self.broken(&e))?;
-        self.read(response).await
+        self.read(response, limit).await
     }
 
     async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
@@ -150,7 +155,7 @@ impl Shared {
             .await
             .map_err(|e| self.broken(&e))?;
         if !response.status().is_success() {
-            return self.read(response).await;
+            return self.read(response, self.limits.answer_bytes).await;
         }
         let mut retired = self.retired.clone();
         let retired = Box::pin(async move {
@@ -166,9 +171,8 @@ impl Shared {
         }))
     }
 
-    async fn read(&self, response: Response<Received>) -> Result<Response<Answer>, BoxError> {
+    async fn read(&self, response: Response<Received>, limit: usize) -> Result<Response<Answer>, BoxError> {
         let (mut parts, body) = response.into_parts();
-        let limit = self.limits.answer_bytes;
         let mut bytes = collect(body, limit).await.map_err(|e| -> BoxError {
             if e.is::<http_body_util::LengthLimitError>() {
                 CallError::TooLarge {

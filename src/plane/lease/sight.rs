@@ -27,6 +27,7 @@ pub(super) fn watch(
         labels: None,
         fields: Some(format!("metadata.name={name}")),
         page: watch::SMALL_OBJECTS,
+        unread: &[],
     };
     async move {
         let (health, mut generation) = (Health::default(), plane.generation());

@@ -1,20 +1,28 @@
 //! Lists a kind and then watches it, as kube-runtime's `watcher` does, whose events and errors it gives.
 //!
 //! Thousands of watches are at rest at a time, and kube-runtime's hold a read buffer and the space of every request that
-//! they may ever make. At rest this one holds the body of its watch and a timer.
+//! they may ever make. At rest this one holds the body of its watch and a timer. Of a page it holds the text, and reads one
+//! object of it after the other.
 
-use super::{super::client::PlaneClient, lines::Lines};
-use crate::engine::object::Tolerant;
+use super::{
+    super::client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
+    lines::Lines,
+    pages::{Form, Pages},
+};
+use crate::engine::object::{Tolerant, Unread};
+use bytes::Bytes;
 use futures::{FutureExt, Stream, future::BoxFuture};
 use kube::{
     Resource,
     client::Body,
     core::{
-        DynamicObject, ObjectList, Request, Status, WatchEvent,
+        DynamicObject, ListMeta, Request, Status, WatchEvent,
         params::{ListParams, WatchParams},
     },
     runtime::watcher::{Error, Event, Result},
 };
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::{
     pin::Pin,
     sync::Arc,
@@ -22,7 +30,7 @@ use std::{
     time::Duration,
     vec::IntoIter,
 };
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a watch may last beyond the time that the server was asked to end it after: a link that is dead tells no end, and
 /// one that is slow lags behind further and further.
@@ -32,6 +40,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 pub(super) struct Follower {
     client: Arc<PlaneClient>,
     asks: Asks,
+    pages: Pages,
     state: State,
 }
 
@@ -40,17 +49,38 @@ struct Asks {
     path: String,
     labels: Option<String>,
     fields: Option<String>,
-    page: u32,
+    unread: Unread,
     timeout: u32,
+}
+
+/// A page of a list as it came.
+struct Page {
+    objects: Vec<Bytes>,
+    metadata: ListMeta,
+    bytes: usize,
+    took: Duration,
+    /// What admits it to memory, if it is large.
+    place: Option<LargePage>,
+}
+
+/// Its text.
+#[derive(Deserialize)]
+struct Text<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
 }
 
 enum State {
     /// Nothing is known.
     Blank,
-    /// A page of the list is on its way.
-    Listing(BoxFuture<'static, kube::Result<ObjectList<Tolerant>>>),
+    /// All up to this token is known.
+    Listed(String),
+    /// A page of the list is on its way, the first one or that of a token.
+    Listing(Option<String>, BoxFuture<'static, kube::Result<Page>>),
     /// Its objects are given out.
-    Page(IntoIter<Tolerant>, Then),
+    Page(IntoIter<Bytes>, Then, Option<LargePage>),
     /// All up to this version is known.
     Known(String),
     /// A watch from this version is being opened.
@@ -73,6 +103,7 @@ type Step = Poll<Option<Result<Event<Tolerant>>>>;
 impl Follower {
     pub(super) fn new(client: Arc<PlaneClient>, selection: &super::Selection, timeout: u32) -> Self {
         Self {
+            pages: Pages::new(selection.page, client.page_bytes()),
             client,
             asks: Asks {
                 path: <DynamicObject as Resource>::url_path(
@@ -81,25 +112,80 @@ impl Follower {
                 ),
                 labels: selection.labels.clone(),
                 fields: selection.fields.clone(),
-                page: selection.page,
+                unread: selection.unread,
                 timeout,
             },
             state: State::Blank,
         }
     }
 
+    /// Forgets where it was: it goes on with a new list.
+    pub(super) fn begin_anew(&mut self) {
+        self.state = State::Blank;
+    }
+
     fn list(&self, token: Option<String>) -> State {
         let params = ListParams {
             label_selector: self.asks.labels.clone(),
             field_selector: self.asks.fields.clone(),
-            limit: Some(self.asks.page),
-            continue_token: token,
+            limit: Some(self.pages.count()),
+            // It stays good for pages of another size.
+            continue_token: token.clone(),
             ..ListParams::default()
         };
-        let request = Request::new(&*self.asks.path).list(&params);
-        let client = self.client.for_once();
-        State::Listing(
-            async move { client.request(request.map_err(kube::Error::BuildRequest)?).await }.boxed(),
+        let (request, form) = (Request::new(&*self.asks.path), self.pages.form());
+        let request = match form {
+            Form::Small | Form::Large => request.list(&params),
+            Form::Metadata => request.list_metadata(&params),
+        };
+        let client = self.client.clone();
+        let page = async move {
+            let mut request = request.map_err(kube::Error::BuildRequest)?.map(Body::from);
+            let place = match form {
+                Form::Large => client.large_page().await,
+                Form::Small | Form::Metadata => {
+                    request.extensions_mut().insert(SmallAnswer);
+                    None
+                }
+            };
+            let began = Instant::now();
+            let answer = accepted(client.for_once().send(request).await?).await?;
+            let text = answer.collect_bytes().await?;
+            Page::read(&text, began.elapsed(), place).map_err(kube::Error::SerdeError)
+        };
+        State::Listing(token, page.boxed())
+    }
+
+    /// What follows from a page that did not come: asked for otherwise, or an error.
+    fn not_listed(&mut self, token: Option<String>, error: kube::Error) -> (State, Step) {
+        if is_too_large(&error) && self.pages.too_large() {
+            tracing::debug!(path = self.asks.path, pages = ?self.pages, "a page of a list is too large and is asked for in parts");
+            return (self.list(token), Poll::Ready(None));
+        }
+        if is_timeout(&error) || matches!(&error, kube::Error::Api(status) if status.code == 504) {
+            self.pages.too_slow();
+        }
+        // A server may refuse a token that it does not know any more, or for pages of another size.
+        let refused = matches!(&error, kube::Error::Api(status) if status.code == 400);
+        let state = token.filter(|_| !refused).map_or(State::Blank, State::Listed);
+        (state, Poll::Ready(Some(Err(Error::InitialListFailed(error)))))
+    }
+
+    /// What follows from a page of a list.
+    fn listed(&mut self, page: Page) -> (State, Step) {
+        self.pages.came(page.objects.len(), page.bytes, page.took);
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let then = match (
+            text(page.metadata.continue_),
+            text(page.metadata.resource_version),
+        ) {
+            (Some(token), _) => Then::More(token),
+            (None, Some(version)) => Then::Watch(version),
+            (None, None) => return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion)))),
+        };
+        (
+            State::Page(page.objects.into_iter(), then, page.place),
+            Poll::Ready(None),
         )
     }
 
@@ -123,20 +209,23 @@ impl Follower {
     fn step(&mut self, state: State, cx: &mut Context<'_>) -> (State, Step) {
         match state {
             State::Blank => (self.list(None), Poll::Ready(Some(Ok(Event::Init)))),
-            State::Listing(mut page) => match page.poll_unpin(cx) {
-                Poll::Pending => (State::Listing(page), Poll::Pending),
-                Poll::Ready(Ok(page)) => listed(page),
-                Poll::Ready(Err(error)) => (
-                    State::Blank,
-                    Poll::Ready(Some(Err(Error::InitialListFailed(error)))),
-                ),
+            State::Listed(token) => (self.list(Some(token)), Poll::Ready(None)),
+            State::Listing(token, mut page) => match page.poll_unpin(cx) {
+                Poll::Pending => (State::Listing(token, page), Poll::Pending),
+                Poll::Ready(Ok(page)) => self.listed(page),
+                Poll::Ready(Err(error)) => self.not_listed(token, error),
             },
-            State::Page(mut objects, then) => match (objects.next(), then) {
-                (Some(object), then) => (
-                    State::Page(objects, then),
-                    Poll::Ready(Some(Ok(Event::InitApply(object)))),
-                ),
-                (None, Then::More(token)) => (self.list(Some(token)), Poll::Ready(None)),
+            State::Page(mut objects, then, place) => match (objects.next(), then) {
+                (Some(object), then) => {
+                    // Without a name nothing can be done about it, and it is told as that.
+                    let object =
+                        Tolerant::read(&object, self.asks.unread).unwrap_or_else(|_| Tolerant::unknown());
+                    (
+                        State::Page(objects, then, place),
+                        Poll::Ready(Some(Ok(Event::InitApply(object)))),
+                    )
+                }
+                (None, Then::More(token)) => (State::Listed(token), Poll::Ready(None)),
                 (None, Then::Watch(version)) => {
                     (State::Known(version), Poll::Ready(Some(Ok(Event::InitDone))))
                 }
@@ -147,7 +236,8 @@ impl Follower {
                 Poll::Ready(Ok(body)) => {
                     let asked = Duration::from_secs(self.asks.timeout.into());
                     let end = Box::pin(sleep(asked + MARGIN));
-                    (State::Watching(version, Lines::new(body), end), Poll::Ready(None))
+                    let lines = Lines::new(body, self.asks.unread);
+                    (State::Watching(version, lines, end), Poll::Ready(None))
                 }
                 Poll::Ready(Err(error)) => (
                     State::Known(version),
@@ -204,18 +294,24 @@ impl Follower {
     }
 }
 
-/// What follows from a page of a list.
-fn listed(page: ObjectList<Tolerant>) -> (State, Step) {
-    let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let then = match (
-        text(page.metadata.continue_),
-        text(page.metadata.resource_version),
-    ) {
-        (Some(token), _) => Then::More(token),
-        (None, Some(version)) => Then::Watch(version),
-        (None, None) => return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion)))),
-    };
-    (State::Page(page.items.into_iter(), then), Poll::Ready(None))
+impl Page {
+    /// Takes a page apart; its objects are not read yet.
+    fn read(text: &Bytes, took: Duration, place: Option<LargePage>) -> serde_json::Result<Self> {
+        let Text { metadata, items } = serde_json::from_slice(text)?;
+        let items = items.unwrap_or_default().into_iter();
+        Ok(Self {
+            objects: items.map(|item| text.slice_ref(item.get().as_bytes())).collect(),
+            metadata,
+            bytes: text.len(),
+            took,
+            place,
+        })
+    }
+}
+
+/// Whether an answer was larger than it may be.
+fn is_too_large(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(e) if matches!(e.downcast_ref(), Some(CallError::TooLarge { .. })))
 }
 
 /// The body of an answer that is no refusal.

@@ -1,20 +1,23 @@
 //! The events of a watch, a line of JSON each. What has been read is let go as soon as it is understood.
 
-use crate::engine::object::Tolerant;
+use crate::engine::object::{Tolerant, Unread};
 use bytes::Bytes;
 use http_body::Body as _;
 use kube::{
     client::Body,
     core::{Status, WatchEvent},
 };
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::{
+    borrow::Cow,
     io,
     pin::Pin,
     task::{Context, Poll},
 };
 
 /// Longest line. An object has a few MiB at most.
-const LIMIT: usize = 32 * 1024 * 1024;
+const LIMIT: usize = 16 * 1024 * 1024;
 /// How far down its causes an error is looked at.
 const CAUSES: usize = 16;
 
@@ -23,6 +26,7 @@ type Event = WatchEvent<Tolerant>;
 /// See the module.
 pub(super) struct Lines {
     body: Body,
+    unread: Unread,
     /// What has been read and not looked at.
     chunk: Bytes,
     /// The beginning of a line whose end has not come.
@@ -31,9 +35,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(body: Body) -> Self {
+    /// The events in a body; the field at `unread` of their objects is passed over.
+    pub(super) fn new(body: Body, unread: Unread) -> Self {
         Self {
             body,
+            unread,
             chunk: Bytes::new(),
             begun: Vec::new(),
             ended: false,
@@ -75,10 +81,10 @@ impl Lines {
             let rest = self.chunk.split_to(end + 1);
             let line = rest.get(..end).unwrap_or_default();
             let event = if self.begun.is_empty() {
-                understand(line)
+                understand(line, self.unread)
             } else {
                 self.begun.extend_from_slice(line);
-                understand(&std::mem::take(&mut self.begun))
+                understand(&std::mem::take(&mut self.begun), self.unread)
             };
             if event.is_some() {
                 return event;
@@ -90,16 +96,25 @@ impl Lines {
 
     /// What came after the last line's end: half a line is no event.
     fn last_line(&mut self) -> Option<kube::Result<Event>> {
-        understand(&std::mem::take(&mut self.begun))
+        understand(&std::mem::take(&mut self.begun), self.unread)
     }
 }
 
+/// A line, whose object is read apart: however deep it is nested, and whatever is wrong with it.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
 /// A line's event; nothing for an empty or unfinished one.
-fn understand(line: &[u8]) -> Option<kube::Result<Event>> {
+fn understand(line: &[u8], unread: Unread) -> Option<kube::Result<Event>> {
     if line.trim_ascii().is_empty() {
         return None;
     }
-    match serde_json::from_slice(line) {
+    match event(line, unread) {
         Ok(event) => Some(Ok(event)),
         Err(error) if error.is_eof() => None,
         Err(error) => Some(Err(match serde_json::from_slice::<Status>(line) {
@@ -107,6 +122,17 @@ fn understand(line: &[u8]) -> Option<kube::Result<Event>> {
             Err(_) => kube::Error::SerdeError(error),
         })),
     }
+}
+
+fn event(line: &[u8], unread: Unread) -> serde_json::Result<Event> {
+    let Line { kind, object } = serde_json::from_slice(line)?;
+    let read = || Tolerant::read(object.get().as_bytes(), unread);
+    Ok(match &*kind {
+        "ADDED" => WatchEvent::Added(read()?),
+        "MODIFIED" => WatchEvent::Modified(read()?),
+        "DELETED" => WatchEvent::Deleted(read()?),
+        _ => serde_json::from_slice(line)?,
+    })
 }
 
 /// Whether the connection was closed under the watch, which is how many servers end one.
@@ -143,7 +169,7 @@ mod tests {
         });
         let client = kube::Client::new(service, "default");
         let answer = client.send(Request::new(Body::empty())).await.unwrap();
-        let mut lines = Lines::new(answer.into_body());
+        let mut lines = Lines::new(answer.into_body(), &[]);
         let mut said = Vec::new();
         while let Some(event) = poll_fn(|cx| lines.poll_next(cx)).await {
             said.push(match event {
@@ -181,5 +207,18 @@ mod tests {
         assert_eq!(said.len(), 3);
         assert_eq!(said[2], "1");
         assert!(said[1].contains("no"), "{}", said[1]);
+    }
+
+    #[tokio::test]
+    async fn a_line_is_an_event_however_deep_its_object_is_nested() {
+        const DEEP: usize = 100_000;
+        let deep = "[".repeat(DEEP) + &"]".repeat(DEEP);
+        let line = format!(
+            "{{\"type\":\"ADDED\",\"object\":{{\"status\":{deep},\"metadata\":{{\"name\":\"a\",\"resourceVersion\":\"7\"}}}}}}\n"
+        );
+        let line: &'static str = line.leak();
+        let (head, tail) = line.split_at(DEEP);
+        assert_eq!(read(&[line, head, tail, ONE]).await, ["7", "7", "1"]);
+        assert_eq!(read(&[ONE, "\n", head]).await, ["1"], "half a line is none");
     }
 }

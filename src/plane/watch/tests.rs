@@ -129,6 +129,7 @@ impl Running {
                 namespace: None,
                 labels: None,
                 fields: None,
+                unread: &[],
             };
             let table = Mutex::new(Table::<()>::default());
             let sink = |event| told.send(words(&mut table.lock(), event)).unwrap();

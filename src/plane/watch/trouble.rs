@@ -61,7 +61,10 @@ impl Cause {
                 Some(CallError::Retired | CallError::Overtaken) => Self::Broken,
                 _ => Self::Unreachable,
             },
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Garbled,
+            // What is in a line that is too long only a list tells.
+            kube::Error::SerdeError(_)
+            | kube::Error::FromUtf8(_)
+            | kube::Error::LinesCodecMaxLineLengthExceeded => Self::Garbled,
             _ => Self::Broken,
         }
     }

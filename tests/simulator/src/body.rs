@@ -3,6 +3,7 @@
 use crate::{faults::Fault, handle::Content, watch::Watch};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use serde_json::Value;
 use std::{
     future::Future,
     io,
@@ -38,6 +39,44 @@ enum Spoil {
         error: bool,
     },
     Drip(Drip),
+    /// A field more in each object.
+    Swell(Swell),
+}
+
+/// A field that no API server sends.
+#[derive(Debug, Clone, Copy)]
+enum Swell {
+    Padding(usize),
+    Nesting(usize),
+}
+
+impl Swell {
+    /// The field in each object of an answer, or of a watch's line; what is neither stays as it is.
+    fn apply(self, piece: Bytes) -> Bytes {
+        let Ok(mut answer) = serde_json::from_slice::<Value>(&piece) else {
+            return piece;
+        };
+        if let Some(items) = answer.get_mut("items").and_then(Value::as_array_mut) {
+            items.iter_mut().for_each(|item| self.swell(item));
+        } else if let Some(object) = answer.get_mut("object") {
+            self.swell(object);
+        } else {
+            self.swell(&mut answer);
+        }
+        let line_end = piece.last().filter(|last| **last == b'\n').map(|_| "\n");
+        format!("{answer}{}", line_end.unwrap_or_default()).into()
+    }
+
+    fn swell(self, object: &mut Value) {
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let field = match self {
+            Self::Padding(bytes) => Value::String("x".repeat(bytes)),
+            Self::Nesting(levels) => (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner])),
+        };
+        metadata.insert("swollen".to_owned(), field);
+    }
 }
 
 /// A few bytes at a time.
@@ -76,6 +115,8 @@ impl Body {
                 rest: Bytes::new(),
                 sleep: None,
             }),
+            (Some(Fault::Padded { bytes }), _) => Spoil::Swell(Swell::Padding(*bytes)),
+            (Some(Fault::Nested { levels }), _) => Spoil::Swell(Swell::Nesting(*levels)),
             _ => Spoil::Nothing,
         };
         Self { source, spoil }
@@ -96,6 +137,11 @@ impl Body {
                 Poll::Ready(broken.then(|| Err(io::ErrorKind::ConnectionReset.into())))
             }
             Spoil::Drip(drip) => drip.poll(&mut self.source, cx),
+            Spoil::Swell(swell) => {
+                let swell = *swell;
+                let piece = ready!(self.source.poll(cx));
+                Poll::Ready(piece.map(|piece| piece.map(|bytes| swell.apply(bytes))))
+            }
         }
     }
 }

@@ -74,6 +74,16 @@ pub enum Fault {
         /// How often.
         every: Duration,
     },
+    /// Applied. Each object of the answer, or of a watch's lines, has a field of so many bytes more, in its metadata.
+    Padded {
+        /// How many.
+        bytes: usize,
+    },
+    /// Applied. Each object of the answer, or of a watch's lines, has a field more that is nested so deeply, in its metadata.
+    Nested {
+        /// How deeply.
+        levels: usize,
+    },
     /// Applied. The connection is reset amid the answer; a watch is reset at once.
     Reset,
     /// A proxy's 502 page, nothing applied.
@@ -103,6 +113,8 @@ impl Fault {
             Self::Hang => "Hang",
             Self::HangAfterApply => "HangAfterApply",
             Self::SlowDrip { .. } => "SlowDrip",
+            Self::Padded { .. } => "Padded",
+            Self::Nested { .. } => "Nested",
             Self::Reset => "Reset",
             Self::HtmlBadGateway => "HtmlBadGateway",
             Self::StopBefore => "StopBefore",
@@ -119,6 +131,8 @@ impl Fault {
                 | Self::TruncatedLine
                 | Self::HangAfterApply
                 | Self::SlowDrip { .. }
+                | Self::Padded { .. }
+                | Self::Nested { .. }
                 | Self::Reset
                 | Self::StopAfter
         )

@@ -43,7 +43,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         let body = render::copy(s.profile(), body, hub.as_str(), city);
         return apply(s, body, "create_copy", written(memory, Some(now)));
     };
-    if copy.deleting || conditions::taken(s, copy) {
+    if copy.deleting || copy.digest.partial || conditions::taken(s, copy) {
         return Step::Wait(Next::OnEvent);
     }
     if copy

@@ -1,10 +1,13 @@
 //! Digests of the objects that are federated: a project's deployment and its copy on the hub.
 
-use super::{Rollup, Words, annotation, content, controller, created, label};
+use super::{LEVEL_LIMIT, Rollup, Words, annotation, content, controller, created, label};
 use crate::engine::chance::HashMap;
 use crate::{
     api::{keys, names::CityCode},
-    engine::diff::Digest,
+    engine::{
+        diff::{Digest, is_payload},
+        object::{is_partial, levels, size},
+    },
     gateway::world::status::StatusDigest,
     kinds::{CompanionKind, FederatedKind},
 };
@@ -30,6 +33,8 @@ pub struct Source {
     pub federation_namespace: Option<Arc<str>>,
     /// What the copy carries of it, generation aside.
     pub content: Digest,
+    /// What there is of its spec, or whatever its kind has in the place of one.
+    pub extent: Extent,
     /// What the federator has noted on it, if anything.
     pub notes: Option<Box<Notes>>,
     /// `ConfigMap`s and Secrets that it names, in order.
@@ -42,6 +47,37 @@ pub struct Source {
     pub controller: Option<Arc<str>>,
     /// What the workload controller reads, for the kind that it writes; a text if it is none in truth.
     pub rollup: Option<Box<Result<Rollup, String>>>,
+}
+
+/// How much there is of what would be carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// So many bytes of JSON.
+    Bytes(u32),
+    /// More levels of lists and maps than [`LEVEL_LIMIT`].
+    Deep,
+    /// More bytes than are read of an object, or some that cannot be read.
+    Unread,
+}
+
+impl Extent {
+    fn of(object: &DynamicObject) -> Self {
+        if is_partial(object) {
+            return Self::Unread;
+        }
+        let fields = object.data.as_object().into_iter().flatten();
+        let mut payload = fields
+            .filter(|(name, _)| is_payload(name))
+            .map(|(_, value)| value);
+        if payload.clone().any(|value| levels(value) > LEVEL_LIMIT) {
+            return Self::Deep;
+        }
+        Self::Bytes(
+            payload
+                .try_fold(0, |sum: u32, value| sum.checked_add(size(value)))
+                .unwrap_or(u32::MAX),
+        )
+    }
 }
 
 /// What the federator notes on a [`Source`] that has references.
@@ -91,9 +127,16 @@ pub struct Copy {
     pub claimed_by: Option<Arc<str>>,
     /// Its status as Karmada aggregated it.
     pub status: StatusDigest,
+    /// Whether only its metadata is known: what it carries cannot be compared.
+    pub partial: bool,
 }
 
 impl Source {
+    /// Whether it is carried where specs have at most so many bytes.
+    pub fn fits(&self, largest: u32) -> bool {
+        matches!(self.extent, Extent::Bytes(bytes) if bytes <= largest)
+    }
+
     /// What is expected, as text.
     pub fn expected(&self) -> Option<&str> {
         self.notes.as_ref()?.expected.as_deref()
@@ -146,6 +189,7 @@ impl Source {
                 meta.uid.as_deref(),
             ),
             city,
+            extent: Extent::of(object),
             federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
             notes: (expected.is_some() || error.is_some()).then(|| Box::new(Notes { expected, error })),
             references: references(kind, &whole, words),
@@ -228,6 +272,7 @@ impl Copy {
             content: content(kind, object, city, upstream, source_uid),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
+            partial: is_partial(object),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
-use super::{Words, controller, created, label};
+use super::{Words, controller, created, label, size_of};
 use crate::{
     api::{keys, names::CityCode},
-    engine::diff::Digest,
+    engine::{diff::Digest, object::is_partial},
     kinds::FederatedKind,
 };
 use kube::core::DynamicObject;
@@ -38,7 +38,7 @@ pub struct WriteBackDigest {
     pub status: Digest,
     /// Whether it has any status.
     pub reported: bool,
-    /// Size of spec and status in bytes.
+    /// Size of spec and status in bytes; the largest of all if they cannot be read in full.
     pub size: u32,
     /// How many conditions it has.
     pub conditions: u32,
@@ -101,7 +101,11 @@ impl WriteBackDigest {
             .get("conditions")
             .and_then(Value::as_array)
             .map_or(0, |list| u32::try_from(list.len()).unwrap_or(u32::MAX));
-        let size = serde_json::to_vec(&object.data).map_or(0, |v| u32::try_from(v.len()).unwrap_or(u32::MAX));
+        let size = if is_partial(object) {
+            u32::MAX
+        } else {
+            size_of(&object.data)
+        };
         Self {
             created: created(object),
             cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),

@@ -7,7 +7,7 @@ mod instance;
 mod rollup;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{Copy, Notes, REFERENCE_LIMIT, Reference, Source, template_digest};
+pub use deployment::{Copy, Extent, Notes, REFERENCE_LIMIT, Reference, Source, template_digest};
 pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use rollup::{Rollup, WHY, written};
@@ -15,7 +15,7 @@ pub use rollup::{Rollup, WHY, written};
 use super::status::Saying;
 use crate::{
     api::names::{CityCode, NameError},
-    engine::{diff::Digest, pool::Pool},
+    engine::{diff::Digest, object, pool::Pool},
     kinds::FederatedKind,
     plane::feed::Texts,
 };
@@ -87,6 +87,19 @@ pub fn payload_roots(object: &DynamicObject) -> Map<String, Value> {
                 .collect()
         })
         .unwrap_or_default()
+}
+
+/// Most levels of lists and maps in what is carried and returned; fewer than are read of an object, so that what was cut
+/// off there is never carried.
+pub const LEVEL_LIMIT: usize = 64;
+
+/// Size of what is carried or returned, in bytes; no size is allowed of what is nested too deeply.
+pub fn size_of(value: &Value) -> u32 {
+    if object::levels(value) > LEVEL_LIMIT {
+        u32::MAX
+    } else {
+        object::size(value)
+    }
 }
 
 /// The annotations that travel, with suspension as `true` or absent.

@@ -115,6 +115,7 @@ impl Watches {
                     namespace: None,
                     labels: None,
                     fields: None,
+                    unread: &[],
                 };
                 run(
                     &Plane::Hub,
