@@ -10,7 +10,7 @@ pub use client::{ClientMetrics, PlaneKind, Stage};
 pub use registrar::Row;
 pub use turn::{Measurement, TurnResult};
 
-use families::{Federation, Leftovers, Planes, QueueFigures, Turns};
+use families::{Cells, Federation, Leftovers, Planes, QueueFigures, Turns};
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
 use registrar::Registrar;
@@ -54,6 +54,10 @@ pub struct Figures {
     pub garbage_brake: bool,
     /// Interpreters that differ from ours or rival them.
     pub interpreter_drift: usize,
+    /// Instances that were granted quota, of which that cannot be confirmed now.
+    pub quota_unverified: usize,
+    /// Instances of which a release is recorded.
+    pub release_records: usize,
 }
 
 /// All figures of the process.
@@ -68,6 +72,7 @@ pub struct Metrics {
     federation: Federation,
     planes: Planes,
     leftovers: Leftovers,
+    cells: Cells,
     under_way: Mutex<BTreeMap<u64, Instant>>,
     deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
@@ -110,6 +115,7 @@ impl Metrics {
             federation: Federation::register(&mut r)?,
             planes: Planes::register(&mut r)?,
             leftovers: Leftovers::register(&mut r)?,
+            cells: Cells::register(&mut r)?,
             rows: std::mem::take(&mut r.rows),
             under_way: Mutex::default(),
             deletions: Mutex::default(),
@@ -165,6 +171,16 @@ impl Metrics {
     /// An object claimed an identity that is not its own.
     pub fn identity_rejected(&self, reason: &'static str) {
         self.federation.rejections.with_label_values(&[reason]).inc();
+    }
+
+    /// The claim of an Instance that is gone cannot be released.
+    pub fn claim_orphaned(&self, reason: &'static str) {
+        self.cells.orphaned.with_label_values(&[reason]).inc();
+    }
+
+    /// A release is not tried any more, or not recorded.
+    pub fn release_dropped(&self, reason: &'static str) {
+        self.cells.dropped.with_label_values(&[reason]).inc();
     }
 
     /// This replica holds the Lease `name`, or no longer does.
@@ -230,6 +246,8 @@ impl Metrics {
         self.leftovers.orphans.set(integer(figures.orphans));
         self.leftovers.drift.set(integer(figures.interpreter_drift));
         self.leftovers.brake.set(i64::from(figures.garbage_brake));
+        self.cells.unverified.set(integer(figures.quota_unverified));
+        self.cells.records.set(integer(figures.release_records));
         let ages: Vec<f64> = self
             .under_way
             .lock()

@@ -96,6 +96,15 @@ mod tests {
     }
 
     #[test]
+    fn up_to_date_counts_what_is_on_the_latest_template_ready_or_not() {
+        for crd in [workload().unwrap(), workload_deployment().unwrap()] {
+            let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
+            let column = columns.unwrap().iter().find(|c| c["name"] == "Up-to-date");
+            assert_eq!(column.unwrap()["jsonPath"], ".status.updatedReplicas");
+        }
+    }
+
+    #[test]
     fn the_strict_schema_adds_to_the_plain_one_and_changes_nothing_of_it() {
         let plain = all_nodes(plain::<Workload>());
         let strict = all_nodes(workload().unwrap());

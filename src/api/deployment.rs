@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.desiredReplicas"),
-    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.currentReplicas"),
+    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.updatedReplicas"),
     printcolumn(
         name = "Location Namespace",
         type_ = "string",

@@ -39,7 +39,7 @@ use std::ops::AddAssign;
     printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.desiredReplicas"),
-    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.currentReplicas")
+    printcolumn(name = "Up-to-date", type_ = "string", json_path = ".status.updatedReplicas")
 )]
 pub struct WorkloadSpec {
     /// What every Instance looks like.

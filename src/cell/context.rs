@@ -110,7 +110,7 @@ const STEPS: [&str; 19] = [
     "instance_network",
     "instance_released",
     "network_binding",
-    "network_binding_differs",
+    "network_binding_unused",
     "quota_claim_anew",
     "pod",
     "pod_replaced",

@@ -226,7 +226,16 @@ impl Fixture {
                         patch.as_object_mut().unwrap().remove("status");
                         merge(&mut object, &patch);
                     }
-                    Endpoint::Status => merge(&mut object, &json!({"status": patch["status"]})),
+                    Endpoint::Status => {
+                        // Lists are written whole: what someone else wrote meanwhile would be lost.
+                        let merges = matches!(effect.write, Write::Merge { .. });
+                        let version = &patch["metadata"]["resourceVersion"];
+                        assert!(
+                            !merges || version.is_string(),
+                            "a status without a version: {patch}"
+                        );
+                        merge(&mut object, &json!({"status": patch["status"]}));
+                    }
                 }
                 if object["spec"] != before {
                     let generation = object["metadata"]["generation"].as_i64().unwrap();

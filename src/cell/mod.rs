@@ -3,8 +3,9 @@
 //! * [`instances`]: instance control, a library of values; [`size`]: how large Instances are; [`limits`]: what is allowed.
 //! * [`deployment`], [`instance`], [`provider`], [`releases`]: the controllers; [`network`] and [`writeback`] are parts of
 //!   the first two.
-//! * [`world`]: the index; [`context`], [`effects`], [`pace`]: what the controllers share; [`run`]: the running role.
+//! * [`world`]: the index; [`context`], [`effects`], [`pace`], [`breaker`]: what the controllers share; [`run`]: the running role.
 
+pub mod breaker;
 pub mod context;
 pub mod deployment;
 pub mod effects;

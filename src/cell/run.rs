@@ -3,6 +3,7 @@
 mod conflicts;
 mod figures;
 mod links;
+mod projects;
 
 use super::{
     context::{Context, Settings, Turn},
@@ -15,7 +16,6 @@ use super::{
 use crate::{
     api::names::ProjectKey,
     engine::{
-        chance::HashMap,
         clock::Clock,
         error::{Category, Failure},
         executor::Executor,
@@ -32,12 +32,13 @@ use conflicts::Conflicts;
 use futures::{Stream, StreamExt, future::BoxFuture};
 use links::{Command, Links};
 use parking_lot::Mutex;
+use projects::Known;
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{sync::mpsc, time::Instant};
 
 /// A way to a project, and the work that keeps it up to date.
 pub type Way = (Connection, BoxFuture<'static, ()>);
@@ -110,16 +111,6 @@ pub struct Cell {
 struct Incoming {
     commands: mpsc::UnboundedReceiver<Command>,
     wanted: mpsc::UnboundedReceiver<ProjectKey>,
-}
-
-/// What the main loop knows of projects.
-#[derive(Default)]
-struct Known {
-    wanted: BTreeSet<ProjectKey>,
-    found: HashMap<ProjectKey, Connection>,
-    /// Keeps the ways that were made up to date.
-    keeping: JoinSet<()>,
-    engagements: u64,
 }
 
 impl std::fmt::Debug for Cell {
@@ -225,10 +216,7 @@ impl Cell {
         else {
             return;
         };
-        let mut known = Known {
-            engagements: 1,
-            ..Known::default()
-        };
+        let mut known = Known::default();
         let mut city = {
             let world = self.ctx.world.lock();
             world.knows_place().then(|| world.located())
@@ -252,8 +240,12 @@ impl Cell {
                 _ = turns.tick() => {
                     *self.turned.lock() = Instant::now();
                     self.prune();
+                    self.try_again(&mut known);
                 }
-                _ = sweep.tick() => self.ctx.queue.extend(self.workers.take_stranded(), Urgency::Backlog),
+                _ = sweep.tick() => {
+                    self.ctx.queue.extend(self.workers.take_stranded(), Urgency::Backlog);
+                    self.let_go(&mut known);
+                }
                 Some(command) = commands.recv() => match command {
                     Command::Moved => {
                         let now = {
@@ -263,8 +255,7 @@ impl Cell {
                         if now.is_some() && now != city {
                             tracing::info!(?now, "where the cell is has changed");
                             city = now;
-                            known.engagements += 1;
-                            self.engage_hub(known.engagements);
+                            self.engage_hub(known.next_engagement());
                             // What was to be written in between was not sent.
                             let keys = self.ctx.world.lock().instance_keys();
                             self.ctx.queue.extend(keys, Urgency::Backlog);
@@ -272,11 +263,7 @@ impl Cell {
                     }
                     command => self.command(command),
                 },
-                Some(project) = wanted.recv() => {
-                    if known.wanted.insert(project.clone()) {
-                        self.want(&mut known, &project);
-                    }
-                }
+                Some(project) = wanted.recv() => self.wanted(&mut known, project),
                 Some(event) = projects.next() => self.found(&mut known, event),
             }
         }
@@ -346,6 +333,18 @@ impl Cell {
                 self.revived(&plane);
             }
             Command::Permitted(plane) => self.revived(&plane),
+            Command::Retires => {
+                tracing::warn!(
+                    "Instances carry the finalizer of the Pod provider, which is off (--provider=none): their Pods are \
+                     looked at until they end; the cell needs the rights of manifests/cell/provider-role.yaml for that"
+                );
+                let watches = {
+                    let world = self.ctx.world.lock();
+                    let roles = Role::PROVIDER.into_iter();
+                    roles.map(|role| (role, links::selection(&world, role))).collect()
+                };
+                self.links.watch_further(&Plane::Cell, watches);
+            }
             Command::Moved => {}
         }
     }
@@ -370,76 +369,6 @@ impl Cell {
         };
         self.ctx.queue.extend(keys, Urgency::Fresh);
         self.ctx.queue.wake_failed(|_| true);
-    }
-
-    /// The claims of a project are wanted from now on.
-    fn want(&self, known: &mut Known, project: &ProjectKey) {
-        let connection = match &self.projects {
-            Projects::Found => known.found.get(project).cloned(),
-            Projects::Made(make) => match make(project) {
-                Ok((connection, work)) => {
-                    known.keeping.spawn(work);
-                    Some(connection)
-                }
-                Err(error) => {
-                    tracing::warn!(%project, error, "the project cannot be reached for quota");
-                    None
-                }
-            },
-        };
-        let Some(connection) = connection else {
-            let keys = {
-                let mut world = self.ctx.world.lock();
-                world.unreachable.insert(project.clone());
-                let mut keys = world.keys_of_project(project);
-                keys.extend(world.deployments_of_project(project));
-                keys
-            };
-            self.ctx.queue.extend(keys, Urgency::Fresh);
-            return;
-        };
-        known.engagements += 1;
-        let selection = {
-            let mut world = self.ctx.world.lock();
-            world.unreachable.remove(project);
-            world.engage(project);
-            links::selection(&world, Role::Claims)
-        };
-        self.links.engage(
-            &links::project(project),
-            known.engagements,
-            connection,
-            vec![(Role::Claims, selection)],
-        );
-    }
-
-    fn found(&self, known: &mut Known, event: ProjectEvent) {
-        match event {
-            ProjectEvent::Engaged { key, connection } => {
-                known.found.insert(key.clone(), connection);
-                if known.wanted.contains(&key) {
-                    self.want(known, &key);
-                }
-            }
-            ProjectEvent::Left { key } => {
-                tracing::info!(project = %key, "project left; what it was granted stays");
-                known.found.remove(&key);
-                known.wanted.remove(&key);
-                let plane = links::project(&key);
-                self.links.planes.lock().remove(&plane);
-                self.ctx.executor.forget(&plane);
-                self.releases.revived(&plane);
-                let mut world = self.ctx.world.lock();
-                world.claims.remove(&key);
-                let keys = world.quota_answered(&key);
-                drop(world);
-                self.ctx.queue.extend(keys, Urgency::Fresh);
-            }
-            ProjectEvent::Refused { name, error } => {
-                tracing::warn!(project = name, %error, "project refused; the others go on");
-            }
-            ProjectEvent::Forgotten { name } => tracing::info!(project = name, "what was refused is gone"),
-        }
     }
 }
 
@@ -474,10 +403,10 @@ impl Cell {
         match self.role(key) {
             Some(Role::Deployments) => self.deployments.reconcile(turn, key).await,
             Some(Role::Instances) => self.instances.reconcile(turn, key, &self.releases).await,
-            Some(Role::Pods) => match &self.ctx.settings.provider {
-                Some(settings) => self.provider.reconcile(turn, key, settings).await,
-                None => Ok(Next::OnEvent),
-            },
+            Some(Role::Pods) => {
+                let settings = self.ctx.settings.provider.as_ref();
+                self.provider.reconcile(turn, key, settings).await
+            }
             Some(Role::Releases) => self.releases.reconcile(turn, key).await,
             _ => Ok(Next::OnEvent),
         }

@@ -65,6 +65,10 @@ pub struct CellArgs {
     /// Ask for quota where the cell stands alone: id of the one project, whose claims are in the cell's own API server.
     #[arg(long, env = "FEDGATE_QUOTA_PROJECT", value_name = "ID", value_parser = project, conflicts_with = "hub_kubeconfig")]
     pub quota_project: Option<ProjectKey>,
+    /// Ask for no quota any more, and release what was claimed: with the flags by which projects are reached, until
+    /// `fedgate_release_records` is 0.
+    #[arg(long, env = "FEDGATE_QUOTA_RELEASE", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub quota_release: bool,
     /// Who runs the Instances.
     #[arg(long, env = "FEDGATE_PROVIDER", value_enum, default_value = "pod")]
     pub provider: ProviderName,
@@ -174,6 +178,7 @@ impl CellArgs {
             quota_kubeconfig,
             quota_directory,
             quota_project,
+            quota_release,
             provider,
             node_selector,
             tolerations,
@@ -203,6 +208,13 @@ impl CellArgs {
                 next: "give the name of the cell's Karmada Cluster (or FEDGATE_CELL_NAME)",
             });
         }
+        if quota_release && quota == Quota::Off {
+            return Err(ConfigError::Together {
+                flag: "--quota-release",
+                problem: "has no way to the projects whose claims it is to release",
+                next: "give --quota-kubeconfig, --quota-directory or --quota-project as before",
+            });
+        }
         let mut sizes = Sizes::default();
         for (name, size) in instance_types {
             sizes.insert(&name, size);
@@ -228,7 +240,7 @@ impl CellArgs {
                 },
             }),
             sizes,
-            quota: quota != Quota::Off,
+            quota: quota != Quota::Off && !quota_release,
             status_interval,
         };
         let project = match &quota {
@@ -337,6 +349,14 @@ mod tests {
             );
             assert!(parse(&[flags[0], flags[1], "--name", "cell-1"]).is_ok());
         }
+    }
+
+    #[test]
+    fn quota_is_switched_off_with_the_way_to_what_was_claimed() {
+        let error = parse(&["--quota-release"]).unwrap_err();
+        assert!(error.contains("--quota-directory"), "{error}");
+        let config = parse(&["--quota-release", "--quota-directory=/p", "--name=a"]).unwrap();
+        assert!(!config.settings.quota && config.quota != Quota::Off);
     }
 
     #[test]

@@ -211,3 +211,37 @@ impl Leftovers {
         })
     }
 }
+
+/// What a cell owes projects and the hub.
+#[derive(Debug)]
+pub(super) struct Cells {
+    pub(super) unverified: IntGauge,
+    pub(super) orphaned: IntCounterVec,
+    pub(super) records: IntGauge,
+    pub(super) dropped: IntCounterVec,
+}
+
+impl Cells {
+    pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            unverified: r.gauge(
+                "fedgate_quota_unverified_instances",
+                "Instances that were granted quota and whose claim cannot be seen as granted now.",
+            )?,
+            orphaned: r.counters(
+                "fedgate_quota_claims_orphaned_total",
+                &["reason"],
+                "Claims of quota that could not be released: their Namespace names no project (identity).",
+            )?,
+            records: r.gauge(
+                "fedgate_release_records",
+                "Instances of which something is still to be released at another plane.",
+            )?,
+            dropped: r.counters(
+                "fedgate_release_records_dropped_total",
+                &["reason"],
+                "Releases that were given up: the plane gave no answer for a week (expired), or too many are recorded (full).",
+            )?,
+        })
+    }
+}

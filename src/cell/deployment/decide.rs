@@ -276,7 +276,7 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
         NetworkAct::Unbind { name, uid } => delete(
             target(snapshot, Role::Bindings, name),
             uid,
-            "network_binding_differs",
+            "network_binding_unused",
         ),
         NetworkAct::Claim {
             namespace,
@@ -406,14 +406,9 @@ fn write_status(
     };
     let patch = patch(&written, &json!(status))?;
     let target = target(snapshot, Role::Deployments, &snapshot.name);
-    Some(Effect {
-        target,
-        endpoint: Endpoint::Status,
-        write: Write::Merge {
-            patch: json!({"metadata": {"uid": *snapshot.version.uid}, "status": patch}),
-        },
-        reason: "deployment_status",
-    })
+    let patch = json!({"status": patch});
+    let version = &snapshot.version;
+    Some(version.patch(target, Endpoint::Status, patch, "deployment_status"))
 }
 
 /// The merge patch of a status; fields that this version does not know stay.

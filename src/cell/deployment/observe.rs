@@ -95,7 +95,7 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
             };
             Some(network::decide::decide(
                 &wanted,
-                &network::known(&world, &key.namespace),
+                &network::known(&world, &key.namespace, &key.name, &row.uid),
             ))
         }
         _ => None,

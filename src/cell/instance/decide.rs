@@ -81,6 +81,12 @@ pub fn may_claim(snapshot: &Snapshot) -> bool {
     finalizers.iter().any(|name| **name == *keys::CLAIM_FINALIZER)
 }
 
+/// Whether quota was asked for: the condition's default carries no generation.
+pub fn has_claimed(snapshot: &Snapshot) -> bool {
+    let said = find(&snapshot.instance.conditions, QUOTA_GRANTED);
+    said.is_some_and(|c| c.observed_generation.is_some() && c.reason != Reason::QuotaDisabled.as_str())
+}
+
 /// Whether it is being deleted and waits for nobody but us.
 pub fn is_ending(snapshot: &Snapshot) -> bool {
     let finalizers = &snapshot.instance.finalizers;

@@ -74,6 +74,10 @@ impl Instances {
         let quota = if snapshot.deleting {
             Self::unwanted(ctx, key);
             Answer::default()
+        } else if !ctx.settings.quota && decide::has_claimed(&snapshot) {
+            // Before nothing tells of it any more.
+            forsake(ctx, &snapshot, releases).await?;
+            claims::ask(ctx, &snapshot).await
         } else if decide::may_claim(&snapshot) || !ctx.settings.quota {
             claims::ask(ctx, &snapshot).await
         } else {
@@ -222,7 +226,8 @@ async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> R
         (world.origin(&snapshot.namespace), world.reading.hub)
     };
     let mut left = Vec::new();
-    if ctx.settings.quota && has(keys::CLAIM_FINALIZER) {
+    let claims = ctx.settings.quota || decide::has_claimed(snapshot);
+    if claims && has(keys::CLAIM_FINALIZER) {
         match origin {
             Some((project, home)) => left.push(releases::of_claim(&project, &home, &snapshot.name)),
             None => orphaned(ctx, snapshot).await,
@@ -246,7 +251,20 @@ async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> R
     Ok(Next::OnEvent)
 }
 
+/// No quota is asked for any more: what was claimed is released when its project can be reached.
+async fn forsake(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<(), Failure> {
+    let origin = ctx.world.lock().origin(&snapshot.namespace);
+    let Some((project, home)) = origin else {
+        orphaned(ctx, snapshot).await;
+        return Ok(());
+    };
+    let claim = releases::of_claim(&project, &home, &snapshot.name);
+    let uid = &snapshot.version.uid;
+    releases.record(ctx, &snapshot.namespace, uid, &[claim]).await
+}
+
 async fn orphaned(ctx: &Turn<'_>, snapshot: &Snapshot) {
+    ctx.metrics.claim_orphaned("identity");
     let message = "the namespace does not name its project any more, so the Instance's claim of quota could not be released";
     let note = decide::note(snapshot, "QuotaClaimOrphaned", "Releasing", message);
     // An event that is lost costs nothing but itself.

@@ -119,7 +119,8 @@ fn refused(world: &World, namespace: &str, instance: &Instance) -> Option<String
         networks: &spec.networks,
         location: &location,
     };
-    match network::decide::decide(&deployment, &network::known(world, namespace)) {
+    let known = network::known(world, namespace, deployment.name, &row.uid);
+    match network::decide::decide(&deployment, &known) {
         (_, State::Refused(why)) => Some(why),
         (_, State::Ready | State::Pending) => None,
     }

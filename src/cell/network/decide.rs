@@ -1,6 +1,6 @@
 //! What is left to do for a deployment's network, and whether it is ready. Pure.
 
-use crate::api::{LocationReference, NetworkReference, Reason};
+use crate::api::{LocationReference, NetworkReference, Reason, names::short_hash};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// An object with a condition Ready, as far as all of them are alike.
@@ -73,6 +73,10 @@ pub struct Claim {
 pub trait Known {
     /// The binding of this name in the deployment's namespace.
     fn binding(&self, name: &str) -> Option<&Binding>;
+    /// The bindings that the deployment controls, with their names.
+    fn own_bindings(&self) -> Vec<(&str, &Binding)>;
+    /// Whether an Instance of the deployment that is still there was made for this network and place at this interface.
+    fn is_used(&self, interface: usize, binding: &Binding) -> bool;
     /// A context.
     fn context(&self, namespace: &str, name: &str) -> Option<&Context>;
     /// The claims of a namespace, by name.
@@ -106,7 +110,7 @@ pub enum Act {
         /// The interface's network.
         network: NetworkReference,
     },
-    /// A binding cannot change: it goes, and its end brings the next.
+    /// A binding that the template names no longer and no Instance uses any more goes.
     Unbind {
         /// Its name.
         name: String,
@@ -144,37 +148,100 @@ const CLASS: &str = "private";
 /// The family of a context that names none.
 const DEFAULT_FAMILY: &str = "IPv4";
 
+/// Between a deployment's name and the number of an interface in the name of a binding.
+pub const INTERFACE: &str = "-net-";
+
 /// Name of the binding of an interface.
-pub fn binding_name(deployment: &str, interface: usize) -> String {
-    format!("{deployment}-net-{interface}")
+fn binding_name(deployment: &str, interface: usize) -> String {
+    format!("{deployment}{INTERFACE}{interface}")
+}
+
+/// The interface that a binding of this name is for.
+pub(super) fn interface_of(deployment: &str, binding: &str) -> Option<usize> {
+    let rest = binding.strip_prefix(deployment)?.strip_prefix(INTERFACE)?;
+    rest.split('-').next()?.parse().ok()
+}
+
+/// Where the binding of an interface stands.
+enum Slot<'k> {
+    /// There it is, under this name.
+    Bound(String, &'k Binding),
+    /// It is to be made under this name.
+    Missing(String),
+    /// This name belongs to something else.
+    Held(String),
+    /// It is being deleted.
+    Going,
+}
+
+/// A binding cannot change. While its name is in use for another network or place, the next one gets a name of its own, so
+/// that what runs keeps its network until it is replaced.
+fn slot<'k>(
+    interface: usize,
+    network: &NetworkReference,
+    deployment: &Deployment<'_>,
+    known: &'k impl Known,
+) -> Slot<'k> {
+    let first = binding_name(deployment.name, interface);
+    let namespace = network.namespace.as_deref().unwrap_or_default();
+    let what = [namespace, &network.name, &deployment.location.name].join("/");
+    let second = format!("{first}-{}", short_hash(&what, 10));
+    let is_own = |binding: &Binding| binding.controller.as_deref() == Some(deployment.uid);
+    let fits = |binding: &Binding| is_own(binding) && is_for(binding, network, deployment);
+    for name in [&first, &second] {
+        if let Some(binding) = known.binding(name).filter(|binding| fits(binding)) {
+            return if binding.readiness.deleting {
+                Slot::Going
+            } else {
+                Slot::Bound(name.clone(), binding)
+            };
+        }
+    }
+    for name in [first, second] {
+        match known.binding(&name) {
+            None => return Slot::Missing(name),
+            Some(binding) if !is_own(binding) => return Slot::Held(name),
+            Some(_) => {}
+        }
+    }
+    Slot::Going
 }
 
 /// What to do now, and how it stands.
 pub fn decide(deployment: &Deployment<'_>, known: &impl Known) -> (Vec<Act>, State) {
     let mut acts = Vec::new();
     let mut bound = Vec::new();
+    let mut wanted = BTreeSet::new();
     let mut refused = None;
     for (interface, network) in deployment.networks.iter().enumerate() {
-        let name = binding_name(deployment.name, interface);
-        match known.binding(&name) {
-            None => acts.push(Act::Bind {
+        match slot(interface, network, deployment, known) {
+            Slot::Missing(name) => acts.push(Act::Bind {
                 name,
                 network: network.clone(),
             }),
-            Some(binding) if binding.controller.as_deref() != Some(deployment.uid) => {
+            Slot::Held(name) => {
                 refused.get_or_insert_with(|| {
                     format!("NetworkBinding {name} belongs to something else; delete or rename it")
                 });
             }
-            Some(binding) if binding.readiness.deleting => {}
-            Some(binding) if !is_for(binding, network, deployment) => acts.push(Act::Unbind {
-                name,
+            Slot::Going => {}
+            Slot::Bound(name, binding) => {
+                wanted.insert(name);
+                match refusal(binding) {
+                    Some(why) => drop(refused.get_or_insert(why)),
+                    None => bound.push(binding),
+                }
+            }
+        }
+    }
+    for (name, binding) in known.own_bindings() {
+        let interface = interface_of(deployment.name, name);
+        let is_over = |interface| !wanted.contains(name) && !known.is_used(interface, binding);
+        if !binding.readiness.deleting && interface.is_some_and(is_over) {
+            acts.push(Act::Unbind {
+                name: name.to_owned(),
                 uid: binding.uid.clone(),
-            }),
-            Some(binding) => match refusal(binding) {
-                Some(why) => drop(refused.get_or_insert(why)),
-                None => bound.push(binding),
-            },
+            });
         }
     }
     if let Some(why) = refused {
@@ -188,7 +255,8 @@ pub fn decide(deployment: &Deployment<'_>, known: &impl Known) -> (Vec<Act>, Sta
     for context in contexts {
         ready &= context.is_some_and(|(namespace, name)| addressed(namespace, name, known, &mut acts));
     }
-    let state = if ready && acts.is_empty() {
+    let complete = acts.iter().all(|act| matches!(act, Act::Unbind { .. }));
+    let state = if ready && complete {
         State::Ready
     } else {
         State::Pending
@@ -197,17 +265,21 @@ pub fn decide(deployment: &Deployment<'_>, known: &impl Known) -> (Vec<Act>, Sta
 }
 
 fn is_for(binding: &Binding, network: &NetworkReference, deployment: &Deployment<'_>) -> bool {
-    let namespace = |of: &NetworkReference| {
-        let named = of.namespace.clone().filter(|named| !named.is_empty());
-        named.unwrap_or_else(|| deployment.namespace.to_owned())
-    };
-    binding.network.name == network.name
-        && namespace(&binding.network) == namespace(network)
+    is_same_network(&binding.network, network, deployment.namespace)
         && is_same_place(&binding.location, deployment.location)
 }
 
+/// Whether two references that stand in a namespace name the same network.
+pub fn is_same_network(a: &NetworkReference, b: &NetworkReference, home: &str) -> bool {
+    let namespace = |of: &NetworkReference| {
+        let named = of.namespace.clone().filter(|named| !named.is_empty());
+        named.unwrap_or_else(|| home.to_owned())
+    };
+    a.name == b.name && namespace(a) == namespace(b)
+}
+
 /// A reference may leave out the namespace of a cluster-scoped Location.
-fn is_same_place(a: &LocationReference, b: &LocationReference) -> bool {
+pub fn is_same_place(a: &LocationReference, b: &LocationReference) -> bool {
     let namespace = |of: &'_ LocationReference| of.namespace.clone().unwrap_or_else(|| "default".to_owned());
     a.name == b.name && namespace(a) == namespace(b)
 }
@@ -270,180 +342,5 @@ fn claim_name(context: &str, family: &str) -> String {
         format!("{context}-0-v6")
     } else {
         format!("{context}-0")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    #[derive(Default, Clone)]
-    struct Cell {
-        bindings: BTreeMap<String, Binding>,
-        context: Option<Context>,
-        claims: Vec<Claim>,
-        subnets: BTreeMap<String, Readiness>,
-    }
-
-    impl Known for Cell {
-        fn binding(&self, name: &str) -> Option<&Binding> {
-            self.bindings.get(name)
-        }
-        fn context(&self, _: &str, _: &str) -> Option<&Context> {
-            self.context.as_ref()
-        }
-        fn claims(&self, _: &str) -> Vec<&Claim> {
-            self.claims.iter().collect()
-        }
-        fn subnet(&self, _: &str, name: &str) -> Option<&Readiness> {
-            self.subnets.get(name)
-        }
-    }
-
-    fn place(namespace: Option<&str>) -> LocationReference {
-        LocationReference {
-            name: "us-south-1".to_owned(),
-            namespace: namespace.map(str::to_owned),
-        }
-    }
-
-    fn network() -> NetworkReference {
-        NetworkReference {
-            name: "default".to_owned(),
-            namespace: None,
-        }
-    }
-
-    const UP: Readiness = Readiness {
-        deleting: false,
-        ready: true,
-    };
-
-    /// A cell on which all is as it should be for one interface.
-    fn up() -> Cell {
-        let binding = Binding {
-            uid: "b".into(),
-            controller: Some("d".into()),
-            network: network(),
-            location: place(Some("default")),
-            readiness: UP,
-            refusal: None,
-            context: Some(("ns-1".into(), "ctx".into())),
-        };
-        let claim = Claim {
-            name: "ctx-0".into(),
-            class: "private".into(),
-            family: "IPv4".into(),
-            context: "ctx".into(),
-            location: place(None),
-            readiness: UP,
-            subnet: Some("sub".into()),
-        };
-        Cell {
-            bindings: [("web-net-0".to_owned(), binding)].into(),
-            context: Some(Context {
-                uid: "c".into(),
-                location: place(Some("default")),
-                families: Vec::new(),
-                readiness: UP,
-            }),
-            claims: vec![claim],
-            subnets: [("sub".to_owned(), UP)].into(),
-        }
-    }
-
-    fn decided(cell: &Cell) -> (Vec<Act>, State) {
-        let (networks, location) = ([network()], place(None));
-        let deployment = Deployment {
-            namespace: "ns-1",
-            name: "web",
-            uid: "d",
-            networks: &networks,
-            location: &location,
-        };
-        decide(&deployment, cell)
-    }
-
-    #[test]
-    fn all_that_is_there_is_ready_and_nothing_is_done() {
-        assert_eq!(decided(&up()), (vec![], State::Ready));
-    }
-
-    #[test]
-    fn what_is_missing_is_made_step_by_step() {
-        let bind = Act::Bind {
-            name: "web-net-0".to_owned(),
-            network: network(),
-        };
-        assert_eq!(decided(&Cell::default()), (vec![bind], State::Pending));
-        let mut cell = up();
-        cell.claims.clear();
-        let claim = |name: &str, family: &str| Act::Claim {
-            namespace: "ns-1".into(),
-            name: name.to_owned(),
-            context: "ctx".into(),
-            owner: "c".into(),
-            family: family.into(),
-        };
-        assert_eq!(decided(&cell), (vec![claim("ctx-0", "IPv4")], State::Pending));
-        cell.context.as_mut().unwrap().families = vec!["IPv4".into(), "IPv6".into()];
-        let both = vec![claim("ctx-0", "IPv4"), claim("ctx-0-v6", "IPv6")];
-        assert_eq!(decided(&cell), (both, State::Pending), "a claim a family");
-    }
-
-    #[test]
-    fn nothing_counts_that_is_not_ready_or_is_going_or_not_named() {
-        let changes: [&dyn Fn(&mut Cell); 9] = [
-            &|c| c.bindings.values_mut().for_each(|b| b.readiness.ready = false),
-            &|c| c.bindings.values_mut().for_each(|b| b.readiness.deleting = true),
-            &|c| c.bindings.values_mut().for_each(|b| b.context = None),
-            &|c| c.context = None,
-            &|c| c.context.as_mut().unwrap().readiness.deleting = true,
-            &|c| c.claims[0].readiness.ready = false,
-            &|c| c.claims[0].subnet = None,
-            &|c| c.subnets.clear(),
-            &|c| c.subnets.values_mut().for_each(|s| s.deleting = true),
-        ];
-        for (n, change) in changes.iter().enumerate() {
-            let mut cell = up();
-            change(&mut cell);
-            assert_eq!(decided(&cell), (vec![], State::Pending), "change {n}");
-        }
-    }
-
-    #[test]
-    fn a_binding_of_another_network_or_place_is_replaced_and_anothers_is_not_touched() {
-        let mut cell = up();
-        cell.bindings.get_mut("web-net-0").unwrap().location.name = "elsewhere".to_owned();
-        let unbind = Act::Unbind {
-            name: "web-net-0".to_owned(),
-            uid: "b".into(),
-        };
-        assert_eq!(decided(&cell), (vec![unbind], State::Pending));
-        cell.bindings.get_mut("web-net-0").unwrap().controller = None;
-        let (acts, state) = decided(&cell);
-        assert_eq!(acts, []);
-        assert!(matches!(state, State::Refused(why) if why.contains("web-net-0")));
-    }
-
-    #[test]
-    fn what_a_binding_says_for_good_is_a_refusal_and_the_rest_is_waited_for() {
-        let says = |reason: &str| {
-            let mut cell = up();
-            let binding = cell.bindings.get_mut("web-net-0").unwrap();
-            binding.readiness.ready = false;
-            binding.refusal = Some((reason.into(), "so it is".into()));
-            decided(&cell).1
-        };
-        for reason in [
-            "NetworkFailedToCreate",
-            "ProjectUnresolved",
-            "NetworkNotFound",
-            "LocationNotAvailable",
-        ] {
-            assert_eq!(says(reason), State::Refused(format!("{reason}: so it is")));
-        }
-        assert_eq!(says("NetworkContextNotReady"), State::Pending);
     }
 }

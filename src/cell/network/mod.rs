@@ -1,18 +1,43 @@
 //! The network of a deployment: bindings, contexts, claims and subnets (contract: cell.md §10).
 
 pub mod decide;
+#[cfg(test)]
+mod tests;
 
-use super::world::World;
+use super::world::{World, digest::Instance};
+use crate::api::{LocationReference, NetworkReference};
 use decide::{Binding, Claim, Context, Known, Readiness};
+use serde_json::Value;
 
-/// What the index knows of networking, for a deployment in this namespace.
-pub fn known<'a>(world: &'a World, namespace: &'a str) -> impl Known + 'a {
-    Index { world, namespace }
+/// What the index knows of networking, for a deployment of this name and UID in this namespace.
+pub fn known<'a>(world: &'a World, namespace: &'a str, deployment: &'a str, uid: &'a str) -> impl Known + 'a {
+    Index {
+        world,
+        namespace,
+        bindings: format!("{deployment}{}", decide::INTERFACE),
+        uid,
+    }
 }
 
 struct Index<'a> {
     world: &'a World,
     namespace: &'a str,
+    /// The beginning of its bindings' names.
+    bindings: String,
+    uid: &'a str,
+}
+
+/// Whether an Instance was made for a binding's network and place at this interface.
+fn is_made_for(instance: &Instance, interface: usize, binding: &Binding, home: &str) -> bool {
+    let spec: Value = serde_json::from_str(&instance.spec).unwrap_or_default();
+    let network = spec["networkInterfaces"][interface]["network"].clone();
+    let Ok(network) = serde_json::from_value::<NetworkReference>(network) else {
+        return false;
+    };
+    // One without a place has not been given its own yet.
+    let place = serde_json::from_value::<LocationReference>(spec["location"].clone());
+    decide::is_same_network(&binding.network, &network, home)
+        && place.map_or(true, |place| decide::is_same_place(&binding.location, &place))
 }
 
 impl Known for Index<'_> {
@@ -21,6 +46,21 @@ impl Known for Index<'_> {
             .bindings
             .get(self.namespace, name)
             .map(|row| &row.digest)
+    }
+
+    fn own_bindings(&self) -> Vec<(&str, &Binding)> {
+        let all = self.world.bindings.beginning_with(self.namespace, &self.bindings);
+        let own = all.filter(|(_, row)| row.digest.controller.as_deref() == Some(self.uid));
+        own.map(|(name, row)| (&**name, &row.digest)).collect()
+    }
+
+    fn is_used(&self, interface: usize, binding: &Binding) -> bool {
+        let mut all = self.world.instances.in_namespace(self.namespace);
+        all.any(|(_, row)| {
+            let owner = row.digest.owner.as_ref();
+            owner.is_some_and(|owner| *owner.uid == *self.uid)
+                && is_made_for(&row.digest, interface, binding, self.namespace)
+        })
     }
 
     fn context(&self, namespace: &str, name: &str) -> Option<&Context> {

@@ -3,7 +3,7 @@
 use super::{
     observe::{Known, Snapshot},
     pod,
-    recovery::{self, Recovery},
+    recovery::{self, Recovery, Sightings},
     report::{self, Report, Said},
     service,
     settings::Settings,
@@ -27,12 +27,12 @@ use crate::{
         },
     },
     engine::{
+        clock::Now,
         diff,
         key::Plane,
         plan::{About, Effect, Endpoint, Next, Note, Plan, Prepared, Target, Write},
     },
 };
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -47,8 +47,10 @@ pub struct Surroundings<'a> {
     pub successor_in: Option<Duration>,
     /// Whether the name of the Pod or Service is held by an object that is not ours.
     pub held: Option<&'a str>,
+    /// What was seen of the Pod, and since when.
+    pub sightings: &'a Sightings,
     /// Now.
-    pub now: Timestamp,
+    pub now: Now,
 }
 
 /// The next step, and what to say.
@@ -93,19 +95,20 @@ pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
     !after.iter().any(|now| is_word(before(&now.type_), now))
 }
 
-struct Of<'a> {
-    snapshot: &'a Snapshot,
-    instance: &'a Known<Instance>,
-    around: &'a Surroundings<'a>,
+/// An Instance, and what there is to decide about it.
+pub(super) struct Of<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) instance: &'a Known<Instance>,
+    pub(super) around: &'a Surroundings<'a>,
 }
 
 impl Of<'_> {
-    fn target(&self, role: Role) -> Target {
+    pub(super) fn target(&self, role: Role) -> Target {
         let Snapshot { namespace, name, .. } = self.snapshot;
         Target::namespaced(Plane::Cell, &role.resource(), namespace, name)
     }
 
-    fn has_finalizer(&self) -> bool {
+    pub(super) fn has_finalizer(&self) -> bool {
         let finalizers = &self.instance.digest.finalizers;
         finalizers.iter().any(|name| **name == *keys::PROVIDER_FINALIZER)
     }
@@ -120,12 +123,12 @@ impl Of<'_> {
         owner == Some(&self.instance.version.uid)
     }
 
-    fn own_pod(&self) -> Option<&Known<Pod>> {
+    pub(super) fn own_pod(&self) -> Option<&Known<Pod>> {
         let pod = self.snapshot.pod.as_ref();
         pod.filter(|pod| self.is_own(pod.digest.owner.as_ref()))
     }
 
-    fn own_service(&self) -> Option<&Known<Service>> {
+    pub(super) fn own_service(&self) -> Option<&Known<Service>> {
         let service = self.snapshot.service.as_ref();
         service.filter(|service| self.is_own(service.digest.owner.as_ref()))
     }
@@ -136,7 +139,7 @@ impl Of<'_> {
         self.instance.version.patch(target, endpoint, patch, reason)
     }
 
-    fn finalizers(&self, add: bool) -> Effect {
+    pub(super) fn finalizers(&self, add: bool) -> Effect {
         let all = self.instance.digest.finalizers.iter().map(|name| &**name);
         let others = all.filter(|name| *name != keys::PROVIDER_FINALIZER);
         let all: Vec<&str> = others.chain(add.then_some(keys::PROVIDER_FINALIZER)).collect();
@@ -149,7 +152,7 @@ impl Of<'_> {
     }
 
     /// The Instance is being deleted: Pod and Service go, then the finalizer.
-    fn stop(&self) -> Plan<Prepared> {
+    pub(super) fn stop(&self) -> Plan<Prepared> {
         // Whoever looks sees it stop before it is gone.
         if !self.has_finalizer() || self.is_ready() {
             return Plan::default();
@@ -176,11 +179,16 @@ impl Of<'_> {
 
     /// Whether it still says of itself that it serves; that ends with the next turn of the Instance's own controller.
     fn is_ready(&self) -> bool {
-        let ready = find(&self.instance.digest.conditions, READY);
-        ready.is_some_and(|c| c.status == ConditionStatus::True)
+        self.is(READY)
     }
 
-    fn suspend(&self) -> Plan<Prepared> {
+    /// Whether a condition is True.
+    pub(super) fn is(&self, type_: &str) -> bool {
+        let condition = find(&self.instance.digest.conditions, type_);
+        condition.is_some_and(|c| c.status == ConditionStatus::True)
+    }
+
+    pub(super) fn suspend(&self) -> Plan<Prepared> {
         if self.is_ready() {
             return Plan::default();
         }
@@ -237,15 +245,17 @@ impl Of<'_> {
         let mut next = Next::OnEvent;
         if let Some(known) = self.own_pod() {
             let seen: Value = serde_json::from_str(&known.digest.seen).unwrap_or_default();
-            match recovery::decide(&seen, &remembered, self.around.now) {
+            match recovery::decide(&seen, &remembered, self.around.sightings, self.around.now) {
                 Recovery::None => {}
                 Recovery::Wait(left) => next = Next::After(left),
                 Recovery::Forget => return Plan::one(self.remember(None)),
                 Recovery::Replace(state) => {
                     // What is to be said of the Pod that ended is said before it is gone.
                     let report = report::report(Some(&seen), state.attempts);
+                    if let Some(said) = self.say(&report, None) {
+                        return Plan::one(said);
+                    }
                     let mut plan = Plan::one(self.remember(Some(&state)));
-                    plan.effects.extend(self.unconditional(&report));
                     plan.effects
                         .push(known.version.delete(self.target(Role::Pods), "pod_replaced"));
                     return plan;
@@ -289,12 +299,22 @@ impl Of<'_> {
         if !plan.effects.is_empty() {
             return plan;
         }
-        // One that is going says nothing of its successor.
-        let known = known.filter(|pod| !pod.deleting);
-        let seen = known.map(|pod| serde_json::from_str(&pod.digest.seen).unwrap_or_default());
-        let report = report::report(seen.as_ref(), remembered.attempts);
-        plan.effects.extend(self.say(&report, known.zip(seen.as_ref())));
+        plan.effects.extend(self.report(remembered.attempts));
         plan
+    }
+
+    /// What the Pod that runs says. One that is going serves nobody, and says nothing of its successor.
+    pub(super) fn report(&self, attempts: u32) -> Option<Effect> {
+        let known = self.own_pod().filter(|pod| !pod.deleting);
+        let seen = known.map(|pod| serde_json::from_str(&pod.digest.seen).unwrap_or_default());
+        // Between two Pods of a crashing Instance its crash is still the news; that it serves is none any more.
+        let attempts = if seen.is_none() && self.is(AVAILABLE) {
+            0
+        } else {
+            attempts
+        };
+        let report = report::report(seen.as_ref(), attempts);
+        self.say(&report, known.zip(seen.as_ref()))
     }
 
     fn service(&self, wanted: Option<&Value>) -> Option<Effect> {
@@ -359,22 +379,9 @@ impl Of<'_> {
     }
 
     /// The report, if it says anything new.
-    fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
+    pub(super) fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
         let patch = self.status(report, pod)?;
         Some(self.change(Endpoint::Status, json!({"status": patch}), "instance_report"))
-    }
-
-    /// The same in a plan that changes the Instance before: its version is another by then.
-    fn unconditional(&self, report: &Report) -> Option<Effect> {
-        let patch = self.status(report, None)?;
-        Some(Effect {
-            target: self.target(Role::Instances),
-            endpoint: Endpoint::Status,
-            write: Write::Merge {
-                patch: json!({"metadata": {"uid": *self.instance.version.uid}, "status": patch}),
-            },
-            reason: "instance_report",
-        })
     }
 
     fn status(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Value> {
@@ -388,7 +395,7 @@ impl Of<'_> {
                 message,
             }) = said
             {
-                let new = Condition::new(type_, *status, reason.as_str(), message, self.around.now);
+                let new = Condition::new(type_, *status, reason.as_str(), message, self.around.now.wall);
                 set(&mut conditions, new.observed(Some(instance.generation)));
             }
         };

@@ -10,6 +10,7 @@ pub mod observe;
 pub mod pod;
 pub mod recovery;
 pub mod report;
+pub mod retire;
 pub mod service;
 pub mod settings;
 #[cfg(test)]
@@ -23,10 +24,13 @@ use crate::engine::{
     chance::HashMap,
     error::{Category, Failure},
     key::Key,
-    plan::{Effect, Next, Target, Write},
+    plan::{Effect, Endpoint, Next, Plan, Write},
 };
 use decide::Surroundings;
+use observe::Snapshot;
 use parking_lot::Mutex;
+use recovery::Sightings;
+use serde_json::{Map, Value, json};
 use settings::Settings;
 use tokio::time::Instant;
 
@@ -35,13 +39,21 @@ use tokio::time::Instant;
 pub struct Provider {
     /// When Pods that ended were deleted, until their successors are made.
     replaced: Mutex<HashMap<Key, Instant>>,
+    /// Ends of Pods and their readiness, as long as something depends on since when they are seen.
+    sightings: Mutex<HashMap<Key, Sightings>>,
     /// When an Instance was last told of its Pod.
     pub(super) told: Pace,
 }
 
 impl Provider {
-    /// One turn of a Pod's key, which is its Instance's name.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, settings: &Settings) -> Result<Next, Failure> {
+    /// One turn of a Pod's key, which is its Instance's name. Without settings no Pod is started.
+    pub async fn reconcile(
+        &self,
+        ctx: &Turn<'_>,
+        key: &Key,
+        settings: Option<&Settings>,
+    ) -> Result<Next, Failure> {
+        let none = Settings::default();
         let mut held: Option<String> = None;
         let mut next = Next::OnEvent;
         for _ in 0..PASSES {
@@ -57,14 +69,19 @@ impl Provider {
                 let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(*at));
                 (!left.is_zero()).then_some(left)
             });
+            let sightings = self.see(key, &snapshot, now.instant);
             let around = Surroundings {
-                settings,
+                settings: settings.unwrap_or(&none),
                 sizes: &ctx.settings.sizes,
                 successor_in,
                 held: held.as_deref(),
-                now: now.wall,
+                sightings: &sightings,
+                now,
             };
-            let plan = decide::decide(&snapshot, &around);
+            let plan = match settings {
+                Some(_) => decide::decide(&snapshot, &around),
+                None => retire::decide(&snapshot, &around),
+            };
             next = plan.next;
             if plan.is_idle() {
                 break;
@@ -82,24 +99,34 @@ impl Provider {
                 plan.effects.iter().any(is_pod),
             );
             let made = plan.effects.iter().filter(|effect| is_creation(effect));
-            let made: Vec<Target> = made.map(|effect| effect.target.clone()).collect();
+            let made: Vec<Effect> = made.cloned().collect();
+            let reports = plan
+                .effects
+                .iter()
+                .any(|effect| effect.reason == "instance_report");
             let result = ctx.perform(plan).await;
             if progress && result.is_ok() {
                 self.told.told(key, now.instant);
+            }
+            if reports && result.is_ok() {
+                log_runtime(&snapshot);
             }
             match result {
                 Ok(_) if replaces => drop(self.replaced.lock().insert(key.clone(), now.instant)),
                 Ok(_) if makes => drop(self.replaced.lock().remove(key)),
                 Ok(_) => {}
-                // Those of ours are watched, so this one is not.
                 Err(failure) if failure.category == Category::AlreadyExists && held.is_none() => {
-                    if !is_anothers(ctx, key, &made).await? {
-                        return Err(failure);
+                    match holder(ctx, key, &made).await? {
+                        Some(Holder::Ours(labels)) => drop(ctx.perform(Plan::one(labels)).await?),
+                        Some(Holder::Another) => {
+                            held = Some(format!(
+                                "{} exists and is not this Instance's; delete or rename it",
+                                failure.object
+                            ));
+                        }
+                        // The watch tells of it, late.
+                        None => return Err(failure),
                     }
-                    held = Some(format!(
-                        "{} exists and is not this Instance's; delete or rename it",
-                        failure.object
-                    ));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -109,10 +136,40 @@ impl Provider {
     }
 }
 
-/// Whether one of these objects is there and not the Instance's. One of ours of which the watch has not told yet is none.
-async fn is_anothers(ctx: &Turn<'_>, key: &Key, made: &[Target]) -> Result<bool, Failure> {
-    for target in made {
-        let Some(found) = ctx.executor.get(target).await? else {
+impl Provider {
+    /// Looks at the Pod, if it has ended or the Instance has a past that is to be forgotten.
+    fn see(&self, key: &Key, snapshot: &Snapshot, now: Instant) -> Sightings {
+        let has_past = snapshot
+            .instance
+            .as_ref()
+            .is_some_and(|known| known.digest.recovery.is_some());
+        let pod = snapshot
+            .pod
+            .as_ref()
+            .filter(|pod| has_past || pod.digest.has_ended);
+        let pod: Option<Value> = pod.and_then(|pod| serde_json::from_str(&pod.digest.seen).ok());
+        let mut all = self.sightings.lock();
+        let mut sightings = all.remove(key).unwrap_or_default();
+        sightings.see(pod.as_ref(), now);
+        if !sightings.is_empty() {
+            all.insert(key.clone(), sightings.clone());
+        }
+        sightings
+    }
+}
+
+/// Who holds a name that was thought free: those of ours are watched by a label.
+enum Holder {
+    /// The Instance's own, with the labels that it lacks.
+    Ours(Effect),
+    /// Something else.
+    Another,
+}
+
+/// What there is under the names of objects that were to be made; `None` if it is the Instance's and has its labels.
+async fn holder(ctx: &Turn<'_>, key: &Key, made: &[Effect]) -> Result<Option<Holder>, Failure> {
+    for effect in made {
+        let Some(found) = ctx.executor.get(&effect.target).await? else {
             continue;
         };
         let world = ctx.world.lock();
@@ -121,10 +178,36 @@ async fn is_anothers(ctx: &Turn<'_>, key: &Key, made: &[Target]) -> Result<bool,
         let owners = found.metadata.owner_references.iter().flatten();
         let mut controllers = owners.filter(|owner| owner.controller == Some(true));
         if !controllers.any(|owner| uid == Some(owner.uid.as_str())) {
-            return Ok(true);
+            return Ok(Some(Holder::Another));
+        }
+        let Write::Create { body } = &effect.write else {
+            continue;
+        };
+        let has = found.metadata.labels.unwrap_or_default();
+        let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
+        let lacking = wanted.filter(|(key, value)| has.get(*key).map(String::as_str) != value.as_str());
+        let lacking: Map<String, Value> = lacking.map(|(key, value)| (key.clone(), value.clone())).collect();
+        if !lacking.is_empty() {
+            let patch = json!({"metadata": {"uid": found.metadata.uid, "labels": lacking}});
+            return Ok(Some(Holder::Ours(Effect {
+                target: effect.target.clone(),
+                endpoint: Endpoint::Main,
+                write: Write::Merge { patch },
+                reason: "provider_labels",
+            })));
         }
     }
-    Ok(false)
+    Ok(None)
+}
+
+/// What the runtime says of containers that do not start. It names nodes and registries, so no tenant gets to see it.
+fn log_runtime(snapshot: &Snapshot) {
+    let Some(pod) = &snapshot.pod else { return };
+    let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
+    for (container, reason, message) in report::raw(&seen) {
+        let Snapshot { namespace, name, .. } = snapshot;
+        tracing::info!(%namespace, %name, container, reason, ?message, "the container does not start");
+    }
 }
 
 fn is_replacement(effect: &Effect) -> bool {

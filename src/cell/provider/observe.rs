@@ -53,7 +53,7 @@ impl<D: Clone + PartialEq> Known<D> {
 /// Looks; `None` if not all is known yet.
 pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
     let world = ctx.world.lock();
-    if !world.cell_ready() {
+    if !world.cell_ready() || !world.pods.synced() || !world.services.synced() {
         return None;
     }
     let (namespace, name) = (&key.namespace, &key.name);

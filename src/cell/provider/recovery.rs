@@ -2,17 +2,21 @@
 //! §9). What is remembered stands on the Instance, so that a restart of the cell keeps it.
 
 use super::report::{containers, is_ready};
+use crate::engine::clock::Now;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
 
 /// Pause before the second replacement; it doubles with each.
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
-/// Longest pause, and how long a Pod must have been ready for its past to be forgotten.
+/// Longest pause.
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 /// How long a container that has ended may take to be started again by its node.
-const RESTART_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+const RESTART_WITHIN: Duration = Duration::from_secs(10);
+/// How long a Pod must have been ready for its past to be forgotten.
+const READY_FOR: Duration = Duration::from_mins(10);
 /// When a name is looked at again that something else holds.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Pause between the end of a Pod and its successor.
@@ -55,6 +59,55 @@ impl State {
     }
 }
 
+/// When ends and readiness of a Pod were first seen, by our own clock. The times that a Pod names are those of its node,
+/// whose clock may be wrong: they only tell one event from another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sightings(BTreeMap<String, Instant>);
+
+impl Sightings {
+    /// Takes in a Pod; what it says no more is forgotten.
+    pub fn see(&mut self, pod: Option<&Value>, now: Instant) {
+        let seen: Vec<String> = pod.into_iter().flat_map(events).collect();
+        self.0.retain(|event, _| seen.contains(event));
+        for event in seen {
+            self.0.entry(event).or_insert(now);
+        }
+    }
+
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is left of a span since an event was first seen.
+    fn left(&self, event: &str, span: Duration, now: Instant) -> Duration {
+        let since = self.0.get(event).copied().unwrap_or(now);
+        span.saturating_sub(now.saturating_duration_since(since))
+    }
+}
+
+fn events(pod: &Value) -> Vec<String> {
+    let ends = containers(pod).filter_map(end);
+    ends.chain(is_ready(pod).then(|| readiness(pod))).collect()
+}
+
+/// The end of a container, if that has not been started again.
+fn end(container: &Value) -> Option<String> {
+    let terminated = &container["state"]["terminated"];
+    let (name, restarts) = (&container["name"], &container["restartCount"]);
+    let finished = &terminated["finishedAt"];
+    terminated
+        .is_object()
+        .then(|| format!("end of {name} after {restarts} restarts at {finished}"))
+}
+
+fn readiness(pod: &Value) -> String {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.find(|c| c["type"] == "Ready");
+    let since = ready.map(|c| c["lastTransitionTime"].to_string());
+    format!("ready since {}", since.unwrap_or_default())
+}
+
 /// What to do about a Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovery {
@@ -69,54 +122,36 @@ pub enum Recovery {
 }
 
 /// Decides for a Pod of an Instance that is neither suspended nor being deleted.
-pub fn decide(pod: &Value, state: &State, now: Timestamp) -> Recovery {
+pub fn decide(pod: &Value, state: &State, seen: &Sightings, now: Now) -> Recovery {
     if !pod["metadata"]["deletionTimestamp"].is_null() {
         return Recovery::None;
     }
-    match ended(pod, now) {
-        Some(Duration::ZERO) => match state.left(now) {
+    match ended(pod, seen, now.instant) {
+        Some(Duration::ZERO) => match state.left(now.wall) {
             Some(left) => Recovery::Wait(left),
-            None => Recovery::Replace(state.next(now)),
+            None => Recovery::Replace(state.next(now.wall)),
         },
         Some(left) => Recovery::Wait(left),
         None if *state == State::default() || !is_ready(pod) => Recovery::None,
-        None => match remaining(ready_since(pod), LONGEST, now) {
+        None => match seen.left(&readiness(pod), READY_FOR, now.instant) {
             Duration::ZERO => Recovery::Forget,
             left => Recovery::Wait(left),
         },
     }
 }
 
+/// Whether the Pod as a whole has ended: its node starts nothing of it any more.
+pub fn is_over(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
+}
+
 /// Whether the Pod needs a successor: how long its node has left to start it again.
-fn ended(pod: &Value, now: Timestamp) -> Option<Duration> {
-    if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+fn ended(pod: &Value, seen: &Sightings, now: Instant) -> Option<Duration> {
+    if is_over(pod) {
         return Some(Duration::ZERO);
     }
-    let ends = containers(pod).filter_map(|container| {
-        let terminated = &container["state"]["terminated"];
-        terminated.is_object().then(|| time(&terminated["finishedAt"]))
-    });
-    ends.map(|finished| remaining(finished, RESTART_WITHIN, now))
-        .min()
-}
-
-fn ready_since(pod: &Value) -> Option<Timestamp> {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let ready = conditions.find(|c| c["type"] == "Ready")?;
-    time(&ready["lastTransitionTime"])
-}
-
-fn time(value: &Value) -> Option<Timestamp> {
-    value.as_str()?.parse().ok()
-}
-
-/// What is left of `span` after `since`: nothing if that is not known or, by a clock that was wrong, still to come.
-fn remaining(since: Option<Timestamp>, span: SignedDuration, now: Timestamp) -> Duration {
-    let passed = since.map(|since| now.duration_since(since));
-    match passed {
-        Some(passed) if !passed.is_negative() && passed < span => (span - passed).unsigned_abs(),
-        _ => Duration::ZERO,
-    }
+    let ends = containers(pod).filter_map(end);
+    ends.map(|end| seen.left(&end, RESTART_WITHIN, now)).min()
 }
 
 #[cfg(test)]
@@ -143,17 +178,29 @@ mod tests {
         Duration::from_secs(n)
     }
 
+    fn now(second: i64) -> Now {
+        Now {
+            wall: at(second),
+            instant: Instant::now(),
+        }
+    }
+
+    /// For a Pod that nobody has seen before.
+    fn decided(pod: &Value, state: &State, second: i64) -> Recovery {
+        decide(pod, state, &Sightings::default(), now(second))
+    }
+
     #[test]
     fn the_first_replacement_comes_at_once_and_the_next_after_pauses_that_double() {
         let mut state = State::default();
         let mut now = 0;
         for pause in [30, 60, 120, 240, 480, 600, 600] {
-            let Recovery::Replace(next) = decide(&failed(), &state, at(now)) else {
+            let Recovery::Replace(next) = decided(&failed(), &state, now) else {
                 panic!("after {now} s: {state:?}");
             };
             assert_eq!(next.not_before, Some(at(now + pause)));
             assert_eq!(
-                decide(&failed(), &next, at(now + 1)),
+                decided(&failed(), &next, now + 1),
                 Recovery::Wait(seconds(pause.unsigned_abs() - 1))
             );
             (state, now) = (next, now + pause);
@@ -170,51 +217,74 @@ mod tests {
     #[test]
     fn clocks_that_jump_hold_nothing_up() {
         let far = state(3, 3600);
-        assert_eq!(decide(&failed(), &far, at(0)), Recovery::Replace(state(4, 240)));
+        assert_eq!(decided(&failed(), &far, 0), Recovery::Replace(state(4, 240)));
         assert_eq!(
-            decide(&failed(), &state(3, -3600), at(0)),
+            decided(&failed(), &state(3, -3600), 0),
             Recovery::Replace(state(4, 240))
         );
+    }
+
+    #[test]
+    fn a_node_has_ten_seconds_by_our_clock_whatever_its_own_says() {
         let ended = |finished: i64| {
             json!({"status": {"phase": "Running", "containerStatuses": [
-                {"name": "a", "state": {"terminated": {"exitCode": 0, "finishedAt": at(finished).to_string()}}}]}})
+                {"name": "a", "restartCount": 3,
+                    "state": {"terminated": {"exitCode": 0, "finishedAt": at(finished).to_string()}}}]}})
         };
-        for finished in [3600, -3600] {
-            assert_eq!(
-                decide(&ended(finished), &State::default(), at(0)),
-                Recovery::Replace(state(1, 30))
-            );
+        for finished in [0, 3600, -3600] {
+            let (pod, mut seen, first) = (ended(finished), Sightings::default(), now(0));
+            let mut decided = |after: u64| {
+                let mut now = first;
+                now.instant += seconds(after);
+                seen.see(Some(&pod), now.instant);
+                decide(&pod, &State::default(), &seen, now)
+            };
+            assert_eq!(decided(0), Recovery::Wait(seconds(10)));
+            assert_eq!(decided(4), Recovery::Wait(seconds(6)));
+            assert_eq!(decided(10), Recovery::Replace(state(1, 30)));
+            // The next end is another.
+            let again = ended(finished + 20);
+            seen.see(Some(&again), first.instant + seconds(20));
+            assert_eq!(seen.0.len(), 1);
         }
-        assert_eq!(
-            decide(&ended(-4), &State::default(), at(0)),
-            Recovery::Wait(seconds(6))
-        );
     }
 
     #[test]
     fn a_clean_end_is_an_end() {
         let succeeded = json!({"status": {"phase": "Succeeded"}});
         assert_eq!(
-            decide(&succeeded, &State::default(), at(0)),
+            decided(&succeeded, &State::default(), 0),
             Recovery::Replace(state(1, 30))
         );
         let mut going = failed();
         going["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
-        assert_eq!(decide(&going, &State::default(), at(0)), Recovery::None);
+        assert_eq!(decided(&going, &State::default(), 0), Recovery::None);
     }
 
     #[test]
     fn the_past_is_forgotten_after_ten_minutes_of_readiness() {
         let ready = json!({"status": {"phase": "Running", "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": at(0).to_string()}]}});
-        assert_eq!(decide(&ready, &State::default(), at(700)), Recovery::None);
+        let mut seen = Sightings::default();
+        let first = now(0);
+        seen.see(Some(&ready), first.instant);
+        let later = |after: u64| Now {
+            wall: first.wall,
+            instant: first.instant + seconds(after),
+        };
         assert_eq!(
-            decide(&ready, &state(2, 60), at(200)),
+            decide(&ready, &State::default(), &seen, later(700)),
+            Recovery::None
+        );
+        assert_eq!(
+            decide(&ready, &state(2, 60), &seen, later(200)),
             Recovery::Wait(seconds(400))
         );
-        assert_eq!(decide(&ready, &state(2, 60), at(600)), Recovery::Forget);
+        assert_eq!(decide(&ready, &state(2, 60), &seen, later(600)), Recovery::Forget);
         let running = json!({"status": {"phase": "Running"}});
-        assert_eq!(decide(&running, &state(2, 60), at(600)), Recovery::None);
+        assert_eq!(decide(&running, &state(2, 60), &seen, later(600)), Recovery::None);
         assert_eq!(State::parse(Some("no JSON")), State::default());
+        seen.see(None, first.instant);
+        assert!(seen.is_empty());
     }
 }

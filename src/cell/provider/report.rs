@@ -180,6 +180,17 @@ fn waiting(pod: &Value) -> Option<Report> {
     })
 }
 
+/// What the runtime says of each container that cannot be started: its name, the reason, the text.
+pub fn raw(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
+    containers(pod).filter_map(|container| {
+        let waiting = &container["state"]["waiting"];
+        let reason = waiting["reason"].as_str()?;
+        let grave = IMAGE.contains(&reason) || CONFIGURATION.contains(&reason);
+        let message = waiting["message"].as_str().filter(|_| grave)?;
+        Some((container["name"].as_str().unwrap_or_default(), reason, message))
+    })
+}
+
 fn image<'a>(pod: &'a Value, container: &str) -> &'a str {
     let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let image = containers

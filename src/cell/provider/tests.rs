@@ -1,10 +1,13 @@
 //! What the provider does for an Instance, over an index that servers' objects fill.
 
+mod switched_off;
+
 use super::{
     Provider,
     decide::{self, Surroundings},
     observe,
-    recovery::State,
+    recovery::{Sightings, State},
+    report,
     settings::Settings,
 };
 use crate::{
@@ -16,6 +19,7 @@ use crate::{
         world::role::Role,
     },
     engine::{
+        clock::Now,
         key::{Key, Plane::Cell},
         plan::{Next, Plan, Prepared},
     },
@@ -23,6 +27,7 @@ use crate::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{sync::atomic::AtomicBool, time::Duration};
+use tokio::time::Instant;
 
 fn key() -> Key {
     Role::Pods.key(NS, "web-0")
@@ -40,7 +45,11 @@ fn decided_at(
         sizes: &Sizes::default(),
         successor_in: successor_in.map(Duration::from_secs),
         held,
-        now,
+        sightings: &Sightings::default(),
+        now: Now {
+            wall: now,
+            instant: Instant::now(),
+        },
     };
     decide::decide(&snapshot, &around)
 }
@@ -271,9 +280,15 @@ fn a_pod_that_ended_is_replaced_and_the_attempts_are_remembered() {
     let plan = decided(&fixture);
     assert_eq!(
         words(&plan.effects),
+        ["cell: patch instances/status web-0: instance_report"],
+        "it is said before the Pod is gone"
+    );
+    fixture.perform(&plan.effects);
+    let plan = decided(&fixture);
+    assert_eq!(
+        words(&plan.effects),
         [
             "cell: patch instances web-0: recovery",
-            "cell: patch instances/status web-0: instance_report",
             "cell: delete pods web-0: pod_replaced"
         ]
     );
@@ -377,11 +392,58 @@ async fn a_word_that_was_not_taken_is_no_word_of_the_interval() {
     let turn = Turn::new(&fixture.context, &wrote);
     let interval = Duration::from_secs(60);
     for passed in [0, 1, 2] {
-        let end = provider.reconcile(&turn, &key(), &settings).await;
+        let end = provider.reconcile(&turn, &key(), Some(&settings)).await;
         assert!(end.is_err(), "the fixture's planes take no write");
         let now = fixture.context.now().instant;
         let left = provider.told.left(&key(), interval, now);
         assert_eq!(left, Some(interval.saturating_sub(Duration::from_secs(passed))));
         tokio::time::advance(Duration::from_secs(1)).await;
     }
+}
+
+#[test]
+fn a_pod_that_is_going_serves_nothing_however_often_it_was_replaced() {
+    for recovery in [
+        Value::Null,
+        json!(json!({"attempts": 2, "notBefore": "2026-05-04T10:00:00Z"}).to_string()),
+    ] {
+        let mut fixture = running();
+        let remembered = json!({"metadata": {"annotations": {keys::RECOVERY: recovery}}});
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &remembered);
+        let drained = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z", "finalizers": ["x.example.com/y"]}});
+        assert_eq!(fixture.change(&Cell, Role::Pods, NS, "web-0", &drained), [key()]);
+        settle(&mut fixture);
+        assert_eq!(
+            said(&fixture),
+            ["Unknown ProgrammingInProgress", "Unknown Provisioning"],
+            "{recovery}"
+        );
+        fixture.lost(&Cell, Role::Pods, NS, "web-0");
+        settle(&mut fixture);
+        assert_eq!(
+            said(&fixture),
+            ["Unknown ProgrammingInProgress", "Unknown Provisioning"]
+        );
+    }
+}
+
+#[test]
+fn what_a_runtime_says_is_kept_for_the_log_alone() {
+    let mut fixture = running();
+    let long = format!("rpc error: node-7 \n{}", "x".repeat(10_000));
+    let broken = json!({"status": {"conditions": [], "containerStatuses": [
+        {"name": "web", "state": {"waiting": {"reason": "ErrImagePull", "message": long}}},
+        {"name": "side", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}},
+    ]}});
+    fixture.change(&Cell, Role::Pods, NS, "web-0", &broken);
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    let seen: Value = serde_json::from_str(&snapshot.pod.unwrap().digest.seen).unwrap();
+    let raw: Vec<_> = report::raw(&seen).collect();
+    assert_eq!(raw.len(), 1);
+    let (container, reason, text) = raw[0];
+    assert_eq!((container, reason), ("web", "ErrImagePull"));
+    assert!(text.starts_with("rpc error: node-7 \n") && text.len() == 256);
+    settle(&mut fixture);
+    let said = stored(&fixture)["status"]["conditions"].to_string();
+    assert!(!said.contains("node-7"), "{said}");
 }

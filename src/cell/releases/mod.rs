@@ -2,10 +2,10 @@
 //! does not answer holds up no deletion; what is left there is recorded in the cell and released when it answers
 //! (contract: cell.md §6).
 
-mod breaker;
 pub mod record;
 
 use super::{
+    breaker::Breaker,
     context::Turn,
     effects::{create, delete},
     instance::claim,
@@ -19,13 +19,11 @@ use crate::{
         key::{Key, Plane},
         plan::{Effect, Endpoint, Next, Plan, Target, Write},
     },
-    plane::table::Row,
 };
-use breaker::Breaker;
 use parking_lot::Mutex;
-use record::Record;
+use record::{Place, Record, Records};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// An attempt may take this long.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -96,7 +94,8 @@ impl Releases {
         self.breakers.lock().remove(plane);
     }
 
-    /// Writes down what is left of an Instance.
+    /// Writes down what is left of an Instance. Where so much is recorded that no room is left, it is not: what is watched
+    /// of the plane when it answers tells of it, too.
     pub async fn record(
         &self,
         ctx: &Turn<'_>,
@@ -104,35 +103,47 @@ impl Releases {
         uid: &str,
         left: &[Record],
     ) -> Result<(), Failure> {
-        let (home, name, known) = {
+        let (home, place) = {
             let world = ctx.world.lock();
-            let (home, name) = (world.reading.namespace.clone(), record::name(namespace));
-            let known = world.releases.get(&home, &name).map(Row::resource_version);
-            (home, name, known)
+            let home = world.reading.namespace.clone();
+            let known = |name: &str| world.releases.get(&home, name).map(|row| &row.digest);
+            let place = record::place(namespace, uid, known);
+            (home, place)
+        };
+        let Some(Place { name, exists, has }) = place else {
+            tracing::warn!(namespace, uid, "too many releases are recorded; this one is not");
+            ctx.metrics.release_dropped("full");
+            return Ok(());
         };
         let target = Target::namespaced(Plane::Cell, &Role::Releases.resource(), &home, &name);
-        let data = json!({uid: record::write(left)});
-        let effect = if known.is_some() {
-            Effect {
-                target,
-                endpoint: Endpoint::Main,
-                write: Write::Merge {
-                    patch: json!({"data": data}),
-                },
-                reason: "release_recorded",
-            }
-        } else {
+        let all = record::joined(has, left, ctx.now().wall);
+        let labels = json!({record::LABEL.0: record::LABEL.1});
+        let data = json!({uid: record::write(&all)});
+        if !exists {
             let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": *home, "labels": {record::LABEL.0: record::LABEL.1}}, "data": data});
-            create(target, body, "release_recorded")
+                "metadata": {"name": name, "namespace": *home, "labels": labels}, "data": data});
+            let made = ctx
+                .perform(Plan::one(create(target.clone(), body, "release_recorded")))
+                .await;
+            match made {
+                // It is there without its label, or the watch is late.
+                Err(failure) if failure.category == Category::AlreadyExists => {}
+                end => return end.map(drop),
+            }
+        }
+        let patch = json!({"metadata": {"labels": labels}, "data": data});
+        let effect = Effect {
+            target,
+            endpoint: Endpoint::Main,
+            write: Write::Merge { patch },
+            reason: "release_recorded",
         };
-        ctx.perform(Plan::one(effect)).await?;
-        Ok(())
+        ctx.perform(Plan::one(effect)).await.map(drop)
     }
 
     /// One turn of a `ConfigMap` with records: each is tried again at its time.
     pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
-        let known: Option<(Arc<str>, String, BTreeMap<String, String>)> = {
+        let known: Option<(Arc<str>, String, Records)> = {
             let world = ctx.world.lock();
             let row = world
                 .releases
@@ -144,15 +155,41 @@ impl Releases {
             return Ok(Next::OnEvent);
         };
         let (mut done, mut next) = (Map::new(), Next::OnEvent);
+        let claimants = claimants(ctx);
         for (instance, text) in &records {
             let mut left = Vec::new();
             for record in record::read(text) {
-                if let Released::Later(after) | Released::Soon(after) =
-                    self.attempt(ctx, instance, &record).await
-                {
-                    next = next.sooner(Next::After(after));
-                    left.push(record);
+                // Quota is on again, and the Instance goes on with what it was granted.
+                if record.plane != record::HUB && claimants.contains(instance.as_str()) {
+                    continue;
                 }
+                let (Released::Later(after) | Released::Soon(after)) =
+                    self.attempt(ctx, instance, &record).await
+                else {
+                    continue;
+                };
+                let now = ctx.now().wall;
+                let record = record.seen(now);
+                if record.is_given_up(now) {
+                    let Record {
+                        plane,
+                        kind,
+                        namespace,
+                        name,
+                        ..
+                    } = &record;
+                    tracing::warn!(
+                        plane,
+                        kind,
+                        namespace,
+                        name,
+                        "the plane gave no answer for a week; its object is not released"
+                    );
+                    ctx.metrics.release_dropped("expired");
+                    continue;
+                }
+                next = next.sooner(Next::After(after));
+                left.push(record);
             }
             let now = (!left.is_empty()).then(|| record::write(&left));
             if now.as_deref() != Some(text) {
@@ -184,6 +221,16 @@ impl Releases {
         }
         Ok(next)
     }
+}
+
+/// The Instances that claim quota.
+fn claimants(ctx: &Turn<'_>) -> BTreeSet<Arc<str>> {
+    if !ctx.settings.quota {
+        return BTreeSet::new();
+    }
+    let world = ctx.world.lock();
+    let live = world.instances.iter().filter(|(_, row)| !row.deleting);
+    live.map(|(_, row)| row.uid.clone()).collect()
 }
 
 /// Deletes what there is, if it is that of this Instance of this cell.
@@ -229,6 +276,7 @@ pub fn of_copy(namespace: &str, name: &str) -> Record {
         kind: Role::HubInstances.resource().kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
+        since: None,
     }
 }
 
@@ -239,5 +287,6 @@ pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Record
         kind: Role::Claims.resource().kind,
         namespace: namespace.to_owned(),
         name: claim::name(instance),
+        since: None,
     }
 }

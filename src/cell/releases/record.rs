@@ -8,7 +8,9 @@ use crate::{
     },
     engine::{key::Plane, plan::Target},
 };
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The word for the hub; every other is a project's key.
 pub const HUB: &str = "(hub)";
@@ -26,9 +28,104 @@ pub struct Record {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// When it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+/// A plane that has given no answer for this time is taken for gone for good.
+const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// So many bytes of records are kept in one `ConfigMap`: a server takes one MiB.
+const FULL: usize = 512 * 1024;
+/// So many `ConfigMaps` are kept for a namespace.
+const PARTS: usize = 8;
+
+/// The records of a `ConfigMap`: UID of the Instance, and what is written of it.
+pub type Records = BTreeMap<String, String>;
+
+/// Where the records of an Instance are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the `ConfigMap`.
+    pub name: String,
+    /// Whether it is there.
+    pub exists: bool,
+    /// What it has of the Instance.
+    pub has: Vec<Record>,
+}
+
+/// Where the records of an Instance belong: where it has some already, else in the first `ConfigMap` of its namespace with
+/// room. `None` if all are full.
+pub fn place<'a>(
+    namespace: &str,
+    instance: &str,
+    known: impl Fn(&str) -> Option<&'a Records>,
+) -> Option<Place> {
+    let parts: Vec<(String, Option<&Records>)> = (0..PARTS)
+        .map(|part| {
+            let name = name(namespace, part);
+            let records = known(&name);
+            (name, records)
+        })
+        .collect();
+    let with_it = parts.iter().find_map(|(name, records)| {
+        let text = (*records)?.get(instance)?;
+        Some(Place {
+            name: name.clone(),
+            exists: true,
+            has: read(text),
+        })
+    });
+    with_it.or_else(|| {
+        let bytes = |records: &Records| records.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
+        let (name, records) = parts
+            .into_iter()
+            .find(|(_, records)| records.is_none_or(|records| bytes(records) < FULL))?;
+        Some(Place {
+            name,
+            exists: records.is_some(),
+            has: Vec::new(),
+        })
+    })
+}
+
+/// What was recorded before and what is recorded now, each object once.
+pub fn joined(has: Vec<Record>, new: &[Record], now: Timestamp) -> Vec<Record> {
+    let mut all = has;
+    for record in new {
+        if !all.iter().any(|known| known.names_the_same(record)) {
+            all.push(Record {
+                since: Some(now),
+                ..record.clone()
+            });
+        }
+    }
+    all
 }
 
 impl Record {
+    /// Whether both are of one object.
+    fn names_the_same(&self, other: &Self) -> bool {
+        let of =
+            |record: &Self| [&record.plane, &record.kind, &record.namespace, &record.name].map(String::clone);
+        of(self) == of(other)
+    }
+
+    /// The record as it is kept from now on: one without a time, or of a clock that was ahead, is as old as its first look.
+    pub fn seen(self, now: Timestamp) -> Self {
+        let since = self.since.filter(|since| *since <= now).unwrap_or(now);
+        Self {
+            since: Some(since),
+            ..self
+        }
+    }
+
+    /// Whether its plane has given no answer for so long that nobody expects one any more.
+    pub fn is_given_up(&self, now: Timestamp) -> bool {
+        self.since
+            .is_some_and(|since| now.duration_since(since) >= GIVEN_UP_AFTER)
+    }
+
     /// The object.
     pub fn target(&self) -> Target {
         let (plane, role) = if self.plane == HUB {
@@ -41,9 +138,14 @@ impl Record {
     }
 }
 
-/// Name of the `ConfigMap` for a namespace.
-pub fn name(namespace: &str) -> String {
-    format!("{RELEASES_PREFIX}{}", short_hash(namespace, 10))
+/// Name of a `ConfigMap` for a namespace.
+fn name(namespace: &str, part: usize) -> String {
+    let first = format!("{RELEASES_PREFIX}{}", short_hash(namespace, 10));
+    if part == 0 {
+        first
+    } else {
+        format!("{first}-{part}")
+    }
 }
 
 /// The text of an entry.
@@ -68,12 +170,14 @@ mod tests {
                 kind: "Instance".to_owned(),
                 namespace: "ns-1".to_owned(),
                 name: "web-0".to_owned(),
+                since: None,
             },
             Record {
                 plane: "shop".to_owned(),
                 kind: "ResourceClaim".to_owned(),
                 namespace: "default".to_owned(),
                 name: "instance-web-0".to_owned(),
+                since: Some(Timestamp::UNIX_EPOCH),
             },
         ];
         assert_eq!(read(&write(&records)), records);
@@ -84,9 +188,60 @@ mod tests {
         assert_eq!(read("nonsense"), []);
     }
 
+    fn record(name: &str) -> Record {
+        Record {
+            plane: HUB.to_owned(),
+            kind: "Instance".to_owned(),
+            namespace: "ns-1".to_owned(),
+            name: name.to_owned(),
+            since: None,
+        }
+    }
+
     #[test]
-    fn a_namespace_has_one_name_of_its_own() {
-        assert_eq!(name("ns-1").len(), RELEASES_PREFIX.len() + 10);
-        assert_ne!(name("ns-1"), name("ns-2"));
+    fn a_namespace_has_names_of_its_own() {
+        assert_eq!(name("ns-1", 0).len(), RELEASES_PREFIX.len() + 10);
+        assert_ne!(name("ns-1", 0), name("ns-2", 0));
+        assert_eq!(name("ns-1", 2), format!("{}-2", name("ns-1", 0)));
+    }
+
+    #[test]
+    fn no_config_map_outgrows_its_server_and_no_namespace_all_bounds() {
+        let mut maps: BTreeMap<String, Records> = BTreeMap::new();
+        let long = "n".repeat(200);
+        let mut kept = 0;
+        for n in 0..20_000 {
+            let uid = format!("u-{n}");
+            let Some(place) = place("ns-1", &uid, |name| maps.get(name)) else {
+                break;
+            };
+            assert_eq!(place.exists, maps.contains_key(&place.name));
+            let text = write(&joined(place.has, &[record(&long)], Timestamp::UNIX_EPOCH));
+            maps.entry(place.name).or_default().insert(uid, text);
+            kept += 1;
+        }
+        assert_eq!(maps.len(), PARTS);
+        let sizes = maps.values().map(|map| serde_json::json!(map).to_string().len());
+        assert!(sizes.max() < Some(1024 * 1024));
+        assert!(kept < 20_000, "there is an end: {kept}");
+        // What an Instance has stays together.
+        let again = place("ns-1", "u-0", |name| maps.get(name)).unwrap();
+        assert_eq!(again.name, name("ns-1", 0));
+        let both = joined(
+            again.has,
+            &[record(&long), record("other")],
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(both.len(), 2);
+    }
+
+    #[test]
+    fn a_record_is_given_up_after_a_week_by_our_own_clock() {
+        let at = |hours: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours);
+        let seen = record("a").seen(at(1_000));
+        assert_eq!(seen.since, Some(at(1_000)), "an old one begins now");
+        assert!(!seen.is_given_up(at(1_167)) && seen.is_given_up(at(1_168)));
+        assert_eq!(seen.clone().seen(at(1_100)), seen);
+        assert_eq!(seen.seen(at(900)).since, Some(at(900)), "a clock that was ahead");
     }
 }

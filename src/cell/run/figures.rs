@@ -58,6 +58,10 @@ impl Cell {
             .insert(("project", claims.resource().plural), world.len(claims));
         let deleting = world.instances.iter().filter(|(_, row)| row.deleting);
         figures.deleting.extend(deleting.map(|(_, row)| row.uid.clone()));
+        if self.ctx.settings.quota {
+            figures.quota_unverified = world.unverified();
+        }
+        figures.release_records = world.releases.iter().map(|(_, row)| row.digest.len()).sum();
         figures
     }
 

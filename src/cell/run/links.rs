@@ -42,6 +42,8 @@ pub(super) enum Command {
     Permitted(Plane),
     /// The cell may be somewhere else.
     Moved,
+    /// Pods of a provider that is switched off are left.
+    Retires,
 }
 
 impl Links {
@@ -57,14 +59,8 @@ impl Links {
             .clone()
             .hear(plane.clone(), engaged.connection.reach().clone());
         engaged.tasks.spawn(hears);
-        for (n, (role, selection)) in watches.into_iter().enumerate() {
-            let health = Arc::new(Health::default());
-            engaged.watches.push((role, health.clone()));
-            let connection = engaged.connection.clone();
-            let task = self
-                .clone()
-                .watch(plane.clone(), connection, role, selection, health, n == 0);
-            engaged.tasks.spawn(task);
+        for (n, watch) in watches.into_iter().enumerate() {
+            self.begin(plane, &mut engaged, watch, n == 0);
         }
         self.planes.lock().insert(plane.clone(), engaged);
     }
@@ -76,6 +72,33 @@ impl Links {
             let mut watches = engaged.watches.iter();
             engaged.connection.reach().is_away() || watches.any(|(_, health)| health.forbidden())
         })
+    }
+
+    /// Watches more on a plane that is engaged.
+    pub(super) fn watch_further(self: &Arc<Self>, plane: &Plane, watches: Vec<(Role, Selection)>) {
+        let mut planes = self.planes.lock();
+        let Some(engaged) = planes.get_mut(plane) else {
+            return;
+        };
+        for watch in watches {
+            self.begin(plane, engaged, watch, false);
+        }
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        plane: &Plane,
+        engaged: &mut Engaged<Role, ()>,
+        (role, selection): (Role, Selection),
+        speaks: bool,
+    ) {
+        let health = Arc::new(Health::default());
+        engaged.watches.push((role, health.clone()));
+        let connection = engaged.connection.clone();
+        let task = self
+            .clone()
+            .watch(plane.clone(), connection, role, selection, health, speaks);
+        engaged.tasks.spawn(task);
     }
 
     /// Tells each time that a plane which did not answer is heard of again.
@@ -127,9 +150,10 @@ impl Links {
         }
         drop(world);
         self.queue.extend(woken.keys, urgency);
-        if woken.moved {
+        let commands = [(woken.moved, Command::Moved), (woken.retires, Command::Retires)];
+        for (_, command) in commands.into_iter().filter(|(is, _)| *is) {
             // Fails only while the process ends.
-            let _ = self.commands.send(Command::Moved);
+            let _ = self.commands.send(command);
         }
     }
 }

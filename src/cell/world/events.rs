@@ -18,6 +18,16 @@ pub struct Woken {
     pub synced: bool,
     /// The cell may be somewhere else than before.
     pub moved: bool,
+    /// From now on Pods and Services are looked at, too.
+    pub retires: bool,
+}
+
+fn has_provider_finalizer(event: &Event) -> bool {
+    let (Event::Listed(object) | Event::Applied(object)) = event else {
+        return false;
+    };
+    let mut finalizers = object.metadata.finalizers.iter().flatten();
+    finalizers.any(|name| name == keys::PROVIDER_FINALIZER)
 }
 
 impl World {
@@ -32,6 +42,10 @@ impl World {
 
     fn own_event(&mut self, role: Role, event: Event) -> Woken {
         let mut woken = Woken::default();
+        if role == Role::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
+            self.retiring = true;
+            woken.retires = true;
+        }
         let external = self.reading.external.clone();
         let limits = self.reading.limits.clone();
         let event = match event {

@@ -12,7 +12,11 @@ pub use events::Woken;
 use super::limits::Limits;
 use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
 use crate::{
-    api::{LocationReference, names::ProjectKey},
+    api::{
+        ConditionStatus, LocationReference,
+        conditions::{find, types::QUOTA_GRANTED},
+        names::ProjectKey,
+    },
     engine::{
         chance::HashMap,
         key::{Key, Kind, Plane},
@@ -97,6 +101,9 @@ pub struct World {
     quota_away: BTreeMap<ProjectKey, BTreeSet<Key>>,
     /// Projects to which there is no way.
     pub unreachable: BTreeSet<ProjectKey>,
+    /// Whether Instances carry the finalizer of the Pod provider at a cell that starts no Pods: those that run are looked at
+    /// until they end.
+    retiring: bool,
     kinds: HashMap<Kind, Role>,
 }
 
@@ -154,6 +161,7 @@ impl World {
             claims: HashMap::default(),
             quota_away: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            retiring: false,
             kinds: all.map(|role| (role.kind(), role)).collect(),
         }
     }
@@ -178,6 +186,11 @@ impl World {
             roles.extend(Role::NETWORK);
         }
         roles
+    }
+
+    /// Whether Pods and Services are looked at.
+    pub fn looks_at_pods(&self) -> bool {
+        self.reading.provider || self.retiring
     }
 
     /// The role of an object of this kind on this plane.
@@ -310,7 +323,7 @@ impl World {
             keys.push(Role::Deployments.key(namespace, name));
         }
         keys.extend(self.instance_keys());
-        if self.reading.provider {
+        if self.looks_at_pods() {
             for ((namespace, name), _) in self.instances.iter() {
                 keys.push(Role::Pods.key(namespace, name));
             }
@@ -338,6 +351,30 @@ impl World {
             keys.extend(claimants.filter_map(|((_, name), row)| self.claimant(project, name, &row.digest)));
         }
         keys
+    }
+
+    /// How many Instances were granted quota of which no claim that is seen now says so.
+    pub fn unverified(&self) -> usize {
+        let unseen = self.instances.iter().filter(|((namespace, name), row)| {
+            let said = find(&row.digest.conditions, QUOTA_GRANTED);
+            let granted = said.is_some_and(|c| c.status == ConditionStatus::True);
+            granted && !row.deleting && !self.is_granted(namespace, name, &row.uid)
+        });
+        unseen.count()
+    }
+
+    fn is_granted(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        let Some((project, home)) = self.origin(namespace) else {
+            return false;
+        };
+        let claims = self.claims.get(&project).filter(|claims| claims.table.synced());
+        let claim = claims.and_then(|claims| claims.table.get(&home, &format!("{CLAIM_PREFIX}{name}")));
+        claim.is_some_and(|row| {
+            let claim = &row.digest;
+            claim.cell.as_deref() == Some(&*self.reading.cell)
+                && claim.instance.as_deref() == Some(uid)
+                && claim.granted.as_ref().is_some_and(|granted| granted.yes)
+        })
     }
 
     /// The key of the Instance that a claim of this cell is for. No project's claims wake Instances of another.

@@ -293,3 +293,64 @@ fn a_key_has_its_role_by_plane_and_name() {
         Some(Role::Claims)
     );
 }
+
+#[test]
+fn instances_whose_grant_is_not_seen_are_counted() {
+    let mut fixture = whole();
+    assert_eq!(
+        fixture.context.world.lock().unverified(),
+        0,
+        "nothing was granted"
+    );
+    let granted = json!({"status": {"conditions": [condition("QuotaGranted", "True", "QuotaAvailable")]}});
+    for name in ["web-0", "api-0"] {
+        fixture.change(&Cell, Role::Instances, NS, name, &granted);
+    }
+    assert_eq!(fixture.context.world.lock().unverified(), 2);
+    let mut claim = claim("dfw-1", NS, "instance-web-0");
+    claim["status"] = json!({"conditions": [condition("Granted", "True", "QuotaAvailable")]});
+    fixture.has(&Project(shop()), Role::Claims, claim);
+    assert_eq!(fixture.context.world.lock().unverified(), 1);
+}
+
+#[test]
+fn pods_are_looked_at_where_a_provider_that_is_off_has_left_its_finalizer() {
+    let mut off = reading();
+    off.provider = false;
+    let mut fixture = Fixture::new(off);
+    fixture.has(&Cell, Role::Instances, instance("web", 0));
+    assert!(!fixture.context.world.lock().looks_at_pods());
+    let left = json!({"metadata": {"finalizers": [keys::PROVIDER_FINALIZER]}});
+    let woken = fixture.change(&Cell, Role::Instances, NS, "web-0", &left);
+    assert!(fixture.context.world.lock().looks_at_pods());
+    assert!(woken.contains(&Role::Pods.key(NS, "web-0")), "{woken:?}");
+    assert!(
+        fixture.context.world.lock().cell_ready(),
+        "their lists hold nothing else up"
+    );
+}
+
+#[test]
+fn projects_are_needed_for_what_is_here_for_claims_and_for_records() {
+    let mut fixture = Fixture::new(reading());
+    let needed = |fixture: &Fixture, quota| {
+        let needed = fixture.context.world.lock().needed_projects(quota);
+        needed.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(needed(&fixture, true), Vec::<String>::new());
+    fixture.has(&Cell, Role::Deployments, deployment("web", 1));
+    assert_eq!(needed(&fixture, true), ["shop"]);
+    assert_eq!(needed(&fixture, false), Vec::<String>::new());
+    fixture.has(
+        &Project(shop()),
+        Role::Claims,
+        claim("dfw-1", NS, "instance-web-0"),
+    );
+    assert_eq!(needed(&fixture, false), ["shop"]);
+    let record =
+        json!([{"plane": "other", "kind": "ResourceClaim", "namespace": "default", "name": "instance-a"}]);
+    let map = json!({"metadata": {"namespace": "fedgate-system", "name": "fedgate-releases-1"},
+        "data": {"u-1": record.to_string()}});
+    fixture.has(&Cell, Role::Releases, map);
+    assert_eq!(needed(&fixture, false), ["other", "shop"]);
+}

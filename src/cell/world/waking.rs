@@ -13,11 +13,13 @@ use crate::{
     },
     cell::{
         instance::ready::gates,
-        network::decide::{Binding, Claim, Context, Readiness},
+        network::decide::{Binding, Claim, Context, INTERFACE, Readiness},
+        releases::record,
     },
     engine::key::Key,
     plane::feed::Delta,
 };
+use std::collections::BTreeSet;
 
 /// Wakes the key of this kind with the object's own name.
 pub(super) fn namesake<D>(role: Role) -> impl Fn(&World, &Delta<D>, &mut Vec<Key>) {
@@ -64,7 +66,7 @@ impl World {
     pub(super) fn wake_for_instance(&self, delta: &Delta<Instance>, keys: &mut Vec<Key>) {
         let (namespace, name) = &delta.name;
         keys.push(Role::Instances.key(namespace, name));
-        if self.reading.provider {
+        if self.looks_at_pods() {
             keys.push(Role::Pods.key(namespace, name));
         }
         let now = self.instances.get(namespace, name);
@@ -110,7 +112,7 @@ impl World {
 
     /// The deployment that a binding is for, by the binding's name.
     fn wake_bound(&self, namespace: &str, binding: &str, keys: &mut Vec<Key>) {
-        let deployment = binding.rsplit_once("-net-").map(|(deployment, _)| deployment);
+        let deployment = binding.rsplit_once(INTERFACE).map(|(deployment, _)| deployment);
         let deployment = deployment.filter(|name| self.deployments.get(namespace, name).is_some());
         let Some(deployment) = deployment else { return };
         keys.push(Role::Deployments.key(namespace, deployment));
@@ -218,6 +220,46 @@ impl World {
         over.iter()
             .flat_map(|project| self.deployments_of_project(project))
             .collect()
+    }
+
+    /// The records that name a project.
+    pub fn releases_of_project(&self, project: &ProjectKey) -> Vec<Key> {
+        let names = |text: &String| {
+            let mut records = record::read(text).into_iter();
+            records.any(|record| record.plane == project.as_str())
+        };
+        let of_it = self
+            .releases
+            .iter()
+            .filter(|(_, row)| row.digest.values().any(names));
+        of_it
+            .map(|((namespace, name), _)| Role::Releases.key(namespace, name))
+            .collect()
+    }
+
+    /// The projects whose claims are needed: for what is here if `quota` is on, for claims that are left behind, for
+    /// releases that are recorded.
+    pub fn needed_projects(&self, quota: bool) -> BTreeSet<ProjectKey> {
+        let deployments = self.deployments.iter().map(|((namespace, _), _)| namespace);
+        let instances = self.instances.iter().map(|((namespace, _), _)| namespace);
+        let namespaces: BTreeSet<&std::sync::Arc<str>> = if quota {
+            deployments.chain(instances).collect()
+        } else {
+            BTreeSet::new()
+        };
+        let here = namespaces
+            .into_iter()
+            .filter_map(|namespace| self.origin(namespace));
+        let mut needed: BTreeSet<ProjectKey> = here.map(|(project, _)| project).collect();
+        let with_claims = self.claims.iter().filter(|(_, claims)| {
+            let mut all = claims.table.iter();
+            all.any(|(_, row)| row.digest.cell.as_deref() == Some(&*self.reading.cell))
+        });
+        needed.extend(with_claims.map(|(project, _)| project.clone()));
+        let records = self.releases.iter().flat_map(|(_, row)| row.digest.values());
+        let projects = records.flat_map(|text| record::read(text));
+        needed.extend(projects.filter_map(|record| ProjectKey::parse(&record.plane).ok()));
+        needed
     }
 
     /// The Instances whose claims are in a project.

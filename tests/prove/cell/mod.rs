@@ -8,5 +8,7 @@ mod ops;
 mod outage;
 mod planes;
 mod players;
+mod provider;
+mod quota;
 mod random;
 mod rig;

@@ -44,16 +44,6 @@ fn ready(rig: &Rig) -> usize {
     instances.iter().filter(|i| is_ready(i)).count()
 }
 
-/// Releases that are recorded.
-fn records(rig: &Rig) -> usize {
-    let maps = rig.cell.list("ConfigMap").into_iter();
-    let maps = maps.filter(|map| {
-        let name = map["metadata"]["name"].as_str();
-        name.is_some_and(|name| name.starts_with("fedgate-releases-"))
-    });
-    maps.filter_map(|map| Some(map["data"].as_object()?.len())).sum()
-}
-
 /// What the deployment says of its Instances.
 fn replicas_ready(rig: &Rig) -> (String, String) {
     let deployments = rig.cell.list("WorkloadDeployment");
@@ -96,7 +86,7 @@ async fn back(mut rig: Rig, planes: &[&str]) {
         "{CAUGHT_UP:?} after the return"
     );
     assert_eq!(unready(&rig), Vec::<String>::new());
-    assert_eq!(records(&rig), 0);
+    assert_eq!(rig.records(), 0);
     rest(SETTLED).await;
     rig.simulator.log().clear();
     rest(QUIET).await;
@@ -120,7 +110,7 @@ async fn without_hub(down: Down) {
     let claims = rig.project.list("ResourceClaim");
     assert_eq!(names(&claims), ["instance-web-0", "instance-web-1"]);
     assert_eq!(rig.hub.count("Instance"), 5, "the hub knows nothing of it yet");
-    assert!(records(&rig) > 0, "what is left there is written down");
+    assert!(rig.records() > 0, "what is left there is written down");
     rest(LEFT).await;
     back(rig, &[HUB]).await;
 }
@@ -133,7 +123,7 @@ async fn without_project(down: Down) {
     assert_eq!(names(&rig.cell.list("Instance")), ["web-0", "web-1"]);
     assert_eq!(rig.project.count("ResourceClaim"), 5);
     assert_eq!(rig.hub.count("Instance"), 2);
-    assert_eq!(records(&rig), 3);
+    assert_eq!(rig.records(), 3);
     Image("web", SECOND).apply(&rig);
     rest(LEFT).await;
     assert_eq!(ready(&rig), 2, "{:?}", replicas_ready(&rig));
@@ -172,7 +162,7 @@ async fn deleted_without_both(down: Down) {
         assert_eq!(rig.cell.count(kind), 0, "{kind}");
     }
     assert_eq!(rig.project.count("ResourceClaim"), 5);
-    assert_eq!(records(&rig), 5);
+    assert_eq!(rig.records(), 5);
     rest(LEFT).await;
     back(rig, &[HUB, "shop"]).await;
 }

@@ -86,7 +86,12 @@ pub(super) fn of_cell(simulator: &Simulator, networking: bool) -> Plane {
 
 /// The project, with claims of quota.
 pub(super) fn of_project(simulator: &Simulator) -> Plane {
-    let plane = simulator.add(PROJECT);
+    project(simulator, PROJECT)
+}
+
+/// A plane like a project's under another name: where the project is served from another address.
+pub(super) fn project(simulator: &Simulator, name: &str) -> Plane {
+    let plane = simulator.add(name);
     plane.define_all(&COMPUTE);
     plane.define_all(&QUOTA);
     plane

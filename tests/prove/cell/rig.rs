@@ -25,8 +25,18 @@ use fedgate::{
 };
 use fedgate_simulator::{Plane, Simulator};
 use futures::StreamExt;
-use std::{sync::Arc, time::Duration};
-use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::Instant,
+};
 
 /// The user that a cell is for the planes.
 pub(super) const USER: &str = "cell";
@@ -48,9 +58,35 @@ pub(super) struct Rig {
     /// What those who act around the cell are told.
     pub(super) script: Script,
     networking: bool,
+    /// With what the next life of the cell begins.
+    pub(super) options: Options,
+    /// Tells the cell of projects.
+    pub(super) discovery: mpsc::UnboundedSender<ProjectEvent>,
     began: Instant,
     life: Option<Life>,
     players: Vec<JoinHandle<()>>,
+}
+
+/// What a cell is started with, as its flags would say it.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    /// Whether it runs Pods.
+    pub(super) provider: bool,
+    /// Whether it asks for quota.
+    pub(super) quota: bool,
+    /// How it reaches the project.
+    pub(super) reach: Reach,
+}
+
+/// How the cell reaches the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// It is found at once.
+    Found,
+    /// Nobody finds it.
+    Lost,
+    /// A connection is made when it is needed; so many attempts fail first.
+    Made(usize),
 }
 
 impl Rig {
@@ -71,6 +107,12 @@ impl Rig {
             project,
             script,
             networking,
+            options: Options {
+                provider: true,
+                quota: true,
+                reach: Reach::Found,
+            },
+            discovery: mpsc::unbounded_channel().0,
             began: Instant::now(),
             life: None,
             players,
@@ -88,18 +130,36 @@ impl Rig {
             Connection::new(clients.plane_of(kind, wire))
         };
         let began = self.began;
-        let project = connect(PlaneKind::Project, PROJECT);
+        let (discovery, found) = mpsc::unbounded_channel();
+        self.discovery = discovery;
+        let projects = match self.options.reach {
+            Reach::Found => {
+                self.found(connect(PlaneKind::Project, PROJECT));
+                Projects::Found
+            }
+            Reach::Lost => Projects::Found,
+            Reach::Made(failures) => {
+                let (project, left) = (connect(PlaneKind::Project, PROJECT), AtomicUsize::new(failures));
+                Projects::Made(Box::new(move |_| {
+                    let one_less = |n: usize| n.checked_sub(1);
+                    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
+                        Ok(_) => Err("the kubeconfig cannot be read now".to_owned()),
+                        Err(_) => Ok((project.clone(), Box::pin(std::future::pending()))),
+                    }
+                }))
+            }
+        };
         let cell = Cell::new(Setup {
             cell: connect(PlaneKind::Cell, CELL),
             hub: Some(connect(PlaneKind::Hub, HUB)),
             reading: self.reading(),
             settings: Settings {
-                provider: Some(provider::settings::Settings::default()),
+                provider: self.options.provider.then(provider::settings::Settings::default),
                 sizes: Sizes::default(),
-                quota: true,
+                quota: self.options.quota,
                 status_interval: Duration::from_millis(250),
             },
-            projects: Projects::Found,
+            projects,
             lease: LeaseHandle::always(),
             identity: USER.to_owned(),
             workers: 8,
@@ -110,11 +170,11 @@ impl Rig {
         let end = tokio::spawn({
             let cell = cell.clone();
             async move {
-                let engaged = ProjectEvent::Engaged {
-                    key: ProjectKey::parse(PROJECT).unwrap(),
-                    connection: project,
-                };
-                let events = futures::stream::iter([engaged]).chain(futures::stream::pending());
+                let events = futures::stream::unfold(found, async |mut found| {
+                    let event = found.recv().await?;
+                    Some((event, found))
+                });
+                let events = events.chain(futures::stream::pending());
                 let stopped = async {
                     let _ = stopped.await;
                 };
@@ -124,13 +184,27 @@ impl Rig {
         self.life = Some(Life { cell, cut, stop, end });
     }
 
+    /// The cell finds the project behind this connection.
+    pub(super) fn found(&self, connection: Connection) {
+        let key = ProjectKey::parse(PROJECT).unwrap();
+        let engaged = ProjectEvent::Engaged { key, connection };
+        self.discovery.send(engaged).unwrap();
+    }
+
+    /// A connection to a plane, as the running cell has it.
+    pub(super) fn connection(&self, kind: PlaneKind, name: &str) -> Connection {
+        let cut = self.life.as_ref().unwrap().cut.listen();
+        let clients = Clients::new(Limits::default(), Metrics::of("cell").unwrap().client.clone());
+        Connection::new(clients.plane_of(kind, Wire::new(self.simulator.service(name, USER), cut)))
+    }
+
     fn reading(&self) -> Reading {
         Reading {
             cell: NAME.into(),
             place: (!self.networking).then(|| (LOCATION.into(), CITY.into())),
             networking: self.networking,
             data: true,
-            provider: true,
+            provider: self.options.provider,
             hub: true,
             project: None,
             namespace: OWN.into(),
@@ -151,6 +225,32 @@ impl Rig {
     pub(super) fn unwell(&self) -> Option<String> {
         let cell = &self.life.as_ref().unwrap().cell;
         cell.live().and_then(|()| cell.ready()).err()
+    }
+
+    /// The planes' wall clock.
+    pub(super) fn wall(&self) -> jiff::Timestamp {
+        wall(self.began)
+    }
+
+    /// How many watches of a project the cell has.
+    pub(super) fn watches(&self, project: &str) -> usize {
+        let planes = self.life.as_ref().unwrap().cell.describe();
+        let planes = planes["planes"].as_array().unwrap();
+        let name = format!("project {project}");
+        let mut of_it = planes.iter().filter(|plane| plane["plane"] == *name);
+        of_it
+            .next()
+            .map_or(0, |plane| plane["watches"].as_array().unwrap().len())
+    }
+
+    /// Releases that are recorded.
+    pub(super) fn records(&self) -> usize {
+        let maps = self.cell.list("ConfigMap").into_iter();
+        let maps = maps.filter(|map| {
+            let name = map["metadata"]["name"].as_str();
+            name.is_some_and(|name| name.starts_with("fedgate-releases-"))
+        });
+        maps.filter_map(|map| Some(map["data"].as_object()?.len())).sum()
     }
 
     /// What the cell has written, but for events, since the log was cleared.

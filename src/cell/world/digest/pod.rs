@@ -18,6 +18,8 @@ pub struct Pod {
     pub labels: Labels,
     /// What of it is looked at, as text in the form of a Pod.
     pub seen: Arc<str>,
+    /// Whether a container has ended and was not started again.
+    pub has_ended: bool,
     /// The address that the runtime has announced under the configured key.
     pub external: Option<Arc<str>>,
 }
@@ -30,9 +32,19 @@ pub fn pod(object: &DynamicObject, external: Option<&str>, words: &mut Words) ->
         owner: controller(object, words),
         labels: labels(object.metadata.labels.as_ref(), words, ours),
         seen: text(&seen(object)).into(),
+        has_ended: has_ended(object),
         external: external.filter(|address| !address.is_empty()).map(Into::into),
     }
 }
+
+fn has_ended(object: &DynamicObject) -> bool {
+    let containers = object.data["status"]["containerStatuses"].as_array();
+    let mut containers = containers.into_iter().flatten();
+    containers.any(|of| of["state"]["terminated"].is_object())
+}
+
+/// So much of what a runtime says is kept for the log.
+const LONGEST_TEXT: usize = 256;
 
 /// The fields that reports and recovery read, and no others: what else changes wakes nobody.
 fn seen(object: &DynamicObject) -> Value {
@@ -65,7 +77,16 @@ fn container(of: &Value) -> Value {
         _ => Value::Null,
     };
     let waiting = match &of["state"]["waiting"] {
-        Value::Object(waiting) => json!({"reason": waiting.get("reason")}),
+        Value::Object(waiting) => {
+            let message = waiting.get("message").and_then(Value::as_str);
+            // The text of a pause changes with each: it says nothing that the reason does not.
+            let pauses = waiting
+                .get("reason")
+                .is_some_and(|reason| reason == "CrashLoopBackOff");
+            let message = message.filter(|_| !pauses);
+            let message = message.map(|text| text.chars().take(LONGEST_TEXT).collect::<String>());
+            json!({"reason": waiting.get("reason"), "message": message})
+        }
         _ => Value::Null,
     };
     json!({

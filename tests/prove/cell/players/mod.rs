@@ -37,6 +37,12 @@ pub(super) fn all(hub: &Plane, cell: &Plane, project: &Plane, script: &Script) -
     ]
 }
 
+/// A quota system at another plane, until aborted.
+pub(super) fn quota(project: &Plane, budget: usize) -> JoinHandle<()> {
+    let budget = watch::Sender::new(budget).subscribe();
+    tokio::spawn(claims::act(project.clone(), budget, Clock(Instant::now())))
+}
+
 /// The planes' time.
 #[derive(Debug, Clone, Copy)]
 struct Clock(Instant);

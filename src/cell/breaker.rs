@@ -10,20 +10,20 @@ const LONGEST: Duration = Duration::from_mins(5);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Breaker {
+pub struct Breaker {
     failures: u32,
     until: Option<Instant>,
 }
 
 impl Breaker {
     /// How long nobody asks; `None` if it may be asked now.
-    pub(super) fn closed_for(&self, now: Instant) -> Option<Duration> {
+    pub fn closed_for(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
     /// It gave no answer. Returns how long nobody asks now.
-    pub(super) fn failed(&mut self, now: Instant) -> Duration {
+    pub fn failed(&mut self, now: Instant) -> Duration {
         let pause = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.until = Some(now + pause);

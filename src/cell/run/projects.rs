@@ -1,0 +1,186 @@
+//! The projects whose claims of quota are watched: each is engaged when its claims are wanted, again if its connection
+//! cannot be made, and let go when nobody needs it any more.
+
+use super::{Cell, Projects, Role, links};
+use crate::{
+    api::names::ProjectKey,
+    cell::breaker::Breaker,
+    engine::{chance::HashMap, queue::Urgency},
+    plane::{client::Connection, discovery::ProjectEvent},
+};
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// What the main loop knows of projects.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Those whose claims are wanted.
+    wanted: BTreeSet<ProjectKey>,
+    /// Those that were found, wanted or not.
+    found: HashMap<ProjectKey, Connection>,
+    /// Connections that could not be made, until they are.
+    failed: BTreeMap<ProjectKey, Breaker>,
+    /// Wanted ones that nobody needed when that was last looked at.
+    unneeded: BTreeSet<ProjectKey>,
+    /// Keeps the connections that were made up to date.
+    keeping: JoinSet<()>,
+    kept: HashMap<ProjectKey, AbortHandle>,
+    engagements: u64,
+}
+
+impl Known {
+    /// The number of the next engagement. The first is that of the cell's own planes.
+    pub(super) fn next_engagement(&mut self) -> u64 {
+        self.engagements += 1;
+        self.engagements + 1
+    }
+
+    fn keep(&mut self, project: &ProjectKey, handle: AbortHandle) {
+        if let Some(former) = self.kept.insert(project.clone(), handle) {
+            former.abort();
+        }
+        // What has ended is not kept.
+        while self.keeping.try_join_next().is_some() {}
+    }
+}
+
+impl Cell {
+    /// The claims of a project are wanted from now on.
+    pub(super) fn wanted(&self, known: &mut Known, project: ProjectKey) {
+        if known.wanted.insert(project.clone()) {
+            self.engage_project(known, &project);
+        }
+    }
+
+    fn engage_project(&self, known: &mut Known, project: &ProjectKey) {
+        let connection = match &self.projects {
+            Projects::Found => known.found.get(project).cloned(),
+            Projects::Made(make) => match make(project) {
+                Ok((connection, work)) => {
+                    known.failed.remove(project);
+                    let handle = known.keeping.spawn(work);
+                    known.keep(project, handle);
+                    Some(connection)
+                }
+                Err(error) => {
+                    let breaker = known.failed.entry(project.clone()).or_default();
+                    let again = breaker.failed(self.ctx.now().instant);
+                    tracing::warn!(%project, error, ?again, "the project cannot be reached for quota; tried again later");
+                    None
+                }
+            },
+        };
+        let Some(connection) = connection else {
+            self.lose_project(project);
+            return;
+        };
+        let plane = links::project(project);
+        let selection = {
+            let mut world = self.ctx.world.lock();
+            world.unreachable.remove(project);
+            world.engage(project);
+            links::selection(&world, Role::Claims)
+        };
+        self.ctx.executor.forget(&plane);
+        let engagement = known.next_engagement();
+        let watches = vec![(Role::Claims, selection)];
+        self.links.engage(&plane, engagement, connection, watches);
+        self.wake_project(project);
+    }
+
+    /// Whoever waits for a project's claims, or for a release there, asks at once: what it waits for may be at another
+    /// address now.
+    fn wake_project(&self, project: &ProjectKey) {
+        self.releases.revived(&links::project(project));
+        let keys = {
+            let world = self.ctx.world.lock();
+            let mut keys = world.keys_of_project(project);
+            keys.extend(world.deployments_of_project(project));
+            keys.extend(world.releases_of_project(project));
+            keys
+        };
+        self.ctx.queue.extend(keys, Urgency::Fresh);
+    }
+
+    /// There is no way to a project whose claims are wanted.
+    fn lose_project(&self, project: &ProjectKey) {
+        let keys = {
+            let mut world = self.ctx.world.lock();
+            world.unreachable.insert(project.clone());
+            let mut keys = world.keys_of_project(project);
+            keys.extend(world.deployments_of_project(project));
+            keys
+        };
+        self.ctx.queue.extend(keys, Urgency::Fresh);
+    }
+
+    /// Connections that could not be made are tried again, each at its time.
+    pub(super) fn try_again(&self, known: &mut Known) {
+        let now = self.ctx.now().instant;
+        let failed = known.failed.iter();
+        let due = failed.filter(|(_, breaker)| breaker.closed_for(now).is_none());
+        let due: Vec<ProjectKey> = due.map(|(project, _)| project.clone()).collect();
+        for project in due {
+            self.engage_project(known, &project);
+        }
+    }
+
+    /// Lets go of projects that nobody has needed since the last call.
+    pub(super) fn let_go(&self, known: &mut Known) {
+        let needed = self.ctx.world.lock().needed_projects(self.ctx.settings.quota);
+        let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
+        let (over, idle) = unneeded
+            .into_iter()
+            .partition(|project| known.unneeded.contains(project));
+        known.unneeded = idle;
+        let over: BTreeSet<ProjectKey> = over;
+        for project in over {
+            tracing::info!(%project, "nobody needs the project's quota any more; its claims are watched no longer");
+            known.wanted.remove(&project);
+            known.failed.remove(&project);
+            if let Some(handle) = known.kept.remove(&project) {
+                handle.abort();
+            }
+            self.ctx.world.lock().unreachable.remove(&project);
+            self.disengage_project(&project);
+        }
+    }
+
+    fn disengage_project(&self, project: &ProjectKey) {
+        let plane = links::project(project);
+        self.links.planes.lock().remove(&plane);
+        self.ctx.executor.forget(&plane);
+        self.releases.revived(&plane);
+        let keys = {
+            let mut world = self.ctx.world.lock();
+            world.claims.remove(project);
+            world.quota_answered(project)
+        };
+        self.ctx.queue.extend(keys, Urgency::Fresh);
+    }
+
+    /// What was found of projects has changed.
+    pub(super) fn found(&self, known: &mut Known, event: ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, connection } => {
+                known.found.insert(key.clone(), connection);
+                if known.wanted.contains(&key) {
+                    self.engage_project(known, &key);
+                }
+            }
+            ProjectEvent::Left { key } => {
+                tracing::info!(project = %key, "project left; what it was granted stays");
+                known.found.remove(&key);
+                self.disengage_project(&key);
+                // It stays wanted: if it comes back, by another address perhaps, who waits for it goes on.
+                if known.wanted.contains(&key) {
+                    self.lose_project(&key);
+                }
+            }
+            ProjectEvent::Refused { name, error } => {
+                tracing::warn!(project = name, %error, "project refused; the others go on");
+            }
+            ProjectEvent::Forgotten { name } => tracing::info!(project = name, "what was refused is gone"),
+        }
+    }
+}
