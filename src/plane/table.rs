@@ -65,6 +65,8 @@ pub struct Table<D> {
     /// The number of the list that is being read, or of the last one.
     list: u32,
     listing: bool,
+    /// Whether the watch fails that fills it.
+    failing: bool,
     tombstones: Tombstones,
     bodies: bool,
 }
@@ -147,6 +149,7 @@ impl<D> Default for Table<D> {
             synced: false,
             list: 0,
             listing: false,
+            failing: false,
             tombstones: Tombstones::default(),
         }
     }
@@ -164,6 +167,16 @@ impl<D: PartialEq> Table<D> {
     /// Whether a complete list has been read. Before that, absence means nothing.
     pub fn synced(&self) -> bool {
         self.synced
+    }
+
+    /// Whether absence proves something: a complete list has been read, and its watch tells what changes.
+    pub fn proves(&self) -> bool {
+        self.synced && !self.listing && !self.failing
+    }
+
+    /// The watch fails, or goes on.
+    pub fn set_failing(&mut self, failing: bool) {
+        self.failing = failing;
     }
 
     /// The row of an object.
@@ -457,6 +470,23 @@ mod tests {
         assert_eq!(gone.len(), 1);
         assert_eq!(&*gone[0].0.1, "a");
         assert_eq!(table.in_namespace("ns").count(), 1);
+    }
+
+    #[test]
+    fn absence_counts_only_while_the_watch_tells_what_changes() {
+        let mut table: Table<u8> = Table::default();
+        table.begin_list();
+        assert!(!table.proves(), "the first list is being read");
+        table.end_list();
+        assert!(table.proves());
+        table.set_failing(true);
+        assert!(!table.proves());
+        table.set_failing(false);
+        assert!(table.proves());
+        table.begin_list();
+        assert!(!table.proves(), "a list is read anew");
+        table.end_list();
+        assert!(table.proves());
     }
 
     #[test]

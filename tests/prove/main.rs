@@ -8,6 +8,7 @@
     reason = "a failing test says where"
 )]
 
+mod absence;
 mod carry;
 mod cell;
 mod cells;
