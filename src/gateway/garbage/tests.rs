@@ -1,5 +1,6 @@
 //! What goes from the hub, judged from what the index holds.
 
+mod confirm;
 mod decisions;
 
 use super::{Garbage, decide::Settings, proven_gone};
