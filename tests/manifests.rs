@@ -73,7 +73,7 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     let ours = "compute.datumapis.com";
     let project = |group: &str, resource: &str| verbs(Plane::Project, group, resource);
     let hub = |group: &str, resource: &str| verbs(Plane::Hub, group, resource);
-    assert_eq!(project("", "namespaces"), WATCH);
+    assert_eq!(project("", "namespaces"), READ);
     assert_eq!(hub("", "namespaces"), UNREAD);
     for resource in ["configmaps", "secrets"] {
         assert_eq!(project("", resource), READ);

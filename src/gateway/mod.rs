@@ -1,6 +1,7 @@
 //! The gateway: the controllers that join project planes and the hub.
 
 pub mod companions;
+pub mod confirm;
 pub mod context;
 pub mod federator;
 pub mod garbage;

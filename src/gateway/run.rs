@@ -182,6 +182,7 @@ impl Gateway {
                     if leads {
                         // What others wrote meanwhile is no edit.
                         self.ctx.world.lock().left_at.clear();
+                        self.garbage.begin_anew();
                         self.wake_everything();
                     }
                 }

@@ -58,7 +58,7 @@ fn project_base() -> Vec<Value> {
     bound(
         GATEWAY,
         &json!([
-            rule("", &["namespaces"], WATCH),
+            rule("", &["namespaces"], READ),
             rule("", &["configmaps", "secrets"], READ),
             rule("networking.datumapis.com", &["networks", "locations"], WATCH),
             rule(GROUP, &["workloads"], &["list", "watch", "patch"]),

@@ -59,6 +59,10 @@ pub fn feed<D: PartialEq, W: Texts>(
             });
             (delta.into_iter().collect(), false)
         }
+        Event::Failed | Event::Resumed => {
+            table.set_failing(matches!(event, Event::Failed));
+            (Vec::new(), false)
+        }
         Event::Complete => {
             let (gone, first) = table.end_list();
             (

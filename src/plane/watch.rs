@@ -49,6 +49,10 @@ pub enum Event {
     Applied(Box<DynamicObject>),
     /// An object was deleted; its last state.
     Deleted(Box<DynamicObject>),
+    /// The watch has failed: what changes is not told until it goes on.
+    Failed,
+    /// The watch goes on.
+    Resumed,
 }
 
 /// What is watched.
@@ -303,6 +307,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
         self.reach.heard();
         if self.health.goes_on() {
             tracing::info!(plane = %self.plane, kind = self.kind, "the watch goes on");
+            (self.sink)(Event::Resumed);
         }
         if self.health.forbidden.swap(false, Ordering::Relaxed) {
             (self.on_rights)(false);
@@ -314,6 +319,7 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
 
     /// Notes and tells what is wrong, and waits before the next attempt.
     async fn fails(&mut self, cause: Cause, error: &watcher::Error) {
+        (self.sink)(Event::Failed);
         let text = error.to_string();
         if self.health.fails(cause, text.clone()) {
             let (plane, kind, what) = (self.plane, self.kind, cause.what());

@@ -8,6 +8,7 @@
     reason = "a failing test says where"
 )]
 
+mod absence;
 mod bindings;
 mod carry;
 mod cell;

@@ -8,6 +8,7 @@ pub mod resolve;
 mod tests;
 
 use super::{
+    confirm,
     context::{PASSES, Turn},
     federator::observe::source_state,
     garbage,
@@ -67,7 +68,8 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         // It goes when the last of those that it was made for has gone.
         let wanted_by = held_entries(world, hub, row.as_ref());
         let project = Some(tie.project.clone());
-        return Some(snapshot(project, tie.namespace.clone(), wanted_by, None));
+        let proven = !wanted_by.is_empty() || world.lacks_proof(hub).is_none();
+        return proven.then(|| snapshot(project, tie.namespace.clone(), wanted_by, None));
     }
     let listed: BTreeSet<String> = entries(row.as_ref()).collect();
     // A deployment that went without a word is known by its copy and binding alone, until garbage has seen to them.
@@ -90,6 +92,13 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         let wants = expects(world, tie, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
         if stays && wants {
             wanted_by.insert(entry);
+        }
+    }
+    if row.is_some() && world.lacks_proof(hub).is_some() {
+        // Who is not seen may still be there: nobody is let go of.
+        wanted_by.extend(listed);
+        if wanted_by.is_empty() {
+            return None;
         }
     }
     let sources = match kind {
@@ -203,7 +212,12 @@ fn expects(
 pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
     let mut body = None;
     for _ in 0..PASSES {
-        let Some(snapshot) = observe(&ctx.world.lock(), kind, &key.namespace, &key.name) else {
+        let snapshot = {
+            let mut world = ctx.world.lock();
+            confirm::awaits_proof(&mut world, key, &key.namespace);
+            observe(&world, kind, &key.namespace, &key.name)
+        };
+        let Some(snapshot) = snapshot else {
             return Ok(Next::OnEvent);
         };
         match decide::decide(&snapshot, body.as_ref()) {
@@ -228,6 +242,9 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                 return ctx.heard(key, &key.namespace, Ok(plan.next));
             }
             Decision::Do(plan) => {
+                if snapshot.wanted_by.is_empty() && !nobody_wants(ctx, key, &snapshot).await? {
+                    return Ok(Next::OnEvent);
+                }
                 let reason = plan.effects.first().map_or("", |e| e.reason);
                 match ctx.perform(plan).await {
                     Err(failure) if failure.category == Category::AlreadyExists => {
@@ -243,6 +260,48 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Whether all are gone, by the word of their plane, whom a companion names and whom nobody saw leave.
+async fn nobody_wants(ctx: &Turn<'_>, key: &Key, s: &Snapshot) -> Result<bool, Failure> {
+    let (origin, unseen) = {
+        let world = ctx.world.lock();
+        let tied = world.ties.contains_key(&key.namespace);
+        let origin = (!tied).then(|| garbage::origin_namespace(&world, &key.namespace));
+        (origin, unseen(&world, s))
+    };
+    if let Some(origin) = origin {
+        return confirm::namespace_gone(ctx, origin).await;
+    }
+    for target in unseen {
+        if !confirm::is_absent(ctx, &target).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The deployments that a companion names and that are not seen in its project namespace.
+fn unseen(world: &World, s: &Snapshot) -> Vec<Target> {
+    let Some((key, project)) = s
+        .project
+        .as_ref()
+        .and_then(|key| Some((key, world.projects.get(key)?)))
+    else {
+        return Vec::new();
+    };
+    let listed: BTreeSet<String> = entries(s.row.as_ref()).collect();
+    let named = listed.iter().filter_map(|entry| named(entry));
+    let unseen = named.filter(|(namespace, name)| {
+        let mut sources = project.sources.iter();
+        **namespace == *s.namespace && sources.all(|sources| sources.get(namespace, name).is_none())
+    });
+    let targets = unseen.flat_map(|(namespace, name)| {
+        let kinds = world.kinds.iter().filter(|kind| kind.companions.is_some());
+        kinds
+            .map(move |kind| Target::namespaced(Plane::Project(key.clone()), &kind.resource, namespace, name))
+    });
+    targets.collect()
 }
 
 /// The companion's name is held: by itself, if the answer to its creation was lost, or by an object that is not ours.

@@ -180,14 +180,11 @@ fn delivery(
         let condition = federated(false, "HubRefused", &message, generation);
         return (Some(condition), Next::OnEvent);
     }
-    let Some(copy) = &s.copy else {
+    // What is known of another state of the object says nothing of this one.
+    let Some(copy) = s.copy.as_ref().filter(|copy| !is_older(source, copy)) else {
         return (None, Next::OnEvent);
     };
-    let observed = copy
-        .digest
-        .source_generation
-        .unwrap_or(generation)
-        .min(generation);
+    let observed = copy.digest.source_generation.unwrap_or(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     if let Some((delivered, reason, message)) = verdict(s, copy, city, reported && !silent(copy)) {
         memory.undelivered = None;
@@ -358,6 +355,30 @@ pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, to: &CityCode
         reason: "CityMoved".to_owned(),
         action: "Moving".to_owned(),
         message: format!("moved from city {from} to {to}"),
+    }
+}
+
+/// Whether the project's object is of a generation before the one that its copy carries.
+pub fn is_older(source: &Row<Source>, copy: &Row<Copy>) -> bool {
+    let carried = copy.digest.source_generation;
+    carried.is_some_and(|carried| carried > source.digest.generation)
+}
+
+/// The Event of an object whose project was restored to an older state, which is carried from now on.
+pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>) -> Note {
+    let (from, to) = (
+        copy.digest.source_generation.unwrap_or_default(),
+        source.digest.generation,
+    );
+    Note {
+        plane: Plane::Project(s.project.clone()),
+        about: about(s, source),
+        warning: false,
+        reason: "GenerationRewound".to_owned(),
+        action: "Federating".to_owned(),
+        message: format!(
+            "the hub had generation {from} of it and this project has generation {to}: the project was restored to an older state, which is carried"
+        ),
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Action {
         /// The hub's copy.
         copy: bool,
     },
+    /// Apply this if the project says that its object is the one that is seen: another server may show an old state.
+    Confirm(Plan<Prepared>),
     /// Apply this; an empty plan settles the key.
     Apply(Plan<Prepared>),
 }
@@ -73,7 +75,11 @@ pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, now: Now) -> D
             memory: MemoryUpdate::observed(observed),
         },
         Step::Act(act) => Decision {
-            action: Action::Apply(act.plan),
+            action: if act.confirmed {
+                Action::Apply(act.plan)
+            } else {
+                Action::Confirm(act.plan)
+            },
             memory: MemoryUpdate {
                 observed,
                 applied: act.applied,
@@ -114,7 +120,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Ste
             && s.hub_state == HubNamespaceState::EarlierLife
             && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
         {
-            return act(delete_copy(s, copy, "drain_earlier_life"), memory.clone());
+            return act(delete_copy(s, copy, "drain_earlier_life"), memory.clone()).unconfirmed();
         }
         if s.hub_state == HubNamespaceState::Ours && s.city_ready {
             match copy_step(s, source, memory, now) {
@@ -145,9 +151,20 @@ impl Step {
             Self::Read(source, copy) => Self::Read(source, copy),
             Self::Act(act) => Self::Act(Box::new(Act {
                 plan: act.plan.by(next),
-                applied: act.applied,
+                ..*act
             })),
             Self::Wait(later) => Self::Wait(later.sooner(next)),
+        }
+    }
+
+    /// The same step, if the project's object is the one that is seen.
+    fn unconfirmed(self) -> Self {
+        match self {
+            Self::Act(act) => Self::Act(Box::new(Act {
+                confirmed: false,
+                ..*act
+            })),
+            step => step,
         }
     }
 }
@@ -156,6 +173,18 @@ impl Step {
 struct Act {
     plan: Plan<Prepared>,
     applied: Memory,
+    /// Whether it may be done without asking the project for its object.
+    confirmed: bool,
+}
+
+impl Act {
+    fn new(plan: Plan<Prepared>, applied: Memory) -> Self {
+        Self {
+            plan,
+            applied,
+            confirmed: true,
+        }
+    }
 }
 
 /// Whether a copy that stays was made from another object.
@@ -165,17 +194,14 @@ fn is_anothers(copy: &Row<Copy>, source: &Row<Source>) -> bool {
 }
 
 fn act(effect: Effect, applied: Memory) -> Step {
-    Step::Act(Box::new(Act {
-        plan: Plan::one(effect),
-        applied,
-    }))
+    Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
 }
 
 fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {
     source.digest.finalizers.iter().any(|f| &**f == finalizer)
 }
 
-fn source_target(s: &Snapshot) -> Target {
+pub(super) fn source_target(s: &Snapshot) -> Target {
     Target::namespaced(
         Plane::Project(s.project.clone()),
         &s.profile().resource,

@@ -29,7 +29,7 @@ use crate::{
     },
     metrics::Stage,
 };
-use decide::{Action, Settings};
+use decide::{Action, Settings, source_target};
 use memory::Memory;
 use observe::Snapshot;
 use parking_lot::Mutex;
@@ -120,6 +120,10 @@ async fn turn(
         let now = ctx.now();
         let decision = decide::decide(&snapshot, memory, settings, now);
         let before = std::mem::replace(memory, decision.memory.observed);
+        if matches!(decision.action, Action::Confirm(_)) && !is_as_seen(ctx, &snapshot).await? {
+            // What was read instead has woken the key.
+            return Ok(Next::OnEvent);
+        }
         match decision.action {
             Action::Read { source, copy } => {
                 if !read(ctx, &snapshot, source, copy).await? {
@@ -127,7 +131,7 @@ async fn turn(
                     return Ok(Next::OnEvent);
                 }
             }
-            Action::Apply(plan) => {
+            Action::Apply(plan) | Action::Confirm(plan) => {
                 if plan.is_idle() {
                     drop_bodies(ctx, &snapshot);
                     if !snapshot
@@ -232,16 +236,23 @@ fn settle(
     }
 }
 
+/// Whether the project's object is the one that is seen, by the word of its plane.
+async fn is_as_seen(ctx: &Turn<'_>, s: &Snapshot) -> Result<bool, Failure> {
+    let Some(source) = &s.source else {
+        return Ok(false);
+    };
+    let found = ctx.executor.reread(&source_target(s)).await?;
+    Ok(found.is_some_and(|found| {
+        found.metadata.uid.as_deref() == Some(&*source.uid)
+            && found.metadata.generation.unwrap_or(0) == source.digest.generation
+    }))
+}
+
 async fn read(ctx: &Turn<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
     let kind = s.kind;
     let mut there = true;
     if source {
-        let target = Target::namespaced(
-            Plane::Project(s.project.clone()),
-            &s.profile().resource,
-            &s.namespace,
-            &s.name,
-        );
+        let target = source_target(s);
         let project = s.project.clone();
         there &= ctx
             .read_body(&target, |world, object| {

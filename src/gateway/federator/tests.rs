@@ -173,7 +173,7 @@ fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> A
 
 fn plan(action: Action) -> (Vec<Effect>, Next) {
     match action {
-        Action::Apply(plan) => (plan.effects, plan.next),
+        Action::Apply(plan) | Action::Confirm(plan) => (plan.effects, plan.next),
         read @ Action::Read { .. } => panic!("{read:?}"),
     }
 }
@@ -307,16 +307,33 @@ async fn a_new_spec_or_city_waits_for_what_it_references() {
 }
 
 #[tokio::test]
-async fn a_stale_view_writes_nothing() {
+async fn an_older_generation_is_carried_and_said_only_if_the_project_confirms_it() {
     let mut d = deployment();
     d["metadata"]["generation"] = json!(2);
     d["spec"]["scaleSettings"]["minReplicas"] = json!(1);
-    idle(decide(
-        &snapshot(&d, Some(&hub_copy())),
-        &mut Memory::default(),
-        &SETTINGS,
-        now(),
-    ));
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1, "observedGeneration": 3});
+    let mut s = snapshot(&d, Some(&c));
+    let Action::Confirm(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
+        panic!("it is not asked for")
+    };
+    assert_eq!(plan.effects.len(), 1);
+    assert_eq!(plan.effects[0].reason, "update_copy");
+    assert_eq!(plan.notes[0].reason, "GenerationRewound");
+    s.companions_there = false;
+    idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
+}
+
+#[tokio::test]
+async fn what_takes_a_copy_away_for_another_uid_is_confirmed() {
+    let mut c = hub_copy();
+    c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-dead");
+    let mut s = snapshot(&deployment(), Some(&c));
+    for state in [HubNamespaceState::Ours, HubNamespaceState::EarlierLife] {
+        s.hub_state = state;
+        let action = decide(&s, &mut Memory::default(), &SETTINGS, now());
+        assert!(matches!(action, Action::Confirm(_)), "{action:?}");
+    }
 }
 
 #[tokio::test]

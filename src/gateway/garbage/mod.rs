@@ -10,16 +10,17 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
-pub use observe::proven_gone;
+pub use observe::{origin_namespace, proven_gone};
 
 use super::{
+    confirm,
     context::{Settings, Turn},
     world::World,
 };
 use crate::engine::{
     clock::Now,
     error::Failure,
-    key::Key,
+    key::{Key, Plane},
     plan::{Next, Plan, Prepared},
     queue::Urgency,
 };
@@ -68,6 +69,11 @@ impl Garbage {
         memory.copies.keys().chain(memory.rest.keys()).cloned().collect()
     }
 
+    /// Suspects nothing any more: what a standby believed to see is no ground for what a leader does.
+    pub fn begin_anew(&self) {
+        *self.memory.lock() = Memory::default();
+    }
+
     /// Told of a hub Namespace that its project namespace lives; should it go, its retention begins anew.
     pub fn lives(&self, key: &Key) {
         self.memory.lock().rest.forget(key);
@@ -75,20 +81,48 @@ impl Garbage {
 
     /// One turn of a copy's key on the hub.
     pub async fn copy(&self, ctx: &Turn<'_>, key: &Key, kind: usize) -> Result<Next, Failure> {
-        let plan = self.judge_copy(&ctx.world.lock(), key, kind, (&ctx.settings).into(), ctx.now());
+        let (plan, origin) = {
+            let mut world = ctx.world.lock();
+            if let Some(plane) = observe::unproven_copy(&world, key, kind) {
+                world.await_proof(plane, key);
+            }
+            let plan = self.judge_copy(&world, key, kind, (&ctx.settings).into(), ctx.now());
+            (plan, observe::origin(&world, key, kind))
+        };
+        if !plan.is_idle() && !confirm::deployment_gone(ctx, origin).await? {
+            self.forget(key);
+            return Ok(Next::OnEvent);
+        }
         self.carry_out(ctx, key, plan, "orphaned copy deleted").await
     }
 
     /// One turn of a hub Namespace that is tied to no live project namespace.
     pub async fn namespace(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
-        let (plan, wake) = self.judge_namespace(&ctx.world.lock(), key, (&ctx.settings).into(), ctx.now());
+        let (plan, wake, origin) = {
+            let mut world = ctx.world.lock();
+            if let Some(plane) = observe::unproven_namespace(&world, key) {
+                world.await_proof(plane, key);
+            }
+            let (plan, wake) = self.judge_namespace(&world, key, (&ctx.settings).into(), ctx.now());
+            (plan, wake, observe::origin_namespace(&world, &key.name))
+        };
         ctx.queue.extend(wake, Urgency::Fresh);
+        if !plan.is_idle() && !confirm::namespace_gone(ctx, origin).await? {
+            self.forget(key);
+            return Ok(Next::OnEvent);
+        }
         self.carry_out(ctx, key, plan, "hub Namespace collected").await
     }
 
     /// One turn of a city set's policy.
     pub async fn city_set(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
-        let plan = self.judge_city_set(&ctx.world.lock(), key, (&ctx.settings).into(), ctx.now());
+        let plan = {
+            let mut world = ctx.world.lock();
+            if !world.hub_proves() {
+                world.await_proof(Plane::Hub, key);
+            }
+            self.judge_city_set(&world, key, (&ctx.settings).into(), ctx.now())
+        };
         self.carry_out(ctx, key, plan, "unused city set deleted").await
     }
 

@@ -3,7 +3,10 @@
 use super::decide::{CitySetSnapshot, CopySnapshot, NamespaceSnapshot, Origin, Standing, too_many};
 use crate::engine::chance::HashMap;
 use crate::{
-    api::{keys, names::HubNamespace},
+    api::{
+        keys,
+        names::{HubNamespace, ProjectKey},
+    },
     engine::{
         key::{Key, Plane},
         plan::Target,
@@ -66,24 +69,19 @@ pub(super) struct Memory {
 }
 
 /// Whether the project namespace behind a hub namespace is proven gone: the one project that has the UID that the
-/// Namespace is labelled with is the one it names, its lists are complete, and no namespace of it has the UID.
+/// Namespace is labelled with is the one it names, its lists are complete and kept up to date, and no namespace of it has
+/// the UID.
 ///
 /// A plane made from another's backup has its UID as well, and lacks what is younger than the backup.
 pub fn proven_gone(world: &World, hub: &str) -> bool {
-    if world.is_claimed(hub) || HubNamespace::parse(hub).is_none() {
-        return false;
-    }
-    let Some(namespace) = world.hub.namespaces.get("", hub).map(|n| &n.digest) else {
-        return false;
-    };
-    let Some(uid) = &namespace.project_uid else {
-        return false;
-    };
-    let mut same = world.projects.iter().filter(|(_, p)| p.uid.as_ref() == Some(uid));
-    let (Some((key, _)), None) = (same.next(), same.next()) else {
-        return false;
-    };
-    namespace.cluster.as_deref() == Some(&*key.label()) && world.project_ready(key)
+    seems_gone(world, hub) && world.lacks_proof(hub).is_none()
+}
+
+/// The same by what was last seen, whatever the watches may miss.
+fn seems_gone(world: &World, hub: &str) -> bool {
+    !world.is_claimed(hub)
+        && HubNamespace::parse(hub).is_some()
+        && world.project_of(hub).is_some_and(|key| world.project_ready(key))
 }
 
 /// Where the origins of the copies in a hub namespace are looked for.
@@ -98,8 +96,17 @@ enum Home<'a> {
 
 impl<'a> Home<'a> {
     fn of(world: &'a World, hub: &str) -> Self {
+        if world.lacks_proof(hub).is_some() {
+            Self::Unproven
+        } else {
+            Self::seeming(world, hub)
+        }
+    }
+
+    /// The same by what was last seen.
+    fn seeming(world: &'a World, hub: &str) -> Self {
         let Some(tie) = world.ties.get(hub) else {
-            return if proven_gone(world, hub) {
+            return if seems_gone(world, hub) {
                 Self::Gone
             } else {
                 Self::Unproven
@@ -146,7 +153,7 @@ fn total(world: &World) -> usize {
 
 /// How many copies are orphans; counted until they are too many.
 fn orphans(world: &World) -> usize {
-    if !world.hub_ready() {
+    if !world.hub_proves() {
         return 0;
     }
     let total = total(world);
@@ -179,7 +186,7 @@ fn others(world: &World, memory: &Memory, key: &Key) -> usize {
 /// Takes the snapshot of a copy's key.
 pub(super) fn copy(world: &World, memory: &Memory, key: &Key, kind: usize) -> CopySnapshot {
     let (hub, name) = (&*key.namespace, &*key.name);
-    let hub_complete = world.hub_ready();
+    let hub_complete = world.hub_proves();
     let copy = world.hub.copies[kind]
         .get(hub, name)
         .map(|row| Home::of(world, hub).standing(kind, name, row));
@@ -205,7 +212,7 @@ pub(super) fn namespace(world: &World, memory: &Memory, key: &Key) -> NamespaceS
     let row = world.hub.namespaces.get("", hub).cloned();
     NamespaceSnapshot {
         target: Target::cluster(Plane::Hub, &world.resources.namespaces, hub),
-        hub_complete: world.hub_ready(),
+        hub_complete: world.hub_proves(),
         origin_gone: proven_gone(world, hub),
         empty: empty(world, hub),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
@@ -219,11 +226,56 @@ pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnap
     let set = key.name.strip_prefix("cities-");
     CitySetSnapshot {
         target: Target::cluster(Plane::Hub, &world.resources.city_sets, &key.name),
-        hub_complete: world.hub_ready(),
+        hub_complete: world.hub_proves(),
         used: set.is_some_and(|set| world.hub.index.carrying(set).next().is_some()),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
         row,
     }
+}
+
+/// The plane that shows too little to say that a copy has no origin, although it seems to have none.
+pub(super) fn unproven_copy(world: &World, key: &Key, kind: usize) -> Option<Plane> {
+    let (hub, name) = (&*key.namespace, &*key.name);
+    let row = world.hub.copies[kind].get(hub, name)?;
+    let plane = world.lacks_proof(hub)?;
+    let seems = Home::seeming(world, hub).standing(kind, name, row).orphaned();
+    seems.then_some(plane)
+}
+
+/// The same of a hub Namespace.
+pub(super) fn unproven_namespace(world: &World, key: &Key) -> Option<Plane> {
+    world
+        .lacks_proof(&key.name)
+        .filter(|_| seems_gone(world, &key.name))
+}
+
+/// The project and the namespace in it that a hub namespace was made for.
+pub(super) fn home(world: &World, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
+    if let Some(tie) = world.ties.get(hub) {
+        return Some((tie.project.clone(), tie.namespace.clone()));
+    }
+    let namespace = world.hub.namespaces.get("", hub)?.digest.namespace.clone()?;
+    Some((world.project_of(hub)?.clone(), namespace))
+}
+
+/// The deployment that a copy was made from: its address, and its UID.
+pub(super) fn origin(world: &World, key: &Key, kind: usize) -> Option<(Target, Arc<str>)> {
+    let copy = world.hub.copies[kind].get(&key.namespace, &key.name)?;
+    let (project, namespace) = home(world, &key.namespace)?;
+    let resource = &world.kinds[kind].resource;
+    let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
+    Some((target, copy.digest.source_uid.clone()?))
+}
+
+/// The namespace that a hub namespace was made for: its address, and its UID.
+pub fn origin_namespace(world: &World, hub: &str) -> Option<(Target, Arc<str>)> {
+    let uid = hub.strip_prefix("ns-")?.into();
+    let (project, namespace) = home(world, hub)?;
+    let resource = &world.resources.namespaces;
+    Some((
+        Target::cluster(Plane::Project(project), resource, &namespace),
+        uid,
+    ))
 }
 
 /// How many bindings the index shows without the template that they were made for.

@@ -1,6 +1,7 @@
 //! What goes from the hub, judged from what the index holds.
 
 mod bindings;
+mod confirm;
 mod decisions;
 
 use super::{Garbage, decide::Settings, proven_gone};

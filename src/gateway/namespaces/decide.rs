@@ -44,7 +44,7 @@ pub struct Snapshot {
     pub earlier_life: bool,
     /// Cities of announced deployments, copies and write-backs.
     pub in_use: BTreeSet<CityCode>,
-    /// Whether a write-back does not say its city, which forbids any narrowing.
+    /// Whether a write-back does not say its city, or a plane may hold more than is seen of it: that forbids any narrowing.
     pub unlabelled: bool,
     /// Cities that it goes to now; `None` if its set does not tell them and its policy is gone.
     pub current: Option<BTreeSet<CityCode>>,

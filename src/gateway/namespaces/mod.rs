@@ -7,6 +7,7 @@ pub mod decide;
 mod tests;
 
 use super::{
+    confirm,
     context::{PASSES, Turn},
     world::World,
 };
@@ -118,7 +119,7 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         project_uid,
         earlier_life: earlier_life(world, &tie.project, hub),
         in_use,
-        unlabelled,
+        unlabelled: unlabelled || world.lacks_proof(hub).is_some(),
         current,
         left: world.left.get(hub).cloned().unwrap_or_default(),
         city_sets: world
@@ -150,6 +151,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
         let now = ctx.now();
         let (decision, condemned) = {
             let mut world = ctx.world.lock();
+            confirm::awaits_proof(&mut world, key, hub);
             let Some(snapshot) = observe(&world, hub) else {
                 return Ok(Next::OnEvent);
             };

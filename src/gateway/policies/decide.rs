@@ -30,6 +30,8 @@ pub struct Snapshot {
     /// Cities that need their policy to stay: those in use, those whose policy still claims a binding, and all while
     /// nobody can see what the project announces.
     pub needed: Vec<BTreeSet<CityCode>>,
+    /// Whether absence counts here: only then a policy goes.
+    pub proven: bool,
     /// The policies there are.
     pub policies: Vec<(Arc<str>, Row<CityPolicy>)>,
 }
@@ -50,6 +52,7 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
         if row.digest.is_ours(name, &s.kinds)
             && !row.deleting
             && !restored
+            && s.proven
             && !s.needed[*index].contains(city)
         {
             let write = Write::Delete {

@@ -12,7 +12,9 @@ mod tests;
 pub use observe::{needed, observe};
 
 use super::{
+    confirm,
     context::{PASSES, Turn},
+    garbage,
     world::Role,
 };
 use crate::engine::{error::Failure, plan::Next, queue::Urgency};
@@ -22,8 +24,9 @@ use decide::{condemned, decide};
 pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
     let key = ctx.world.lock().hub_key(Role::CityPolicies, hub, "");
     for _ in 0..PASSES {
-        let (plan, condemned) = {
+        let (plan, condemned, origin) = {
             let mut world = ctx.world.lock();
+            confirm::awaits_proof(&mut world, &key, hub);
             let Some(snapshot) = observe(&world, hub) else {
                 return Ok(Next::OnEvent);
             };
@@ -31,7 +34,10 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             let condemned = condemned(&snapshot, &plan);
             // From here on nobody may rely on these policies; see `World::city_ready`.
             world.condemned.extend(condemned.iter().cloned());
-            (plan, condemned)
+            // What goes for want of a project namespace is confirmed by its plane.
+            let suspected = !condemned.is_empty() && !world.ties.contains_key(hub);
+            let origin = suspected.then(|| garbage::origin_namespace(&world, hub));
+            (plan, condemned, origin)
         };
         if plan.is_idle() {
             // One of them may have waited for a policy to go that is needed again.
@@ -44,7 +50,17 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             .iter()
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
-        let result = ctx.perform(plan).await;
+        let result = match origin {
+            Some(origin) => match confirm::namespace_gone(ctx, origin).await {
+                Ok(true) => ctx.perform(plan).await,
+                Ok(false) => {
+                    ctx.lift_ban(hub, &condemned);
+                    return Ok(Next::OnEvent);
+                }
+                Err(failure) => Err(failure),
+            },
+            None => ctx.perform(plan).await,
+        };
         ctx.lift_ban(hub, &condemned);
         ctx.heard(&key, hub, result)?;
         tracing::info!(

@@ -67,6 +67,7 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         open: namespaces::is_open(world, hub),
         used,
         needed,
+        proven: world.lacks_proof(hub).is_none(),
         policies,
     })
 }

@@ -48,6 +48,7 @@ fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<City
 
 fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapshot {
     Snapshot {
+        proven: true,
         kinds: Arc::new(FederatedKind::builtin().unwrap()),
         resource: Resources::default().city_policies,
         namespace: "ns-a1".into(),

@@ -53,6 +53,10 @@ pub struct Snapshot {
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
+    /// Whether the end of the write-back was seen: one that is missing in a list may only not be shown.
+    pub ended: bool,
+    /// Whether absence counts here.
+    pub proven: bool,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
     /// How many write-backs of its cell and deployment come before this one, if they are many.
@@ -122,6 +126,8 @@ pub enum Decision {
     Quarantine(Verdict),
     /// The write-back's body is needed.
     Read,
+    /// Do this if the hub says that there is no write-back.
+    Confirm(Plan<Prepared>),
     /// Do this.
     Do(Plan<Prepared>),
 }
@@ -263,7 +269,12 @@ fn gone(s: &Snapshot) -> Decision {
         uid: projection.uid.to_string(),
         resource_version: None,
     };
-    Decision::Do(Plan::one(effect(s, Endpoint::Main, write, "delete_projection")))
+    let plan = Plan::one(effect(s, Endpoint::Main, write, "delete_projection"));
+    match (s.ended, s.proven) {
+        (true, _) => Decision::Do(plan),
+        (false, true) => Decision::Confirm(plan),
+        (false, false) => Decision::Wait,
+    }
 }
 
 fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) -> Effect {

@@ -9,6 +9,7 @@ pub mod memory;
 mod tests;
 
 use super::{
+    confirm,
     context::{Context, PASSES, Turn},
     world::{Role, World, crowd},
 };
@@ -70,13 +71,23 @@ fn settings(ctx: &Context) -> decide::Settings {
 async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
     for _ in 0..PASSES {
         // The guard must end before the index is locked again.
-        let snapshot = observe(&ctx.world.lock(), key);
+        let snapshot = {
+            let mut world = ctx.world.lock();
+            confirm::awaits_proof(&mut world, key, &key.namespace);
+            observe(&world, key)
+        };
         let Some(snapshot) = snapshot else {
             *memory = Memory::default();
             ctx.world.lock().drop_write_back(key);
             return Ok(Next::OnEvent);
         };
-        match decide::decide(&snapshot, memory, settings(ctx), ctx.now()) {
+        let decision = decide::decide(&snapshot, memory, settings(ctx), ctx.now());
+        if matches!(decision, Decision::Confirm(_))
+            && !confirm::is_absent(ctx, &written_back(&snapshot)).await?
+        {
+            return Ok(Next::OnEvent);
+        }
+        match decision {
             Decision::Wait => {
                 drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
@@ -93,12 +104,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
             }
             Decision::Quarantine(verdict) => return Ok(quarantine(ctx, key, &snapshot, verdict).await),
             Decision::Read => {
-                let target = Target::namespaced(
-                    Plane::Hub,
-                    &snapshot.rules().resource,
-                    snapshot.hub.as_str(),
-                    &snapshot.name,
-                );
+                let target = written_back(&snapshot);
                 let kind = snapshot.kind;
                 if !ctx
                     .read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object))
@@ -112,7 +118,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
                 drop_body(ctx, &snapshot);
                 return Ok(plan.next);
             }
-            Decision::Do(plan) => {
+            Decision::Do(plan) | Decision::Confirm(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
                 let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
                 match ctx.perform(plan).await {
@@ -132,6 +138,11 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
         }
     }
     Ok(Next::OnEvent)
+}
+
+/// Where the write-back is.
+fn written_back(s: &Snapshot) -> Target {
+    Target::namespaced(Plane::Hub, &s.rules().resource, s.hub.as_str(), &s.name)
 }
 
 /// Remembers it if the project's API answered with something other than what was asked.
@@ -251,6 +262,11 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
         copy: copy.cloned(),
         cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
         source: source.cloned(),
+        ended: world
+            .hub
+            .ended
+            .contains(&(kind, key.namespace.clone(), key.name.clone())),
+        proven: world.lacks_proof(&key.namespace).is_none(),
         projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
         rank: world.place(kind, &key.namespace, &key.name),
         most: source.map_or(0, crowd::most),

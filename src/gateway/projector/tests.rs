@@ -109,6 +109,8 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         source: Some(row(&deployment("u-source"), |o| {
             Source::read(o, kind, &mut Words::default())
         })),
+        ended: true,
+        proven: true,
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind, &mut Words::default()))),
         rank: 0,
         most: 80,

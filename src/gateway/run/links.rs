@@ -172,8 +172,11 @@ impl Links {
     pub(super) fn event(&self, plane: &Plane, engagement: u64, role: Role, event: Event) {
         let urgency = match &event {
             Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
-            Event::Began | Event::Listed(_) | Event::Complete => Urgency::Backlog,
+            Event::Began | Event::Listed(_) | Event::Complete | Event::Failed | Event::Resumed => {
+                Urgency::Backlog
+            }
         };
+        let may_prove = matches!(event, Event::Complete | Event::Resumed);
         let mut world = self.world.lock();
         let mut woken = match plane {
             Plane::Hub => world.hub_event(role, event),
@@ -181,6 +184,9 @@ impl Links {
             Plane::Project(_) | Plane::Cell => return,
         };
         let uncarried = decidable(&world, plane, role, &mut woken);
+        if may_prove {
+            woken.keys.extend(world.take_unproven(plane));
+        }
         let others_may_list = woken.synced && world.others_may_list(plane);
         let references =
             matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));

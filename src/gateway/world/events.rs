@@ -125,12 +125,14 @@ impl World {
                 }
             }
             Role::WrittenBack(i) => {
+                let ends = matches!(event, Event::Deleted(_));
                 let deltas = feed_table!(self.hub.write_backs[i], |o, words| WriteBackDigest::read(
                     o, &kinds[i], words
                 ));
                 for d in &deltas {
                     let new = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
                     self.hub.index.write_back(&d.name, d.old.as_ref(), new);
+                    self.note_end(i, &d.name, ends);
                 }
                 for d in deltas {
                     let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
@@ -177,6 +179,29 @@ impl World {
         } else if self.hub.outlived.insert(name.clone()) && self.hub_ready() {
             // Before that most of them only wait for the list of their templates.
             woken.keys.push(self.hub_key(Role::Bindings, &name.0, &name.1));
+        }
+    }
+
+    /// Notes that a write-back was seen to go, as long as there is a projection that has to follow it.
+    fn note_end(&mut self, kind: usize, name: &Name, ends: bool) {
+        let (hub, instance) = name;
+        let entry = (kind, hub.clone(), instance.clone());
+        let projected = self.ties.get(hub).and_then(|tie| {
+            let project = self.projects.get(&tie.project)?;
+            project.projections[kind].get(&tie.namespace, instance)
+        });
+        if ends && projected.is_some() {
+            self.hub.ended.insert(entry);
+        } else if self.hub.write_backs[kind].get(hub, instance).is_some() {
+            self.hub.ended.remove(&entry);
+        }
+    }
+
+    /// Forgets that, once the projection is gone.
+    fn forget_end(&mut self, kind: usize, project: &ProjectKey, hub: &str, name: &Name) {
+        let project = self.projects.get(project);
+        if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
+            self.hub.ended.remove(&(kind, hub.into(), name.1.clone()));
         }
     }
 
@@ -379,6 +404,7 @@ impl World {
                     o, &kinds[i], words
                 )) {
                     if let Some(hub) = self.hub_namespace(key, &d.name.0) {
+                        self.forget_end(i, key, hub.as_str(), &d.name);
                         woken
                             .keys
                             .push(self.hub_key(Role::WrittenBack(i), hub.as_str(), &d.name.1));

@@ -10,6 +10,7 @@ pub mod events;
 pub mod fixture;
 pub mod index;
 pub mod networking;
+mod proof;
 mod readiness;
 mod resources;
 mod roles;
@@ -100,6 +101,8 @@ pub struct Hub {
     pub index: HubIndex,
     /// Bindings without the template that they were made for.
     pub outlived: BTreeSet<Name>,
+    /// Write-backs (kind, hub namespace, name) that were seen to go, as long as their projections are there.
+    pub ended: HashSet<Deployment>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, Crowd>,
 }
@@ -185,6 +188,8 @@ pub struct World {
     pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
     /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
     pub refused: HashMap<Key, String>,
+    /// Keys that wait until absence counts again on a plane whose watches fail.
+    unproven: HashMap<Plane, HashSet<Key>>,
     /// Shared words.
     pub words: Words,
 }
@@ -204,6 +209,7 @@ impl World {
             write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
             index: HubIndex::default(),
             outlived: BTreeSet::new(),
+            ended: HashSet::default(),
             by_deployment: HashMap::default(),
         };
         let resources = Arc::default();
@@ -224,6 +230,7 @@ impl World {
             condemned: HashSet::default(),
             taken: HashSet::default(),
             refused: HashMap::default(),
+            unproven: HashMap::default(),
             words: Words::default(),
         }
     }
@@ -258,7 +265,10 @@ impl World {
 
     /// Forgets what was noted of hub namespaces that no project is tied to any more: a project that comes back begins anew.
     pub fn forget_untied(&mut self) {
-        let ties = &self.ties;
+        let (ties, projects) = (&self.ties, &self.projects);
+        self.unproven
+            .retain(|plane, _| !matches!(plane, Plane::Project(key) if !projects.contains_key(key)));
+        self.hub.ended.retain(|(_, hub, _)| ties.contains_key(hub));
         self.left.retain(|hub, _| ties.contains_key(hub));
         self.condemned.retain(|(hub, _)| ties.contains_key(hub));
         self.taken.retain(|(_, hub, _)| ties.contains_key(hub));

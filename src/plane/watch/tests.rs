@@ -132,7 +132,11 @@ impl Running {
                 unread: &[],
             };
             let table = Mutex::new(Table::<()>::default());
-            let sink = |event| told.send(words(&mut table.lock(), event)).unwrap();
+            let sink = |event| {
+                if let Some(words) = words(&mut table.lock(), event) {
+                    told.send(words).unwrap();
+                }
+            };
             let on_rights = |forbidden| refused.lock().push(forbidden);
             run(
                 &prod(),
@@ -178,7 +182,7 @@ fn name_of(request: &Request<kube::client::Body>) -> String {
     }
 }
 
-fn words(table: &mut Table<()>, event: Event) -> String {
+fn words(table: &mut Table<()>, event: Event) -> Option<String> {
     let take = |table: &mut Table<()>, what: &str, object: DynamicObject| {
         let (name, version) = (
             object.metadata.name.clone(),
@@ -191,7 +195,7 @@ fn words(table: &mut Table<()>, event: Event) -> String {
             version.unwrap_or_default()
         )
     };
-    match event {
+    Some(match event {
         Event::Began => {
             table.begin_list();
             "began".to_owned()
@@ -202,12 +206,16 @@ fn words(table: &mut Table<()>, event: Event) -> String {
             table.remove(&object);
             format!("deleted {}", object.metadata.name.unwrap_or_default())
         }
+        Event::Failed | Event::Resumed => {
+            table.set_failing(matches!(event, Event::Failed));
+            return None;
+        }
         Event::Complete => {
             let (gone, _) = table.end_list();
             let gone: Vec<&str> = gone.iter().map(|((_, name), _)| &**name).collect();
             format!("complete, gone: {gone:?}")
         }
-    }
+    })
 }
 
 const FIRST: [&str; 4] = ["began", "listed a@1", "listed b@2", r"complete, gone: []"];

@@ -41,7 +41,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
             return Step::Read(true, false);
         };
         let body = render::copy(s.profile(), body, hub.as_str(), city);
-        return apply(s, body, "create_copy", written(memory, Some(now)));
+        return act(apply(s, body, "create_copy"), written(memory, Some(now)));
     };
     if copy.deleting || copy.digest.partial || conditions::taken(s, copy) {
         return Step::Wait(Next::OnEvent);
@@ -53,16 +53,13 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         .is_some_and(|uid| *uid != source.uid)
     {
         return if s.complete {
-            act(delete_copy(s, copy, "replace_copy"), memory.clone())
+            act(delete_copy(s, copy, "replace_copy"), memory.clone()).unconfirmed()
         } else {
             Step::Wait(Next::OnEvent)
         };
     }
-    if copy
-        .digest
-        .source_generation
-        .is_some_and(|g| g > source.digest.generation)
-    {
+    // The view is stale, or the project was restored to an older state: it says itself which.
+    if conditions::is_older(source, copy) && !s.complete {
         return Step::Wait(Next::OnEvent);
     }
     let moves = copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city);
@@ -80,7 +77,7 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         let mut plan = Plan::one(move_copy(s, copy, &from.data, &body));
         plan.notes.push(conditions::moved(s, source, copy, city));
         let applied = written(memory, Some(now));
-        return Step::Act(Box::new(Act { plan, applied }));
+        return confirmed(s, source, copy, Act::new(plan, applied));
     }
     if differs {
         let Some(body) = &source.body else {
@@ -88,7 +85,8 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         };
         let mut body = render::copy(s.profile(), body, hub.as_str(), city);
         body["metadata"]["uid"] = json!(&*copy.uid);
-        return apply(s, body, "update_copy", written(memory, None));
+        let plan = Plan::one(apply(s, body, "update_copy"));
+        return confirmed(s, source, copy, Act::new(plan, written(memory, None)));
     }
     // The hub has what it had refused, or what was asked for instead.
     memory.refused = None;
@@ -96,6 +94,15 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
         return Step::Wait(Next::OnEvent);
     }
     repair_claim(s, copy, memory, now)
+}
+
+/// What carries a generation older than the copy's is confirmed first, and said.
+fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, mut act: Act) -> Step {
+    if conditions::is_older(source, copy) {
+        act.confirmed = false;
+        act.plan.notes.push(conditions::rewound(s, source, copy));
+    }
+    Step::Act(Box::new(act))
 }
 
 pub(super) fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) -> Effect {
@@ -120,20 +127,19 @@ fn written(memory: &Memory, since: Option<Now>) -> Memory {
     }
 }
 
-fn apply(s: &Snapshot, body: Value, reason: &'static str, applied: Memory) -> Step {
+fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Effect {
     // What an apply of ours leaves out stays if anyone else has put it there: a city move does so with a merge patch.
     let carried = &body["metadata"]["annotations"];
     let absent = s.profile().carried_annotations.iter();
     let absent = absent.filter(|key| carried.get(*key).is_none()).cloned();
     let exact = Exact::payload(absent.collect());
     let write = Write::Apply { body, exact };
-    let effect = Effect {
+    Effect {
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
         reason,
-    };
-    act(effect, applied)
+    }
 }
 
 fn unclaim() -> (Value, Value) {

@@ -45,6 +45,7 @@ pub(super) fn status_step(
     let report = s.copy.as_ref().filter(|c| {
         c.digest.status.reported
             && c.digest.source_uid.as_deref() == Some(&*source.uid)
+            && !conditions::is_older(source, c)
             && c.digest.status.size <= SIZE_LIMIT
     });
     let (own, mut next) = conditions::own(s, source, report.is_some(), memory, now);
@@ -170,7 +171,7 @@ fn write_status(
         status_written: Some(now.instant),
         ..memory.clone()
     };
-    Step::Act(Box::new(Act { plan, applied }))
+    Step::Act(Box::new(Act::new(plan, applied)))
 }
 
 /// The condition types that a write without a report takes anew: those it brings, and what is said of references that

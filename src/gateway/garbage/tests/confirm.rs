@@ -1,0 +1,92 @@
+//! What is suspected goes only by the word of the plane that its origin was on.
+
+use super::{Garbage, PATIENCE, copies, engage, hub, key, later, now, shop, turn};
+use crate::{
+    engine::{key::Plane, plan::Next},
+    gateway::{
+        rig::{Rig, refusal},
+        world::Role,
+    },
+    plane::watch::Event,
+};
+use http::Method;
+use serde_json::{Value, json};
+
+fn origin(uid: &str) -> Value {
+    json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "c-0", "namespace": "default", "uid": uid,
+        "resourceVersion": "9"}})
+}
+
+/// A copy that seems to have no origin, and its project that answers so.
+fn rig(answer: (u16, Value)) -> Rig {
+    let mut world = hub(&copies(1));
+    engage(&mut world, true, &[]);
+    Rig::new(world, move |method, _| match *method {
+        Method::GET => answer.clone(),
+        _ => (
+            200,
+            json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}),
+        ),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
+    let kept: &[&str] = &["GET c-0"];
+    let gone: &[&str] = &["GET c-0", "DELETE c-0"];
+    for (answer, expected) in [
+        ((200, origin("u-source")), kept),
+        ((200, origin("u-later")), gone),
+        (refusal(404, "NotFound", &json!({})), gone),
+        (refusal(500, "InternalError", &json!({})), kept),
+        (refusal(403, "Forbidden", &json!({})), kept),
+    ] {
+        let (rig, garbage) = (rig(answer.clone()), Garbage::default());
+        let copy = key(&rig.context.world.lock(), 0, "c-0");
+        assert_eq!(
+            garbage.copy(&rig.turn(), &copy, 0).await.unwrap(),
+            Next::After(PATIENCE)
+        );
+        assert!(rig.asked().is_empty(), "it has patience");
+        tokio::time::advance(PATIENCE).await;
+        let failed = garbage.copy(&rig.turn(), &copy, 0).await.is_err();
+        assert_eq!(rig.asked(), expected, "{answer:?}");
+        assert_eq!(failed, answer.0 >= 403 && answer.0 != 404);
+    }
+}
+
+#[tokio::test]
+async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_waited() {
+    let (rig, garbage) = (rig(refusal(404, "NotFound", &json!({}))), Garbage::default());
+    let copy = key(&rig.context.world.lock(), 0, "c-0");
+    let plane = Plane::Project(shop());
+    let tell = |event| {
+        let mut world = rig.context.world.lock();
+        world.project_event(&shop(), Role::Federated(0), event);
+    };
+    tell(Event::Failed);
+    assert_eq!(garbage.copy(&rig.turn(), &copy, 0).await.unwrap(), Next::OnEvent);
+    assert_eq!(garbage.waiting(), 0);
+    assert!(
+        rig.context.world.lock().take_unproven(&plane).is_empty(),
+        "it fails still"
+    );
+    tell(Event::Resumed);
+    assert_eq!(rig.context.world.lock().take_unproven(&plane), [copy.clone()]);
+    garbage.copy(&rig.turn(), &copy, 0).await.unwrap();
+    assert_eq!(garbage.waiting(), 1);
+}
+
+#[tokio::test]
+async fn suspicion_begins_anew_with_the_leadership() {
+    let (garbage, now) = (Garbage::default(), now());
+    let mut world = hub(&copies(1));
+    engage(&mut world, true, &[]);
+    let due = later(now, PATIENCE);
+    turn(&garbage, &world, 0, "c-0", now);
+    garbage.begin_anew();
+    assert_eq!(
+        turn(&garbage, &world, 0, "c-0", due),
+        (vec![], Next::After(PATIENCE))
+    );
+}

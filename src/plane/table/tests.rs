@@ -1,0 +1,132 @@
+//! Rows, versions, lists and bodies.
+
+use super::*;
+use serde_json::json;
+
+fn object(name: &str, uid: &str, version: u64) -> DynamicObject {
+    serde_json::from_value(json!({"apiVersion": "v1", "kind": "X",
+        "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version.to_string()}}))
+    .unwrap()
+}
+
+fn put<D: PartialEq>(
+    table: &mut Table<D>,
+    object: DynamicObject,
+    digest: D,
+    origin: Origin,
+) -> (Name, Change<D>) {
+    table.upsert(object, digest, origin, &mut Pool::default())
+}
+
+fn changed<D>(outcome: &(Name, Change<D>)) -> bool {
+    matches!(outcome.1, Change::Changed(_))
+}
+
+#[test]
+fn older_versions_and_equal_digests_are_no_news() {
+    let mut table = Table::default();
+    assert!(changed(&put(&mut table, object("a", "u1", 5), 1, Origin::Event)));
+    assert!(!changed(&put(&mut table, object("a", "u1", 4), 2, Origin::Event)));
+    assert!(!changed(&put(&mut table, object("a", "u1", 6), 1, Origin::Event)));
+    assert!(changed(&put(&mut table, object("a", "u1", 7), 2, Origin::Event)));
+    assert!(
+        changed(&put(&mut table, object("a", "u2", 8), 2, Origin::Event)),
+        "another object of the name"
+    );
+    assert_eq!(table.get("ns", "a").unwrap().version, 8);
+}
+
+#[test]
+fn an_answer_after_the_deletion_does_not_raise_the_dead() {
+    let mut table = Table::default();
+    put(&mut table, object("a", "u1", 5), 1, Origin::Event);
+    assert!(table.remove(&object("a", "u1", 9)).is_some());
+    assert!(!changed(&put(&mut table, object("a", "u1", 6), 1, Origin::Event)));
+    assert!(table.get("ns", "a").is_none());
+    assert!(changed(&put(&mut table, object("a", "u2", 7), 1, Origin::Event)));
+    assert!(
+        table.remove(&object("a", "u1", 9)).is_none(),
+        "the successor stays"
+    );
+}
+
+#[test]
+fn what_is_said_late_of_an_earlier_object_does_not_touch_its_successor() {
+    let mut table = Table::default();
+    put(&mut table, object("a", "u1", 5), 1, Origin::Event);
+    put(&mut table, object("a", "u2", 8), 1, Origin::Event);
+    assert!(!changed(&put(&mut table, object("a", "u1", 9), 2, Origin::Event)));
+    assert!(!changed(&put(&mut table, object("a", "u0", 7), 2, Origin::Event)));
+    assert!(table.remove(&object("a", "u1", 9)).is_none());
+    assert_eq!(&*table.get("ns", "a").unwrap().uid, "u2");
+    assert!(changed(&put(&mut table, object("a", "u2", 10), 2, Origin::Event)));
+    table.begin_list();
+    table.end_list();
+    assert!(!changed(&put(
+        &mut table,
+        object("a", "u2", 10),
+        3,
+        Origin::Event
+    )));
+}
+
+#[test]
+fn what_left_a_selection_may_come_back_into_it() {
+    let mut table = Table::default();
+    put(&mut table, object("a", "u1", 5), 1, Origin::Event);
+    table.remove(&object("a", "u1", 6));
+    assert!(!changed(&put(&mut table, object("a", "u1", 6), 1, Origin::Event)));
+    assert!(changed(&put(&mut table, object("a", "u1", 7), 1, Origin::Event)));
+}
+
+#[test]
+fn what_a_complete_list_does_not_name_is_gone() {
+    let mut table = Table::default();
+    put(&mut table, object("a", "u1", 1), 1, Origin::Event);
+    put(&mut table, object("b", "u2", 2), 1, Origin::Event);
+    assert!(!table.synced());
+    table.begin_list();
+    put(&mut table, object("b", "u2", 2), 1, Origin::List);
+    let (gone, first) = table.end_list();
+    assert!(first && table.synced());
+    assert_eq!(gone.len(), 1);
+    assert_eq!(&*gone[0].0.1, "a");
+    assert_eq!(table.in_namespace("ns").count(), 1);
+}
+
+#[test]
+fn absence_counts_only_while_the_watch_tells_what_changes() {
+    let mut table: Table<u8> = Table::default();
+    table.begin_list();
+    assert!(!table.proves(), "the first list is being read");
+    table.end_list();
+    assert!(table.proves());
+    table.set_failing(true);
+    assert!(!table.proves());
+    table.set_failing(false);
+    assert!(table.proves());
+    table.begin_list();
+    assert!(!table.proves(), "a list is read anew");
+    table.end_list();
+    assert!(table.proves());
+}
+
+#[test]
+fn a_body_lives_until_it_is_dropped_and_lists_bring_none() {
+    let mut table = Table::with_bodies();
+    put(&mut table, object("a", "u1", 1), 1, Origin::List);
+    assert!(table.get("ns", "a").unwrap().body.is_none());
+    put(&mut table, object("a", "u1", 2), 2, Origin::Event);
+    assert!(table.get("ns", "a").unwrap().body.is_some());
+    table.drop_body("ns", "a");
+    assert!(table.get("ns", "a").unwrap().body.is_none());
+    for other in [object("a", "u1", 1), object("a", "u1", 3), object("a", "u2", 2)] {
+        table.keep_body(other);
+        assert!(
+            table.get("ns", "a").unwrap().body.is_none(),
+            "not that of the row"
+        );
+    }
+    table.keep_body(object("a", "u1", 2));
+    assert!(table.get("ns", "a").unwrap().body.is_some());
+}
