@@ -1,5 +1,5 @@
-//! Admission policies: what the gateway may delete on the hub, what a cell may write there, and who may use a Network
-//! (contract: federation.md §1.1, §6 rule 5, §6 rule 7; api.md §6).
+//! Admission policies: what the gateway may delete on the hub, who gives a hub namespace to another project, what a cell may
+//! write there, and who may use a Network (contract: federation.md §1.1, §1.2 rule 10, §6 rule 5, §6 rule 7; api.md §6).
 
 use super::{CELL_USER_PREFIX, CELLS, GATEWAY, Manifest, NAMESPACE, Plane};
 use crate::api::{GROUP, VERSION, keys};
@@ -14,6 +14,7 @@ pub(super) fn files() -> Vec<Manifest> {
     };
     vec![
         file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway_deletes()),
+        file("hub/reassigning.yaml", &[Plane::Hub], reassigning()),
         file(
             "hub/cell-writes.yaml",
             &[Plane::Hub],
@@ -86,6 +87,28 @@ fn gateway_deletes() -> Vec<Value> {
         ],
     });
     policy("fedgate-gateway-deletes", &spec, None)
+}
+
+/// Neither the gateway nor a cell gives a hub Namespace to another project: an operator does.
+fn reassigning() -> Vec<Value> {
+    let key = keys::REASSIGN_TO;
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "v1", &["CREATE", "UPDATE"], &["namespaces"]),
+        "matchConditions": [{"name": "by-the-gateway-or-a-cell", "expression": format!(
+            "request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}'] || \
+             '{CELLS}' in request.userInfo.groups"
+        )}],
+        "variables": [annotations_of("annotations", "object"), annotations_of("oldAnnotations", "oldObject")],
+        "validations": [validation(
+            format!(
+                "!('{key}' in variables.annotations) || \
+                 variables.annotations[?'{key}'] == variables.oldAnnotations[?'{key}']"
+            ),
+            "only an operator may set annotation fedgate.dev/reassign-to on a Namespace",
+        )],
+    });
+    policy("fedgate-reassigning", &spec, None)
 }
 
 /// A request of a cell.

@@ -58,6 +58,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     walls::a_cell_speaks_for_its_own_city(&sandbox).await?;
     walls::nobody_in_the_group_deletes_what_names_no_cell(&sandbox).await?;
     admission::the_gateway_deletes_only_what_is_its_own(&sandbox).await?;
+    admission::only_an_operator_reassigns_a_hub_namespace(&sandbox).await?;
     admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
     sandbox.down().await?;
     Ok(())

@@ -200,6 +200,10 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
             "EarlierLifeDraining",
             "the hub still holds objects of an earlier project of this name".into(),
         )),
+        HubNamespaceState::Claimed => Some((
+            "HubNamespaceClaimed",
+            "the hub namespace of this namespace is another project's, and nothing is carried; an operator of the hub can give it to this one".into(),
+        )),
         HubNamespaceState::Absent | HubNamespaceState::Unproven | HubNamespaceState::Ours => {
             let message = if let Some(held) = &s.companion_taken {
                 format!("the hub has another object in {hub} in the place of {held}")
@@ -285,13 +289,14 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 
 /// The Event that goes with a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Note> {
-    const FAULTS: [&str; 6] = [
+    const FAULTS: [&str; 7] = [
         "NoCellForCity",
         "ApplyFailed",
         "InvalidCityCode",
         "InvalidName",
         "HubRefused",
         "HubNameTaken",
+        "HubNamespaceClaimed",
     ];
     let had = source
         .digest

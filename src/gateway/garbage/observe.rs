@@ -68,9 +68,10 @@ pub(super) struct Memory {
 /// Whether the project namespace behind a hub namespace is proven gone: the one project that has the UID that the
 /// Namespace is labelled with is the one it names, its lists are complete, and no namespace of it has the UID.
 ///
-/// A plane made from another's backup has its UID as well, and lacks what is younger than the backup.
+/// A plane made from another's backup has its UID as well, and lacks what is younger than the backup. A claim that is
+/// refused keeps nothing: else whoever reports a UID would keep what is another's.
 pub fn proven_gone(world: &World, hub: &str) -> bool {
-    if world.is_claimed(hub) || HubNamespace::parse(hub).is_none() {
+    if world.ties.contains_key(hub) || HubNamespace::parse(hub).is_none() {
         return false;
     }
     let Some(namespace) = world.hub.namespaces.get("", hub).map(|n| &n.digest) else {
