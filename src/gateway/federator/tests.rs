@@ -342,7 +342,7 @@ async fn a_deployment_of_a_claim_that_is_refused_changes_nothing_but_its_status(
     let mut s = snapshot(&deployment(), None);
     s.hub = None;
     s.hub_state = HubNamespaceState::Claimed;
-    let Decision::Do(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
+    let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
         panic!("it reads")
     };
     assert_eq!(plan.effects.len(), 1);
