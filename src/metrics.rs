@@ -50,6 +50,8 @@ pub struct Figures {
     pub watch_restarts: BTreeMap<Restarts, u64>,
     /// Objects on the hub without an origin.
     pub orphans: usize,
+    /// Claims on hub namespaces that are another project's.
+    pub rejected_claims: usize,
     /// Whether the sweep stopped because it would have deleted too much.
     pub garbage_brake: bool,
     /// Interpreters that differ from ours or rival them.
@@ -243,6 +245,7 @@ impl Metrics {
             .oldest_pending
             .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
         self.count_restarts(&figures.watch_restarts);
+        self.federation.claims.set(integer(figures.rejected_claims));
         self.leftovers.orphans.set(integer(figures.orphans));
         self.leftovers.drift.set(integer(figures.interpreter_drift));
         self.leftovers.brake.set(i64::from(figures.garbage_brake));

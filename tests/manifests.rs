@@ -81,7 +81,7 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     }
     assert_eq!(project("networking.datumapis.com", "networks"), WATCH);
     assert_eq!(project("networking.datumapis.com", "locations"), WATCH);
-    assert_eq!(project(ours, "workloads"), "list patch watch");
+    assert_eq!(project(ours, "workloads"), "get list patch watch");
     assert_eq!(project(ours, "workloaddeployments"), ALL);
     assert_eq!(project(ours, "instances"), UNREAD);
     for resource in ["workloaddeployments", "instances"] {

@@ -17,6 +17,8 @@ pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagat
 pub const CITIES: &str = "fedgate.dev/cities";
 /// Label on a hub Namespace: UID of the project it belongs to.
 pub const PROJECT_UID: &str = "fedgate.dev/project-uid";
+/// Annotation on a hub Namespace, by an operator: key of the project that it is given to.
+pub const REASSIGN_TO: &str = "fedgate.dev/reassign-to";
 /// Label on copies and Karmada Clusters: the city code.
 pub const CITY_CODE: &str = "topology.datum.net/city-code";
 /// Label on companions.

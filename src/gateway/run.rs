@@ -67,6 +67,9 @@ const LANE_SHARE: usize = 2;
 /// A project whose lists are not complete after this time no longer holds up readiness.
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Most refused claims that `/debug/planes` shows.
+const CLAIMS_SHOWN: usize = 1_000;
+
 /// How often the main loop turns at least.
 const TURN_EVERY: Duration = Duration::from_secs(5);
 
@@ -180,8 +183,9 @@ impl Gateway {
                 leads = leading.news() => {
                     tracing::info!(leads, "leadership changed");
                     if leads {
-                        // What others wrote meanwhile is no edit.
-                        self.ctx.world.lock().left_at.clear();
+                        let woken = self.ctx.world.lock().lead();
+                        self.links.refused(&woken.refused);
+                        self.ctx.queue.extend(woken.keys, Urgency::Fresh);
                         self.garbage.begin_anew();
                         self.wake_everything();
                     }
@@ -275,6 +279,12 @@ impl Gateway {
                 .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))
                 .collect::<Vec<_>>(),
             "failures": self.workers.failures().describe(),
+            "rejectedClaims": world.refused_claims().take(CLAIMS_SHOWN)
+                .map(|refusal| serde_json::json!({
+                    "hubNamespace": &*refusal.hub, "holder": refusal.holder.to_string(),
+                    "project": refusal.claimant.project.as_str(), "namespace": &*refusal.claimant.namespace,
+                }))
+                .collect::<Vec<_>>(),
             "garbageBrake": self.garbage.brake(),
             "interpreterDrift": self.interpreters.drift(),
             "leading": self.links.lease.may_write(),

@@ -1,5 +1,5 @@
-//! Admission policies: limits of the gateway and of cells on the hub, and who may use a Network
-//! (contract: federation.md §1.1, §6 rule 5, §6 rule 7; api.md §6).
+//! Admission policies: limits of the gateway and of cells on the hub, who gives a hub namespace to another project, and who
+//! may use a Network (contract: federation.md §1.1, §1.2 rule 10, §6 rule 5, §6 rule 7; api.md §6).
 
 mod gateway;
 
@@ -17,6 +17,7 @@ pub(super) fn files() -> Vec<Manifest> {
     vec![
         file("hub/gateway-deletes.yaml", &[Plane::Hub], gateway::deletes()),
         file("hub/gateway-writes.yaml", &[Plane::Hub], gateway::writes()),
+        file("hub/reassigning.yaml", &[Plane::Hub], gateway::reassigning()),
         file(
             "hub/cell-writes.yaml",
             &[Plane::Hub],

@@ -61,7 +61,7 @@ fn project_base() -> Vec<Value> {
             rule("", &["namespaces"], READ),
             rule("", &["configmaps", "secrets"], READ),
             rule("networking.datumapis.com", &["networks", "locations"], WATCH),
-            rule(GROUP, &["workloads"], &["list", "watch", "patch"]),
+            rule(GROUP, &["workloads"], &["get", "list", "watch", "patch"]),
             rule(GROUP, &["workloads/status"], &["patch"]),
             rule(GROUP, &["workloaddeployments"], &["create", "delete"]),
             rule("events.k8s.io", &["events"], &["create", "patch"]),

@@ -92,6 +92,7 @@ pub(super) struct Federation {
     pub(super) writes: IntCounterVec,
     pub(super) fights: IntCounterVec,
     pub(super) rejections: IntCounterVec,
+    pub(super) claims: IntGauge,
     pub(super) quarantined: IntGaugeVec,
     pub(super) quarantined_alias: IntGaugeVec,
     pub(super) backoff: IntGauge,
@@ -119,6 +120,10 @@ impl Federation {
                 "fedgate_identity_rejections_total",
                 &["reason"],
                 "Objects and namespaces that claim an identity that is not their own.",
+            )?,
+            claims: r.gauge(
+                "fedgate_rejected_claims",
+                "Project namespaces whose hub namespace is another project's.",
             )?,
             quarantined: r.gauges(
                 "fedgate_quarantined_objects",

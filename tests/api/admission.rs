@@ -350,6 +350,30 @@ pub(crate) async fn the_gateway_deletes_bindings_of_tenants_only(sandbox: &Sandb
     Ok(())
 }
 
+/// federation.md §1.2 rule 10: an operator gives a hub namespace to another project; the gateway takes the annotation away.
+pub(crate) async fn only_an_operator_reassigns_a_hub_namespace(sandbox: &Sandbox) -> Result<()> {
+    let admin: Api<Namespace> = Api::all(sandbox.client("hub", User::Admin)?);
+    let gateway: Api<Namespace> = Api::all(sandbox.client("hub", User::Gateway)?);
+    make(&admin, json!({"metadata": {"name": "ns-given"}})).await?;
+    let merge = PatchParams::default();
+    let to = |project: Value| {
+        Patch::Merge(json!({"metadata": {"annotations": {"fedgate.dev/reassign-to": project}}}))
+    };
+    let shop = to(json!("shop"));
+    denied(
+        &verdict(gateway.patch("ns-given", &merge, &shop).await),
+        "only an operator may set annotation fedgate.dev/reassign-to",
+    );
+    assert_eq!(verdict(admin.patch("ns-given", &merge, &shop).await), "200");
+    let other = Patch::Merge(json!({"metadata": {"labels": {"fedgate.dev/cities": "dfw"}}}));
+    assert_eq!(verdict(gateway.patch("ns-given", &merge, &other).await), "200");
+    assert_eq!(
+        verdict(gateway.patch("ns-given", &merge, &to(Value::Null)).await),
+        "200"
+    );
+    Ok(())
+}
+
 /// api.md §6: a tenant needs the verb `use` on each network, when a Workload is made and when its interfaces change.
 pub(crate) async fn a_tenant_uses_only_networks_that_it_may(sandbox: &Sandbox) -> Result<()> {
     let admin = sandbox.client("alpha", User::Admin)?;

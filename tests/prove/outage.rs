@@ -6,6 +6,7 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::SETTLED,
 };
+use fedgate::api::keys;
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use serde_json::json;
 use std::time::Duration;
@@ -239,4 +240,45 @@ fn a_thousand_projects_come_and_go_and_leave_no_task_behind() {
         rest(OUTAGE).await;
         assert_eq!(rig.writes(), Vec::<String>::new());
     });
+}
+
+/// The answer to the patch that widens a Namespace's city set is lost, though it was applied. When the city is left
+/// afterwards it lingers as ever, and its write-backs keep it.
+async fn widened_without_an_answer(fault: Fault) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.settings.city_linger = Duration::from_mins(2);
+    rig.start();
+    Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+    rest(SETTLED).await;
+    let lost = Rule::new(When::Nth(1), fault)
+        .plane(HUB)
+        .user(GATEWAY)
+        .verb(Verb::Patch)
+        .kind("namespaces");
+    let lost = rig.simulator.faults().add(lost);
+    Create("p", "default", "api", "LHR", 1).apply(&mut rig);
+    rest(SETTLED).await;
+    assert_eq!(rig.simulator.faults().hits(lost), 1);
+    let set = |rig: &Rig| {
+        let all = rig.hub.list("Namespace");
+        let hub = all
+            .iter()
+            .find(|n| n["metadata"]["labels"][keys::UPSTREAM_NAMESPACE] == "default");
+        hub.map(|n| n["metadata"]["labels"][keys::CITIES].clone())
+            .unwrap_or_default()
+    };
+    assert_eq!(set(&rig), "dfw-lhr");
+    Delete("p", "default", "api").apply(&mut rig);
+    rest(Duration::from_mins(1)).await;
+    assert_eq!(set(&rig), "dfw-lhr", "it lingers");
+    rest(Duration::from_mins(2)).await;
+    assert_eq!(set(&rig), "dfw", "and is left at last");
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+}
+
+#[test]
+fn a_city_that_was_added_without_an_answer_lingers_as_any_other() {
+    for fault in [Fault::LoseAnswer, Fault::TimeoutAfterApply, Fault::HangAfterApply] {
+        simulate(widened_without_an_answer(fault));
+    }
 }

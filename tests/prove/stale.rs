@@ -3,11 +3,13 @@
 use crate::{
     end::wrong,
     invariants::Watchman,
+    objects::{COMPUTE, template},
     ops::Op::{self, *},
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
 use fedgate_simulator::{Fault, Rule, Verb, When};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 async fn sound(rig: &mut Rig) {
@@ -213,4 +215,56 @@ fn an_edit_that_overtakes_the_answer_to_a_write_is_not_taken_for_the_servers_own
         rig.simulator.faults().clear();
         sound(&mut rig).await;
     });
+}
+
+/// A Workload in these cities.
+fn workload(cities: &[&str]) -> Value {
+    json!({
+        "apiVersion": COMPUTE, "kind": "Workload",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "placements": [{"name": "us", "cityCodes": cities, "scaleSettings": {"minReplicas": 1}}],
+            "template": template(None),
+        },
+    })
+}
+
+/// After a restart Workloads are served from before an edit for a while. Nothing that the edit has added is taken away
+/// meanwhile, and nothing that it has removed comes back.
+async fn restarted_on_a_stale_workload(before: &[&str], after: &[&str]) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    rig.projects["p"].create(workload(before)).unwrap();
+    rest(SETTLED).await;
+    let old = rig.projects["p"].revision();
+    let edit = json!({"spec": {"placements": workload(after)["spec"]["placements"]}});
+    rig.projects["p"]
+        .merge("Workload", "default", "shop", edit)
+        .unwrap();
+    rest(SETTLED).await;
+    rig.kill().await;
+    rig.projects["p"].serve_stale("Workload", old);
+    rig.simulator.log().clear();
+    rig.start();
+    rest(Duration::from_secs(40)).await;
+    let changed: Vec<String> = rig.writes();
+    assert!(
+        !changed.iter().any(|line| line.contains("workloaddeployments")),
+        "{before:?} -> {after:?}: {changed:#?}"
+    );
+    rig.projects["p"].serve_fresh("Workload");
+    sound(&mut rig).await;
+    assert_eq!(rig.projects["p"].list("WorkloadDeployment").len(), after.len());
+}
+
+#[test]
+fn a_restart_that_sees_a_workload_before_its_cities_were_edited() {
+    let cities: [(&[&str], &[&str]); 3] = [
+        (&["DFW"], &["DFW", "LHR"]),
+        (&["DFW", "LHR"], &["DFW"]),
+        (&["DFW", "LHR"], &["DFW", "FRA"]),
+    ];
+    for (before, after) in cities {
+        simulate(restarted_on_a_stale_workload(before, after));
+    }
 }

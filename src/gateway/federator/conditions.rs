@@ -215,6 +215,10 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
             "EarlierLifeDraining",
             "the hub still holds objects of an earlier project of this name".into(),
         )),
+        HubNamespaceState::Claimed => Some((
+            "HubNamespaceClaimed",
+            "the hub namespace of this namespace is another project's, and nothing is carried; an operator of the hub can give it to this one".into(),
+        )),
         HubNamespaceState::Absent | HubNamespaceState::Unproven | HubNamespaceState::Ours => {
             let message = if let Some(held) = &s.companion_taken {
                 format!("the hub has another object in {hub} in the place of {held}")
@@ -308,6 +312,7 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         "SpecTooLarge",
         "HubRefused",
         "HubNameTaken",
+        "HubNamespaceClaimed",
     ];
     let had = source
         .digest

@@ -108,7 +108,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Ste
     }
     let mut next = Next::OnEvent;
     // One that is invalid changes nothing on the hub, and what its copy says returns as ever.
-    if conditions::invalid(s, source).is_none() {
+    if conditions::invalid(s, source).is_none() && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
             return Step::Wait(Next::OnEvent);
         }

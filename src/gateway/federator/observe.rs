@@ -26,6 +26,8 @@ pub enum HubNamespaceState {
     EarlierLife,
     /// Its labels do not say that it is ours, and the lists that could prove it are not complete.
     Unproven,
+    /// It is another project's.
+    Claimed,
     /// It is ours.
     Ours,
 }
@@ -101,10 +103,9 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let p = world.projects.get(project)?;
     let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
     let live = world.hub_namespace(project, &key.namespace);
-    // Nothing is decided while it is open whose the hub namespace is.
-    if live.as_ref().is_some_and(|hub| world.is_undecided(hub.as_str())) {
-        return None;
-    }
+    let claimed = live
+        .as_ref()
+        .is_some_and(|hub| world.is_refused(hub.as_str(), project));
     let live = live.filter(|hub| world.is_tied(hub.as_str(), project));
     let recorded = source
         .as_ref()
@@ -144,7 +145,11 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         project: project.clone(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        hub_state: hub_state(world, project, &key.namespace, hub_name, complete),
+        hub_state: if claimed {
+            HubNamespaceState::Claimed
+        } else {
+            hub_state(world, project, &key.namespace, hub_name, complete)
+        },
         binding: world.binding(kind, hub_name, &key.name).cloned(),
         crowded_out: !city_ready && !hub_name.is_empty() && crowded_out(world, hub_name, source.as_ref()),
         city_ready,
@@ -167,9 +172,8 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
 /// name, so it has to be tied to it, or the hub Namespace itself has to say that it was; where there is none nothing can
 /// be touched.
 fn may_act(world: &World, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
-    if world.is_claimed(hub) {
-        let tie = world.ties.get(hub);
-        return tie.is_some_and(|tie| tie.project == *project && *tie.namespace == *namespace);
+    if let Some(tie) = world.ties.get(hub) {
+        return tie.project == *project && *tie.namespace == *namespace;
     }
     let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
     world.hub.namespaces.get("", hub).is_none_or(|row| {

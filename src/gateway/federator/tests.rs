@@ -356,6 +356,23 @@ async fn a_copy_of_an_earlier_deployment_is_deleted_first() {
 }
 
 #[tokio::test]
+async fn a_deployment_of_a_claim_that_is_refused_changes_nothing_but_its_status() {
+    let mut s = snapshot(&deployment(), None);
+    s.hub = None;
+    s.hub_state = HubNamespaceState::Claimed;
+    let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
+        panic!("it reads")
+    };
+    assert_eq!(plan.effects.len(), 1);
+    let condition = &patch(&plan.effects[0])["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&json!("False"), &json!("HubNamespaceClaimed"))
+    );
+    assert_eq!(plan.notes.len(), 1, "an Event says it too");
+}
+
+#[tokio::test]
 async fn a_copy_of_an_earlier_life_goes_and_none_is_made_before_the_rest_is_gone() {
     let mut c = hub_copy();
     c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-dead");

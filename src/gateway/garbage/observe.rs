@@ -72,14 +72,15 @@ pub(super) struct Memory {
 /// Namespace is labelled with is the one it names, its lists are complete and kept up to date, and no namespace of it has
 /// the UID.
 ///
-/// A plane made from another's backup has its UID as well, and lacks what is younger than the backup.
+/// A plane made from another's backup has its UID as well, and lacks what is younger than the backup. A claim that is
+/// refused keeps nothing: else whoever reports a UID would keep what is another's.
 pub fn proven_gone(world: &World, hub: &str) -> bool {
     seems_gone(world, hub) && world.lacks_proof(hub).is_none()
 }
 
 /// The same by what was last seen, whatever the watches may miss.
 fn seems_gone(world: &World, hub: &str) -> bool {
-    !world.is_claimed(hub)
+    !world.ties.contains_key(hub)
         && HubNamespace::parse(hub).is_some()
         && world.project_of(hub).is_some_and(|key| world.project_ready(key))
 }

@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub namespace: Arc<str>,
     /// Identity: the project's UID.
     pub project_uid: Arc<str>,
+    /// Whether an operator has given it to this project, which its labels do not say yet.
+    pub reassigned: bool,
     /// Whether it still holds an earlier project's objects.
     pub earlier_life: bool,
     /// Cities of announced deployments, copies and write-backs.
@@ -63,6 +65,8 @@ pub struct Decision {
     pub plan: Plan<Prepared>,
     /// When cities were left, to be remembered.
     pub left: BTreeMap<CityCode, Instant>,
+    /// The set that the plan puts on the Namespace, if it changes it.
+    pub set: Option<Arc<str>>,
     /// Cities that the plan takes away.
     pub narrowed: BTreeSet<CityCode>,
     /// Whether someone had edited what the Namespace says of its owner.
@@ -78,6 +82,7 @@ impl Decision {
         Self {
             plan: Plan::wait(next),
             left,
+            set: None,
             narrowed: BTreeSet::new(),
             identity_restored: false,
             foreign: false,
@@ -142,7 +147,7 @@ fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now
     }
     if s.row
         .as_ref()
-        .is_some_and(|r| foreign(&r.digest, &s.cluster, &s.namespace))
+        .is_some_and(|r| !s.reassigned && foreign(&r.digest, &s.cluster, &s.namespace))
     {
         return Decision {
             foreign: true,
@@ -170,12 +175,14 @@ fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now
                 .push(ensure_city_set(s, &policy, &set, &wanted, had.is_some())),
         }
     }
-    let identity_restored = s.row.as_ref().is_some_and(|row| edited(s, &row.digest));
+    let identity_restored = !s.reassigned && s.row.as_ref().is_some_and(|row| edited(s, &row.digest));
     plan.effects.extend(namespace(s, &set));
+    let moves = s.row.as_ref().and_then(|row| row.digest.cities.as_deref()) != Some(&*set);
     let narrowed = current.difference(&wanted).cloned().collect();
     Decision {
         plan,
         left,
+        set: moves.then(|| set.into()),
         narrowed,
         identity_restored,
         foreign: false,
@@ -283,20 +290,27 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
         }
     }
     let moves = row.digest.cities.as_deref() != Some(set);
-    if labels.is_empty() && !moves {
+    if labels.is_empty() && !moves && !s.reassigned {
         return None;
     }
     let mut metadata = json!({"uid": &*row.uid, "resourceVersion": row.resource_version()});
     if moves {
         labels.insert(keys::CITIES.to_owned(), json!(set));
         labels.insert(keys::CLUSTER_CLAIM_ID.to_owned(), Value::Null);
-        metadata["annotations"] = json!({keys::CLUSTER_CLAIM_NAME: null});
+        metadata["annotations"][keys::CLUSTER_CLAIM_NAME] = Value::Null;
     }
-    metadata["labels"] = Value::Object(labels);
+    if s.reassigned {
+        metadata["annotations"][keys::REASSIGN_TO] = Value::Null;
+    }
+    if !labels.is_empty() {
+        metadata["labels"] = Value::Object(labels);
+    }
     let write = Write::Merge {
         patch: json!({"metadata": metadata}),
     };
-    let reason = if moves {
+    let reason = if s.reassigned {
+        "reassign_namespace"
+    } else if moves {
         "move_namespace"
     } else {
         "restore_namespace"

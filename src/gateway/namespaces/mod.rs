@@ -97,7 +97,8 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         }
     }
     let labelled = row.as_ref().and_then(|r| r.digest.cities.clone());
-    let left_at = world.left_at.get(hub).filter(|_| row.is_some()).cloned();
+    let left_at = world.left_at.at(hub, labelled.as_ref());
+    let left_at = left_at.filter(|_| row.is_some()).cloned();
     let set = left_at.or(labelled);
     let all: BTreeSet<CityCode> = in_use.iter().chain(&written_back).cloned().collect();
     let named = |cities: &BTreeSet<CityCode>| city_set(cities).as_deref() == set.as_deref();
@@ -117,6 +118,10 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         cluster: tie.project.label(),
         namespace: tie.namespace.clone(),
         project_uid,
+        reassigned: row
+            .as_ref()
+            .and_then(|row| row.digest.reassign_to.as_deref())
+            .is_some_and(|to| to == tie.project.as_str()),
         earlier_life: earlier_life(world, &tie.project, hub),
         in_use,
         unlabelled: unlabelled || world.lacks_proof(hub).is_some(),
@@ -135,13 +140,8 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
 /// Notes the city set on a Namespace: what we have written, or what is found where nothing is noted yet.
 fn note_set(world: &mut World, hub: &str, written: bool) {
     let row = world.hub.namespaces.get("", hub);
-    let Some(set) = row.and_then(|row| row.digest.cities.clone()) else {
-        world.left_at.remove(hub);
-        return;
-    };
-    if written || !world.left_at.contains_key(hub) {
-        world.left_at.insert(hub.into(), set);
-    }
+    let set = row.and_then(|row| row.digest.cities.clone());
+    world.left_at.leave(&hub.into(), set.as_ref(), written);
 }
 
 /// One turn of a hub Namespace that belongs to a live project namespace.
@@ -167,6 +167,9 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
                 .map(|c| (Arc::from(hub), c.clone()))
                 .collect();
             world.condemned.extend(condemned.iter().cloned());
+            if let Some(set) = &decision.set {
+                world.left_at.intend(&hub.into(), set);
+            }
             (decision, condemned)
         };
         if decision.foreign {

@@ -23,6 +23,7 @@ impl Gateway {
                 .quarantined
                 .insert((kind.unwrap_or_default(), verdict), count);
         }
+        figures.rejected_claims = world.refused_claims().count();
         figures.orphans = self.garbage.orphans(&world);
         tables(&world, &mut figures);
         let missing = self.ctx.executor.missing_rights();

@@ -222,13 +222,13 @@ impl Links {
             holder,
         } in refused
         {
-            self.metrics.identity_rejected("uid_taken");
+            self.metrics.identity_rejected("hub_namespace_claimed");
             tracing::warn!(
                 project = %claimant.project,
                 namespace = &*claimant.namespace,
                 hub_namespace = &**hub,
-                holder = %holder.project,
-                "another project has a namespace of the same UID, and had it first: nothing of this one goes to the hub; one plane is a copy of the other, disengage it"
+                %holder,
+                "a project has a namespace whose hub namespace is another project's: nothing of it goes to the hub; disengage the plane if it is a copy of the other, or give it the hub namespace (docs/security.md)"
             );
         }
     }

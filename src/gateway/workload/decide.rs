@@ -45,6 +45,20 @@ pub struct WorkloadPlan {
     pub effects: Vec<WorkloadEffect>,
 }
 
+impl WorkloadPlan {
+    /// Whether the Workload must be read once more before this is done: a view of it that lags would take away what a
+    /// later edit has added, and bring back what it has removed. One that has no deployments yet has nothing to lose.
+    pub fn needs_confirmation(&self, snapshot: &WorkloadSnapshot) -> bool {
+        let changes = self.effects.iter().any(|effect| match effect {
+            WorkloadEffect::Create(_) | WorkloadEffect::Apply(_) | WorkloadEffect::Delete { .. } => true,
+            WorkloadEffect::AddFinalizer
+            | WorkloadEffect::RemoveFinalizer
+            | WorkloadEffect::PatchStatus(_) => false,
+        });
+        changes && !snapshot.deployments.is_empty()
+    }
+}
+
 /// Decides the next pass.
 pub fn decide(snapshot: &WorkloadSnapshot, now: Timestamp) -> WorkloadPlan {
     let metadata = &snapshot.workload.metadata;

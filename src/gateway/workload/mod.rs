@@ -26,6 +26,7 @@ use crate::{
         quarantine::RETRY_AFTER,
     },
 };
+use kube::core::ObjectMeta;
 use observe::Absence;
 use serde_json::json;
 use settled::Settled;
@@ -77,6 +78,24 @@ impl Workloads {
     }
 }
 
+/// Which state of which Workload.
+#[derive(Debug, PartialEq)]
+struct Version {
+    uid: Option<String>,
+    generation: Option<i64>,
+    deleting: bool,
+}
+
+impl Version {
+    fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            uid: metadata.uid.clone(),
+            generation: metadata.generation,
+            deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
 /// A digest of what a plan asks for.
 fn asked_for(plan: &Plan<Prepared>) -> Digest {
     let effects = plan.effects.iter().map(|effect| {
@@ -91,6 +110,7 @@ fn asked_for(plan: &Plan<Prepared>) -> Digest {
 
 async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled) -> Result<Next, Failure> {
     let mut asked = None;
+    let mut confirmed = None;
     for _ in 0..PASSES {
         // The guard must end before anything is awaited.
         let observed = observe::observe(&ctx.world.lock(), key, project);
@@ -110,11 +130,9 @@ async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled
             }
         };
         ctx.quarantine.release(key);
-        let plan = prepare::prepare(
-            &observed,
-            project,
-            decide::decide(&observed.snapshot, ctx.now().wall),
-        );
+        let plan = decide::decide(&observed.snapshot, ctx.now().wall);
+        let doubtful = plan.needs_confirmation(&observed.snapshot);
+        let plan = prepare::prepare(&observed, project, plan);
         if plan.is_idle() {
             settled.forget(key);
             return Ok(plan.next);
@@ -122,6 +140,27 @@ async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled
         let wanted = asked_for(&plan);
         if !settled.goes_on(key, asked, wanted, observed.basis) {
             return Ok(plan.next);
+        }
+        let seen = Version::of(&observed.snapshot.workload.metadata);
+        if doubtful && confirmed.as_ref() != Some(&seen) {
+            if confirmed.is_some() {
+                // It has just been read, and is still not the one that the index shows: the view is older, or the plane is.
+                return Ok(Next::After(RETRY_AFTER));
+            }
+            let Some(object) = ctx
+                .executor
+                .reread(&prepare::workload(&observed, project))
+                .await?
+            else {
+                return Ok(Next::After(RETRY_AFTER));
+            };
+            let is = Version::of(&object.metadata);
+            let agrees = is == seen;
+            confirmed = Some(is);
+            if !agrees {
+                tracing::info!(plane = %key.plane, controller = "workload", %key, "the view of the Workload lags; it was read anew");
+                continue;
+            }
         }
         asked = Some((wanted, observed.basis));
         let reasons: Vec<&str> = plan.effects.iter().map(|e| e.reason).collect();

@@ -14,6 +14,12 @@ use crate::{
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
+/// The Workload that was observed, as a place.
+pub(super) fn workload(observed: &Observed, project: &ProjectKey) -> Target {
+    let plane = Plane::Project(project.clone());
+    Subject { observed, plane }.workload()
+}
+
 /// Prepares the plan's effects.
 pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadPlan) -> Plan<Prepared> {
     let subject = Subject {

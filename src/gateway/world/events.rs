@@ -29,7 +29,7 @@ pub struct Woken {
     /// A list of the plane was completed for the first time, or the project's UID is known from now on: everything of
     /// it may now be decided.
     pub synced: bool,
-    /// Claims on hub namespaces that it made and that were refused.
+    /// Claims on hub namespaces that are refused from now on.
     pub refused: Vec<Refusal>,
 }
 
@@ -217,6 +217,9 @@ impl World {
             let new = self.hub.namespaces.get("", &d.name.1);
             self.hub.index.namespace(&d.name.1, d.old.as_ref(), new);
         }
+        if synced {
+            self.elect_all(&mut woken);
+        }
         for d in deltas {
             self.elect(&d.name.1, &mut woken);
             self.wake_hub_namespace(&d.name.1, &mut woken.keys);
@@ -265,7 +268,7 @@ impl World {
         let known = self.sets.contains_key(set)
             && (self.hub.city_sets.get("", &policy).is_some()
                 || self.hub.index.carrying(set).next().is_some()
-                || self.left_at.values().any(|at| **at == *set));
+                || self.left_at.mentions(set));
         if !known {
             self.sets.remove(set);
         }

@@ -4,6 +4,7 @@
 
 pub mod cities;
 pub mod crowd;
+pub mod delivery;
 pub mod digest;
 pub mod events;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::{
     plane::table::{Name, Row, Table},
 };
 use crowd::Crowd;
+use delivery::Deliveries;
 use digest::{
     Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
     Projection, Source, Words, WriteBackDigest,
@@ -179,7 +181,7 @@ pub struct World {
     /// The codes of city sets whose names do not tell them, as their policies did.
     pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
     /// The city set of each hub Namespace as this replica last left it: another one on its label is someone's edit.
-    pub left_at: HashMap<Arc<str>, Arc<str>>,
+    pub left_at: Deliveries,
     /// When the last object of a city left a hub namespace (or was found gone), for the linger, by hub namespace.
     pub left: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
@@ -225,7 +227,7 @@ impl World {
             ties: HashMap::default(),
             rivals: HashMap::default(),
             sets: HashMap::default(),
-            left_at: HashMap::default(),
+            left_at: Deliveries::default(),
             left: HashMap::default(),
             condemned: HashSet::default(),
             taken: HashSet::default(),
@@ -272,7 +274,7 @@ impl World {
         self.left.retain(|hub, _| ties.contains_key(hub));
         self.condemned.retain(|(hub, _)| ties.contains_key(hub));
         self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
-        self.left_at.retain(|hub, _| ties.contains_key(hub));
+        self.left_at.retain(|hub| ties.contains_key(hub));
         self.refused
             .retain(|key, _| ties.contains_key(&key.namespace) || ties.contains_key(&key.name));
     }

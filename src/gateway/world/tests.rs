@@ -165,3 +165,31 @@ fn a_project_that_became_another_is_looked_at_as_a_whole() {
     let event = Event::Applied(Box::new(serde_json::from_value(newer).unwrap()));
     assert!(world.project_event(&shop(), Role::Namespaces, event).synced);
 }
+
+#[test]
+fn the_end_of_what_is_in_an_untied_hub_namespace_wakes_it() {
+    let mut world = World::fixture();
+    let untied = |mut object: serde_json::Value| {
+        object["metadata"]["namespace"] = json!("ns-b2");
+        object
+    };
+    for (role, object) in [
+        (Role::Federated(0), fixture::copy("web", "DFW")),
+        (Role::WrittenBack(0), fixture::object("ns-b2", "web-0", "u-i")),
+        (Role::Bindings, fixture::binding("web")),
+        (Role::CityPolicies, fixture::city_policy("city-dfw", "DFW")),
+        (
+            Role::ConfigMaps,
+            fixture::companion("settings", &json!(["default/web"])),
+        ),
+        (Role::Secrets, fixture::companion("db", &json!(["default/web"]))),
+    ] {
+        let object = untied(object);
+        world.hub_has(role, &object);
+        let woken = world.hub_lost(role, &object);
+        assert!(
+            woken.contains(&world.hub_key(Role::Namespaces, "", "ns-b2")),
+            "{role:?}"
+        );
+    }
+}

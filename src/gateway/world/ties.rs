@@ -1,22 +1,41 @@
 //! Ties: which project namespace a hub namespace belongs to (contract: federation.md §1.2 rule 4).
 //!
 //! A hub namespace has one tie at most. Two planes may report one UID: a plane made from another's backup, or one that
-//! lies. The namespace's own label decides between them, else the one that came first; the other waits and writes
-//! nothing to the hub.
+//! lies. A hub namespace whose labels name a project is only ever that project's, whether it is engaged or not; only an
+//! operator gives it to another. One that names nobody goes to the first claim. A claim that is refused writes nothing to
+//! the hub.
 
-use super::{Tie, World, events::Woken};
+use super::{Tie, World, digest::HubNamespaceDigest, events::Woken};
 use crate::{
     api::names::{HubNamespace, ProjectKey, is_label_value},
     engine::key::Key,
 };
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-/// A claim on a hub namespace that someone else has, or may have.
+/// Whose a hub namespace is that another project claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// This project's, whose namespace it is tied to.
+    Project(ProjectKey),
+    /// The one's that this label of it names: that project is not engaged, or does not have the namespace.
+    Labelled(Arc<str>),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Project(key) => key.fmt(f),
+            Self::Labelled(label) => label.fmt(f),
+        }
+    }
+}
+
+/// A claim on a hub namespace that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rival {
     tie: Tie,
-    /// Whether its refusal has been said.
-    said: bool,
+    /// Whose the hub namespace was when the claim was refused; `None` before it is.
+    refused: Option<Holder>,
 }
 
 /// A claim that was refused, to be said once.
@@ -26,8 +45,21 @@ pub struct Refusal {
     pub claimant: Tie,
     /// The hub namespace.
     pub hub: Arc<str>,
-    /// Who has it.
-    pub holder: Tie,
+    /// Whose it is.
+    pub holder: Holder,
+}
+
+/// Whom the labels of a hub namespace name.
+enum Named<'a> {
+    /// The project with this label value.
+    Label(&'a Arc<str>),
+    /// The project with this UID; the label that says its key is missing.
+    Uid(&'a Arc<str>),
+}
+
+fn named(of: &HubNamespaceDigest) -> Option<Named<'_>> {
+    let uid = || of.project_uid.as_ref().map(Named::Uid);
+    of.cluster.as_ref().map(Named::Label).or_else(uid)
 }
 
 impl World {
@@ -36,14 +68,26 @@ impl World {
         self.ties.get(hub).is_some_and(|tie| tie.project == *project)
     }
 
-    /// Whether someone claims a hub namespace, with success or not.
-    pub fn is_claimed(&self, hub: &str) -> bool {
-        self.ties.contains_key(hub) || self.rivals.contains_key(hub)
+    /// Whether a project's claim on a hub namespace is refused.
+    pub fn is_refused(&self, hub: &str, project: &ProjectKey) -> bool {
+        let rivals = self.rivals.get(hub).into_iter().flatten();
+        !self.is_tied(hub, project)
+            && rivals
+                .filter(|r| r.tie.project == *project)
+                .any(|r| r.refused.is_some())
     }
 
-    /// Whether a hub namespace is claimed, and it is not known yet by whom rightly.
-    pub fn is_undecided(&self, hub: &str) -> bool {
-        !self.ties.contains_key(hub) && self.rivals.contains_key(hub)
+    /// The claims that are refused.
+    pub fn refused_claims(&self) -> impl Iterator<Item = Refusal> {
+        self.rivals.iter().flat_map(|(hub, rivals)| {
+            rivals.iter().filter_map(|rival| {
+                Some(Refusal {
+                    claimant: rival.tie.clone(),
+                    hub: hub.clone(),
+                    holder: rival.refused.clone()?,
+                })
+            })
+        })
     }
 
     /// A project says that it has the namespace behind a hub namespace.
@@ -54,7 +98,7 @@ impl World {
         }
         let rivals = self.rivals.entry(hub.clone()).or_default();
         if !rivals.iter().any(|r| r.tie == tie) {
-            rivals.push(Rival { tie, said: false });
+            rivals.push(Rival { tie, refused: None });
         }
         self.elect(hub, woken);
     }
@@ -70,7 +114,7 @@ impl World {
         self.elect(hub, woken);
     }
 
-    /// Forgets a project; the hub stays as it is. What it was tied to may now be another's.
+    /// Forgets a project; the hub stays as it is.
     pub fn disengage(&mut self, key: &ProjectKey) -> Woken {
         let mut woken = Woken::default();
         let uid = self.projects.remove(key).and_then(|project| project.uid);
@@ -99,6 +143,29 @@ impl World {
         woken
     }
 
+    /// This replica leads from now on. Labels that another one wrote meanwhile are no edits: they say whose a hub
+    /// namespace is, as after a start.
+    pub fn lead(&mut self) -> Woken {
+        let mut woken = Woken::default();
+        self.left_at.clear();
+        let names_another = |hub: &Arc<str>, tie: &Tie| {
+            let row = self.hub.namespaces.get("", hub);
+            row.and_then(|row| row.digest.cluster.as_deref())
+                .is_some_and(|label| *label != *tie.project.label())
+        };
+        let doubtful: Vec<(Arc<str>, Tie)> = self
+            .ties
+            .iter()
+            .filter(|(hub, tie)| names_another(hub, tie))
+            .map(|(hub, tie)| (hub.clone(), tie.clone()))
+            .collect();
+        for (hub, tie) in doubtful {
+            self.ties.remove(&hub);
+            self.claim(&hub, tie, &mut woken);
+        }
+        woken
+    }
+
     /// Looks at every contested hub namespace again.
     pub(super) fn elect_all(&mut self, woken: &mut Woken) {
         let contested: Vec<Arc<str>> = self.rivals.keys().cloned().collect();
@@ -114,20 +181,28 @@ impl World {
             .iter()
             .map(|tie| Rival {
                 tie: tie.clone(),
-                said: false,
+                refused: None,
             })
             .chain(self.rivals.remove(hub).unwrap_or_default())
             .collect();
-        if let Some(winner) = self.winner(hub, &claims, holder.is_some()) {
-            let winner = claims.remove(winner).tie;
-            for lost in claims.iter_mut().filter(|c| !c.said) {
-                lost.said = true;
-                woken.refused.push(Refusal {
+        let winner = self.winner(hub, &claims, holder.is_some());
+        let winner = winner.map(|winner| claims.remove(winner).tie);
+        let of = match &winner {
+            Some(tie) => Some(Holder::Project(tie.project.clone())),
+            None => self.labelled(hub),
+        };
+        if of.is_some() {
+            for lost in claims.iter_mut().filter(|c| c.refused != of) {
+                lost.refused.clone_from(&of);
+                woken.refused.extend(of.clone().map(|holder| Refusal {
                     claimant: lost.tie.clone(),
                     hub: hub.clone(),
-                    holder: winner.clone(),
-                });
+                    holder,
+                }));
+                self.sources_in(&lost.tie.project, &lost.tie.namespace, &mut woken.keys);
             }
+        }
+        if let Some(winner) = winner {
             self.ties.insert(hub.clone(), winner);
         }
         if !claims.is_empty() {
@@ -143,25 +218,41 @@ impl World {
         }
     }
 
-    /// Which claim holds: the one that the Namespace names, else the first.
-    fn winner(&self, hub: &str, claims: &[Rival], held: bool) -> Option<usize> {
-        let first = (!claims.is_empty()).then_some(0);
+    /// Whom the labels of a hub namespace name, as far as it is known.
+    fn labelled(&self, hub: &str) -> Option<Holder> {
         let row = self.hub.namespaces.get("", hub);
-        let Some(label) = row.and_then(|row| row.digest.cluster.as_deref()) else {
-            return first;
-        };
-        let named = |key: &ProjectKey| *key.label() == *label;
-        if let Some(named) = claims.iter().position(|c| named(&c.tie.project)) {
-            return Some(named);
+        let row = row.filter(|_| self.hub.namespaces.synced())?;
+        named(&row.digest).map(|(Named::Label(name) | Named::Uid(name))| Holder::Labelled(name.clone()))
+    }
+
+    /// Which claim holds; none before it is known what the hub namespace says itself.
+    fn winner(&self, hub: &str, claims: &[Rival], held: bool) -> Option<usize> {
+        if claims.is_empty() || !self.hub.namespaces.synced() {
+            return None;
         }
-        // The one that it names may only not have been heard yet. Once all is known a label that was edited is not
-        // believed that much.
-        let unheard = (!held || !self.hub_ready())
-            && self
-                .projects
-                .iter()
-                .any(|(key, p)| named(key) && !p.namespaces.synced());
-        first.filter(|_| !unheard)
+        let Some(row) = self.hub.namespaces.get("", hub) else {
+            return Some(0);
+        };
+        let by = |test: &dyn Fn(&ProjectKey) -> bool| claims.iter().position(|c| test(&c.tie.project));
+        let reassigned = row.digest.reassign_to.as_deref();
+        let reassigned = reassigned.and_then(|to| by(&|key| key.as_str() == to));
+        if reassigned.is_some() || held {
+            // Labels that change under the one that holds it are someone's edit, which is put back.
+            return reassigned.or(Some(0));
+        }
+        match named(&row.digest) {
+            Some(Named::Label(label)) => by(&|key| *key.label() == **label),
+            Some(Named::Uid(uid)) => {
+                let has = |key: &ProjectKey| {
+                    self.projects
+                        .get(key)
+                        .is_some_and(|p| p.uid.as_ref() == Some(uid))
+                };
+                let alone = claims.iter().filter(|c| has(&c.tie.project)).count() == 1;
+                by(&has).filter(|_| alone)
+            }
+            None => Some(0),
+        }
     }
 
     /// The keys of the deployments in a project namespace.
@@ -185,197 +276,4 @@ impl World {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::{
-        api::{
-            keys,
-            names::{HubNamespace, ProjectKey},
-        },
-        gateway::{
-            federator, garbage,
-            world::{
-                Role, World,
-                events::Woken,
-                fixture::{HUB, list, namespace},
-                networking::WorkloadChecks,
-            },
-        },
-        kinds::FederatedKind,
-        plane::watch::Event,
-    };
-    use serde_json::{Value, json};
-    use std::sync::Arc;
-
-    fn project(name: &str) -> ProjectKey {
-        ProjectKey::parse(name).unwrap()
-    }
-
-    /// A hub whose Namespace is labelled for this project.
-    fn hub(cluster: Option<&str>) -> World {
-        let kinds = Arc::new(FederatedKind::builtin().unwrap());
-        let mut world = World::new(kinds, WorkloadChecks::default());
-        list_hub(&mut world, cluster);
-        world
-    }
-
-    fn list_hub(world: &mut World, cluster: Option<&str>) {
-        for role in world.hub_roles() {
-            let labels = json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: cluster});
-            let own = cluster.map(|_| namespace(HUB, "u-hub", &labels));
-            let objects: Vec<Value> = own.into_iter().filter(|_| role == Role::Namespaces).collect();
-            list(&objects, |e| world.hub_event(role, e));
-        }
-    }
-
-    /// Lists a project that has the namespace, as every plane made from one backup has.
-    fn lists(world: &mut World, name: &str, live: bool) -> Woken {
-        let mut all = Woken::default();
-        for role in world.project_roles() {
-            let mut objects = Vec::new();
-            if role == Role::Namespaces {
-                objects.push(namespace("kube-system", "p1", &json!({})));
-                objects.extend(live.then(|| namespace("default", "a1", &json!({}))));
-            }
-            let woken = list(&objects, |e| world.project_event(&project(name), role, e));
-            all.keys.extend(woken.keys);
-            // Of kube-system's too, which has a UID like any other.
-            all.refused
-                .extend(woken.refused.into_iter().filter(|r| *r.hub == *HUB));
-        }
-        all
-    }
-
-    fn engage(world: &mut World, name: &str) -> Woken {
-        world.engage(project(name));
-        lists(world, name, true)
-    }
-
-    fn holder(world: &World) -> Option<&str> {
-        world.ties.get(HUB).map(|tie| tie.project.as_str())
-    }
-
-    #[test]
-    fn the_second_claimant_of_a_uid_is_refused_once_and_takes_nothing_away() {
-        let mut world = hub(None);
-        assert_eq!(engage(&mut world, "prod").refused, []);
-        let refused = engage(&mut world, "staging").refused;
-        assert_eq!(refused.len(), 1);
-        assert_eq!(
-            (
-                refused[0].claimant.project.as_str(),
-                refused[0].holder.project.as_str()
-            ),
-            ("staging", "prod")
-        );
-        assert_eq!(holder(&world), Some("prod"));
-        assert_eq!(lists(&mut world, "staging", true).refused, [], "it was said");
-        lists(&mut world, "staging", false);
-        assert_eq!(holder(&world), Some("prod"), "the other's end is not its end");
-    }
-
-    #[test]
-    fn the_namespaces_own_label_decides_whoever_comes_first() {
-        let mut world = hub(Some("cluster-prod"));
-        world.engage(project("prod"));
-        engage(&mut world, "staging");
-        assert_eq!(holder(&world), None, "prod has not been heard yet");
-        assert!(world.is_claimed(HUB) && !garbage::proven_gone(&world, HUB));
-        assert_eq!(lists(&mut world, "prod", true).refused.len(), 1);
-        assert_eq!(holder(&world), Some("prod"));
-        // The same with the hub's lists last.
-        let kinds = Arc::new(FederatedKind::builtin().unwrap());
-        let mut world = World::new(kinds, WorkloadChecks::default());
-        engage(&mut world, "staging");
-        engage(&mut world, "prod");
-        assert_eq!(holder(&world), Some("staging"));
-        list_hub(&mut world, Some("cluster-prod"));
-        assert_eq!(holder(&world), Some("prod"));
-    }
-
-    #[test]
-    fn a_tie_that_is_freed_goes_to_who_waits_and_wakes_it() {
-        let mut world = hub(None);
-        engage(&mut world, "prod");
-        engage(&mut world, "staging");
-        let woken = world.disengage(&project("prod"));
-        assert_eq!(holder(&world), Some("staging"));
-        let key = world.hub_key(Role::Namespaces, "", HUB);
-        assert!(woken.keys.contains(&key));
-        world.disengage(&project("staging"));
-        assert!(!world.is_claimed(HUB));
-    }
-
-    #[test]
-    fn two_projects_of_one_uid_prove_nothing_gone_and_one_only_what_is_labelled_for_it() {
-        let mut world = hub(Some("cluster-prod"));
-        world.engage(project("staging"));
-        lists(&mut world, "staging", false);
-        assert!(!garbage::proven_gone(&world, HUB), "it is labelled for prod");
-        world.engage(project("prod"));
-        lists(&mut world, "prod", false);
-        assert!(!garbage::proven_gone(&world, HUB), "two have the UID");
-        world.disengage(&project("staging"));
-        assert!(garbage::proven_gone(&world, HUB));
-    }
-
-    #[test]
-    fn a_deployment_acts_on_the_hub_only_under_its_own_tie() {
-        let mut world = hub(Some("cluster-prod"));
-        engage(&mut world, "prod");
-        engage(&mut world, "staging");
-        let deployment = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
-            "metadata": {"name": "web", "namespace": "default", "uid": "u-1", "resourceVersion": "9",
-                "deletionTimestamp": "2026-05-04T10:00:00Z", "finalizers": [keys::FEDERATOR_FINALIZER],
-                "annotations": {keys::FEDERATION_NAMESPACE: HUB}},
-            "spec": {"cityCode": "DFW"}});
-        for (name, expected) in [("prod", HubNamespace::parse(HUB)), ("staging", None)] {
-            let role = Role::Federated(0);
-            list(std::slice::from_ref(&deployment), |e| {
-                world.project_event(&project(name), role, e)
-            });
-            let key = world.source_key(0, &project(name), "default", "web");
-            let seen = federator::observe::observe(&world, &key, &project(name)).unwrap();
-            assert_eq!(seen.hub, expected, "{name}");
-        }
-    }
-
-    fn instance(version: u64, size: usize) -> Event {
-        let object = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
-            "metadata": {"name": "web-0", "namespace": HUB, "uid": "u-i", "resourceVersion": version.to_string(),
-                "labels": {keys::WORKLOAD_DEPLOYMENT_NAME: "web"}},
-            "spec": {"text": "x".repeat(size)}});
-        Event::Applied(Box::new(serde_json::from_value(object).unwrap()))
-    }
-
-    #[test]
-    fn a_body_is_kept_only_where_a_turn_follows_that_may_write_it() {
-        let mut world = hub(Some("cluster-prod"));
-        let role = Role::WrittenBack(0);
-        let held = |world: &World| {
-            let row = world.hub.write_backs[0].get(HUB, "web-0").unwrap();
-            row.body.is_some()
-        };
-        world.hub_event(role, instance(10, 1));
-        assert!(!held(&world), "its project is not engaged");
-        engage(&mut world, "prod");
-        world.hub_event(role, instance(11, 2));
-        assert!(held(&world));
-        world.hub_event(role, instance(12, 64 * 1024));
-        assert!(!held(&world), "it is too large to go anywhere");
-        world.hub_event(role, instance(13, 3));
-        assert!(held(&world));
-        world.disengage(&project("prod"));
-        assert!(!held(&world), "its project has left");
-    }
-
-    #[test]
-    fn a_uid_that_is_no_part_of_a_name_is_no_claim() {
-        let mut world = hub(None);
-        world.engage(project("prod"));
-        let bad = namespace("default", "a/../b", &json!({}));
-        list(&[bad], |e| {
-            world.project_event(&project("prod"), Role::Namespaces, e)
-        });
-        assert!(world.ties.is_empty() && world.rivals.is_empty());
-    }
-}
+mod tests;

@@ -268,6 +268,7 @@ impl World {
     ) {
         let (name, role) = (&delta.name, companion_role(kind));
         keys.push(self.hub_key(role, &name.0, &name.1));
+        keys.push(self.hub_key(Role::Namespaces, "", &name.0));
         let Some(tie) = self.ties.get(&name.0) else { return };
         let Some(project) = self.projects.get(&tie.project) else {
             return;
@@ -289,7 +290,6 @@ impl World {
                 }
             }
         }
-        keys.push(self.hub_key(Role::Namespaces, "", &name.0));
     }
 
     /// The companions that a deployment names now, or that name it.

@@ -2,8 +2,8 @@
 //! policies limit it to its own objects. A push-mode hub keeps the members' administrator tokens in Secrets.
 
 use super::{
-    super::{GATEWAY, NAMESPACE},
-    policy, validation,
+    super::{CELLS, GATEWAY, NAMESPACE},
+    annotations_of, on, policy, validation,
 };
 use crate::api::keys;
 use serde_json::{Value, json};
@@ -89,4 +89,26 @@ pub(super) fn writes() -> Vec<Value> {
         ],
     });
     policy("fedgate-gateway-writes", &spec, None)
+}
+
+/// Neither the gateway nor a cell gives a hub Namespace to another project: an operator does.
+pub(super) fn reassigning() -> Vec<Value> {
+    let key = keys::REASSIGN_TO;
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "v1", &["CREATE", "UPDATE"], &["namespaces"]),
+        "matchConditions": [{"name": "by-the-gateway-or-a-cell", "expression": format!(
+            "request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}'] || \
+             '{CELLS}' in request.userInfo.groups"
+        )}],
+        "variables": [annotations_of("annotations", "object"), annotations_of("oldAnnotations", "oldObject")],
+        "validations": [validation(
+            format!(
+                "!('{key}' in variables.annotations) || \
+                 variables.annotations[?'{key}'] == variables.oldAnnotations[?'{key}']"
+            ),
+            "only an operator may set annotation fedgate.dev/reassign-to on a Namespace",
+        )],
+    });
+    policy("fedgate-reassigning", &spec, None)
 }

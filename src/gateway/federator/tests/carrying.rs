@@ -197,20 +197,17 @@ fn each_list_that_carrying_needs_is_waited_for() {
 }
 
 #[test]
-fn a_namespace_that_names_another_takes_nothing_while_it_may_not_be_engaged_yet() {
+fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not() {
     let mut world = half_read("cluster-prod");
     let key = world.source_key(0, &shop(), "default", "web");
-    let seen = |world: &World| observe(world, &key, &shop()).map(|s| s.hub_state);
-    assert_eq!(seen(&world), Some(HubNamespaceState::Unproven));
+    let seen = |world: &World| observe(world, &key, &shop()).map(|s| (s.hub_state, s.hub.is_some()));
+    let claimed = Some((HubNamespaceState::Claimed, false));
+    assert_eq!(seen(&world), claimed);
     world.engage(ProjectKey::parse("prod").unwrap());
-    let mut home = hub_namespace("dfw");
-    home["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-prod");
-    home["metadata"]["resourceVersion"] = json!("6");
-    home["metadata"]["labels"]["x"] = json!("y");
-    home["metadata"]["labels"][keys::CITIES] = json!("dfw-lhr");
-    world.hub_has(Role::Namespaces, &home);
-    assert_eq!(seen(&world), None, "it is open whose it is");
+    assert_eq!(seen(&world), claimed);
     assert_eq!(world.uncarried_keys(&crate::engine::key::Plane::Hub), []);
+    let own = half_read(&shop().label());
+    assert_eq!(seen(&own), Some((HubNamespaceState::Ours, true)));
 }
 
 #[test]

@@ -188,6 +188,7 @@ fn lost_namespace() -> NamespaceSnapshot {
             skip: true,
             project_uid: Some("p1".into()),
             cities: Some("dfw".into()),
+            reassign_to: None,
         })),
         origin_gone: true,
         empty: true,

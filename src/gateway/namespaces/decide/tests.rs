@@ -47,6 +47,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
         skip: true,
         project_uid: Some("p1".into()),
         cities: city_set(&cities(current)).map(|s| s.as_str().into()),
+        reassign_to: None,
     };
     Snapshot {
         name: "ns-a".into(),
@@ -55,6 +56,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
         cluster: "cluster-shop".into(),
         namespace: "default".into(),
         project_uid: "p1".into(),
+        reassigned: false,
         earlier_life: false,
         in_use: cities(used),
         unlabelled: false,
@@ -187,6 +189,7 @@ async fn a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_othe
             skip: false,
             project_uid: None,
             cities: None,
+            reassign_to: None,
         })
     };
     s.row = Some(peer("cluster-shop"));
@@ -239,4 +242,34 @@ async fn an_edited_policy_is_restored_and_a_terminating_namespace_waits() {
     assert_eq!(reasons(&decide(&s, LINGER, now())), ["restore_city_set"]);
     s.row.as_mut().unwrap().deleting = true;
     assert!(decide(&s, LINGER, now()).plan.is_idle());
+}
+
+#[tokio::test]
+async fn a_namespace_that_an_operator_gave_away_says_so_in_one_patch() {
+    let mut s = snapshot(&["DFW"], &["DFW"]);
+    s.reassigned = true;
+    s.cluster = "cluster-store".into();
+    s.project_uid = "p2".into();
+    let d = decide(&s, LINGER, now());
+    assert_eq!(reasons(&d), ["reassign_namespace"]);
+    assert!(!d.identity_restored, "nobody edited anything");
+    let Write::Merge { patch } = &d.plan.effects[0].write else {
+        panic!("{d:?}")
+    };
+    let metadata = &patch["metadata"];
+    assert_eq!(
+        metadata["labels"],
+        json!({keys::UPSTREAM_CLUSTER: "cluster-store", keys::PROJECT_UID: "p2"})
+    );
+    assert_eq!(metadata["annotations"], json!({keys::REASSIGN_TO: null}));
+    s.cluster = "cluster-shop".into();
+    s.project_uid = "p1".into();
+    let d = decide(&s, LINGER, now());
+    let Write::Merge { patch } = &d.plan.effects[0].write else {
+        panic!("{d:?}")
+    };
+    assert!(
+        patch["metadata"].get("labels").is_none(),
+        "it was this one's already"
+    );
 }

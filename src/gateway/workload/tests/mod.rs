@@ -278,3 +278,22 @@ fn a_deleted_workload_deletes_waits_and_lets_go() {
     assert_eq!(step(&mut s, 4), [RemoveFinalizer]);
     assert_eq!(step(&mut s, 5), []);
 }
+
+#[test]
+fn only_what_changes_deployments_beside_others_is_confirmed() {
+    let doubtful = |s: &WorkloadSnapshot| decide(s, at(9)).needs_confirmation(s);
+    let new = snapshot(&[("us", &["DFW"])]);
+    assert!(!doubtful(&new), "there is nothing to lose");
+    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    assert!(!doubtful(&s));
+    s.workload.spec.placements[0].scale_settings.min_replicas = 4;
+    assert!(doubtful(&s), "an apply");
+    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    s.workload.spec.placements[0].city_codes = vec!["DFW".into()];
+    assert!(doubtful(&s), "a deletion");
+    let mut s = settled(&[("us", &["DFW"])]);
+    s.workload.spec.placements[0].city_codes = vec!["DFW".into(), "LHR".into()];
+    assert!(doubtful(&s), "a creation");
+    s.workload.metadata.deletion_timestamp = Some(Time(at(2)));
+    assert!(doubtful(&s), "the end");
+}

@@ -27,6 +27,8 @@ pub struct HubNamespaceDigest {
     pub project_uid: Option<Arc<str>>,
     /// Label `cities`.
     pub cities: Option<Arc<str>>,
+    /// Annotation `reassign-to`.
+    pub reassign_to: Option<Arc<str>>,
 }
 
 impl HubNamespaceDigest {
@@ -39,6 +41,7 @@ impl HubNamespaceDigest {
             skip: label(object, keys::SKIP_AUTO_PROPAGATION) == Some("true"),
             project_uid: word(keys::PROJECT_UID),
             cities: word(keys::CITIES),
+            reassign_to: words.share_some(annotation(object, keys::REASSIGN_TO)),
         }
     }
 }
