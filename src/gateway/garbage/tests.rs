@@ -1,5 +1,6 @@
 //! What goes from the hub, judged from what the index holds.
 
+mod brake;
 mod decisions;
 
 use super::{Garbage, decide::Settings, proven_gone};
@@ -60,7 +61,7 @@ fn now() -> Now {
 fn later(now: Now, by: Duration) -> Now {
     Now {
         instant: now.instant + by,
-        ..now
+        wall: now.wall + by,
     }
 }
 

@@ -100,6 +100,8 @@ pub struct Hub {
     pub index: HubIndex,
     /// Bindings that have outlived the copy they bind.
     pub outlived: BTreeSet<Name>,
+    /// UIDs of deployments that were seen to go while their copies were there, by the copy.
+    pub departed: HashMap<Deployment, Arc<str>>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, Crowd>,
 }
@@ -199,6 +201,7 @@ impl World {
             write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
             index: HubIndex::default(),
             outlived: BTreeSet::new(),
+            departed: HashMap::default(),
             by_deployment: HashMap::default(),
         };
         let resources = Arc::default();

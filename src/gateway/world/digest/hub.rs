@@ -10,6 +10,7 @@ use crate::{
     gateway::world::shape,
     kinds::FederatedKind,
 };
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -27,6 +28,8 @@ pub struct HubNamespaceDigest {
     pub project_uid: Option<Arc<str>>,
     /// Label `cities`.
     pub cities: Option<Arc<str>>,
+    /// Annotation `garbage-confirmed`, if it is a time.
+    pub garbage_confirmed: Option<Timestamp>,
 }
 
 impl HubNamespaceDigest {
@@ -39,6 +42,7 @@ impl HubNamespaceDigest {
             skip: label(object, keys::SKIP_AUTO_PROPAGATION) == Some("true"),
             project_uid: word(keys::PROJECT_UID),
             cities: word(keys::CITIES),
+            garbage_confirmed: annotation(object, keys::GARBAGE_CONFIRMED).and_then(|at| at.parse().ok()),
         }
     }
 }
