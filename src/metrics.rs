@@ -52,6 +52,8 @@ pub struct Figures {
     pub orphans: usize,
     /// Whether the sweep stopped because it would have deleted too much.
     pub garbage_brake: bool,
+    /// Changes that wait for their turn to go to the hub.
+    pub delayed_hub_writes: usize,
     /// Interpreters that differ from ours or rival them.
     pub interpreter_drift: usize,
 }
@@ -227,6 +229,7 @@ impl Metrics {
             .oldest_pending
             .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
         self.count_restarts(&figures.watch_restarts);
+        self.planes.delayed.set(integer(figures.delayed_hub_writes));
         self.leftovers.orphans.set(integer(figures.orphans));
         self.leftovers.drift.set(integer(figures.interpreter_drift));
         self.leftovers.brake.set(i64::from(figures.garbage_brake));

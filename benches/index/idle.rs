@@ -9,6 +9,7 @@ use fedgate::{
     engine::clock::Clock,
     gateway::{
         context::Settings,
+        rate_limit,
         run::{Gateway, Setup},
     },
     kinds::FederatedKind,
@@ -39,6 +40,7 @@ fn settings() -> Settings {
         require_owner: false,
         manage_interpreters: false,
         status_interval: Duration::from_millis(250),
+        hub_limits: rate_limit::Limits::default(),
         location_checks: false,
         networking: false,
     }

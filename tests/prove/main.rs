@@ -14,6 +14,7 @@ mod cells;
 mod crash;
 mod end;
 mod faults;
+mod flow;
 mod invariants;
 mod leader;
 mod objects;

@@ -6,6 +6,7 @@ use fedgate::{
     engine::{chance::Chance, clock::Clock, told::Told},
     gateway::{
         context::Settings,
+        rate_limit,
         run::{Gateway, Setup},
     },
     kinds::FederatedKind,
@@ -100,6 +101,7 @@ pub(crate) fn settings() -> Settings {
         require_owner: false,
         manage_interpreters: true,
         status_interval: Duration::from_millis(250),
+        hub_limits: rate_limit::Limits::default(),
         location_checks: false,
         networking: false,
     }
