@@ -6,9 +6,12 @@ mod process;
 pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
 
-use crate::plane::{
-    client::{Clients, Connection},
-    discovery::ProjectSource,
+use crate::{
+    gateway::rate_limit::Limits,
+    plane::{
+        client::{Clients, Connection},
+        discovery::ProjectSource,
+    },
 };
 use clap::{Args, ValueEnum};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -105,6 +108,24 @@ pub struct GatewayArgs {
     /// Shortest time between two status writes of one object; the first change is written at once.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
     pub status_interval: Duration,
+    /// How many copies and companions a second go to the hub, of all projects whose bursts are used up; they share it in
+    /// equal parts. 0 is no limit. Each makes Karmada write eight or nine objects.
+    #[arg(
+        long,
+        env = "FEDGATE_HUB_WRITE_RATE",
+        value_name = "NUMBER",
+        default_value = "5"
+    )]
+    pub hub_write_rate: u32,
+    /// How many new copies and companions of one project go to the hub at once.
+    #[arg(long, env = "FEDGATE_HUB_CREATE_BURST", value_name = "NUMBER", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub hub_create_burst: u32,
+    /// How many changed copies and companions of one project go to the hub at once.
+    #[arg(long, env = "FEDGATE_HUB_UPDATE_BURST", value_name = "NUMBER", default_value = "8", value_parser = clap::value_parser!(u32).range(1..))]
+    pub hub_update_burst: u32,
+    /// Shortest time between two changes of one copy or companion; the first change goes at once.
+    #[arg(long, env = "FEDGATE_HUB_UPDATE_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "500ms")]
+    pub hub_update_interval: Duration,
     /// What every role has.
     #[command(flatten)]
     pub process: ProcessArgs,
@@ -233,6 +254,10 @@ impl GatewayArgs {
             networking,
             max_spec_size,
             status_interval,
+            hub_write_rate,
+            hub_create_burst,
+            hub_update_burst,
+            hub_update_interval,
             process,
         } = self;
         let projects = Given {
@@ -259,6 +284,12 @@ impl GatewayArgs {
                 manage_interpreters,
                 max_spec_size,
                 status_interval,
+                hub_limits: Limits {
+                    rate: hub_write_rate,
+                    create_burst: hub_create_burst,
+                    update_burst: hub_update_burst,
+                    update_interval: hub_update_interval,
+                },
                 location_checks,
                 networking,
             },

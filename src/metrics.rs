@@ -54,6 +54,8 @@ pub struct Figures {
     pub rejected_claims: usize,
     /// Whether the sweep stopped because it would have deleted too much.
     pub garbage_brake: bool,
+    /// Changes that wait for their turn to go to the hub.
+    pub delayed_hub_writes: usize,
     /// Interpreters that differ from ours or rival them.
     pub interpreter_drift: usize,
     /// Instances that were granted quota, of which that cannot be confirmed now.
@@ -246,6 +248,7 @@ impl Metrics {
             .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
         self.count_restarts(&figures.watch_restarts);
         self.federation.claims.set(integer(figures.rejected_claims));
+        self.planes.delayed.set(integer(figures.delayed_hub_writes));
         self.leftovers.orphans.set(integer(figures.orphans));
         self.leftovers.drift.set(integer(figures.interpreter_drift));
         self.leftovers.brake.set(i64::from(figures.garbage_brake));

@@ -68,6 +68,8 @@ const VALUES: &[&[&str]] = &[
     &["gateway", "world", "shape"],
     &["gateway", "world", "status"],
     &["gateway", "companions", "resolve"],
+    &["gateway", "garbage", "brake"],
+    &["gateway", "rate_limit"],
     &["cell", "world", "digest"],
     &["cell", "world", "role"],
     &["cell", "effects"],

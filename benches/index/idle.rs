@@ -9,6 +9,7 @@ use fedgate::{
     engine::clock::Clock,
     gateway::{
         context::Settings,
+        rate_limit,
         run::{Gateway, Setup},
     },
     kinds::FederatedKind,
@@ -40,6 +41,7 @@ fn settings() -> Settings {
         manage_interpreters: false,
         max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
+        hub_limits: rate_limit::Limits::default(),
         location_checks: false,
         networking: false,
     }

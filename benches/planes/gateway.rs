@@ -36,13 +36,15 @@ pub(crate) struct Place<'a> {
     pub(crate) hub: PathBuf,
     pub(crate) projects: &'a Path,
     pub(crate) dir: &'a Path,
+    /// Flags beside those that every run has.
+    pub(crate) flags: &'a [&'a str],
 }
 
 impl Gateway {
     /// Starts it and waits until it says that it is ready.
     pub(crate) async fn start(place: &Place<'_>) -> Result<Self> {
         let linger = format!("{}s", LINGER.as_secs());
-        let flags: [&OsStr; 8] = [
+        let mut flags: Vec<&OsStr> = vec![
             "--hub-kubeconfig".as_ref(),
             place.hub.as_ref(),
             "--project-mode".as_ref(),
@@ -52,6 +54,7 @@ impl Gateway {
             "--city-linger".as_ref(),
             linger.as_ref(),
         ];
+        flags.extend(place.flags.iter().map(OsStr::new));
         Self::role("gateway", "gateway", &flags, place.dir).await
     }
 

@@ -101,6 +101,7 @@ impl Rig {
             hub,
             projects: &folder,
             dir: &self.dir,
+            flags: &[],
         })
         .await
     }

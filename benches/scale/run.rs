@@ -89,10 +89,16 @@ impl Run {
 
 /// Starts the gateway on these planes.
 pub(crate) async fn start(planes: &Planes) -> Result<Gateway> {
+    start_with(planes, &[]).await
+}
+
+/// The same with more flags.
+pub(crate) async fn start_with(planes: &Planes, flags: &[&str]) -> Result<Gateway> {
     Gateway::start(&Place {
         hub: planes.hub_kubeconfig(),
         projects: &planes.directory(),
         dir: &planes.process(),
+        flags,
     })
     .await
 }

@@ -19,6 +19,9 @@ pub const CITIES: &str = "fedgate.dev/cities";
 pub const PROJECT_UID: &str = "fedgate.dev/project-uid";
 /// Annotation on a hub Namespace, by an operator: key of the project that it is given to.
 pub const REASSIGN_TO: &str = "fedgate.dev/reassign-to";
+/// Annotation on a hub Namespace, by an operator: the orphaned copies in it that were known at this time (RFC 3339) are
+/// none in error, so the brake lets them go.
+pub const GARBAGE_CONFIRMED: &str = "fedgate.dev/garbage-confirmed";
 /// Label on copies and Karmada Clusters: the city code.
 pub const CITY_CODE: &str = "topology.datum.net/city-code";
 /// Label on companions.

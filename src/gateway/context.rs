@@ -1,8 +1,11 @@
 //! What every controller of the gateway shares.
 
-use super::world::World;
+use super::{
+    rate_limit::{Class, Limits, Permit, RateLimiter},
+    world::World,
+};
 use crate::{
-    api::names::CityCode,
+    api::names::{CityCode, ProjectKey},
     engine::{
         clock::{Clock, Now},
         error::{Failure, Retry},
@@ -50,6 +53,8 @@ pub struct Settings {
     pub max_spec_size: u32,
     /// Shortest time between two status writes of one deployment.
     pub status_interval: Duration,
+    /// How fast changes go to the hub.
+    pub hub_limits: Limits,
     /// Whether cities must have a Location in the project.
     pub location_checks: bool,
     /// Whether the interfaces' Networks must exist in the project.
@@ -68,6 +73,8 @@ pub struct Context {
     pub clock: Clock,
     /// Settings.
     pub settings: Settings,
+    /// Who may write to the hub now.
+    pub rate_limiter: Mutex<RateLimiter>,
     /// What is refused as it is.
     pub quarantine: Arc<Quarantine>,
     /// The figures of the process.
@@ -100,6 +107,58 @@ impl Context {
         };
         keep(&mut self.world.lock(), object);
         Ok(true)
+    }
+}
+
+/// A turn's permit to write an object to the hub. One that led to no write is given back.
+#[derive(Debug)]
+pub struct HubPermit<'a> {
+    context: &'a Context,
+    project: ProjectKey,
+    key: Key,
+    permit: Permit,
+    class: Class,
+}
+
+impl<'a> HubPermit<'a> {
+    /// None yet.
+    pub fn new(context: &'a Context, project: &ProjectKey, key: &Key) -> Self {
+        Self {
+            context,
+            project: project.clone(),
+            key: key.clone(),
+            permit: Permit::Unasked,
+            class: Class::Create,
+        }
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> Permit {
+        self.permit
+    }
+
+    /// Asks for it, unless there is one.
+    pub fn ask(&mut self, class: Class) -> Permit {
+        if self.permit != Permit::Granted {
+            let mut limiter = self.context.rate_limiter.lock();
+            self.class = class;
+            self.permit = limiter.acquire(&self.project, &self.key, class, self.context.now());
+        }
+        self.permit
+    }
+
+    /// The write was applied; the next one needs another.
+    pub fn used(&mut self) {
+        self.permit = Permit::Unasked;
+    }
+}
+
+impl Drop for HubPermit<'_> {
+    fn drop(&mut self) {
+        if self.permit == Permit::Granted {
+            let mut limiter = self.context.rate_limiter.lock();
+            limiter.refund(&self.project, &self.key, self.class);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod interpreters;
 pub mod namespaces;
 pub mod policies;
 pub mod projector;
+pub mod rate_limit;
 #[cfg(test)]
 mod rig;
 pub mod run;

@@ -2,6 +2,7 @@
 
 use super::{
     context::{Context, Settings, Turn},
+    rate_limit::{Limits, RateLimiter},
     world::World,
 };
 use crate::{
@@ -152,6 +153,7 @@ pub(crate) fn context(world: Arc<Mutex<World>>, executor: Executor) -> Context {
         executor,
         clock: Clock::system(),
         settings: settings(),
+        rate_limiter: Mutex::new(RateLimiter::new(settings().hub_limits)),
         quarantine: Arc::default(),
         metrics: Metrics::new().unwrap(),
     }
@@ -169,6 +171,7 @@ fn settings() -> Settings {
         manage_interpreters: true,
         max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
+        hub_limits: Limits::default(),
         location_checks: false,
         networking: false,
     }

@@ -11,12 +11,13 @@ use super::{
     interpreters::Interpreters,
     namespaces, policies,
     projector::Projector,
+    rate_limit::RateLimiter,
     workload::Workloads,
     world::{Role, Tie, World, networking::WorkloadChecks},
 };
 use crate::engine::chance::HashSet;
 use crate::{
-    api::names::HubNamespace,
+    api::names::{HubNamespace, ProjectKey},
     engine::{
         clock::Clock,
         error::Failure,
@@ -142,6 +143,7 @@ impl Gateway {
                 queue,
                 executor,
                 clock,
+                rate_limiter: Mutex::new(RateLimiter::new(settings.hub_limits)),
                 settings,
                 quarantine,
                 metrics,
@@ -286,6 +288,7 @@ impl Gateway {
                 }))
                 .collect::<Vec<_>>(),
             "garbageBrake": self.garbage.brake(),
+            "garbageBrakes": self.garbage.brakes(),
             "interpreterDrift": self.interpreters.drift(),
             "leading": self.links.lease.may_write(),
         })
@@ -307,6 +310,9 @@ impl Gateway {
         self.federator.prune(&self.ctx, &world);
         self.projector.prune(&self.ctx, &world);
         self.workloads.prune(&world);
+        self.garbage.prune(&world, self.ctx.now());
+        let is_engaged = |project: &ProjectKey| world.projects.contains_key(project);
+        self.ctx.rate_limiter.lock().prune(is_engaged, self.ctx.now());
         self.ctx.quarantine.retain(|key| match &key.plane {
             Plane::Project(project) => world.projects.contains_key(project),
             Plane::Hub => {
@@ -321,7 +327,7 @@ impl Gateway {
     /// Looks again at what is suspected, and at nothing else: everything that is decided here is woken by the event that
     /// may change the decision, or by a time of its own, so that what is at rest costs nothing.
     ///
-    /// Suspected are the orphans, who share one brake, and what a server told to wait for a change that may be over
+    /// Suspected are the orphans, who share their project's brake, and what a server told to wait for a change that may be over
     /// without an event: nobody tells of a project that is resumed, and a replica of an API server may refuse for a
     /// while what the others already take.
     fn sweep(&self) {

@@ -1,7 +1,7 @@
 //! Loading: what is built in, and every way a folder can be wrong.
 
 use super::*;
-use std::{fs, path::Path};
+use std::{fmt::Write, fs, path::Path};
 
 const GOOD: &str = "\
 plural: gizmos
@@ -222,4 +222,35 @@ fn a_folder_without_kind_yaml_and_a_folder_that_is_not_there_are_refused() {
     );
     let error = FederatedKind::load_dir(&dir).unwrap_err().to_string();
     assert!(error.contains("cannot read"), "{error}");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_kind_that_was_changed_anywhere_is_refused_or_loaded(
+        at in proptest::prelude::any::<proptest::sample::Index>(),
+        with in "[ -~\\n]{0,8}",
+        taken in 0..12_usize,
+    ) {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        let at = at.index(text.len());
+        let end = text.len().min(at + taken);
+        text.splice(at..end, with.chars());
+        drop(load(&text.into_iter().collect::<String>(), &[]));
+    }
+}
+
+/// Texts that have made other readers of YAML run out of stack or memory.
+#[test]
+fn a_kind_that_is_deep_or_multiplies_itself_is_refused() {
+    let deep = format!("{GOOD}more: {}", "[".repeat(10_000));
+    let mut bomb = format!("{GOOD}a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for n in 1..12 {
+        let items = vec![format!("*a{}", n - 1); 10].join(", ");
+        writeln!(bomb, "a{n}: &a{n} [{items}]").unwrap();
+    }
+    for text in [deep, bomb] {
+        assert!(load(&text, &[]).is_err());
+    }
 }

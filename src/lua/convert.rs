@@ -240,3 +240,68 @@ fn has_empty(value: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{
+        collection::{btree_map, vec},
+        prelude::*,
+    };
+    use serde_json::json;
+
+    /// JSON; without what Lua cannot tell apart, if it is to come back as it was.
+    fn json(exact: bool) -> impl Strategy<Value = Value> {
+        let least = usize::from(exact);
+        let number = prop_oneof![
+            (-9_007_199_254_740_992_i64..=9_007_199_254_740_992).prop_map(Value::from),
+            any::<i32>().prop_map(|n| json!(f64::from(n) + 0.5)),
+        ];
+        let other = if exact {
+            any::<bool>().prop_map(Value::from).boxed()
+        } else {
+            prop_oneof![Just(Value::Null), any::<f64>().prop_map(|n| json!(n))].boxed()
+        };
+        let leaf = prop_oneof![number, ".{0,8}".prop_map(Value::from), other];
+        leaf.prop_recursive(6, 64, 6, move |inner| {
+            prop_oneof![
+                vec(inner.clone(), least..6).prop_map(Value::from),
+                btree_map(".{0,6}", inner, least..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_to_lua_comes_back(value in json(true)) {
+            let lua = Lua::new();
+            let there = to_lua(&lua, &value).unwrap();
+            prop_assert_eq!(to_json(&there).unwrap(), value);
+        }
+
+        #[test]
+        fn any_json_and_any_reference_end_in_a_result(value in json(false), reference in json(false)) {
+            let lua = Lua::new();
+            let there = to_lua(&lua, &value).unwrap();
+            if let Ok(mut back) = to_json(&there) {
+                drop(settle_empties(&mut back, &[&value, &reference]));
+            }
+        }
+    }
+
+    #[test]
+    fn tables_without_end_are_refused() {
+        let lua = Lua::new();
+        for script in [
+            "local t = {} t.t = t return t",
+            "local t = {{}} t[2] = t[1] return t",
+            "local top = {} local t = top for i = 1, 100000 do t.x = {} t = t.x end return top",
+            "return {[1] = 1, [1e300] = 2}",
+            "return {0 / 0, 1 / 0}",
+        ] {
+            let value: LuaValue = lua.load(script).eval().unwrap();
+            assert!(to_json(&value).is_err(), "{script}");
+        }
+    }
+}

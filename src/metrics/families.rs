@@ -148,6 +148,7 @@ pub(super) struct Planes {
     pub(super) last_event: GaugeVec,
     pub(super) watch_restarts: IntCounterVec,
     pub(super) cached: IntGaugeVec,
+    pub(super) delayed: IntGauge,
 }
 
 impl Planes {
@@ -178,6 +179,10 @@ impl Planes {
                 "fedgate_cache_objects",
                 &["plane", "kind"],
                 "Objects in the index.",
+            )?,
+            delayed: r.gauge(
+                "fedgate_delayed_hub_writes",
+                "Copies and companions that wait for their turn to go to the hub.",
             )?,
         })
     }

@@ -13,6 +13,7 @@ mod city_move;
 mod closing;
 mod companions;
 mod deletion;
+mod fairness;
 mod federation;
 mod kinds;
 mod namespaces;
@@ -67,6 +68,7 @@ fn alone() -> Vec<Trial> {
         status::lone_trials(),
         projection::lone_trials(),
         policies::lone_trials(),
+        fairness::lone_trials(),
     ]
     .into_iter()
     .flatten()

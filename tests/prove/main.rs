@@ -16,6 +16,7 @@ mod cells;
 mod crash;
 mod end;
 mod faults;
+mod flow;
 mod invariants;
 mod large;
 mod leader;

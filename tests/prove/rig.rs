@@ -6,6 +6,7 @@ use fedgate::{
     engine::{chance::Chance, clock::Clock, told::Told},
     gateway::{
         context::Settings,
+        rate_limit,
         run::{Gateway, Setup},
     },
     kinds::FederatedKind,
@@ -103,6 +104,7 @@ pub(crate) fn settings() -> Settings {
         manage_interpreters: true,
         max_spec_size: 256 * 1024,
         status_interval: Duration::from_millis(250),
+        hub_limits: rate_limit::Limits::default(),
         location_checks: false,
         networking: false,
     }

@@ -47,6 +47,22 @@ pub fn verdict(error: Option<&str>, expected: Option<&str>, is_there: impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::provider::recovery::State;
+
+    proptest::proptest! {
+        #[test]
+        fn annotations_of_any_text_say_something(
+            error in proptest::option::of(r#"(\{"reason":"[a-z"]{0,4}","message":".{0,6}"\}|.{0,20})"#),
+            expected in proptest::option::of(r#"(\["[A-Za-z/"]{0,8}"\]|.{0,20})"#),
+            recovery in r#"(\{"attempts":-?[0-9]{1,20}\}|.{0,20})"#,
+        ) {
+            let said = verdict(error.as_deref(), expected.as_deref(), |token| token.len() > 3);
+            proptest::prop_assert!(!said.reason.is_empty() || error.is_some());
+            let state = State::parse(Some(&recovery));
+            let written = serde_json::to_string(&state).unwrap();
+            proptest::prop_assert_eq!(State::parse(Some(&written)), state);
+        }
+    }
 
     fn words(error: Option<&str>, expected: Option<&str>) -> String {
         let verdict = verdict(error, expected, |token| token == "Secret/db");

@@ -161,6 +161,42 @@ pub fn read(text: &str) -> Vec<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    fn record() -> impl Strategy<Value = Record> {
+        let plane = prop_oneof![Just(HUB.to_owned()), "[a-z]{1,8}", ".{0,70}"];
+        (plane, ".{0,20}", ".{0,20}", ".{0,20}").prop_map(|(plane, kind, namespace, name)| Record {
+            plane,
+            kind,
+            namespace,
+            name,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn records_of_any_words_are_read_as_they_were_written(records in vec(record(), 0..6)) {
+            prop_assert_eq!(read(&write(&records)), records.clone());
+            for record in &records {
+                prop_assert_eq!(&record.target().name, &record.name);
+            }
+        }
+
+        #[test]
+        fn a_text_that_was_changed_is_records_or_none(
+            records in vec(record(), 1..3),
+            at in any::<proptest::sample::Index>(),
+            with in ".{0,3}",
+        ) {
+            let mut text: Vec<char> = write(&records).chars().collect();
+            let at = at.index(text.len());
+            text.splice(at..=at, with.chars());
+            let text: String = text.into_iter().collect();
+            for record in read(&text) {
+                prop_assert_eq!(record.target().name, record.name);
+            }
+        }
+    }
 
     #[test]
     fn what_is_written_is_read_and_leads_to_its_object() {

@@ -7,7 +7,10 @@ use crate::{
         key::Plane,
         plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
     },
-    gateway::world::digest::{Companion, Payload},
+    gateway::{
+        rate_limit::Class,
+        world::digest::{Companion, Payload},
+    },
     kinds::CompanionKind,
     plane::table::Row,
 };
@@ -95,6 +98,23 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     }
     let patch = json!({"metadata": {"uid": &*row.uid, "annotations": {keys::REFERENCED_BY: &*wanted}}});
     one(Write::Merge { patch }, "count_companion")
+}
+
+/// The class of the permit that a decision needs: one to write what makes Karmada work. Deletions need none.
+pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
+    let writes = match decision {
+        Decision::Read => true,
+        Decision::Do(plan) => plan
+            .effects
+            .iter()
+            .any(|effect| !matches!(effect.write, Write::Delete { .. })),
+    };
+    let class = if s.row.is_some() {
+        Class::Update
+    } else {
+        Class::Create
+    };
+    writes.then_some(class)
 }
 
 fn effect(s: &Snapshot, write: Write, reason: &'static str) -> Effect {

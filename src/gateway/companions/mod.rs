@@ -9,10 +9,11 @@ mod tests;
 
 use super::{
     confirm,
-    context::{PASSES, Turn},
+    context::{HubPermit, PASSES, Turn},
     federator::observe::source_state,
     garbage,
     namespaces::earlier_life,
+    rate_limit::Permit,
     world::{
         Project, Role, World,
         digest::{self, Companion, Source},
@@ -211,6 +212,7 @@ fn expects(
 /// One turn of a companion's key.
 pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
     let mut body = None;
+    let mut permit: Option<HubPermit<'_>> = None;
     for _ in 0..PASSES {
         let snapshot = {
             let mut world = ctx.world.lock();
@@ -220,7 +222,14 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
         let Some(snapshot) = snapshot else {
             return Ok(Next::OnEvent);
         };
-        match decide::decide(&snapshot, body.as_ref()) {
+        let decision = decide::decide(&snapshot, body.as_ref());
+        if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
+            let permit = permit.get_or_insert_with(|| HubPermit::new(ctx, project, key));
+            if let Permit::Wait(wait) = permit.ask(class) {
+                return Ok(Next::After(wait));
+            }
+        }
+        match decision {
             Decision::Read => {
                 let Some(project) = snapshot.project else {
                     return Ok(Next::OnEvent);
@@ -251,6 +260,9 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                         return held(ctx, key, kind, &snapshot, failure).await;
                     }
                     result => drop(ctx.heard(key, &key.namespace, result)?),
+                }
+                if let Some(permit) = &mut permit {
+                    permit.used();
                 }
                 ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);

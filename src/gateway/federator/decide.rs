@@ -22,6 +22,7 @@ use crate::{
     },
     gateway::{
         companions::resolve,
+        rate_limit::{Class, Permit},
         world::digest::{Copy, Source},
     },
     plane::table::Row,
@@ -31,6 +32,9 @@ use deletion::leave;
 use serde_json::{Value, json};
 use status::status_step;
 use std::time::Duration;
+
+/// Reasons of the writes that carry a copy to the hub, each of which needs a permit.
+pub const WRITES: [&str; 3] = ["create_copy", "update_copy", "move_copy"];
 
 /// Settings.
 #[derive(Debug, Clone, Copy)]
@@ -62,14 +66,20 @@ pub enum Action {
     },
     /// Apply this if the project says that its object is the one that is seen: another server may show an old state.
     Confirm(Plan<Prepared>),
+    /// The plan needs a permit for the hub; ask for it and again.
+    Permit(Class),
     /// Apply this; an empty plan settles the key.
     Apply(Plan<Prepared>),
 }
 
 /// Decides.
-pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, now: Now) -> Decision {
+pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit, now: Now) -> Decision {
     let mut observed = memory.clone();
-    match step(s, &mut observed, settings, now) {
+    match step(s, &mut observed, settings, permit, now) {
+        Step::Permit(class) => Decision {
+            action: Action::Permit(class),
+            memory: MemoryUpdate::observed(observed),
+        },
         Step::Read(source, copy) => Decision {
             action: Action::Read { source, copy },
             memory: MemoryUpdate::observed(observed),
@@ -93,7 +103,7 @@ pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, now: Now) -> D
 }
 
 /// The next step. The memory takes what is learned by looking; what a write changes in it is with the write.
-fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Step {
+fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, now: Now) -> Step {
     let Some(source) = &s.source else {
         *memory = Memory::default();
         return Step::Wait(Next::OnEvent);
@@ -123,7 +133,7 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Ste
             return act(delete_copy(s, copy, "drain_earlier_life"), memory.clone()).unconfirmed();
         }
         if s.hub_state == HubNamespaceState::Ours && s.city_ready {
-            match copy_step(s, source, memory, now) {
+            match copy_step(s, source, memory, permit, now) {
                 Step::Wait(later) => next = later,
                 step => return step,
             }
@@ -138,6 +148,8 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Ste
 enum Step {
     /// These bodies are needed: the source's, the copy's.
     Read(bool, bool),
+    /// A permit of this class is needed.
+    Permit(Class),
     /// Do this now.
     Act(Box<Act>),
     /// Nothing now.
@@ -148,7 +160,7 @@ impl Step {
     /// The same step, looking again by then at the latest.
     fn by(self, next: Next) -> Self {
         match self {
-            Self::Read(source, copy) => Self::Read(source, copy),
+            step @ (Self::Read(..) | Self::Permit(_)) => step,
             Self::Act(act) => Self::Act(Box::new(Act {
                 plan: act.plan.by(next),
                 ..*act

@@ -14,7 +14,7 @@ mod render;
 mod tests;
 
 use super::{
-    context::{Context, PASSES, Turn},
+    context::{Context, HubPermit, PASSES, Turn},
     world::World,
 };
 use crate::engine::chance::HashMap;
@@ -107,6 +107,7 @@ async fn turn(
     settings: &Settings,
     memory: &mut Memory,
 ) -> Result<Next, Failure> {
+    let mut permit = HubPermit::new(ctx, project, key);
     for _ in 0..PASSES {
         // The guard must end before the index is locked again.
         let snapshot = observe::observe(&ctx.world.lock(), key, project);
@@ -118,7 +119,11 @@ async fn turn(
             quarantine(ctx, key, &snapshot).await;
         }
         let now = ctx.now();
-        let decision = decide::decide(&snapshot, memory, settings, now);
+        let mut decision = decide::decide(&snapshot, memory, settings, permit.state(), now);
+        if let Action::Permit(class) = decision.action {
+            let state = permit.ask(class);
+            decision = decide::decide(&snapshot, memory, settings, state, now);
+        }
         let before = std::mem::replace(memory, decision.memory.observed);
         if matches!(decision.action, Action::Confirm(_)) && !is_as_seen(ctx, &snapshot).await? {
             // What was read instead has woken the key.
@@ -131,6 +136,8 @@ async fn turn(
                     return Ok(Next::OnEvent);
                 }
             }
+            // It was asked for just now, and is there or has to be waited for.
+            Action::Permit(_) => return Ok(Next::OnEvent),
             Action::Apply(plan) | Action::Confirm(plan) => {
                 if plan.is_idle() {
                     drop_bodies(ctx, &snapshot);
@@ -157,6 +164,12 @@ async fn turn(
                     }
                 };
                 *memory = decision.memory.applied;
+                if wrote
+                    .as_ref()
+                    .is_some_and(|(reason, _)| decide::WRITES.contains(reason))
+                {
+                    permit.used();
+                }
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
                     crossed(ctx, &snapshot, memory, reason);
@@ -192,7 +205,7 @@ async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot) {
 fn crossed(ctx: &Turn<'_>, before: &Snapshot, memory: &mut Memory, reason: &str) {
     match reason {
         "announce" => drop(memory.carrying.get_or_insert(ctx.woken)),
-        "create_copy" | "update_copy" | "move_copy" => {
+        _ if decide::WRITES.contains(&reason) => {
             let since = memory.carrying.take().unwrap_or(ctx.woken);
             ctx.crossed(Stage::ProjectToHub, since);
         }

@@ -25,6 +25,7 @@ use crate::{
     },
     gateway::{
         companions::resolve::Resolution,
+        rate_limit::Permit,
         world::digest::{Binding, Copy, Source, Words},
     },
     kinds::{CompanionKind, FederatedKind},
@@ -166,7 +167,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
 
 /// Decides, and remembers what follows if all of it is applied.
 fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Action {
-    let decision = super::decide::decide(s, memory, settings, now);
+    let decision = super::decide::decide(s, memory, settings, Permit::Granted, now);
     *memory = decision.memory.applied;
     decision.action
 }
@@ -174,7 +175,7 @@ fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> A
 fn plan(action: Action) -> (Vec<Effect>, Next) {
     match action {
         Action::Apply(plan) | Action::Confirm(plan) => (plan.effects, plan.next),
-        read @ Action::Read { .. } => panic!("{read:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Proof is a complete list of a live plane. Nothing goes at once: what has lost its origin or its users is remembered,
 //! and goes when it has been so for its patience.
 
+use super::brake::{Brake, Load};
 use crate::{
     engine::{
         clock::Now,
@@ -11,6 +12,7 @@ use crate::{
     gateway::world::digest::{CitySet, HubNamespaceDigest},
     plane::table::Row,
 };
+use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -53,6 +55,8 @@ pub struct Standing {
     pub marked: bool,
     /// What the project has in its place.
     pub origin: Origin,
+    /// Whether its deployment was seen to go while it was there: no list that lacks it can be in error.
+    pub seen_to_go: bool,
 }
 
 impl Standing {
@@ -78,12 +82,32 @@ pub struct CopySnapshot {
     pub copy: Option<Standing>,
     /// Since when this copy is known to be an orphan.
     pub since: Option<Instant>,
-    /// How many copies beside it are orphans.
-    pub others: usize,
-    /// How many copies there are.
-    pub total: usize,
-    /// Whether the brake held until now.
-    pub braked: bool,
+    /// When an operator confirmed that the orphans of its hub Namespace are none in error.
+    pub confirmed: Option<Timestamp>,
+    /// Orphans of its project.
+    pub project: Load,
+    /// Orphans of all projects that are not held by themselves.
+    pub hub: Load,
+}
+
+impl CopySnapshot {
+    /// Since when the copy has been an orphan, if it is one.
+    fn orphan(&self, now: Now) -> Option<(&Standing, Instant)> {
+        let orphan = self.copy.as_ref().filter(|c| self.hub_complete && c.orphaned())?;
+        Some((orphan, self.since.unwrap_or(now.instant)))
+    }
+
+    /// Whether it has been one for so long that it goes, unless a brake holds.
+    pub fn is_due(&self, settings: Settings, now: Now) -> bool {
+        self.orphan(now)
+            .is_some_and(|(_, since)| left(since, settings.orphan_after, now).is_none())
+    }
+
+    /// Whether an operator has confirmed an orphan that was known then.
+    fn is_confirmed(&self, since: Instant, now: Now) -> bool {
+        self.confirmed
+            .is_some_and(|at| at <= now.wall && now.since_wall(at) <= now.since(since))
+    }
 }
 
 /// What is known of a hub Namespace that is tied to no live project namespace.
@@ -168,13 +192,10 @@ impl Decision {
 pub struct CopyDecision {
     /// What becomes of the copy.
     pub decision: Decision,
-    /// Whether the brake holds from now on.
-    pub braked: bool,
-}
-
-/// Whether so many orphans among all copies look like an error of ours, or of a plane, rather than like garbage.
-pub fn too_many(orphans: usize, total: usize) -> bool {
-    orphans > 10.max(total / 10)
+    /// Whether it is an orphan that counts for the brakes.
+    pub counted: bool,
+    /// The brake that keeps it.
+    pub held: Option<Brake>,
 }
 
 /// How much of its patience is left; `None` once it is over.
@@ -185,38 +206,39 @@ pub(super) fn left(since: Instant, patience: Duration, now: Now) -> Option<Durat
 
 /// Decides on a copy: one that has been an orphan for long enough goes, unless there are too many of them.
 ///
-/// The brake takes hold when something would be deleted, and lets go as soon as few enough are left, whatever became of
-/// the others.
+/// What was seen to go, and what an operator confirmed, is no error: it goes in any number.
 pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
-    let orphan = s.copy.as_ref().filter(|c| s.hub_complete && c.orphaned());
-    let Some(orphan) = orphan else {
+    let Some((orphan, since)) = s.orphan(now) else {
         return CopyDecision {
             decision: Decision::keep(),
-            braked: s.braked && too_many(s.others, s.total),
+            counted: false,
+            held: None,
         };
     };
-    let since = s.since.unwrap_or(now.instant);
-    let too_many = too_many(s.others + 1, s.total);
+    let counted = !orphan.seen_to_go && !s.is_confirmed(since, now);
+    let decided = |decision, held| CopyDecision {
+        decision,
+        counted,
+        held,
+    };
     if let Some(left) = left(since, settings.orphan_after, now) {
-        return CopyDecision {
-            decision: Decision::after(since, left),
-            braked: s.braked && too_many,
-        };
+        return decided(Decision::after(since, left), None);
     }
-    if too_many {
-        return CopyDecision {
-            decision: Decision::after(since, settings.sweep_interval),
-            braked: true,
-        };
+    let held = if !counted {
+        None
+    } else if s.project.exceeds_project() {
+        Some(Brake::Project)
+    } else {
+        s.hub.exceeds_hub().then_some(Brake::Hub)
+    };
+    if held.is_some() {
+        return decided(Decision::after(since, settings.sweep_interval), held);
     }
     let write = Write::Delete {
         uid: orphan.uid.to_string(),
         resource_version: None,
     };
-    CopyDecision {
-        decision: Decision::delete(since, &s.target, write, "delete_orphan"),
-        braked: false,
-    }
+    decided(Decision::delete(since, &s.target, write, "delete_orphan"), None)
 }
 
 /// Deletes exactly what was seen.

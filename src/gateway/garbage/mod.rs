@@ -4,6 +4,7 @@
 //! Woken by the events that can orphan something, by the sweep, and by the patience of what is remembered here.
 
 mod bindings;
+mod brake;
 pub mod decide;
 mod observe;
 
@@ -48,9 +49,23 @@ impl From<&Settings> for decide::Settings {
 }
 
 impl Garbage {
-    /// Whether the brake holds: too many copies look like orphans at once.
+    /// Whether a brake holds: too many copies look like orphans at once.
     pub fn brake(&self) -> bool {
-        self.memory.lock().braked
+        self.memory.lock().brakes.hold()
+    }
+
+    /// The projects whose brake holds, and `hub` for that of all.
+    pub fn brakes(&self) -> Vec<String> {
+        let memory = self.memory.lock();
+        memory.brakes.names().into_iter().map(str::to_owned).collect()
+    }
+
+    /// Lets go of brakes for which nothing is left; called every few seconds.
+    pub fn prune(&self, world: &World, now: Now) {
+        let mut memory = self.memory.lock();
+        if memory.brakes.hold() {
+            recount(&mut memory, world, now);
+        }
     }
 
     /// How many copies are held to be orphans now, whether their patience is over or not.
@@ -135,25 +150,38 @@ impl Garbage {
         now: Now,
     ) -> Plan<Prepared> {
         let mut memory = self.memory.lock();
-        let snapshot = observe::copy(world, &memory, key, kind);
+        let project = observe::project(world, &key.namespace);
+        let mut snapshot = observe::copy(world, &memory, key, kind);
+        if snapshot.is_due(settings, now) {
+            if memory.brakes.is_outdated(now) {
+                recount(&mut memory, world, now);
+            }
+            snapshot.project = memory.brakes.load(&project);
+            snapshot.hub = memory.brakes.hub();
+        }
         let decide::CopyDecision {
             decision: Decision { plan, since },
-            braked,
+            counted,
+            held,
         } = decide::copy(&snapshot, settings, now);
         memory.copies.set(key, snapshot.copy.map(|c| c.uid).zip(since));
-        let orphans = memory.copies.len();
-        match (std::mem::replace(&mut memory.braked, braked), braked) {
-            (false, true) => tracing::error!(
-                orphans,
-                total = snapshot.total,
-                "too many copies look like orphans; nothing is deleted until their number falls or an operator deletes them"
-            ),
-            (true, false) => tracing::info!(
-                orphans,
-                total = snapshot.total,
-                "few enough copies look like orphans; they are deleted again"
-            ),
-            _ => {}
+        if counted {
+            memory.brakes.count(key, &project);
+        } else {
+            memory.brakes.forget(key);
+        }
+        if memory.brakes.note(&project, held) {
+            let (load, project) = (memory.brakes.load(&project), &*project);
+            match held {
+                Some(brake) => tracing::error!(
+                    project,
+                    ?brake,
+                    orphans = load.orphans,
+                    total = load.total,
+                    "too many copies look like orphans; they stay until their number falls or an operator confirms them"
+                ),
+                None => told_released(project),
+            }
         }
         plan
     }
@@ -210,6 +238,21 @@ impl Garbage {
     fn forget(&self, key: &Key) {
         let mut memory = self.memory.lock();
         memory.copies.forget(key);
+        memory.brakes.forget(key);
         memory.rest.forget(key);
     }
+}
+
+/// Counts all copies.
+fn recount(memory: &mut Memory, world: &World, now: Now) {
+    for project in memory.brakes.take(observe::census(world), now) {
+        told_released(&project);
+    }
+}
+
+fn told_released(project: &str) {
+    tracing::info!(
+        project,
+        "few enough copies look like orphans; they are deleted again"
+    );
 }

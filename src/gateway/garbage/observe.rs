@@ -1,6 +1,9 @@
 //! What the index and the memory of earlier turns show of hub objects that may have lost their origin.
 
-use super::decide::{CitySetSnapshot, CopySnapshot, NamespaceSnapshot, Origin, Standing, too_many};
+use super::{
+    brake::{Brakes, Census, Load},
+    decide::{CitySetSnapshot, CopySnapshot, NamespaceSnapshot, Origin, Standing},
+};
 use crate::engine::chance::HashMap;
 use crate::{
     api::{
@@ -15,7 +18,7 @@ use crate::{
         namespaces::earlier_life,
         world::{Project, Role, World, digest},
     },
-    plane::table::{Row, Table},
+    plane::table::Row,
 };
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -51,10 +54,6 @@ impl Since {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
-
-    fn others(&self, key: &Key) -> usize {
-        self.len() - usize::from(self.0.contains_key(key))
-    }
 }
 
 /// What earlier turns found.
@@ -64,8 +63,8 @@ pub(super) struct Memory {
     pub(super) copies: Since,
     /// Hub Namespaces without origin, and unused city sets.
     pub(super) rest: Since,
-    /// Whether the brake holds.
-    pub(super) braked: bool,
+    /// Orphaned copies that count, and the brakes that hold for them.
+    pub(super) brakes: Brakes,
 }
 
 /// Whether the project namespace behind a hub namespace is proven gone: the one project that has the UID that the
@@ -138,8 +137,15 @@ impl<'a> Home<'a> {
         }
     }
 
-    fn standing(&self, kind: usize, name: &str, row: &Row<digest::Copy>) -> Standing {
+    fn standing(
+        &self,
+        kind: usize,
+        name: &str,
+        row: &Row<digest::Copy>,
+        seen: Option<&Arc<str>>,
+    ) -> Standing {
         Standing {
+            seen_to_go: seen.is_some() && seen == row.digest.source_uid.as_ref(),
             uid: row.uid.clone(),
             deleting: row.deleting,
             marked: row.digest.source_uid.is_some(),
@@ -148,61 +154,51 @@ impl<'a> Home<'a> {
     }
 }
 
-fn total(world: &World) -> usize {
-    world.hub.copies.iter().map(Table::len).sum()
+/// The project of a hub namespace, by the label that the gateway keeps on it; the namespace itself where it has none.
+pub(super) fn project(world: &World, hub: &Arc<str>) -> Arc<str> {
+    let row = world.hub.namespaces.get("", hub);
+    row.and_then(|row| row.digest.cluster.clone())
+        .unwrap_or_else(|| hub.clone())
 }
 
-/// How many copies are orphans; counted until they are too many.
-fn orphans(world: &World) -> usize {
-    if !world.hub_proves() {
-        return 0;
-    }
-    let total = total(world);
-    let mut count = 0;
+/// The UID of a copy's deployment that was seen to go, if it was.
+fn seen_to_go<'a>(world: &'a World, kind: usize, hub: &Arc<str>, name: &Arc<str>) -> Option<&'a Arc<str>> {
+    world.hub.departed.get(&(kind, hub.clone(), name.clone()))
+}
+
+/// Counts all copies, and the orphans among them that count for the brakes.
+pub(super) fn census(world: &World) -> Census {
+    let mut census = Census::default();
+    let complete = world.hub_proves();
     for (kind, table) in world.hub.copies.iter().enumerate() {
         // Rows come namespace by namespace.
-        let mut home: Option<(&str, Home<'_>)> = None;
+        let mut home: Option<(&Arc<str>, Home<'_>, Arc<str>)> = None;
         for ((hub, name), row) in table.iter() {
-            let known = home.take().filter(|(of, _)| *of == &**hub);
-            let (_, home) = home.insert(known.unwrap_or_else(|| (hub, Home::of(world, hub))));
-            count += usize::from(home.standing(kind, name, row).orphaned());
-            if too_many(count, total) {
-                return count;
-            }
+            let known = home.take().filter(|(of, ..)| *of == hub);
+            let (_, of, project) =
+                home.insert(known.unwrap_or_else(|| (hub, Home::of(world, hub), project(world, hub))));
+            let standing = of.standing(kind, name, row, seen_to_go(world, kind, hub, name));
+            census.count(project, complete && standing.orphaned() && !standing.seen_to_go);
         }
     }
-    count
+    census
 }
 
-/// How many copies are orphans, the one of this key aside.
-fn others(world: &World, memory: &Memory, key: &Key) -> usize {
-    let remembered = memory.copies.others(key);
-    if too_many(remembered + 1, total(world)) {
-        return remembered;
-    }
-    // While the queue is long many may not have had their turn yet.
-    remembered.max(orphans(world).saturating_sub(1))
-}
-
-/// Takes the snapshot of a copy's key.
+/// Takes the snapshot of a copy's key; how its project and the hub stand is added once it is known whether that matters.
 pub(super) fn copy(world: &World, memory: &Memory, key: &Key, kind: usize) -> CopySnapshot {
-    let (hub, name) = (&*key.namespace, &*key.name);
-    let hub_complete = world.hub_proves();
+    let (hub, name) = (&key.namespace, &key.name);
+    let seen = seen_to_go(world, kind, hub, name);
     let copy = world.hub.copies[kind]
         .get(hub, name)
-        .map(|row| Home::of(world, hub).standing(kind, name, row));
-    let orphaned = hub_complete && copy.as_ref().is_some_and(Standing::orphaned);
+        .map(|row| Home::of(world, hub).standing(kind, name, row, seen));
+    let namespace = world.hub.namespaces.get("", hub);
     CopySnapshot {
         target: Target::namespaced(Plane::Hub, &world.kinds[kind].resource, hub, name),
-        hub_complete,
+        hub_complete: world.hub_proves(),
         since: copy.as_ref().and_then(|c| memory.copies.get(key, &c.uid)),
-        others: if orphaned {
-            others(world, memory, key)
-        } else {
-            memory.copies.others(key)
-        },
-        total: total(world),
-        braked: memory.braked,
+        confirmed: namespace.and_then(|row| row.digest.garbage_confirmed),
+        project: Load::default(),
+        hub: Load::default(),
         copy,
     }
 }

@@ -1,6 +1,7 @@
 //! What goes from the hub, judged from what the index holds.
 
 mod bindings;
+mod brake;
 mod confirm;
 mod decisions;
 
@@ -62,7 +63,7 @@ fn now() -> Now {
 fn later(now: Now, by: Duration) -> Now {
     Now {
         instant: now.instant + by,
-        ..now
+        wall: now.wall + by,
     }
 }
 

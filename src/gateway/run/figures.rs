@@ -13,6 +13,7 @@ impl Gateway {
             queue_added: self.ctx.queue.added(),
             keys_in_backoff: depth.in_backoff,
             garbage_brake: self.garbage.brake(),
+            delayed_hub_writes: self.ctx.rate_limiter.lock().waiting(),
             interpreter_drift: self.interpreters.drift(),
             ..Figures::default()
         };

@@ -10,7 +10,7 @@ use crate::{
         plan::{Answer, Target},
         work::LAST_TURNS,
     },
-    gateway::world::fixture,
+    gateway::{rate_limit::Limits, world::fixture},
     plane::lease::{Lease, LeaseHandle, tests::Server as LeaseServer},
     plane::{table::Table, watch::Event},
 };
@@ -136,6 +136,7 @@ fn settings() -> Settings {
         manage_interpreters: true,
         max_spec_size: 256 * 1024,
         status_interval: minute,
+        hub_limits: Limits::default(),
         location_checks: false,
         networking: false,
     }

@@ -13,7 +13,11 @@ use crate::{
     api::names::{self, ProjectKey, is_label_value},
     engine::key::Key,
     kinds::CompanionKind,
-    plane::{feed::feed, table::Name, watch::Event},
+    plane::{
+        feed::{Delta, feed},
+        table::{Name, Row},
+        watch::Event,
+    },
 };
 use kube::core::DynamicObject;
 use std::sync::Arc;
@@ -112,6 +116,10 @@ impl World {
                 for d in &deltas {
                     let new = self.hub.copies[i].get(&d.name.0, &d.name.1);
                     self.hub.index.copy(i, &d.name, d.old.as_ref(), new);
+                    if new.is_none() {
+                        let copy = (i, d.name.0.clone(), d.name.1.clone());
+                        self.hub.departed.remove(&copy);
+                    }
                     let binding = self.binding_name(i, &d.name.1);
                     self.judge_binding(&(d.name.0.clone(), binding.into()), &mut woken);
                 }
@@ -205,6 +213,20 @@ impl World {
         }
     }
 
+    /// Notes that the deployment of a copy was seen to go.
+    fn note_departure(&mut self, project: &ProjectKey, kind: usize, delta: &Delta<Source>) {
+        let (Some(old), Some(hub)) = (&delta.old, self.hub_namespace(project, &delta.name.0)) else {
+            return;
+        };
+        let copy = self.hub.copies[kind].get(hub.as_str(), &delta.name.1);
+        if self.is_tied(hub.as_str(), project)
+            && copy.is_some_and(|copy| copy.digest.source_uid.as_ref() == Some(&old.uid))
+        {
+            let copy = (kind, hub.as_str().into(), delta.name.1.clone());
+            self.hub.departed.insert(copy, old.uid.clone());
+        }
+    }
+
     fn hub_namespace_event(&mut self, event: Event) -> Woken {
         let (deltas, synced) = feed(
             &mut self.hub.namespaces,
@@ -221,6 +243,11 @@ impl World {
             self.elect_all(&mut woken);
         }
         for d in deltas {
+            let confirmed =
+                |row: Option<&Row<HubNamespaceDigest>>| row.and_then(|r| r.digest.garbage_confirmed);
+            if confirmed(self.hub.namespaces.get("", &d.name.1)) != confirmed(d.old.as_ref()) {
+                self.wake_copies(&d.name.1, &mut woken.keys);
+            }
             self.elect(&d.name.1, &mut woken);
             self.wake_hub_namespace(&d.name.1, &mut woken.keys);
             if let Some(set) = d.old.and_then(|row| row.digest.cities) {
@@ -386,6 +413,7 @@ impl World {
                 }
             }
             Role::Federated(i) => {
+                let ends = matches!(event, Event::Deleted(_));
                 let deltas = feed_table!(project.sources[i], |o, words| Source::read(o, &kinds[i], words));
                 for d in &deltas {
                     let new = project.sources[i].get(&d.name.0, &d.name.1);
@@ -393,6 +421,9 @@ impl World {
                 }
                 let (ready, largest) = (self.carries(key), self.largest_spec);
                 for d in deltas {
+                    if ends {
+                        self.note_departure(key, i, &d);
+                    }
                     if let Some(project) = self.projects.get_mut(key) {
                         let row = project.sources[i].get(&d.name.0, &d.name.1);
                         if !ready || row.is_some_and(|row| !row.digest.fits(largest)) {

@@ -105,6 +105,8 @@ pub struct Hub {
     pub outlived: BTreeSet<Name>,
     /// Write-backs (kind, hub namespace, name) that were seen to go, as long as their projections are there.
     pub ended: HashSet<Deployment>,
+    /// UIDs of deployments that were seen to go while their copies were there, by the copy.
+    pub departed: HashMap<Deployment, Arc<str>>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, Crowd>,
 }
@@ -212,6 +214,7 @@ impl World {
             index: HubIndex::default(),
             outlived: BTreeSet::new(),
             ended: HashSet::default(),
+            departed: HashMap::default(),
             by_deployment: HashMap::default(),
         };
         let resources = Arc::default();

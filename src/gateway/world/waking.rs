@@ -177,6 +177,14 @@ impl World {
         self.referenced_keys(name, keys);
     }
 
+    /// The copies in a hub namespace, for garbage.
+    pub(super) fn wake_copies(&self, hub: &str, keys: &mut Vec<Key>) {
+        for (i, table) in self.hub.copies.iter().enumerate() {
+            let names = table.in_namespace(hub);
+            keys.extend(names.map(|(name, _)| self.hub_key(Role::Federated(i), hub, name)));
+        }
+    }
+
     /// The companions that the deployments of a hub namespace reference, whether they exist or not.
     pub(super) fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for i in 0..self.kinds.len() {

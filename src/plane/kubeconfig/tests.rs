@@ -1,6 +1,7 @@
 use super::*;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
+use std::fmt::Write;
 
 fn pem() -> (String, String) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -230,4 +231,44 @@ fn plain_http_needs_the_development_flag() {
     let text = document(&json!({"server": "http://127.0.0.1:8001"}), &json!({}));
     assert!(Credential::from_secret("n", "s", text.as_bytes(), Rules { plain_http: true }).is_ok());
     assert!(secret(&text).is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_kubeconfig_of_any_bytes_is_refused_or_taken(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {
+        drop(Credential::from_secret("fedgate-system", "shop", &text, Rules::default()));
+    }
+
+    #[test]
+    fn a_kubeconfig_that_was_changed_anywhere_is_refused_or_taken(
+        at in proptest::prelude::any::<proptest::sample::Index>(),
+        with in ".{0,6}",
+        cut in proptest::prelude::any::<bool>(),
+    ) {
+        let cluster = json!({"server": "https://api.example:6443", "certificate-authority-data": base64("no PEM")});
+        let mut text: Vec<char> = document(&cluster, &json!({"token": "t0k3n"})).chars().collect();
+        let at = at.index(text.len());
+        if cut {
+            text.truncate(at);
+        }
+        let end = text.len().min(at + 1);
+        text.splice(at..end, with.chars());
+        let text: String = text.into_iter().collect();
+        let error = secret(&text).map(drop).err().map(|error| error.to_string());
+        proptest::prop_assert!(error.is_none_or(|error| !error.contains("t0k3n")));
+    }
+}
+
+/// Texts that have made other readers of YAML run out of stack or memory.
+#[test]
+fn a_kubeconfig_that_is_deep_or_multiplies_itself_is_refused() {
+    let deep = "[".repeat(10_000);
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..12 {
+        let items = vec![format!("*a{}", n - 1); 10].join(", ");
+        writeln!(bomb, "a{n}: &a{n} [{items}]").unwrap();
+    }
+    for text in [deep, bomb] {
+        assert!(secret(&text).is_err());
+    }
 }

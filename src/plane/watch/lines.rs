@@ -156,11 +156,16 @@ mod tests {
     use super::*;
     use futures::{future::poll_fn, stream};
     use http::{Request, Response};
+    use proptest::{collection::vec, prelude::*, sample::Index};
     use std::convert::Infallible;
 
     /// What comes of a body in these pieces, in words, until it ends.
     async fn read(pieces: &[&'static str]) -> Vec<String> {
-        let pieces: Vec<io::Result<Bytes>> = pieces.iter().map(|piece| Ok(Bytes::from(*piece))).collect();
+        read_bytes(pieces.iter().map(|piece| Bytes::from(*piece)).collect()).await
+    }
+
+    async fn read_bytes(pieces: Vec<Bytes>) -> Vec<String> {
+        let pieces: Vec<io::Result<Bytes>> = pieces.into_iter().map(Ok).collect();
         let body = axum::body::Body::from_stream(stream::iter(pieces));
         let answer = std::sync::Mutex::new(Some(Response::new(body)));
         let service = tower::service_fn(move |_: Request<Body>| {
@@ -198,6 +203,55 @@ mod tests {
             "the last needs no end"
         );
         assert_eq!(read(&["\n", ONE, "\n", head]).await, ["1"], "half a line is none");
+    }
+
+    /// The same outside of a runtime.
+    fn all(pieces: Vec<Bytes>) -> Vec<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(read_bytes(pieces))
+    }
+
+    fn cut(body: &[u8], cuts: &[Index]) -> Vec<Bytes> {
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+        ends.push(body.len());
+        ends.sort_unstable();
+        let mut from = 0;
+        let pieces = ends.into_iter().map(|end| {
+            let piece = Bytes::copy_from_slice(&body[from..end]);
+            from = end;
+            piece
+        });
+        pieces.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn events_are_the_same_wherever_a_body_is_cut(
+            names in vec(".{0,12}", 1..8),
+            cuts in vec(any::<Index>(), 0..12),
+        ) {
+            let line = |(n, name): (usize, &String)| {
+                let metadata = serde_json::json!({"name": name, "resourceVersion": n.to_string()});
+                format!("{}\n", serde_json::json!({"type": "ADDED", "object": {"metadata": metadata}}))
+            };
+            let body: String = names.iter().enumerate().map(line).collect();
+            let expected: Vec<String> = (0..names.len()).map(|n| n.to_string()).collect();
+            prop_assert_eq!(all(cut(body.as_bytes(), &cuts)), expected);
+        }
+
+        #[test]
+        fn bytes_of_any_kind_end_and_leave_nothing_behind(pieces in vec(vec(any::<u8>(), 0..64), 0..16)) {
+            all(pieces.into_iter().map(Bytes::from).collect());
+        }
+
+        #[test]
+        fn an_event_with_one_byte_changed_harms_none_after_it(at in any::<Index>(), byte in any::<u8>()) {
+            let mut line = ONE.as_bytes().to_vec();
+            let at = at.index(line.len());
+            line[at] = byte;
+            let said = all(vec![Bytes::from(line), Bytes::from("\n"), Bytes::from(ONE), Bytes::from("\n")]);
+            prop_assert_eq!(said.last().map(String::as_str), Some("1"));
+        }
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use crate::{
     },
     gateway::{
         federator::{conditions, memory::Memory, observe::Snapshot, render},
+        rate_limit::{Class, Permit},
         world::digest::{Copy, Source},
     },
     plane::table::Row,
@@ -24,7 +25,13 @@ const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 const CLAIM_REPAIR_EVERY: Duration = Duration::from_secs(30);
 
 /// Creates, updates, moves or repairs the copy.
-pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory, now: Now) -> Step {
+pub(super) fn copy_step(
+    s: &Snapshot,
+    source: &Row<Source>,
+    memory: &mut Memory,
+    permit: Permit,
+    now: Now,
+) -> Step {
     let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else {
         return Step::Wait(Next::OnEvent);
     };
@@ -36,6 +43,9 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
     let Some(copy) = &s.copy else {
         if !furnished {
             return Step::Wait(Next::OnEvent);
+        }
+        if let Some(step) = held_up(permit, Class::Create) {
+            return step;
         }
         let Some(body) = &source.body else {
             return Step::Read(true, false);
@@ -68,6 +78,11 @@ pub(super) fn copy_step(s: &Snapshot, source: &Row<Source>, memory: &mut Memory,
     let differs = !same_content || copy.digest.source_generation != Some(source.digest.generation);
     if (moves || differs) && !furnished {
         return Step::Wait(Next::OnEvent);
+    }
+    if (moves || differs)
+        && let Some(step) = held_up(permit, Class::Update)
+    {
+        return step;
     }
     if moves {
         let (Some(from), Some(to)) = (&copy.body, &source.body) else {
@@ -103,6 +118,15 @@ fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, mut act: Act)
         act.plan.notes.push(conditions::rewound(s, source, copy));
     }
     Step::Act(Box::new(act))
+}
+
+/// What comes before a write that makes Karmada work: no body is read or kept for one that is not sent yet.
+fn held_up(permit: Permit, class: Class) -> Option<Step> {
+    match permit {
+        Permit::Unasked => Some(Step::Permit(class)),
+        Permit::Wait(wait) => Some(Step::Wait(Next::After(wait))),
+        Permit::Granted => None,
+    }
 }
 
 pub(super) fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) -> Effect {

@@ -117,16 +117,18 @@ async fn a_write_that_was_applied_changes_what_it_stands_for() {
         let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
         let snapshot = super::super::observe::observe(&world, &key, &shop()).unwrap();
         let at = now();
-        let update = super::super::decide::decide(&snapshot, &before, &SETTINGS, at).memory;
+        let update = super::super::decide::decide(&snapshot, &before, &SETTINGS, Permit::Granted, at).memory;
         assert_eq!(update.observed, learned(reason, &before), "{reason}");
         let mut expected = update.observed.clone();
         match reason {
             "create_copy" | "move_copy" => {
-                (expected.undelivered, expected.refused) = (Some(at.instant), None)
+                (expected.undelivered, expected.refused) = (Some(at.instant), None);
             }
             "update_copy" => expected.refused = None,
             "repair_claim" => expected.claim_repaired = Some(at.instant),
-            _ => (expected.status_written, expected.good_news) = (Some(at.instant), None),
+            _ => {
+                (expected.status_written, expected.good_news) = (Some(at.instant), None);
+            }
         }
         assert_eq!(update.applied, expected, "{reason}");
     }

@@ -1,6 +1,7 @@
 //! What goes from the hub, decided from snapshots: the exact effects, and that nothing else came.
 
 use super::{
+    super::brake::{Brake, Load},
     super::decide::{
         CitySetSnapshot, CopyDecision, CopySnapshot, Decision, NamespaceSnapshot, Origin, Standing, city_set,
         copy, namespace,
@@ -66,16 +67,18 @@ fn goes(since: Instant, plan: Plan<Prepared>) -> Decision {
 }
 
 fn free(decision: Decision) -> CopyDecision {
+    let counted = decision.since.is_some();
     CopyDecision {
         decision,
-        braked: false,
+        counted,
+        held: None,
     }
 }
 
-fn braked(decision: Decision) -> CopyDecision {
+fn braked(decision: Decision, brake: Brake) -> CopyDecision {
     CopyDecision {
-        decision,
-        braked: true,
+        held: Some(brake),
+        ..free(decision)
     }
 }
 
@@ -89,11 +92,18 @@ fn copy_with(origin: Origin) -> CopySnapshot {
             deleting: false,
             marked: true,
             origin,
+            seen_to_go: false,
         }),
         since: None,
-        others: 0,
-        total: 100,
-        braked: false,
+        confirmed: None,
+        project: Load {
+            orphans: 1,
+            total: 100,
+        },
+        hub: Load {
+            orphans: 1,
+            total: 100,
+        },
     }
 }
 
@@ -135,7 +145,7 @@ async fn a_copy_that_is_not_proven_an_orphan_stays_and_its_patience_is_forgotten
 }
 
 #[tokio::test]
-async fn more_than_ten_and_a_tenth_of_all_copies_put_the_brake_on() {
+async fn more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on() {
     let now = now();
     let mut s = copy_with(Origin::Absent);
     s.since = Some(now.instant);
@@ -148,9 +158,9 @@ async fn more_than_ten_and_a_tenth_of_all_copies_put_the_brake_on() {
         (20, 200, false),
         (21, 209, true),
     ] {
-        (s.others, s.total) = (orphans - 1, total);
+        s.project = Load { orphans, total };
         let expected = if holds {
-            braked(waits(now.instant, SWEEP))
+            braked(waits(now.instant, SWEEP), Brake::Project)
         } else {
             free(goes(now.instant, delete(s.target.clone(), None, "delete_orphan")))
         };
@@ -159,23 +169,51 @@ async fn more_than_ten_and_a_tenth_of_all_copies_put_the_brake_on() {
 }
 
 #[tokio::test]
-async fn the_brake_takes_hold_with_a_deletion_and_lets_go_with_any_turn() {
+async fn more_than_fifty_and_a_fifth_of_the_hubs_copies_put_the_brake_of_all_on() {
     let now = now();
     let mut s = copy_with(Origin::Absent);
-    s.others = 50;
+    s.since = Some(now.instant);
+    let due = later(now, PATIENCE);
+    for (orphans, total, holds) in [(50, 50, false), (51, 51, true), (60, 300, false), (61, 300, true)] {
+        s.hub = Load { orphans, total };
+        let held = copy(&s, SETTINGS, due).held;
+        assert_eq!(held, holds.then_some(Brake::Hub), "{orphans} of {total}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_seen_to_go_or_is_confirmed_goes_in_any_number() {
+    let now = now();
+    let due = later(now, PATIENCE);
+    let mut s = copy_with(Origin::Absent);
+    s.since = Some(now.instant);
+    s.project.orphans = 90;
+    s.hub.orphans = 90;
+    let goes = goes(now.instant, delete(s.target.clone(), None, "delete_orphan"));
+    let goes = CopyDecision {
+        counted: false,
+        ..free(goes)
+    };
+    let held = |s: &CopySnapshot| copy(s, SETTINGS, due).held;
+    assert_eq!(held(&s), Some(Brake::Project));
+    s.copy.as_mut().unwrap().seen_to_go = true;
+    assert_eq!(copy(&s, SETTINGS, due), goes);
+    s.copy.as_mut().unwrap().seen_to_go = false;
+    let seconds = |n| now.wall.checked_add(jiff::SignedDuration::from_secs(n)).unwrap();
+    s.confirmed = Some(seconds(30));
+    assert_eq!(copy(&s, SETTINGS, due), goes, "it was an orphan by then");
+    s.confirmed = Some(seconds(-1));
     assert_eq!(
-        copy(&s, SETTINGS, now),
-        free(waits(now.instant, PATIENCE)),
-        "nothing would be deleted yet"
+        held(&s),
+        Some(Brake::Project),
+        "an earlier confirmation is not for it"
     );
-    s.braked = true;
-    assert_eq!(copy(&s, SETTINGS, now), braked(waits(now.instant, PATIENCE)));
-    s.others = 9;
-    assert_eq!(copy(&s, SETTINGS, now), free(waits(now.instant, PATIENCE)));
-    s.copy = None;
-    assert_eq!(copy(&s, SETTINGS, now), free(kept()));
-    s.others = 11;
-    assert_eq!(copy(&s, SETTINGS, now), braked(kept()));
+    s.confirmed = Some(seconds(61));
+    assert_eq!(
+        held(&s),
+        Some(Brake::Project),
+        "a time to come confirms nothing yet"
+    );
 }
 
 fn lost_namespace() -> NamespaceSnapshot {
@@ -189,6 +227,7 @@ fn lost_namespace() -> NamespaceSnapshot {
             project_uid: Some("p1".into()),
             cities: Some("dfw".into()),
             reassign_to: None,
+            garbage_confirmed: None,
         })),
         origin_gone: true,
         empty: true,

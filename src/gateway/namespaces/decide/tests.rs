@@ -48,6 +48,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
         project_uid: Some("p1".into()),
         cities: city_set(&cities(current)).map(|s| s.as_str().into()),
         reassign_to: None,
+        garbage_confirmed: None,
     };
     Snapshot {
         name: "ns-a".into(),
@@ -190,6 +191,7 @@ async fn a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_othe
             project_uid: None,
             cities: None,
             reassign_to: None,
+            garbage_confirmed: None,
         })
     };
     s.row = Some(peer("cluster-shop"));

@@ -10,6 +10,7 @@ use crate::{
     gateway::world::shape,
     kinds::FederatedKind,
 };
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -29,6 +30,8 @@ pub struct HubNamespaceDigest {
     pub cities: Option<Arc<str>>,
     /// Annotation `reassign-to`.
     pub reassign_to: Option<Arc<str>>,
+    /// Annotation `garbage-confirmed`, if it is a time.
+    pub garbage_confirmed: Option<Timestamp>,
 }
 
 impl HubNamespaceDigest {
@@ -42,6 +45,7 @@ impl HubNamespaceDigest {
             project_uid: word(keys::PROJECT_UID),
             cities: word(keys::CITIES),
             reassign_to: words.share_some(annotation(object, keys::REASSIGN_TO)),
+            garbage_confirmed: annotation(object, keys::GARBAGE_CONFIRMED).and_then(|at| at.parse().ok()),
         }
     }
 }

@@ -221,3 +221,57 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     });
     assert!(seen <= 20, "{seen} rows for events of one deployment");
 }
+
+/// Text as a tenant, a cell or a slip of the hand puts it into an annotation.
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        ".{0,24}",
+        r#"\[("[a-z/"]{0,12}",?){0,4}\]?"#,
+        "-?[0-9]{1,24}",
+        "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{1,8}Z",
+        Just("[".repeat(10_000)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn annotations_of_any_text_are_read_and_decide_nothing_by_a_panic(text in any_text(), other in any_text()) {
+        let mut world = World::fixture();
+        let with = |mut object: Value| {
+            for key in [
+                keys::REFERENCED_BY,
+                keys::EXPECTED_REFERENCED_DATA,
+                keys::REFERENCED_DATA_ERROR,
+                keys::SOURCE_GENERATION,
+                keys::SUSPENDED,
+                keys::GARBAGE_CONFIRMED,
+            ] {
+                object["metadata"]["annotations"][key] = json!(text);
+            }
+            object["metadata"]["annotations"][keys::FEDERATION_NAMESPACE] = json!(other);
+            object["metadata"]["resourceVersion"] = json!("9");
+            object
+        };
+        world.shop_has(Role::Federated(0), &with(fixture::source("web", "DFW")));
+        world.hub_has(Role::Federated(0), &with(fixture::copy("web", "DFW")));
+        world.hub_has(Role::Secrets, &with(fixture::companion("s", &json!([]))));
+        world.hub_has(Role::Namespaces, &with(fixture::hub_namespace(&other)));
+        let key = world.source_key(0, &shop(), "default", "web");
+        drop(federator::observe::observe(&world, &key, &shop()));
+        drop(companions::observe(&world, CompanionKind::Secret, HUB, "s"));
+        drop(namespaces::observe(&world, HUB));
+        prop_assert_eq!(&world.hub.index, &HubIndex::anew(&world.hub));
+        let set = crate::api::names::cities_of_set(&other);
+        prop_assert!(set.is_none_or(|cities| crate::api::names::city_set(&cities) == Some(other)));
+    }
+
+    #[test]
+    fn who_references_a_companion_is_read_as_it_was_written(
+        by in prop::collection::btree_set("[a-z0-9-]{1,8}/[a-z0-9.-]{1,8}", 0..6)
+    ) {
+        let text = companions::referenced_by(&by);
+        let object = fixture::companion("s", &serde_json::from_str(&text).unwrap());
+        let companion = Companion::read(&serde_json::from_value(object).unwrap());
+        prop_assert_eq!(entries(&companion), by.into_iter().collect::<Vec<_>>());
+    }
+}

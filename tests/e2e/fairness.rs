@@ -1,0 +1,99 @@
+//! One tenant's many changes beside what another one does.
+
+use crate::support::{
+    Case, deployment, hub_namespace,
+    kinds::{DEPLOYMENT, NAMESPACE},
+    lone_trials, seconds,
+};
+use fedgate::api::keys;
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, interval, sleep};
+
+lone_trials![a_tenant_that_changes_all_the_time_delays_no_other];
+
+const DEPLOYMENTS: usize = 300;
+/// Requests that the restless tenant has under way at once.
+const AT_ONCE: usize = 16;
+/// What the other tenant makes meanwhile.
+const FRESH: usize = 5;
+/// Karmada as it is delivered takes five or six deployments a second.
+const DELIVERED: Duration = seconds(240);
+/// Until another tenant's new deployment is at its cell.
+const AT_THE_CELL: Duration = seconds(2);
+
+fn name(n: usize) -> String {
+    format!("restless-{n}")
+}
+
+/// Every deployment of the restless tenant is changed once.
+async fn change_all(case: &Case, suspended: bool) {
+    let value = if suspended { json!("true") } else { Value::Null };
+    let patch = json!({"metadata": {"annotations": {keys::SUSPENDED: value}}});
+    stream::iter(0..DEPLOYMENTS)
+        .for_each_concurrent(AT_ONCE, |n| {
+            let patch = patch.clone();
+            async move { drop(case.merge(&DEPLOYMENT, &name(n), patch).await) }
+        })
+        .await;
+}
+
+async fn a_tenant_that_changes_all_the_time_delays_no_other(case: Case) {
+    let beta = &case.suite.beta;
+    let namespace = json!({"metadata": {"name": case.ns}});
+    let hub_ns = hub_namespace(&beta.create(&NAMESPACE, "", namespace).await);
+    // Namespace and city of both are delivered before it begins.
+    beta.create(&DEPLOYMENT, &case.ns, deployment("first", "DFW"))
+        .await;
+    case.dfw.deployment(&hub_ns, "first").await;
+    let tenant = &case;
+    stream::iter(0..DEPLOYMENTS)
+        .for_each_concurrent(AT_ONCE, |n| async move {
+            tenant.create(&DEPLOYMENT, deployment(&name(n), "DFW")).await;
+        })
+        .await;
+    for n in 0..DEPLOYMENTS {
+        case.dfw
+            .plane
+            .exists(&DEPLOYMENT, &case.hub_ns, &name(n), DELIVERED)
+            .await;
+    }
+    let restless = async {
+        let mut ticks = interval(seconds(1));
+        for round in 0_u64.. {
+            ticks.tick().await;
+            change_all(&case, round.is_multiple_of(2)).await;
+        }
+    };
+    let another = async {
+        sleep(seconds(5)).await;
+        let mut took = Vec::new();
+        for n in 0..FRESH {
+            let fresh = format!("fresh-{n}");
+            let began = Instant::now();
+            beta.create(&DEPLOYMENT, &case.ns, deployment(&fresh, "DFW"))
+                .await;
+            case.dfw.deployment(&hub_ns, &fresh).await;
+            took.push(began.elapsed());
+            sleep(seconds(2)).await;
+        }
+        took
+    };
+    let took = tokio::select! {
+        took = another => took,
+        () = restless => panic!("it never rests"),
+    };
+    println!("create in one project → at the cell, beside {DEPLOYMENTS} that change every second: {took:?}");
+    assert!(took.iter().all(|t| *t <= AT_THE_CELL), "{took:?}");
+    change_all(&case, true).await;
+    let suspended = |o: &Value| o["metadata"]["annotations"][keys::SUSPENDED] == "true";
+    for n in 0..DEPLOYMENTS {
+        let what = "has the last value";
+        case.hub
+            .sees(&DEPLOYMENT, &case.hub_ns, &name(n), what, DELIVERED, suspended)
+            .await;
+    }
+    beta.delete(&NAMESPACE, "", &case.ns).await;
+    beta.gone(&NAMESPACE, "", &case.ns, seconds(90)).await;
+}
