@@ -6,9 +6,11 @@
 //! Ready, quota or spec.
 
 pub mod decide;
+pub mod lost;
 pub mod observe;
 pub mod pod;
 pub mod recovery;
+pub mod refusal;
 pub mod report;
 pub mod service;
 pub mod settings;
@@ -18,6 +20,7 @@ mod tests;
 use super::{
     context::{PASSES, Turn},
     pace::Pace,
+    world::role::Role,
 };
 use crate::engine::{
     chance::HashMap,
@@ -35,6 +38,8 @@ use tokio::time::Instant;
 pub struct Provider {
     /// When Pods that ended were deleted, until their successors are made.
     replaced: Mutex<HashMap<Key, Instant>>,
+    /// Since when Pods are going.
+    going: lost::Going,
     /// When an Instance was last told of its Pod.
     pub(super) told: Pace,
 }
@@ -43,6 +48,8 @@ impl Provider {
     /// One turn of a Pod's key, which is its Instance's name.
     pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, settings: &Settings) -> Result<Next, Failure> {
         let mut held: Option<String> = None;
+        let mut service_held: Option<String> = None;
+        let mut refused: Option<Failure> = None;
         let mut next = Next::OnEvent;
         for _ in 0..PASSES {
             let Some(snapshot) = observe::observe(ctx, key) else {
@@ -62,6 +69,8 @@ impl Provider {
                 sizes: &ctx.settings.sizes,
                 successor_in,
                 held: held.as_deref(),
+                service_held: service_held.as_deref(),
+                going: self.going.see(key, &snapshot, now.instant),
                 now: now.wall,
             };
             let plan = decide::decide(&snapshot, &around);
@@ -92,19 +101,37 @@ impl Provider {
                 Ok(_) if makes => drop(self.replaced.lock().remove(key)),
                 Ok(_) => {}
                 // Those of ours are watched, so this one is not.
-                Err(failure) if failure.category == Category::AlreadyExists && held.is_none() => {
-                    if !is_anothers(ctx, key, &made).await? {
+                Err(failure) => {
+                    let slot = if refusal::is_of(&failure, Role::Services) {
+                        &mut service_held
+                    } else {
+                        &mut held
+                    };
+                    let why = match failure.category {
+                        _ if slot.is_some() => None,
+                        Category::AlreadyExists if is_anothers(ctx, key, &made).await? => Some(format!(
+                            "{} exists and is not this Instance's; delete or rename it",
+                            failure.object
+                        )),
+                        _ => refusal::of(&failure),
+                    };
+                    if why.is_none() {
                         return Err(failure);
                     }
-                    held = Some(format!(
-                        "{} exists and is not this Instance's; delete or rename it",
-                        failure.object
-                    ));
+                    *slot = why;
+                    // It is said first, and the rest goes on.
+                    if failure.category != Category::AlreadyExists {
+                        refused = Some(failure);
+                    }
                 }
-                Err(failure) => return Err(failure),
             }
         }
+        // What the Pod is to be looked at for comes sooner than the next try.
+        if let Some(failure) = refused.filter(|_| next == Next::OnEvent) {
+            return Err(failure);
+        }
         // Nothing tells when the name is free again.
+        let held = held.or(service_held);
         Ok(held.map_or(next, |_| next.sooner(Next::After(recovery::LOOK_AGAIN))))
     }
 }

@@ -1,5 +1,7 @@
 //! What the provider does for an Instance, over an index that servers' objects fill.
 
+mod refusals;
+
 use super::{
     Provider,
     decide::{self, Surroundings},
@@ -40,6 +42,8 @@ fn decided_at(
         sizes: &Sizes::default(),
         successor_in: successor_in.map(Duration::from_secs),
         held,
+        service_held: None,
+        going: None,
         now,
     };
     decide::decide(&snapshot, &around)
@@ -130,6 +134,7 @@ fn finalizer_pod_service_and_report_come_in_this_order() {
         settle(&mut fixture),
         [
             "cell: patch instances web-0: provider_finalizer",
+            "cell: patch namespaces ns-a1: namespace_pod_security",
             "cell: create pods web-0: pod",
             "cell: create services web-0: service",
             "cell: patch instances/status web-0: instance_report"
@@ -308,7 +313,13 @@ fn a_former_instances_pod_is_waited_for() {
     let written = settle(&mut fixture);
     assert!(written.iter().all(|one| !one.contains("pods")), "{written:?}");
     assert_eq!(fixture.lost(&Cell, Role::Pods, NS, "web-0"), [key()]);
-    assert_eq!(settle(&mut fixture), ["cell: create pods web-0: pod"]);
+    assert_eq!(
+        settle(&mut fixture),
+        [
+            "cell: patch namespaces ns-a1: namespace_pod_security",
+            "cell: create pods web-0: pod"
+        ]
+    );
 }
 
 #[test]
