@@ -203,7 +203,7 @@ reasons! {
         QuotaBackendUnavailable QuotaProjectNotFound QuotaNamespaceNotFound QuotaMisconfigured
         QuotaProjectIDUnresolvable;
     4: ReferencedDataNotReady AwaitingPropagation Resolving;
-    5: ImageUnavailable InstanceCrashing ConfigurationError Failed SourceNotFound SourceTooLarge SourceNameTooLong
+    5: ImageUnavailable InstanceCrashing ConfigurationError Failed NodeLost SourceNotFound SourceTooLarge SourceNameTooLong
         SourceUnauthorized;
     6: NetworkNotFound NoMatchingLocations NoMatchingLocation NoCellForCity InvalidCityCode InvalidName SpecTooLarge;
     7: NetworkFailedToCreate ApplyFailed HubRefused HubNameTaken HubNamespaceClaimed;
@@ -278,7 +278,7 @@ mod tests {
             "Instance Available",
             "Available",
             "Pending Starting Provisioning Stopping Stopped ImageUnavailable InstanceCrashing ConfigurationError \
-             Failed Unknown PendingQuota Suspended",
+             Failed Unknown NodeLost PendingQuota Suspended",
         ),
         (
             "Instance Ready",

@@ -70,6 +70,8 @@ pub const INSTANCE_FINALIZER: &str = "compute.datumapis.com/instance-controller"
 pub const CLAIM_FINALIZER: &str = "quota.compute.datumapis.com/claim-cleanup";
 /// Finalizer on Instances at a cell, until their Pod and Service are gone.
 pub const PROVIDER_FINALIZER: &str = "fedgate.dev/pod-provider";
+/// Label on Namespaces: the profile that Pods in it have to keep.
+pub const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 /// Label on Secrets that hold a project's kubeconfig.
 pub const PROJECT_SECRET: &str = "fedgate.dev/project";
 

@@ -6,7 +6,11 @@ use crate::{
     cell::{
         context::Settings,
         limits::{Limits, MAX_REPLICAS},
-        provider::{self, pod, service::SinglePort},
+        provider::{
+            self,
+            pod::{self, Security},
+            service::SinglePort,
+        },
         size::{Size, Sizes},
         world::Reading,
     },
@@ -22,6 +26,17 @@ pub enum ProviderName {
     Pod,
     /// Another program does.
     None,
+}
+
+/// A profile of the Pod Security Standards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SecurityName {
+    /// No user root, no privileges.
+    Restricted,
+    /// No privileges; images may run as root.
+    Baseline,
+    /// Nothing is set: for a runtime that contains Pods in its own way.
+    Privileged,
 }
 
 /// Flags of `fedgate cell`; each has an environment variable `FEDGATE_…`.
@@ -88,6 +103,10 @@ pub struct CellArgs {
     /// Annotation of Pods, such as the attachment to a network, as key=value; may be repeated.
     #[arg(long = "pod-annotation", env = "FEDGATE_POD_ANNOTATION", value_name = "KEY=VALUE", value_parser = pair)]
     pub annotations: Vec<(String, String)>,
+    /// Profile of the Pod Security Standards that Pods keep. A tenant's namespace that enforces none is labelled with it
+    /// before its first Pod; one that has the label keeps it.
+    #[arg(long, env = "FEDGATE_POD_SECURITY", value_enum, default_value = "restricted")]
+    pub pod_security: SecurityName,
     /// Annotation in which the runtime announces a Pod's external address.
     #[arg(
         long = "pod-external-address",
@@ -184,6 +203,7 @@ impl CellArgs {
             tolerations,
             runtime_class,
             annotations,
+            pod_security,
             external_address,
             service_single_port_443,
             instance_types,
@@ -232,6 +252,11 @@ impl CellArgs {
                     tolerations,
                     runtime_class,
                     annotations: annotations.into_iter().collect(),
+                    security: match pod_security {
+                        SecurityName::Restricted => Security::Restricted,
+                        SecurityName::Baseline => Security::Baseline,
+                        SecurityName::Privileged => Security::Privileged,
+                    },
                 },
                 single_port: if service_single_port_443 {
                     SinglePort::Https
@@ -380,6 +405,7 @@ mod tests {
         ])
         .unwrap();
         let provider = config.settings.provider.unwrap();
+        assert_eq!(provider.pod.security, Security::Restricted);
         assert_eq!(provider.single_port, SinglePort::Https);
         assert_eq!(provider.pod.node_selector["type"], "virtual");
         assert_eq!(

@@ -219,7 +219,11 @@ fn cell() -> Vec<Value> {
 /// What the built-in provider needs beside that; left out where another provider runs the Instances.
 fn provider() -> Vec<Value> {
     let name = "fedgate-cell-provider";
-    let rules = json!([rule("", &["pods", "services"], OWN_AND_READ)]);
+    let rules = json!([
+        rule("", &["pods", "services"], OWN_AND_READ),
+        // For the label of the profile that Pods have to keep.
+        rule("", &["namespaces"], &["patch"]),
+    ]);
     vec![cluster_role(name, &rules), binding(name, &here())]
 }
 

@@ -4,7 +4,7 @@ use crate::support::{
     Case, Wish,
     case::{is_true, name},
     condition,
-    kinds::{DEPLOYMENT, INSTANCE, POD, SERVICE, WORKLOAD},
+    kinds::{DEPLOYMENT, INSTANCE, NAMESPACE, POD, RESOURCE_QUOTA, SERVICE, WORKLOAD},
     seconds, trials, uid,
 };
 use fedgate::api::keys;
@@ -18,6 +18,8 @@ trials![
     w22_a_pod_that_failed_is_replaced_and_its_instance_stays,
     w22_a_clean_exit_is_told_and_run_again,
     ports_make_a_service,
+    pods_keep_the_restricted_profile_and_the_server_enforces_it,
+    a_pod_that_the_server_refuses_is_told_with_its_words,
 ];
 
 const BAD: &str = "shop/web:broken";
@@ -228,4 +230,50 @@ async fn ports_make_a_service(case: Case) {
             .all(|(key, value)| pod["metadata"]["labels"][key] == *value)
             && !selector.is_empty()
     );
+}
+
+async fn pods_keep_the_restricted_profile_and_the_server_enforces_it(case: Case) {
+    let wish = Wish::new("web", 1);
+    case.run(&wish).await;
+    let cell = &case.dfw().plane;
+    let namespace = cell
+        .get(&NAMESPACE, "", &case.hub_ns)
+        .await
+        .expect("it is there while its Instances are");
+    assert_eq!(namespace["metadata"]["labels"][keys::POD_SECURITY], "restricted");
+    let pod = |context: Value| {
+        json!({"metadata": {"name": "by-hand"}, "spec": {"containers": [
+            {"name": "a", "image": "shop/web:1", "securityContext": context}]}})
+    };
+    assert!(
+        !cell
+            .would_create(&POD, &case.hub_ns, pod(json!({"privileged": true})))
+            .await,
+        "the server refuses what does not keep the profile"
+    );
+}
+
+async fn a_pod_that_the_server_refuses_is_told_with_its_words(case: Case) {
+    case.run(&Wish::new("web", 1)).await;
+    let cell = &case.dfw().plane;
+    let quota = json!({"metadata": {"name": "no-more-pods"}, "spec": {"hard": {"pods": "1"}}});
+    cell.create(&RESOURCE_QUOTA, &case.hub_ns, quota).await;
+    let job = Wish::new("job", 1);
+    case.create(&job).await;
+    let told = case
+        .project_says(
+            &INSTANCE,
+            "job-us-dfw-0",
+            ["Ready", "False", "ConfigurationError"],
+        )
+        .await;
+    let said = message(&told, "Ready");
+    assert!(
+        said.starts_with("the cell's API server refuses the Pod: ") && said.contains("no-more-pods"),
+        "{told}"
+    );
+    cell.delete(&RESOURCE_QUOTA, &case.hub_ns, "no-more-pods").await;
+    let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
+    cell.merge(&INSTANCE, &case.hub_ns, "job-us-dfw-0", touched).await;
+    case.runs(&job).await;
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     api::{
+        Reason,
         conditions::{
             ConditionStatus, find,
             types::{INITIALIZED, READY},
@@ -161,6 +162,7 @@ fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
                 ready: !row.deleting && is(instance, READY),
                 // Its own controller notes it when that ends.
                 served: is(instance, READY) || is(instance, INITIALIZED),
+                lost: row.deleting && is_lost(instance),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
                 labels: instance.labels.clone(),
             };
@@ -170,6 +172,10 @@ fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
             }
         })
         .collect()
+}
+
+fn is_lost(instance: &Instance) -> bool {
+    find(&instance.conditions, READY).is_some_and(|c| c.reason == Reason::NodeLost.as_str())
 }
 
 fn is(instance: &Instance, type_: &str) -> bool {

@@ -178,6 +178,7 @@ fn waiting(seen: &Seen<'_>) -> Option<String> {
             ready.map_or_else(|| Reason::Pending.to_string(), |c| c.reason.clone())
         }
         Why::Terminating => Reason::Stopping.to_string(),
+        Why::Lost => Reason::NodeLost.to_string(),
         Why::NameConflict => Reason::InstanceNameConflict.to_string(),
         Why::RollsHeld => Reason::QuotaBackendUnavailable.to_string(),
         Why::Suspended => Reason::Suspended.to_string(),

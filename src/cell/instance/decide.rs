@@ -249,6 +249,7 @@ fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Note> {
         (REFERENCED_DATA_READY, Reason::AwaitingPropagation, "Waiting"),
         (QUOTA_GRANTED, Reason::QuotaNoBudget, "Claiming"),
         (QUOTA_GRANTED, Reason::QuotaExceeded, "Claiming"),
+        (READY, Reason::NodeLost, "Stopping"),
     ];
     let news = said.into_iter().filter_map(|(type_, reason, action)| {
         let now = find(conditions, type_).filter(|c| c.reason == reason.as_str())?;

@@ -70,6 +70,10 @@ impl Verdict {
 /// The first of the contract's steps that applies.
 pub fn ready(seen: &Seen<'_>) -> Verdict {
     if seen.deleting {
+        let lost = find(seen.conditions, AVAILABLE).filter(|c| c.reason == Reason::NodeLost.as_str());
+        if let Some(lost) = lost {
+            return Verdict::of(False, Reason::NodeLost, &*lost.message);
+        }
         return Verdict::of(False, Reason::Stopping, "Instance is being deleted");
     }
     if seen.suspended {

@@ -74,6 +74,8 @@ pub struct Instance {
     pub ready: bool,
     /// Whether its condition Ready has ever been True.
     pub served: bool,
+    /// Whether it is going and nobody confirms its end: what does not need its place does not wait for it.
+    pub lost: bool,
     /// Whether it is what the template says now ([`hash::is_current`]).
     pub current: bool,
     /// Its labels.
@@ -140,6 +142,8 @@ pub enum Why {
     NotReady,
     /// It is going.
     Terminating,
+    /// It is going, and nobody confirms its end.
+    Lost,
     /// Its name is held by an object that is not ours.
     NameConflict,
     /// It would be replaced, but the replacement could not be granted quota now.

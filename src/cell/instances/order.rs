@@ -123,7 +123,7 @@ impl<'a> Sorted<'a> {
                 continue;
             };
             match instance {
-                i if i.deleting => ordered.push(step(&i.name, Act::Wait, Why::Terminating)),
+                i if i.deleting => ordered.push(going(i)),
                 i if i.current && i.ready => {}
                 i if i.current => ordered.push(step(&i.name, Act::Wait, Why::NotReady)),
                 i if !i.served => ordered.push(replace(i, Why::FixForward)),
@@ -182,10 +182,20 @@ fn step(instance: &Arc<str>, act: Act, why: Why) -> Step {
     }
 }
 
+/// The wait for an Instance's end.
+fn going(instance: &Instance) -> Step {
+    let why = if instance.lost {
+        Why::Lost
+    } else {
+        Why::Terminating
+    };
+    step(&instance.name, Act::Wait, why)
+}
+
 /// The end of an Instance, or the wait for it.
 fn removal(instance: &Instance, why: Why) -> Step {
     if instance.deleting {
-        return step(&instance.name, Act::Wait, Why::Terminating);
+        return going(instance);
     }
     let delete = Act::Delete {
         uid: instance.uid.clone(),
@@ -219,12 +229,22 @@ impl Lanes {
             self.perform_all(names);
             return;
         }
-        if self.strays.is_empty()
-            && let Some(first) = self.a().next()
-        {
-            first.now = true;
+        // The roll waits for all slots; what else there is does not wait for an end that nobody confirms.
+        if self.strays.iter().all(|step| step.why == Why::Lost) {
+            let is_free = |step: &&mut Step| {
+                let held = matches!(step.act, Act::Create(_)) && names.contains(&*step.instance);
+                step.why != Why::Lost && !held
+            };
+            let first = if self.ordered.is_empty() {
+                self.roll.first_mut()
+            } else {
+                self.ordered.iter_mut().find(is_free)
+            };
+            if let Some(first) = first {
+                first.now = true;
+            }
         }
-        if let Some(first) = self.surplus.first_mut() {
+        if let Some(first) = self.surplus.iter_mut().find(|step| step.why != Why::Lost) {
             first.now = true;
         }
     }

@@ -1,9 +1,11 @@
 //! What is to be done for an Instance by the provider: one step at a time, in the contract's order. Pure.
 
 use super::{
+    lost,
     observe::{Known, Snapshot},
     pod,
     recovery::{self, Recovery, Sightings},
+    refusal,
     report::{self, Report, Said},
     service,
     settings::Settings,
@@ -45,10 +47,14 @@ pub struct Surroundings<'a> {
     pub sizes: &'a Sizes,
     /// How long a successor of a Pod that ended has to wait yet.
     pub successor_in: Option<Duration>,
-    /// Whether the name of the Pod or Service is held by an object that is not ours.
+    /// Why there can be no Pod: an object that is not ours holds its name, or the server refuses it.
     pub held: Option<&'a str>,
     /// What was seen of the Pod, and since when.
     pub sightings: &'a Sightings,
+    /// The same of the Service.
+    pub service_held: Option<&'a str>,
+    /// How long the Pod has been going, if it is.
+    pub going: Option<Duration>,
     /// Now.
     pub now: Now,
 }
@@ -157,11 +163,16 @@ impl Of<'_> {
         if !self.has_finalizer() || self.is_ready() {
             return Plan::default();
         }
-        if let Some(said) = self.say(&Report::stopping(), None) {
-            return Plan::one(said);
+        let (report, next) = match self.lost() {
+            Some(None) => (Report::lost(), Next::OnEvent),
+            Some(Some(left)) => (Report::stopping(), Next::After(left)),
+            None => (Report::stopping(), Next::OnEvent),
+        };
+        if let Some(said) = self.say(&report, None) {
+            return Plan::one(said).by(next);
         }
         let (pod, service) = (self.own_pod(), self.own_service());
-        let mut plan = Plan::default();
+        let mut plan = Plan::default().by(next);
         if let Some(pod) = pod.filter(|pod| !pod.deleting) {
             plan.effects
                 .push(pod.version.delete(self.target(Role::Pods), "pod_stopped"));
@@ -175,6 +186,13 @@ impl Of<'_> {
             plan.effects.push(self.finalizers(false));
         }
         plan
+    }
+
+    /// Of a Pod that is going: how long it may take yet, and nothing if its node counts as lost.
+    fn lost(&self) -> Option<Option<Duration>> {
+        let pod = self.own_pod().filter(|pod| pod.deleting)?;
+        let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
+        Some(lost::left(&seen, self.around.going.unwrap_or_default()))
     }
 
     /// Whether it still says of itself that it serves; that ends with the next turn of the Instance's own controller.
@@ -223,24 +241,6 @@ impl Of<'_> {
             labels: &self.instance.digest.labels,
             spec: &spec,
         };
-        let settings = self.around.settings;
-        let rendered = pod::render(&instance, &settings.pod, self.around.sizes);
-        let rendered = rendered.and_then(|pod| Ok((pod, service::render(&instance, settings.single_port)?)));
-        let (pod, service) = match rendered {
-            Ok(rendered) => rendered,
-            Err(unfit) => {
-                return self
-                    .say(&Report::unfit(&unfit), None)
-                    .map(Plan::one)
-                    .unwrap_or_default();
-            }
-        };
-        if let Some(held) = self.around.held {
-            return self
-                .say(&Report::unfit(&held), None)
-                .map(Plan::one)
-                .unwrap_or_default();
-        }
         let remembered = recovery::State::parse(self.instance.digest.recovery.as_deref());
         let mut next = Next::OnEvent;
         if let Some(known) = self.own_pod() {
@@ -262,42 +262,88 @@ impl Of<'_> {
                 }
             }
         }
-        self.objects(&pod, service.as_ref(), &instance, &remembered)
-            .by(next)
+        self.objects(&instance, &remembered).by(next)
+    }
+
+    /// There can be no Pod.
+    fn unfit(&self, why: &impl ToString) -> Plan<Prepared> {
+        let said = self.say(&Report::unfit(why), None);
+        said.map(Plan::one).unwrap_or_default()
+    }
+
+    /// What the namespace is to enforce on Pods, if it enforces nothing. It is looked at before each Pod is made; a profile
+    /// that an operator has set stays, and Karmada leaves labels alone that it has not written.
+    fn namespace(&self) -> Option<Effect> {
+        if !self.snapshot.unenforced {
+            return None;
+        }
+        let security = self.around.settings.pod.security.as_str();
+        let resource = Role::Namespaces.resource();
+        Some(Effect {
+            target: Target::cluster(Plane::Cell, &resource, &self.snapshot.namespace),
+            endpoint: Endpoint::Main,
+            write: Write::Merge {
+                patch: json!({"metadata": {"labels": {keys::POD_SECURITY: security}}}),
+            },
+            reason: "namespace_pod_security",
+        })
     }
 
     /// Pod and Service as they have to be, and the report.
-    fn objects(
-        &self,
-        pod: &Value,
-        service: Option<&Value>,
-        instance: &pod::Instance<'_>,
-        remembered: &recovery::State,
-    ) -> Plan<Prepared> {
+    fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::State) -> Plan<Prepared> {
+        let Surroundings {
+            settings,
+            held,
+            sizes,
+            ..
+        } = self.around;
         let known = self.own_pod();
+        let labelled = json!({"metadata": {"labels": instance.owned_labels()}});
         let mut plan = Plan::default();
         match (known, &self.snapshot.pod) {
             (None, None) => {
+                if let Some(held) = held {
+                    return self.unfit(held);
+                }
+                let pod = match pod::render(instance, &settings.pod, sizes) {
+                    Ok(pod) => pod,
+                    Err(unfit) => return self.unfit(&unfit),
+                };
+                if let Some(effect) = self.namespace() {
+                    return Plan::one(effect);
+                }
                 if let Some(left) = self.around.successor_in {
                     plan.next = Next::After(left);
                 } else {
-                    plan.effects
-                        .push(create(self.target(Role::Pods), pod.clone(), "pod"));
+                    plan.effects.push(create(self.target(Role::Pods), pod, "pod"));
                     plan.notes.extend(self.skipped(instance));
                 }
             }
             (Some(known), _) if !known.deleting => {
                 plan.effects
-                    .extend(self.relabel(Role::Pods, &known.version.uid, pod, |key| {
+                    .extend(self.relabel(Role::Pods, &known.version.uid, &labelled, |key| {
                         known.digest.labels.get(key)
                     }));
             }
             // A former Instance's Pod goes with its owner.
             (None | Some(_), _) => {}
         }
-        plan.effects.extend(self.service(service));
+        // A Pod is built once: what its template could not be any more touches nothing that runs.
+        if self.around.service_held.is_none()
+            && let Ok(service) = service::render(instance, settings.single_port)
+        {
+            plan.effects.extend(self.service(service.as_ref()));
+        }
         if !plan.effects.is_empty() {
             return plan;
+        }
+        match self.lost() {
+            Some(None) => {
+                plan.effects.extend(self.say(&Report::lost(), None));
+                return plan;
+            }
+            Some(Some(left)) => plan.next = Next::After(left),
+            None => {}
         }
         plan.effects.extend(self.report(remembered.attempts));
         plan
@@ -313,7 +359,12 @@ impl Of<'_> {
         } else {
             attempts
         };
-        let report = report::report(seen.as_ref(), attempts);
+        let mut report = report::report(seen.as_ref(), attempts);
+        if let Some(why) = self.around.service_held
+            && self.own_service().is_none()
+        {
+            report = report.without_service(why);
+        }
         self.say(&report, known.zip(seen.as_ref()))
     }
 
@@ -395,7 +446,10 @@ impl Of<'_> {
                 message,
             }) = said
             {
-                let new = Condition::new(type_, *status, reason.as_str(), message, self.around.now.wall);
+                let old = find(&conditions, type_).filter(|old| old.reason == reason.as_str());
+                let old = old.filter(|old| refusal::is_alike(&old.message, message));
+                let message = old.map_or_else(|| message.clone(), |old| old.message.clone());
+                let new = Condition::new(type_, *status, reason.as_str(), &message, self.around.now.wall);
                 set(&mut conditions, new.observed(Some(instance.generation)));
             }
         };

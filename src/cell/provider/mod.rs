@@ -6,9 +6,11 @@
 //! Ready, quota or spec.
 
 pub mod decide;
+pub mod lost;
 pub mod observe;
 pub mod pod;
 pub mod recovery;
+pub mod refusal;
 pub mod report;
 pub mod retire;
 pub mod service;
@@ -19,6 +21,7 @@ mod tests;
 use super::{
     context::{PASSES, Turn},
     pace::Pace,
+    world::role::Role,
 };
 use crate::engine::{
     chance::HashMap,
@@ -41,6 +44,8 @@ pub struct Provider {
     replaced: Mutex<HashMap<Key, Instant>>,
     /// Ends of Pods and their readiness, as long as something depends on since when they are seen.
     sightings: Mutex<HashMap<Key, Sightings>>,
+    /// Since when Pods are going.
+    going: lost::Going,
     /// When an Instance was last told of its Pod.
     pub(super) told: Pace,
 }
@@ -55,6 +60,8 @@ impl Provider {
     ) -> Result<Next, Failure> {
         let none = Settings::default();
         let mut held: Option<String> = None;
+        let mut service_held: Option<String> = None;
+        let mut refused: Option<Failure> = None;
         let mut next = Next::OnEvent;
         for _ in 0..PASSES {
             let Some(snapshot) = observe::observe(ctx, key) else {
@@ -76,6 +83,8 @@ impl Provider {
                 successor_in,
                 held: held.as_deref(),
                 sightings: &sightings,
+                service_held: service_held.as_deref(),
+                going: self.going.see(key, &snapshot, now.instant),
                 now,
             };
             let plan = match settings {
@@ -115,23 +124,45 @@ impl Provider {
                 Ok(_) if replaces => drop(self.replaced.lock().insert(key.clone(), now.instant)),
                 Ok(_) if makes => drop(self.replaced.lock().remove(key)),
                 Ok(_) => {}
-                Err(failure) if failure.category == Category::AlreadyExists && held.is_none() => {
-                    match holder(ctx, key, &made).await? {
-                        Some(Holder::Ours(labels)) => drop(ctx.perform(Plan::one(labels)).await?),
-                        Some(Holder::Another) => {
-                            held = Some(format!(
+                Err(failure) => {
+                    let slot = if refusal::is_of(&failure, Role::Services) {
+                        &mut service_held
+                    } else {
+                        &mut held
+                    };
+                    let why = match failure.category {
+                        _ if slot.is_some() => None,
+                        Category::AlreadyExists => match holder(ctx, key, &made).await? {
+                            Some(Holder::Ours(labels)) => {
+                                ctx.perform(Plan::one(labels)).await?;
+                                continue;
+                            }
+                            Some(Holder::Another) => Some(format!(
                                 "{} exists and is not this Instance's; delete or rename it",
                                 failure.object
-                            ));
-                        }
-                        // The watch tells of it, late.
-                        None => return Err(failure),
+                            )),
+                            // The watch tells of it, late.
+                            None => None,
+                        },
+                        _ => refusal::of(&failure),
+                    };
+                    if why.is_none() {
+                        return Err(failure);
+                    }
+                    *slot = why;
+                    // It is said first, and the rest goes on.
+                    if failure.category != Category::AlreadyExists {
+                        refused = Some(failure);
                     }
                 }
-                Err(failure) => return Err(failure),
             }
         }
+        // What the Pod is to be looked at for comes sooner than the next try.
+        if let Some(failure) = refused.filter(|_| next == Next::OnEvent) {
+            return Err(failure);
+        }
         // Nothing tells when the name is free again.
+        let held = held.or(service_held);
         Ok(held.map_or(next, |_| next.sooner(Next::After(recovery::LOOK_AGAIN))))
     }
 }

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub pod: Option<Known<Pod>>,
     /// The Service of its name.
     pub service: Option<Known<Service>>,
+    /// Whether its namespace is a tenant's alone and enforces no profile on Pods.
+    pub unenforced: bool,
 }
 
 /// An object.
@@ -63,5 +65,9 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
         instance: world.instances.get(namespace, name).map(Known::of),
         pod: world.pods.get(namespace, name).map(Known::of),
         service: world.services.get(namespace, name).map(Known::of),
+        unenforced: world.namespaces.get("", namespace).is_some_and(|row| {
+            let digest = &row.digest;
+            digest.cluster.is_some() && digest.namespace.is_some() && digest.enforced.is_none()
+        }),
     })
 }

@@ -13,6 +13,47 @@ use std::collections::BTreeMap;
 /// Label of every Pod and Service of ours.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
 
+/// The profile of the Pod Security Standards that Pods keep, and that their namespaces enforce.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Security {
+    /// No user root, no privileges.
+    #[default]
+    Restricted,
+    /// No privileges; images may run as root.
+    Baseline,
+    /// Whatever the runtime allows: nothing is set.
+    Privileged,
+}
+
+impl Security {
+    /// As it is written in labels of namespaces.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Restricted => "restricted",
+            Self::Baseline => "baseline",
+            Self::Privileged => "privileged",
+        }
+    }
+
+    /// The security context of a Pod.
+    fn of_pod(self) -> Value {
+        match self {
+            Self::Restricted => json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}),
+            Self::Baseline => json!({"seccompProfile": {"type": "RuntimeDefault"}}),
+            Self::Privileged => Value::Null,
+        }
+    }
+
+    /// The security context of each container.
+    fn of_container(self) -> Value {
+        match self {
+            Self::Restricted => json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}),
+            Self::Baseline => json!({"allowPrivilegeEscalation": false}),
+            Self::Privileged => Value::Null,
+        }
+    }
+}
+
 /// Where and how Pods run at this cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
@@ -24,6 +65,8 @@ pub struct Settings {
     pub runtime_class: Option<String>,
     /// Further annotations, such as the attachment to a network.
     pub annotations: BTreeMap<String, String>,
+    /// What they may do on their nodes.
+    pub security: Security,
 }
 
 /// An Instance as a provider sees it.
@@ -136,7 +179,7 @@ pub fn render(instance: &Instance<'_>, settings: &Settings, sizes: &Sizes) -> Re
     let volumes = volumes(instance);
     let containers = instance.containers().iter().zip(&footprint.limits);
     let containers: Vec<Value> = containers
-        .map(|(of, limits)| container(of, limits, &volumes))
+        .map(|(of, limits)| container(of, limits, &volumes, settings.security))
         .collect();
     let mut spec = json!({
         "restartPolicy": "Always",
@@ -145,6 +188,7 @@ pub fn render(instance: &Instance<'_>, settings: &Settings, sizes: &Sizes) -> Re
         "containers": containers,
     });
     let optional = [
+        ("securityContext", settings.security.of_pod()),
         ("volumes", Value::Array(volumes)),
         (
             "imagePullSecrets",
@@ -183,7 +227,7 @@ fn set(into: &mut Value, field: &str, value: Value) {
     }
 }
 
-fn container(of: &Value, limits: &Value, volumes: &[Value]) -> Value {
+fn container(of: &Value, limits: &Value, volumes: &[Value], security: Security) -> Value {
     let mut container = json!({"name": of["name"], "image": of["image"]});
     for field in ["command", "args", "env", "envFrom"] {
         set(&mut container, field, of[field].clone());
@@ -204,6 +248,7 @@ fn container(of: &Value, limits: &Value, volumes: &[Value]) -> Value {
         .map(|attachment| json!({"name": attachment["name"], "mountPath": attachment["mountPath"]}));
     set(&mut container, "volumeMounts", mounts.collect());
     container["resources"] = json!({"requests": limits, "limits": limits});
+    set(&mut container, "securityContext", security.of_container());
     container
 }
 
@@ -264,6 +309,7 @@ mod tests {
             tolerations: vec![json!({"key": "virtual", "operator": "Exists"})],
             runtime_class: Some("kraft".to_owned()),
             annotations: [("example.com/network".to_owned(), "default".to_owned())].into(),
+            security: Security::Restricted,
         };
         let size = json!({"cpu": "1000m", "memory": "2048Mi"});
         assert_eq!(
@@ -293,7 +339,9 @@ mod tests {
                         "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
                         "volumeMounts": [{"name": "settings", "mountPath": "/etc/web"}],
                         "resources": {"requests": size, "limits": size},
+                        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
                     }],
+                    "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                     "volumes": [spec["volumes"][0], spec["volumes"][1]],
                     "imagePullSecrets": [{"name": "pull"}],
                     "nodeSelector": {"type": "virtual"},
@@ -303,6 +351,27 @@ mod tests {
             })
         );
         assert_eq!(skipped(&instance(&spec, &labels)).collect::<Vec<_>>(), ["data"]);
+    }
+
+    #[test]
+    fn a_runtime_that_needs_more_gets_it_by_a_setting() {
+        let (spec, labels) = (one(), labels());
+        let contexts = |security| {
+            let settings = Settings {
+                security,
+                ..Settings::default()
+            };
+            let pod = render(&instance(&spec, &labels), &settings, &Sizes::default()).unwrap();
+            let of = &pod["spec"];
+            let own = &of["containers"][0]["securityContext"];
+            (of["securityContext"].clone(), own.clone())
+        };
+        let seccomp = json!({"seccompProfile": {"type": "RuntimeDefault"}});
+        assert_eq!(
+            contexts(Security::Baseline),
+            (seccomp, json!({"allowPrivilegeEscalation": false}))
+        );
+        assert_eq!(contexts(Security::Privileged), (Value::Null, Value::Null));
     }
 
     #[test]

@@ -71,6 +71,23 @@ impl Report {
         Self::both(False, Reason::Suspended, "Instance is suspended")
     }
 
+    /// Nobody confirms that the Pod has ended. What was said of its template stays.
+    pub fn lost() -> Self {
+        let message = "nothing confirms that the Pod has stopped, its node may be lost; the cell's operator removes the \
+                       Node, or taints it node.kubernetes.io/out-of-service once the machine is off";
+        Self::default().available(Unknown, Reason::NodeLost, message)
+    }
+
+    /// The Pod is as it is, but nothing leads to it.
+    #[must_use]
+    pub fn without_service(mut self, why: &str) -> Self {
+        let fails = self.programmed.as_ref().is_some_and(|said| said.status == False);
+        if !fails {
+            self = self.programmed(False, Reason::ConfigurationError, why);
+        }
+        self
+    }
+
     /// The Instance cannot run here.
     pub fn unfit(why: &impl ToString) -> Self {
         Self::both(False, Reason::ConfigurationError, why.to_string())
@@ -170,7 +187,7 @@ fn waiting(pod: &Value) -> Option<Report> {
         }
         if CONFIGURATION.contains(&reason) {
             let message =
-                format!("container {name} cannot be made; check its command, environment and mounts");
+                format!("container {name} cannot be made; check its command, environment, mounts and the user that its image runs as");
             return Some(Report::both(False, Reason::ConfigurationError, message));
         }
         (reason == "CrashLoopBackOff").then(|| {

@@ -1,5 +1,6 @@
 //! What the provider does for an Instance, over an index that servers' objects fill.
 
+mod refusals;
 mod switched_off;
 
 use super::{
@@ -46,6 +47,8 @@ fn decided_at(
         successor_in: successor_in.map(Duration::from_secs),
         held,
         sightings: &Sightings::default(),
+        service_held: None,
+        going: None,
         now: Now {
             wall: now,
             instant: Instant::now(),
@@ -139,6 +142,7 @@ fn finalizer_pod_service_and_report_come_in_this_order() {
         settle(&mut fixture),
         [
             "cell: patch instances web-0: provider_finalizer",
+            "cell: patch namespaces ns-a1: namespace_pod_security",
             "cell: create pods web-0: pod",
             "cell: create services web-0: service",
             "cell: patch instances/status web-0: instance_report"
@@ -323,7 +327,13 @@ fn a_former_instances_pod_is_waited_for() {
     let written = settle(&mut fixture);
     assert!(written.iter().all(|one| !one.contains("pods")), "{written:?}");
     assert_eq!(fixture.lost(&Cell, Role::Pods, NS, "web-0"), [key()]);
-    assert_eq!(settle(&mut fixture), ["cell: create pods web-0: pod"]);
+    assert_eq!(
+        settle(&mut fixture),
+        [
+            "cell: patch namespaces ns-a1: namespace_pod_security",
+            "cell: create pods web-0: pod"
+        ]
+    );
 }
 
 #[test]

@@ -302,7 +302,9 @@ impl World {
         if let Some(project) = &self.reading.project {
             return Some((project.clone(), namespace.into()));
         }
-        let Namespace { cluster, namespace } = &self.namespaces.get("", namespace)?.digest;
+        let Namespace {
+            cluster, namespace, ..
+        } = &self.namespaces.get("", namespace)?.digest;
         // No key has an underscore of its own.
         let project = cluster.as_ref()?.strip_prefix(CLUSTER_PREFIX)?.replace('_', "/");
         let project = ProjectKey::parse(&project).ok()?;

@@ -92,6 +92,7 @@ impl Cell {
             deleting: false,
             ready: false,
             served: false,
+            lost: false,
             current: true,
             labels,
         });

@@ -49,6 +49,7 @@ fn ready(n: u32) -> Instance {
         deleting: false,
         ready: true,
         served: true,
+        lost: false,
         current: true,
         labels: labels(n),
     }
@@ -79,6 +80,13 @@ fn stale(mut instance: Instance) -> Instance {
 fn deleting(mut instance: Instance) -> Instance {
     instance.deleting = true;
     instance
+}
+
+fn lost(instance: Instance) -> Instance {
+    Instance {
+        lost: true,
+        ..deleting(instance)
+    }
 }
 
 fn named(mut instance: Instance, name: &str) -> Instance {

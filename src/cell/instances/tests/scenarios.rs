@@ -136,6 +136,32 @@ fn s42_without_a_number_nothing_comes_or_goes() {
 }
 
 #[test]
+fn s43_an_end_that_nobody_confirms_holds_up_nothing_but_its_own_place_and_the_roll() {
+    check(
+        &deployment(1),
+        &[ready(0), ready(1), lost(ready(2))],
+        &["Wait 2 (Lost)", "Delete 1* (Surplus)"],
+    );
+    check(
+        &deployment(3),
+        &[lost(ready(0)), stale(ready(1))],
+        &["Wait 0 (Lost)", "Create 2* (Missing)", "Delete 1 (Roll)"],
+    );
+    check(
+        &deployment(2),
+        &[lost(ready(0)), stale(ready(1))],
+        &["Wait 0 (Lost)", "Delete 1 (Roll)"],
+    );
+    let mut former = lost(ready(0));
+    former.owner = Owner::Deployment("uid-former".into());
+    check(
+        &deployment(2),
+        &[former],
+        &["Wait 0* (Lost)", "Create 0 (Missing)", "Create 1* (Missing)"],
+    );
+}
+
+#[test]
 fn s08_to_s10_a_slot_that_is_not_ready_holds_up_what_comes_after_it() {
     check(
         &deployment(3),

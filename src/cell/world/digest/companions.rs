@@ -12,6 +12,8 @@ pub struct Namespace {
     pub cluster: Option<Arc<str>>,
     /// The namespace in the project.
     pub namespace: Option<Arc<str>>,
+    /// The profile of the Pod Security Standards that it enforces.
+    pub enforced: Option<Arc<str>>,
 }
 
 /// Reads a Namespace.
@@ -19,6 +21,7 @@ pub fn namespace(object: &DynamicObject, words: &mut Words) -> Namespace {
     Namespace {
         cluster: label(object, keys::UPSTREAM_CLUSTER, words),
         namespace: label(object, keys::UPSTREAM_NAMESPACE, words),
+        enforced: label(object, keys::POD_SECURITY, words),
     }
 }
 

@@ -59,7 +59,8 @@ fn seen(object: &DynamicObject) -> Value {
         .collect();
     let addresses = list(&status["podIPs"], |ip| ip["ip"].clone());
     json!({
-        "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp},
+        "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp,
+            "deletionGracePeriodSeconds": object.metadata.deletion_grace_period_seconds},
         "spec": {"containers": list(&spec["containers"], |c| json!({"name": c["name"], "image": c["image"]}))},
         "status": {
             "phase": status["phase"], "message": status["message"], "podIP": status["podIP"], "podIPs": addresses,
