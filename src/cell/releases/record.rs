@@ -163,19 +163,20 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn record() -> impl Strategy<Value = Record> {
+    fn any_record() -> impl Strategy<Value = Record> {
         let plane = prop_oneof![Just(HUB.to_owned()), "[a-z]{1,8}", ".{0,70}"];
         (plane, ".{0,20}", ".{0,20}", ".{0,20}").prop_map(|(plane, kind, namespace, name)| Record {
             plane,
             kind,
             namespace,
             name,
+            since: None,
         })
     }
 
     proptest! {
         #[test]
-        fn records_of_any_words_are_read_as_they_were_written(records in vec(record(), 0..6)) {
+        fn records_of_any_words_are_read_as_they_were_written(records in vec(any_record(), 0..6)) {
             prop_assert_eq!(read(&write(&records)), records.clone());
             for record in &records {
                 prop_assert_eq!(&record.target().name, &record.name);
@@ -184,7 +185,7 @@ mod tests {
 
         #[test]
         fn a_text_that_was_changed_is_records_or_none(
-            records in vec(record(), 1..3),
+            records in vec(any_record(), 1..3),
             at in any::<proptest::sample::Index>(),
             with in ".{0,3}",
         ) {

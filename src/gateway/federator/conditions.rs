@@ -304,7 +304,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 
 /// The Event that goes with a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Note> {
-    const FAULTS: [&str; 7] = [
+    const FAULTS: [&str; 8] = [
         "NoCellForCity",
         "ApplyFailed",
         "InvalidCityCode",

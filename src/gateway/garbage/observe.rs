@@ -232,10 +232,11 @@ pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnap
 
 /// The plane that shows too little to say that a copy has no origin, although it seems to have none.
 pub(super) fn unproven_copy(world: &World, key: &Key, kind: usize) -> Option<Plane> {
-    let (hub, name) = (&*key.namespace, &*key.name);
+    let (hub, name) = (&key.namespace, &key.name);
     let row = world.hub.copies[kind].get(hub, name)?;
     let plane = world.lacks_proof(hub)?;
-    let seems = Home::seeming(world, hub).standing(kind, name, row).orphaned();
+    let seen = seen_to_go(world, kind, hub, name);
+    let seems = Home::seeming(world, hub).standing(kind, name, row, seen).orphaned();
     seems.then_some(plane)
 }
 

@@ -14,7 +14,11 @@ fn a_lost_nodes_pod_is_said_and_what_the_server_wants_of_it_is_left_to_people() 
             held: None,
             service_held: None,
             going: Some(Duration::from_secs(seconds)),
-            now: now(),
+            sightings: &Sightings::default(),
+            now: Now {
+                wall: now(),
+                instant: Instant::now(),
+            },
         };
         decide::decide(&snapshot, &around)
     };
@@ -62,7 +66,11 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
             held: None,
             service_held: Some(why),
             going: None,
-            now: now(),
+            sightings: &Sightings::default(),
+            now: Now {
+                wall: now(),
+                instant: Instant::now(),
+            },
         };
         decide::decide(&snapshot, &around)
     };

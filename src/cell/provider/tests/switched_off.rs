@@ -24,6 +24,8 @@ fn retired(fixture: &mut Fixture) -> Vec<String> {
             sizes: &Sizes::default(),
             successor_in: None,
             held: None,
+            service_held: None,
+            going: None,
             sightings: &Sightings::default(),
             now: Now {
                 wall: now(),
