@@ -56,6 +56,10 @@ pub(crate) fn write_back(name: &str, cell: &str, copy_uid: &str) -> Value {
     })
 }
 
+fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
 pub(crate) fn with(mut value: Value, pointer: &str, new: Value) -> Value {
     *value.pointer_mut(pointer).unwrap() = new;
     value
@@ -276,43 +280,37 @@ pub(crate) async fn the_gateway_writes_only_what_is_its_own(sandbox: &Sandbox) -
     let named = |name: &str| json!({"metadata": {"name": name}});
     let in_ours = secrets("ns-writes");
     let labelled = ours.clone();
-    wait_until_denied(|| async {
-        verdict(secrets("members").create(&post, &object(labelled.clone())).await)
-    })
-    .await;
+    wait_until_denied(|| async { verdict(secrets("members").create(&post, &typed(labelled.clone())).await) })
+        .await;
     let refused = [
-        verdict(secrets("members").create(&post, &object(ours.clone())).await),
+        verdict(secrets("members").create(&post, &typed(ours.clone())).await),
         verdict(secrets("members").patch("token", &merge, &label).await),
         // A label that the same request sets makes nothing its own.
         verdict(in_ours.patch("token", &merge, &label).await),
-        verdict(in_ours.create(&post, &object(named("unlabelled"))).await),
-        verdict(
-            maps("fedgate-system")
-                .create(&post, &object(named("other")))
-                .await,
-        ),
-        verdict(maps("default").create(&post, &object(named("fedgate-x"))).await),
+        verdict(in_ours.create(&post, &typed(named("unlabelled"))).await),
+        verdict(maps("fedgate-system").create(&post, &typed(named("other"))).await),
+        verdict(maps("default").create(&post, &typed(named("fedgate-x"))).await),
         verdict(
             secrets("fedgate-system")
-                .create(&post, &object(named("fedgate-x")))
+                .create(&post, &typed(named("fedgate-x")))
                 .await,
         ),
-        verdict(all.create(&post, &object(named("other"))).await),
+        verdict(all.create(&post, &typed(named("other"))).await),
         verdict(all.patch("members", &merge, &rename).await),
     ];
     for answer in refused {
         denied(&answer, "the gateway may write only");
     }
     let taken = [
-        verdict(in_ours.create(&post, &object(ours.clone())).await),
+        verdict(in_ours.create(&post, &typed(ours.clone())).await),
         verdict(in_ours.patch("ours", &merge, &rename).await),
-        verdict(maps("ns-writes").create(&post, &object(ours)).await),
+        verdict(maps("ns-writes").create(&post, &typed(ours)).await),
         verdict(
             maps("fedgate-system")
-                .create(&post, &object(named("fedgate-x")))
+                .create(&post, &typed(named("fedgate-x")))
                 .await,
         ),
-        verdict(all.create(&post, &object(named("ns-new"))).await),
+        verdict(all.create(&post, &typed(named("ns-new"))).await),
         verdict(all.patch("ns-new", &merge, &rename).await),
     ];
     assert_eq!(taken, ["200"; 6]);

@@ -3,9 +3,8 @@
 use crate::{
     process::signal,
     rng::Rng,
-    support::{http, seconds, suite::Suite},
+    support::{http, process::pid, seconds, suite::Suite},
 };
-use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -107,20 +106,8 @@ impl Faults {
         signal("-CONT", &pid).await;
     }
 
-    /// Process id of a process of the sandbox: the only child of its holder.
     fn process(&self, name: &str) -> String {
-        let file = self.suite.dir.join("sandbox/state.json");
-        let text = std::fs::read_to_string(&file).expect("read the sandbox's state");
-        let state: Value = serde_json::from_str(&text).expect("the sandbox's state is JSON");
-        let processes = state["processes"].as_array().expect("it lists processes");
-        let process = processes.iter().find(|process| process["name"] == name);
-        let holder = process
-            .and_then(|process| process["pid"].as_u64())
-            .unwrap_or_else(|| panic!("the sandbox has a process {name:?}"));
-        let children = std::fs::read_to_string(format!("/proc/{holder}/task/{holder}/children"));
-        let children = children.unwrap_or_else(|error| panic!("{name} has ended: {error}"));
-        let child = children.split_whitespace().next();
-        child.unwrap_or_else(|| panic!("{name} has ended")).to_owned()
+        pid(&self.suite.dir, name).unwrap_or_else(|| panic!("the sandbox has a process {name:?}"))
     }
 
     /// Compacts at the present revision, through etcd's JSON interface.

@@ -21,6 +21,7 @@ mod policies;
 mod projection;
 mod projects;
 mod rest;
+mod restarts;
 mod status;
 mod support;
 mod suspension;
@@ -63,6 +64,7 @@ fn alone() -> Vec<Trial> {
         projects::lone_trials(),
         by_hand::lone_trials(),
         deletion::lone_trials(),
+        restarts::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),

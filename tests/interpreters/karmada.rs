@@ -156,7 +156,8 @@ pub(crate) fn karmada_agreed_on_every_case() {
     let cases = cases();
     for (kind, case) in &cases {
         let asked = recorded(kind, case, None);
-        let same = |r: &&Recorded| r.input == asked.input && r.operation == asked.operation && r.kind == asked.kind;
+        let same =
+            |r: &&Recorded| r.input == asked.input && r.operation == asked.operation && r.kind == asked.kind;
         let at = format!("{}:{}: {}", case.file.display(), case.line, case.name);
         let Some(found) = record.cases.iter().find(same) else {
             wrong.push(format!(
@@ -164,11 +165,18 @@ pub(crate) fn karmada_agreed_on_every_case() {
             ));
             continue;
         };
-        let theirs = found.answer.clone().ok_or_else(|| LuaError::Raised("an error".to_owned()));
+        let theirs = found
+            .answer
+            .clone()
+            .ok_or_else(|| LuaError::Raised("an error".to_owned()));
         wrong.extend(difference(case, &theirs).map(|text| format!("{at}: {text}")));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-    assert_eq!(record.cases.len(), cases.len(), "answers to cases that are no more: record anew");
+    assert_eq!(
+        record.cases.len(),
+        cases.len(),
+        "answers to cases that are no more: record anew"
+    );
 }
 
 /// The difference of Karmada's answer from what a case demands; errors say the same in other words.
@@ -324,4 +332,3 @@ pub(crate) fn the_recorded_answers_are_karmadas() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
-

@@ -141,22 +141,53 @@ fn main() {
         })
     };
     let mut trials = vec![
-        trial("every_case_holds_in_a_fresh_and_in_a_re_used_state", every_case_holds_in_a_fresh_and_in_a_re_used_state),
-        trial("a_case_that_fails_shows_its_line_and_a_diff", a_case_that_fails_shows_its_line_and_a_diff),
+        trial(
+            "every_case_holds_in_a_fresh_and_in_a_re_used_state",
+            every_case_holds_in_a_fresh_and_in_a_re_used_state,
+        ),
+        trial(
+            "a_case_that_fails_shows_its_line_and_a_diff",
+            a_case_that_fails_shows_its_line_and_a_diff,
+        ),
         trial("every_script_passes_the_linter", every_script_passes_the_linter),
-        trial("the_made_up_kind_loads_beside_the_built_in_ones", the_made_up_kind_loads_beside_the_built_in_ones),
-        trial("an_aggregated_message_fits_the_schema_and_cuts_no_character", an_aggregated_message_fits_the_schema_and_cuts_no_character),
-        trial("karmada_agreed_on_every_case", karmada::karmada_agreed_on_every_case),
-        trial("the_host_answers_as_karmada_did", karmada::the_host_answers_as_karmada_did),
-        trial("the_host_encodes_results_as_karmada_did", karmada::the_host_encodes_results_as_karmada_did),
+        trial(
+            "the_made_up_kind_loads_beside_the_built_in_ones",
+            the_made_up_kind_loads_beside_the_built_in_ones,
+        ),
+        trial(
+            "an_aggregated_message_fits_the_schema_and_cuts_no_character",
+            an_aggregated_message_fits_the_schema_and_cuts_no_character,
+        ),
+        trial(
+            "karmada_agreed_on_every_case",
+            karmada::karmada_agreed_on_every_case,
+        ),
+        trial(
+            "the_host_answers_as_karmada_did",
+            karmada::the_host_answers_as_karmada_did,
+        ),
+        trial(
+            "the_host_encodes_results_as_karmada_did",
+            karmada::the_host_encodes_results_as_karmada_did,
+        ),
     ];
     let absent = karmada::judge().is_none();
     for (name, test) in [
-        ("karmada_agrees_on_every_case", karmada::karmada_agrees_on_every_case as fn()),
-        ("the_recorded_answers_are_karmadas", karmada::the_recorded_answers_are_karmadas),
+        (
+            "karmada_agrees_on_every_case",
+            karmada::karmada_agrees_on_every_case as fn(),
+        ),
+        (
+            "the_recorded_answers_are_karmadas",
+            karmada::the_recorded_answers_are_karmadas,
+        ),
     ] {
         // The summary of `make test` counts the word in brackets.
-        let name = if absent { format!("{name} [needs KARMADA_BIN_DIR]") } else { name.to_owned() };
+        let name = if absent {
+            format!("{name} [needs KARMADA_BIN_DIR]")
+        } else {
+            name.to_owned()
+        };
         trials.push(trial(&name, test).with_ignored_flag(absent));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

@@ -11,6 +11,7 @@ pub(crate) mod http;
 pub(crate) mod kinds;
 pub(crate) mod objects;
 pub(crate) mod plane;
+pub(crate) mod process;
 pub(crate) mod rights;
 pub(crate) mod role;
 pub(crate) mod suite;

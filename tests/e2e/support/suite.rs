@@ -9,6 +9,7 @@ use super::{
     kinds::{ACCESS_REVIEW, CLUSTER, CLUSTER_ROLE, DEPLOYMENT, INSTANCE, NAMESPACE, SECRET},
     objects::template,
     plane::{Plane, seconds, wait_for},
+    process::Controllers,
 };
 use anyhow::{Context, Result};
 use fedgate::{
@@ -70,6 +71,8 @@ pub(crate) struct Suite {
     kept: Mutex<Vec<String>>,
     /// The one of them that the tests of rest share: its name and that of its hub namespace.
     shared: Mutex<Option<(String, String)>>,
+    /// The hub's controllers, once a test has taken them over.
+    pub(crate) controllers: Mutex<Option<Controllers>>,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
 }
@@ -237,6 +240,7 @@ impl Suite {
             role: Mutex::default(),
             kept: Mutex::default(),
             shared: Mutex::default(),
+            controllers: Mutex::default(),
             dir,
         })
     }
@@ -360,6 +364,9 @@ impl Suite {
         for plane in ["hub", "alpha", "beta", "dfw-1", "lhr-1"] {
             self.start_plane(plane).await;
         }
+        if let Some(controllers) = self.controllers.lock().await.as_mut() {
+            controllers.ensure();
+        }
         self.restore_list().await;
         for cell in [&self.dfw, &self.lhr] {
             let city = json!({"metadata": {"labels": {keys::CITY_CODE: cell.city}}});
@@ -446,6 +453,8 @@ impl Suite {
     /// Ends the gateway and all planes.
     pub(crate) async fn down(&self) {
         self.gateway.stop().await;
+        // They end with it.
+        self.controllers.lock().await.take();
         if let Some(sandbox) = self.sandbox.lock().await.take()
             && let Err(error) = sandbox.down().await
         {

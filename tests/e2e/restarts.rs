@@ -1,0 +1,130 @@
+//! 86: the hub's controllers are killed and started again. Karmada is known to delete at members what it should keep.
+
+use crate::support::{
+    Case, Cell, deployment_with_data,
+    kinds::{CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, SECRET},
+    lone_trials,
+    process::Controllers,
+    seconds, uid,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+lone_trials![a86_the_hubs_controllers_are_killed];
+
+/// How often they are killed.
+const RESTARTS: u32 = 20;
+/// From this restart on a cell is away while they start, as with a credential that has expired.
+const WITHOUT_CELL: u32 = 15;
+
+const NAMES: [&str; 3] = ["web", "api", "jobs"];
+
+/// UIDs of all that must stay at a cell.
+async fn standing(case: &Case, cell: &Cell) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut add = |kind: &Kind, object: &Value| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        all.insert(
+            format!("{} {} {name}", cell.name, kind.name),
+            uid(object).to_owned(),
+        );
+    };
+    add(
+        &NAMESPACE,
+        &cell.plane.exists(&NAMESPACE, "", &case.hub_ns, seconds(60)).await,
+    );
+    for name in NAMES {
+        let name = format!("{name}-{}", cell.name);
+        add(
+            &DEPLOYMENT,
+            &cell
+                .plane
+                .exists(&DEPLOYMENT, &case.hub_ns, &name, seconds(60))
+                .await,
+        );
+    }
+    add(
+        &CONFIG_MAP,
+        &cell
+            .plane
+            .exists(&CONFIG_MAP, &case.hub_ns, "settings", seconds(60))
+            .await,
+    );
+    add(
+        &SECRET,
+        &cell
+            .plane
+            .exists(&SECRET, &case.hub_ns, "keys", seconds(60))
+            .await,
+    );
+    all
+}
+
+async fn a86_the_hubs_controllers_are_killed(case: Case) {
+    case.config_map("settings", &json!({"a": "1"})).await;
+    case.secret("keys", "Opaque", &json!({"password": "p"})).await;
+    let cells = [&case.dfw, &case.lhr];
+    for cell in cells {
+        for name in NAMES {
+            let object = deployment_with_data(
+                &format!("{name}-{}", cell.name),
+                &cell.city,
+                Some("settings"),
+                Some("keys"),
+                &[],
+            );
+            case.create(&DEPLOYMENT, object).await;
+        }
+    }
+    let mut before = BTreeMap::new();
+    for cell in cells {
+        before.extend(standing(&case, cell).await);
+    }
+    let mut held = case.suite.controllers.lock().await;
+    let controllers = held.insert(Controllers::take(&case.suite).await);
+    for round in 1..=RESTARTS {
+        let away = (round >= WITHOUT_CELL).then_some(cells[round as usize % 2]);
+        if let Some(cell) = away {
+            case.suite.stop_plane(&cell.name).await;
+        }
+        // Changes are on their way while the controllers are gone, and while they read all they know.
+        let scale = json!({"spec": {"scaleSettings": {"minReplicas": round}}});
+        for cell in cells {
+            case.merge(&DEPLOYMENT, &format!("{}-{}", NAMES[0], cell.name), scale.clone())
+                .await;
+        }
+        controllers.start();
+        for cell in cells {
+            case.merge(&DEPLOYMENT, &format!("{}-{}", NAMES[1], cell.name), scale.clone())
+                .await;
+        }
+        for cell in cells
+            .into_iter()
+            .filter(|cell| away.is_none_or(|away| away.name != cell.name))
+        {
+            arrived(&case, cell, round).await;
+        }
+        if let Some(cell) = away {
+            case.suite.start_plane(&cell.name).await;
+            arrived(&case, cell, round).await;
+        }
+        let mut after = BTreeMap::new();
+        for cell in cells {
+            after.extend(standing(&case, cell).await);
+        }
+        assert_eq!(after, before, "restart {round}");
+        controllers.kill().await;
+    }
+    controllers.start();
+}
+
+async fn arrived(case: &Case, cell: &Cell, round: u32) {
+    for name in &NAMES[..2] {
+        let name = format!("{name}-{}", cell.name);
+        let scaled = |o: &Value| o["spec"]["scaleSettings"]["minReplicas"] == round;
+        let what = format!("has the scale of restart {round}");
+        cell.plane
+            .sees(&DEPLOYMENT, &case.hub_ns, &name, &what, seconds(180), scaled)
+            .await;
+    }
+}
