@@ -236,7 +236,9 @@ pub(super) fn unproven_copy(world: &World, key: &Key, kind: usize) -> Option<Pla
     let row = world.hub.copies[kind].get(hub, name)?;
     let plane = world.lacks_proof(hub)?;
     let seen = seen_to_go(world, kind, hub, name);
-    let seems = Home::seeming(world, hub).standing(kind, name, row, seen).orphaned();
+    let seems = Home::seeming(world, hub)
+        .standing(kind, name, row, seen)
+        .orphaned();
     seems.then_some(plane)
 }
 
