@@ -263,7 +263,7 @@ impl Cell {
                     }
                     command => self.command(command),
                 },
-                Some(project) = wanted.recv() => self.wanted(&mut known, project),
+                Some(project) = wanted.recv() => self.wanted(&mut known, &project),
                 Some(event) = projects.next() => self.found(&mut known, event),
             }
         }

@@ -41,6 +41,8 @@ pub enum SecurityName {
 
 /// Flags of `fedgate cell`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
+// Each flag is a switch of its own.
+#[allow(clippy::struct_excessive_bools)]
 pub struct CellArgs {
     /// Kubeconfig of the cell's own API server. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_CELL_KUBECONFIG", value_name = "PATH")]
@@ -182,6 +184,28 @@ pub struct CellConfig {
     pub process: ProcessConfig,
 }
 
+impl Quota {
+    /// Where claims are made, by the flags of which at most one is given.
+    fn of(below: Option<PathBuf>, directory: Option<PathBuf>, own: Option<ProjectKey>) -> Self {
+        match (below, directory, own) {
+            (Some(path), _, _) => Self::Below(path),
+            (_, Some(path), _) => Self::Directory(path),
+            (_, _, Some(project)) => Self::Own(project),
+            (None, None, None) => Self::Off,
+        }
+    }
+}
+
+impl From<SecurityName> for Security {
+    fn from(name: SecurityName) -> Self {
+        match name {
+            SecurityName::Restricted => Self::Restricted,
+            SecurityName::Baseline => Self::Baseline,
+            SecurityName::Privileged => Self::Privileged,
+        }
+    }
+}
+
 impl CellArgs {
     /// Checks that the flags go together.
     pub fn into_config(self) -> Result<CellConfig, ConfigError> {
@@ -215,12 +239,7 @@ impl CellArgs {
             process,
         } = self;
         let process = process.into_config()?;
-        let quota = match (quota_kubeconfig, quota_directory, quota_project) {
-            (Some(path), _, _) => Quota::Below(path),
-            (_, Some(path), _) => Quota::Directory(path),
-            (_, _, Some(project)) => Quota::Own(project),
-            (None, None, None) => Quota::Off,
-        };
+        let quota = Quota::of(quota_kubeconfig, quota_directory, quota_project);
         if name.is_none() && (hub_kubeconfig.is_some() || quota != Quota::Off) {
             return Err(ConfigError::Together {
                 flag: "--name",
@@ -252,11 +271,7 @@ impl CellArgs {
                     tolerations,
                     runtime_class,
                     annotations: annotations.into_iter().collect(),
-                    security: match pod_security {
-                        SecurityName::Restricted => Security::Restricted,
-                        SecurityName::Baseline => Security::Baseline,
-                        SecurityName::Privileged => Security::Privileged,
-                    },
+                    security: pod_security.into(),
                 },
                 single_port: if service_single_port_443 {
                     SinglePort::Https

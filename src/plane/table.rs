@@ -57,6 +57,8 @@ pub enum Change<D> {
 const TOMBSTONES: usize = 512;
 
 /// See the module.
+// Each flag is a state of its own; no enum would say it better.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug)]
 pub struct Table<D> {
     rows: BTreeMap<Arc<str>, Rows<D>>,

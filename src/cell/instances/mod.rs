@@ -56,6 +56,8 @@ impl Policy {
 }
 
 /// An Instance that there is: one that the deployment controls, or one that has a name of its form.
+// Each flag is a fact of its own that decisions combine freely; no enum would say it better.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     /// Its name.

@@ -1,7 +1,7 @@
 //! What is to be done for an Instance by the provider: one step at a time, in the contract's order. Pure.
 
 use super::{
-    lost,
+    lost::{self, Ending},
     observe::{Known, Snapshot},
     pod,
     recovery::{self, Recovery, Sightings},
@@ -163,9 +163,9 @@ impl Of<'_> {
         if !self.has_finalizer() || self.is_ready() {
             return Plan::default();
         }
-        let (report, next) = match self.lost() {
-            Some(None) => (Report::lost(), Next::OnEvent),
-            Some(Some(left)) => (Report::stopping(), Next::After(left)),
+        let (report, next) = match self.ending() {
+            Some(Ending::Lost) => (Report::lost(), Next::OnEvent),
+            Some(Ending::Within(left)) => (Report::stopping(), Next::After(left)),
             None => (Report::stopping(), Next::OnEvent),
         };
         if let Some(said) = self.say(&report, None) {
@@ -188,11 +188,11 @@ impl Of<'_> {
         plan
     }
 
-    /// Of a Pod that is going: how long it may take yet, and nothing if its node counts as lost.
-    fn lost(&self) -> Option<Option<Duration>> {
+    /// How the Pod ends, if it is going.
+    fn ending(&self) -> Option<Ending> {
         let pod = self.own_pod().filter(|pod| pod.deleting)?;
         let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
-        Some(lost::left(&seen, self.around.going.unwrap_or_default()))
+        Some(lost::ending(&seen, self.around.going.unwrap_or_default()))
     }
 
     /// Whether it still says of itself that it serves; that ends with the next turn of the Instance's own controller.
@@ -337,12 +337,12 @@ impl Of<'_> {
         if !plan.effects.is_empty() {
             return plan;
         }
-        match self.lost() {
-            Some(None) => {
+        match self.ending() {
+            Some(Ending::Lost) => {
                 plan.effects.extend(self.say(&Report::lost(), None));
                 return plan;
             }
-            Some(Some(left)) => plan.next = Next::After(left),
+            Some(Ending::Within(left)) => plan.next = Next::After(left),
             None => {}
         }
         plan.effects.extend(self.report(remembered.attempts));

@@ -37,9 +37,19 @@ impl Going {
     }
 }
 
-/// How long a Pod that has been going for so long may take yet; `None` if its node counts as lost.
-pub fn left(pod: &Value, going: Duration) -> Option<Duration> {
+/// A Pod that was told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It may take so long yet.
+    Within(Duration),
+    /// Its node counts as lost.
+    Lost,
+}
+
+/// How a Pod ends that has been going for so long.
+pub fn ending(pod: &Value, going: Duration) -> Ending {
     let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64();
     let patience = Duration::from_secs(grace.unwrap_or(DEFAULT_GRACE)).saturating_add(PATIENCE);
-    patience.checked_sub(going).filter(|left| !left.is_zero())
+    let left = patience.checked_sub(going).filter(|left| !left.is_zero());
+    left.map_or(Ending::Lost, Ending::Within)
 }

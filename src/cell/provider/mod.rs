@@ -130,29 +130,16 @@ impl Provider {
                     } else {
                         &mut held
                     };
-                    let why = match failure.category {
-                        _ if slot.is_some() => None,
-                        Category::AlreadyExists => match holder(ctx, key, &made).await? {
-                            Some(Holder::Ours(labels)) => {
-                                ctx.perform(Plan::one(labels)).await?;
-                                continue;
+                    match obstacle(ctx, key, &made, &failure).await? {
+                        Some(Obstacle::Removed) => {}
+                        Some(Obstacle::Stays(why)) if slot.is_none() => {
+                            *slot = Some(why);
+                            // It is said first, and the rest goes on.
+                            if failure.category != Category::AlreadyExists {
+                                refused = Some(failure);
                             }
-                            Some(Holder::Another) => Some(format!(
-                                "{} exists and is not this Instance's; delete or rename it",
-                                failure.object
-                            )),
-                            // The watch tells of it, late.
-                            None => None,
-                        },
-                        _ => refusal::of(&failure),
-                    };
-                    if why.is_none() {
-                        return Err(failure);
-                    }
-                    *slot = why;
-                    // It is said first, and the rest goes on.
-                    if failure.category != Category::AlreadyExists {
-                        refused = Some(failure);
+                        }
+                        Some(Obstacle::Stays(_)) | None => return Err(failure),
                     }
                 }
             }
@@ -189,10 +176,42 @@ impl Provider {
     }
 }
 
+/// What stood in the way of a write.
+enum Obstacle {
+    /// Nothing does any more.
+    Removed,
+    /// It stays there, for this reason.
+    Stays(String),
+}
+
+/// What follows from a write that failed; `None` if it is only to be tried again.
+async fn obstacle(
+    ctx: &Turn<'_>,
+    key: &Key,
+    made: &[Effect],
+    failure: &Failure,
+) -> Result<Option<Obstacle>, Failure> {
+    if failure.category != Category::AlreadyExists {
+        return Ok(refusal::of(failure).map(Obstacle::Stays));
+    }
+    Ok(match holder(ctx, key, made).await? {
+        Some(Holder::Ours(labels)) => {
+            ctx.perform(Plan::one(*labels)).await?;
+            Some(Obstacle::Removed)
+        }
+        Some(Holder::Another) => Some(Obstacle::Stays(format!(
+            "{} exists and is not this Instance's; delete or rename it",
+            failure.object
+        ))),
+        // The watch tells of it, late.
+        None => None,
+    })
+}
+
 /// Who holds a name that was thought free: those of ours are watched by a label.
 enum Holder {
     /// The Instance's own, with the labels that it lacks.
-    Ours(Effect),
+    Ours(Box<Effect>),
     /// Something else.
     Another,
 }
@@ -220,12 +239,12 @@ async fn holder(ctx: &Turn<'_>, key: &Key, made: &[Effect]) -> Result<Option<Hol
         let lacking: Map<String, Value> = lacking.map(|(key, value)| (key.clone(), value.clone())).collect();
         if !lacking.is_empty() {
             let patch = json!({"metadata": {"uid": found.metadata.uid, "labels": lacking}});
-            return Ok(Some(Holder::Ours(Effect {
+            return Ok(Some(Holder::Ours(Box::new(Effect {
                 target: effect.target.clone(),
                 endpoint: Endpoint::Main,
                 write: Write::Merge { patch },
                 reason: "provider_labels",
-            })));
+            }))));
         }
     }
     Ok(None)

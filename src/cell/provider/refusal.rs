@@ -26,7 +26,7 @@ pub fn of(failure: &Failure) -> Option<String> {
     match failure.category {
         Category::Refused => {
             let said: String = failure.message.chars().take(LONGEST_REASON).collect();
-            Some(format!("{} the {what}: {said}", REFUSES))
+            Some(format!("{REFUSES} the {what}: {said}"))
         }
         Category::Forbidden => Some(format!(
             "the cell has no right to make the {what}; its operator applies manifests/cell/provider-role.yaml"

@@ -112,6 +112,7 @@ impl Record {
     }
 
     /// The record as it is kept from now on: one without a time, or of a clock that was ahead, is as old as its first look.
+    #[must_use]
     pub fn seen(self, now: Timestamp) -> Self {
         let since = self.since.filter(|since| *since <= now).unwrap_or(now);
         Self {

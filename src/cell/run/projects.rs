@@ -46,9 +46,9 @@ impl Known {
 
 impl Cell {
     /// The claims of a project are wanted from now on.
-    pub(super) fn wanted(&self, known: &mut Known, project: ProjectKey) {
+    pub(super) fn wanted(&self, known: &mut Known, project: &ProjectKey) {
         if known.wanted.insert(project.clone()) {
-            self.engage_project(known, &project);
+            self.engage_project(known, project);
         }
     }
 

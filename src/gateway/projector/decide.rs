@@ -202,19 +202,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         return Decision::Wait;
     }
     if w.is_too_large() || w.conditions > CONDITION_LIMIT {
-        return refuse(
-            "too_large",
-            format!(
-                "Instance {} has {} and {} conditions, at most {SIZE_LIMIT} bytes, {LEVEL_LIMIT} levels and {CONDITION_LIMIT} conditions are projected",
-                s.name,
-                if w.size == u32::MAX {
-                    "more than can be read".to_owned()
-                } else {
-                    format!("{} bytes", w.size)
-                },
-                w.conditions
-            ),
-        );
+        return too_large(s, w);
     }
     let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else {
         return Decision::Wait;
@@ -246,6 +234,19 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         },
         decision => decision,
     }
+}
+
+fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
+    let size = if w.size == u32::MAX {
+        "more than can be read".to_owned()
+    } else {
+        format!("{} bytes", w.size)
+    };
+    let message = format!(
+        "Instance {} has {size} and {} conditions, at most {SIZE_LIMIT} bytes, {LEVEL_LIMIT} levels and {CONDITION_LIMIT} conditions are projected",
+        s.name, w.conditions
+    );
+    refuse("too_large", message)
 }
 
 /// How much longer the hub's collector is given to take what an earlier copy of the name has left.

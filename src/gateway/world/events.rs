@@ -83,34 +83,8 @@ impl World {
                     self.wake_for_binding(&d, &mut woken.keys);
                 }
             }
-            Role::ConfigMaps => {
-                let deltas = feed_table!(self.hub.config_maps, |o, _| Companion::read(o));
-                for d in &deltas {
-                    let new = self.hub.config_maps.get(&d.name.0, &d.name.1);
-                    self.hub
-                        .index
-                        .companion(CompanionKind::ConfigMap, &d.name, d.old.as_ref(), new);
-                    let binding = format!("{}-configmap", d.name.1).into();
-                    self.judge_binding(&(d.name.0.clone(), binding), &mut woken);
-                }
-                for d in deltas {
-                    self.wake_for_companion(CompanionKind::ConfigMap, &d, &mut woken.keys);
-                }
-            }
-            Role::Secrets => {
-                let deltas = feed_table!(self.hub.secrets, |o, _| Companion::read(o));
-                for d in &deltas {
-                    let new = self.hub.secrets.get(&d.name.0, &d.name.1);
-                    self.hub
-                        .index
-                        .companion(CompanionKind::Secret, &d.name, d.old.as_ref(), new);
-                    let binding = format!("{}-secret", d.name.1).into();
-                    self.judge_binding(&(d.name.0.clone(), binding), &mut woken);
-                }
-                for d in deltas {
-                    self.wake_for_companion(CompanionKind::Secret, &d, &mut woken.keys);
-                }
-            }
+            Role::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
+            Role::Secrets => return self.companion_event(CompanionKind::Secret, event),
             Role::Federated(i) => {
                 let deltas = feed_table!(self.hub.copies[i], |o, words| Copy::read(o, &kinds[i], words));
                 for d in &deltas {
@@ -152,6 +126,25 @@ impl World {
                 }
             }
             Role::Workloads | Role::Locations | Role::Networks => {}
+        }
+        woken
+    }
+
+    fn companion_event(&mut self, kind: CompanionKind, event: Event) -> Woken {
+        let (table, suffix) = match kind {
+            CompanionKind::ConfigMap => (&mut self.hub.config_maps, "configmap"),
+            CompanionKind::Secret => (&mut self.hub.secrets, "secret"),
+        };
+        let (deltas, synced) = feed(table, event, &mut self.words, |o, _| Companion::read(o));
+        for d in &deltas {
+            let new = table.get(&d.name.0, &d.name.1);
+            self.hub.index.companion(kind, &d.name, d.old.as_ref(), new);
+        }
+        let mut woken = Woken::synced(synced);
+        for d in deltas {
+            let binding = format!("{}-{suffix}", d.name.1).into();
+            self.judge_binding(&(d.name.0.clone(), binding), &mut woken);
+            self.wake_for_companion(kind, &d, &mut woken.keys);
         }
         woken
     }

@@ -57,7 +57,9 @@ impl Swell {
             return piece;
         };
         if let Some(items) = answer.get_mut("items").and_then(Value::as_array_mut) {
-            items.iter_mut().for_each(|item| self.swell(item));
+            for item in items {
+                self.swell(item);
+            }
         } else if let Some(object) = answer.get_mut("object") {
             self.swell(object);
         } else {

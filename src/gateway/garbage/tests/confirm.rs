@@ -72,7 +72,10 @@ async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_wa
         "it fails still"
     );
     tell(Event::Resumed);
-    assert_eq!(rig.context.world.lock().take_unproven(&plane), [copy.clone()]);
+    assert_eq!(
+        rig.context.world.lock().take_unproven(&plane),
+        std::slice::from_ref(&copy)
+    );
     garbage.copy(&rig.turn(), &copy, 0).await.unwrap();
     assert_eq!(garbage.waiting(), 1);
 }
