@@ -53,6 +53,10 @@ const DECISION: &[&[&str]] = &[
     &["engine", "diff"],
     &["engine", "pool"],
     &["plane", "table"],
+    // Measures of an object.
+    &["engine", "object", "is_partial"],
+    &["engine", "object", "levels"],
+    &["engine", "object", "size"],
     // A trait of values.
     &["plane", "feed", "Texts"],
     &["engine", "pool"],

@@ -83,6 +83,8 @@ async fn beside_a_restless_tenant() {
         Watchman::default().violations(&rig.simulator.take_changes()),
         Vec::<String>::new()
     );
+    rig.cells_act();
+    rest(SETTLED).await;
     assert_eq!(wrong(&rig), Vec::<String>::new());
     rig.simulator.log().clear();
     rest(SETTLED).await;

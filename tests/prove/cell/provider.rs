@@ -143,11 +143,9 @@ fn a_label_that_is_taken_off_a_pod_or_service_is_put_back() {
     });
 }
 
-/// Whether an Instance's interfaces name a network.
-fn is_in(instance: &Value, network: &str) -> bool {
-    let interfaces = instance["spec"]["networkInterfaces"].as_array();
-    let mut interfaces = interfaces.into_iter().flatten();
-    interfaces.any(|interface| interface["network"]["name"] == network)
+/// Whether an Instance was made for this network at this interface.
+fn is_at(instance: &Value, interface: usize, network: &str) -> bool {
+    instance["spec"]["networkInterfaces"][interface]["network"]["name"] == network
 }
 
 /// Bindings that were deleted while an Instance of theirs was still there.
@@ -166,7 +164,12 @@ fn taken_from_under(changes: &[Change]) -> Vec<String> {
         }
         if object["kind"] == "NetworkBinding" && change.after.is_none() && &*change.user == USER {
             let network = object["spec"]["network"]["name"].as_str().unwrap();
-            let used = instances.values().filter(|instance| is_in(instance, network));
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let (_, interface) = name.split_once("-net-").unwrap();
+            let interface = interface.split('-').next().unwrap().parse().unwrap();
+            let used = instances
+                .values()
+                .filter(|instance| is_at(instance, interface, network));
             lines
                 .extend(used.map(|i| format!("{} of {}", object["metadata"]["name"], i["metadata"]["name"])));
         }
