@@ -3,7 +3,7 @@
 //! A row holds identity and a digest `D` of what the gateway reads of the object. The body stays only from the event
 //! that brought it until the key it woke has been settled.
 
-use crate::engine::{chance::HashMap, pool::Pool};
+use crate::engine::{chance::HashMap, object::is_partial, pool::Pool};
 use kube::core::DynamicObject;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,6 +22,8 @@ pub struct Row<D> {
     pub version: u64,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
+    /// Whether only its metadata could be read: what else it says cannot be compared.
+    pub partial: bool,
     /// What the gateway reads of it.
     pub digest: D,
     /// The object itself, as long as someone may still need it.
@@ -252,6 +254,7 @@ impl<D: PartialEq> Table<D> {
             return (name, Change::None);
         }
         let deleting = object.metadata.deletion_timestamp.is_some();
+        let partial = is_partial(&object);
         let mut object = object;
         object.metadata.managed_fields = None;
         let body = (self.bodies && origin == Origin::Event).then(|| Arc::new(object));
@@ -271,7 +274,7 @@ impl<D: PartialEq> Table<D> {
             if row.version >= version {
                 return (name, Change::None);
             }
-            if row.digest == digest && row.deleting == deleting {
+            if row.digest == digest && (row.deleting, row.partial) == (deleting, partial) {
                 row.version = version;
                 // Nobody is woken, so nobody would drop a body that was not there before.
                 if row.body.is_some() && body.is_some() {
@@ -284,6 +287,7 @@ impl<D: PartialEq> Table<D> {
             uid,
             version,
             deleting,
+            partial,
             digest,
             body,
         };

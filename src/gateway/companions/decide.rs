@@ -167,6 +167,7 @@ mod tests {
                 uid: "u".into(),
                 version: 3,
                 deleting: false,
+                partial: false,
                 digest,
                 body: None,
             }),

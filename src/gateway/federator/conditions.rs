@@ -14,7 +14,7 @@ use crate::{
     },
     gateway::world::{
         cities::CITY_LIMIT,
-        digest::{Copy, Extent, LEVEL_LIMIT, Source},
+        digest::{Copy, Extent, LEVEL_LIMIT, Much, Source},
         status::{OwnCondition, SIZE_LIMIT},
     },
     plane::table::Row,
@@ -68,14 +68,14 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
 }
 
 fn too_much(extent: Extent, largest: u32) -> String {
-    match extent {
-        Extent::Bytes(bytes) => format!(
+    match extent.much() {
+        Much::Bytes(bytes) => format!(
             "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
         ),
-        Extent::Deep => format!(
+        Much::Deep => format!(
             "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
         ),
-        Extent::Unread => format!(
+        Much::Unread => format!(
             "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
         ),
     }

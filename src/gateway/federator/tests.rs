@@ -93,6 +93,7 @@ fn row<D>(value: &Value, digest: D) -> Row<D> {
             .parse()
             .unwrap(),
         deleting: object.metadata.deletion_timestamp.is_some(),
+        partial: false,
         digest,
         body: Some(Arc::new(object)),
     }

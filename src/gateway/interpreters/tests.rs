@@ -56,6 +56,7 @@ fn row(name: &str, kind: Option<usize>, content: Digest, operations: &[&str]) ->
         uid: "u".into(),
         version: 7,
         deleting: false,
+        partial: false,
         digest,
         body: None,
     };

@@ -40,6 +40,7 @@ fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<City
             uid: "u".into(),
             version: 7,
             deleting: false,
+            partial: false,
             digest,
             body: None,
         },

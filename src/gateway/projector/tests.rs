@@ -86,6 +86,7 @@ fn row<D>(value: &Value, read: impl FnOnce(&DynamicObject) -> D) -> Row<D> {
             .parse()
             .unwrap(),
         deleting: false,
+        partial: false,
         digest: read(&object),
         body: Some(Arc::new(object)),
     }

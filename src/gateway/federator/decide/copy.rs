@@ -53,7 +53,7 @@ pub(super) fn copy_step(
         let body = render::copy(s.profile(), body, hub.as_str(), city);
         return act(apply(s, body, "create_copy"), written(memory, Some(now)));
     };
-    if copy.deleting || copy.digest.partial || conditions::taken(s, copy) {
+    if copy.deleting || copy.partial || conditions::taken(s, copy) {
         return Step::Wait(Next::OnEvent);
     }
     if copy

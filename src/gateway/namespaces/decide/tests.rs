@@ -22,6 +22,7 @@ fn row<D>(digest: D) -> Row<D> {
         uid: "u".into(),
         version: 7,
         deleting: false,
+        partial: false,
         digest,
         body: None,
     }

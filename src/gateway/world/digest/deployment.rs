@@ -49,9 +49,14 @@ pub struct Source {
     pub rollup: Option<Box<Result<Rollup, String>>>,
 }
 
-/// How much there is of what would be carried.
+/// How much there is of what would be carried. A number alone, since every deployment has one: more bytes than these are
+/// not read of any object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub struct Extent(u32);
+
+/// What an [`Extent`] means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Much {
     /// So many bytes of JSON.
     Bytes(u32),
     /// More levels of lists and maps than [`LEVEL_LIMIT`].
@@ -61,22 +66,34 @@ pub enum Extent {
 }
 
 impl Extent {
+    const DEEP: Self = Self(u32::MAX - 1);
+    const UNREAD: Self = Self(u32::MAX);
+
     fn of(object: &DynamicObject) -> Self {
         if is_partial(object) {
-            return Self::Unread;
+            return Self::UNREAD;
         }
         let fields = object.data.as_object().into_iter().flatten();
         let mut payload = fields
             .filter(|(name, _)| is_payload(name))
             .map(|(_, value)| value);
         if payload.clone().any(|value| levels(value) > LEVEL_LIMIT) {
-            return Self::Deep;
+            return Self::DEEP;
         }
-        Self::Bytes(
-            payload
-                .try_fold(0, |sum: u32, value| sum.checked_add(size(value)))
-                .unwrap_or(u32::MAX),
-        )
+        let bytes = payload.try_fold(0, |sum: u32, value| sum.checked_add(size(value)));
+        bytes
+            .map(Self)
+            .filter(|extent| extent.0 < Self::DEEP.0)
+            .unwrap_or(Self::UNREAD)
+    }
+
+    /// What it means.
+    pub fn much(self) -> Much {
+        match self {
+            Self::DEEP => Much::Deep,
+            Self::UNREAD => Much::Unread,
+            Self(bytes) => Much::Bytes(bytes),
+        }
     }
 }
 
@@ -127,14 +144,12 @@ pub struct Copy {
     pub claimed_by: Option<Arc<str>>,
     /// Its status as Karmada aggregated it.
     pub status: StatusDigest,
-    /// Whether only its metadata is known: what it carries cannot be compared.
-    pub partial: bool,
 }
 
 impl Source {
     /// Whether it is carried where specs have at most so many bytes.
     pub fn fits(&self, largest: u32) -> bool {
-        matches!(self.extent, Extent::Bytes(bytes) if bytes <= largest)
+        matches!(self.extent.much(), Much::Bytes(bytes) if bytes <= largest)
     }
 
     /// What is expected, as text.
@@ -272,7 +287,6 @@ impl Copy {
             content: content(kind, object, city, upstream, source_uid),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
-            partial: is_partial(object),
         }
     }
 }
