@@ -264,11 +264,13 @@ impl Follower {
             Poll::Pending => return (State::Watching(version, lines, end), Poll::Pending),
             Poll::Ready(None) => return (State::Known(version), Poll::Ready(None)),
             Poll::Ready(Some(Err(error))) => {
-                let error = Error::WatchFailed(error);
-                return (
-                    State::Watching(version, lines, end),
-                    Poll::Ready(Some(Err(error))),
-                );
+                // An event that cannot be read is an event missed.
+                let state = if matches!(error, kube::Error::SerdeError(_)) {
+                    State::Blank
+                } else {
+                    State::Watching(version, lines, end)
+                };
+                return (state, Poll::Ready(Some(Err(Error::WatchFailed(error)))));
             }
             Poll::Ready(Some(Ok(event))) => event,
         };

@@ -5,12 +5,16 @@ use bytes::Bytes;
 use http_body::Body as _;
 use kube::{
     client::Body,
-    core::{Status, WatchEvent},
+    core::{
+        Status, WatchEvent,
+        watch::{Bookmark, BookmarkMeta},
+    },
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     io,
     pin::Pin,
     task::{Context, Poll},
@@ -118,8 +122,9 @@ fn understand(line: &[u8], unread: Unread) -> Option<kube::Result<Event>> {
         Ok(event) => Some(Ok(event)),
         Err(error) if error.is_eof() => None,
         Err(error) => Some(Err(match serde_json::from_slice::<Status>(line) {
-            Ok(status) => kube::Error::Api(status.boxed()),
-            Err(_) => kube::Error::SerdeError(error),
+            // Any object can be read as one that says nothing.
+            Ok(status) if status.code != 0 => kube::Error::Api(status.boxed()),
+            _ => kube::Error::SerdeError(error),
         })),
     }
 }
@@ -131,8 +136,20 @@ fn event(line: &[u8], unread: Unread) -> serde_json::Result<Event> {
         "ADDED" => WatchEvent::Added(read()?),
         "MODIFIED" => WatchEvent::Modified(read()?),
         "DELETED" => WatchEvent::Deleted(read()?),
+        "BOOKMARK" => WatchEvent::Bookmark(mark(&read()?)),
         _ => serde_json::from_slice(line)?,
     })
+}
+
+/// A bookmark: its version counts, whatever else the server has put into it.
+fn mark(object: &Tolerant) -> Bookmark {
+    Bookmark {
+        types: object.object.types.clone().unwrap_or_default(),
+        metadata: BookmarkMeta {
+            resource_version: object.version(),
+            annotations: BTreeMap::default(),
+        },
+    }
 }
 
 /// Whether the connection was closed under the watch, which is how many servers end one.
@@ -252,6 +269,19 @@ mod tests {
             let said = all(vec![Bytes::from(line), Bytes::from("\n"), Bytes::from(ONE), Bytes::from("\n")]);
             prop_assert_eq!(said.last().map(String::as_str), Some("1"));
         }
+    }
+
+    #[tokio::test]
+    async fn a_bookmark_counts_whatever_is_in_it_and_no_object_passes_for_a_status() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        let mark = format!(
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"spec\":{deep},\"metadata\":{{\"resourceVersion\":\"7\"}}}}}}\n"
+        );
+        let other = format!("{{\"type\":\"OTHER\",\"object\":{deep}}}\n");
+        let read = read_bytes(vec![mark.into(), other.into()]).await;
+        assert_eq!(read[0], "Bookmark event", "{read:?}");
+        assert!(!read[1].contains("ApiError"), "{read:?}");
+        assert_eq!(read.len(), 2);
     }
 
     #[tokio::test]
