@@ -59,6 +59,8 @@ async fn a_tenant_that_changes_all_the_time_delays_no_other(case: Case) {
             .exists(&DEPLOYMENT, &case.hub_ns, &name(n), DELIVERED)
             .await;
     }
+    // Statuses of what is new are still on their way.
+    case.quiet().await;
     let restless = async {
         let mut ticks = interval(seconds(1));
         for round in 0_u64.. {
