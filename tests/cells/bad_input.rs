@@ -164,8 +164,11 @@ async fn a_pod_and_a_service_made_by_hand_are_left_alone(case: Case) {
     let wish = Wish::new("web", 1);
     case.run(&wish).await;
     let (cell, name) = (&case.dfw().plane, "web-us-dfw-1");
-    let pod =
-        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "own", "image": "shop/own:1"}]}});
+    // The namespace enforces the profile of the cell's Pods.
+    let container = json!({"name": "own", "image": "shop/own:1",
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}});
+    let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container],
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}}});
     let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 1}]}});
     let made = [
         (&POD, cell.create(&POD, &case.hub_ns, pod).await),

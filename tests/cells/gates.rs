@@ -105,12 +105,17 @@ async fn a_network_that_is_missing_is_told(case: Case) {
     let good = wish.network("default");
     case.update(&good).await;
     case.runs(&good).await;
-    let after = case
-        .sees(&NETWORK_BINDING, "web-us-dfw-net-0", "is another", |b| {
-            uid(b) != uid(&binding)
-        })
+    case.dfw()
+        .plane
+        .gone(&NETWORK_BINDING, &case.hub_ns, "web-us-dfw-net-0", seconds(60))
         .await;
-    assert!(is_true(&after, "Ready"), "{after}");
+    let bindings = case.at(case.dfw(), &NETWORK_BINDING).await;
+    let [after] = bindings.as_slice() else {
+        panic!("one binding, of the network that is used: {bindings:?}");
+    };
+    assert_ne!(uid(after), uid(&binding));
+    assert_eq!(after["spec"]["network"]["name"], "default");
+    assert!(is_true(after, "Ready"), "{after}");
 }
 
 async fn w24_two_serving_locations_stop_nothing_that_runs(case: Case) {

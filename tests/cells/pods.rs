@@ -4,7 +4,7 @@ use crate::support::{
     Case, Wish,
     case::{is_true, name},
     condition,
-    kinds::{DEPLOYMENT, INSTANCE, NAMESPACE, POD, RESOURCE_QUOTA, SERVICE, WORKLOAD},
+    kinds::{DEPLOYMENT, INSTANCE, LIMIT_RANGE, NAMESPACE, POD, SERVICE, WORKLOAD},
     seconds, trials, uid,
 };
 use fedgate::api::keys;
@@ -256,8 +256,8 @@ async fn pods_keep_the_restricted_profile_and_the_server_enforces_it(case: Case)
 async fn a_pod_that_the_server_refuses_is_told_with_its_words(case: Case) {
     case.run(&Wish::new("web", 1)).await;
     let cell = &case.dfw().plane;
-    let quota = json!({"metadata": {"name": "no-more-pods"}, "spec": {"hard": {"pods": "1"}}});
-    cell.create(&RESOURCE_QUOTA, &case.hub_ns, quota).await;
+    let range = json!({"metadata": {"name": "tiny"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "10m"}}]}});
+    cell.create(&LIMIT_RANGE, &case.hub_ns, range).await;
     let job = Wish::new("job", 1);
     case.create(&job).await;
     let told = case
@@ -269,10 +269,11 @@ async fn a_pod_that_the_server_refuses_is_told_with_its_words(case: Case) {
         .await;
     let said = message(&told, "Ready");
     assert!(
-        said.starts_with("the cell's API server refuses the Pod: ") && said.contains("no-more-pods"),
+        said.starts_with("the cell's API server refuses the Pod: ")
+            && said.contains("maximum cpu usage per Container is 10m"),
         "{told}"
     );
-    cell.delete(&RESOURCE_QUOTA, &case.hub_ns, "no-more-pods").await;
+    cell.delete(&LIMIT_RANGE, &case.hub_ns, "tiny").await;
     let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
     cell.merge(&INSTANCE, &case.hub_ns, "job-us-dfw-0", touched).await;
     case.runs(&job).await;

@@ -11,7 +11,7 @@ const NETWORKING: &str = "networking.datumapis.com";
 
 pub(crate) const POD: Kind = kind("", "v1", "Pod", "pods", true);
 pub(crate) const SERVICE: Kind = kind("", "v1", "Service", "services", true);
-pub(crate) const RESOURCE_QUOTA: Kind = kind("", "v1", "ResourceQuota", "resourcequotas", true);
+pub(crate) const LIMIT_RANGE: Kind = kind("", "v1", "LimitRange", "limitranges", true);
 pub(crate) const SERVING_LOCATION: Kind = kind(
     NETWORKING,
     "v1alpha",
