@@ -53,13 +53,11 @@ const DECISION: &[&[&str]] = &[
     &["engine", "diff"],
     &["engine", "pool"],
     &["plane", "table"],
-    // Measures of an object.
-    &["engine", "object", "is_partial"],
-    &["engine", "object", "levels"],
-    &["engine", "object", "size"],
+    // An object as a server sends it, and measures of it.
+    &["engine", "object"],
+    &["engine", "room"],
     // A trait of values.
     &["plane", "feed", "Texts"],
-    &["engine", "pool"],
     // Maps; drawing from chance is another matter.
     &["engine", "chance", "HashMap"],
     &["engine", "chance", "HashSet"],
@@ -89,6 +87,7 @@ const VALUES: &[&[&str]] = &[
     &["cell", "instance", "referenced_data"],
     &["cell", "deployment", "status"],
     &["cell", "size"],
+    &["cell", "limits"],
     &["cell", "provider", "pod"],
     &["cell", "provider", "service"],
     &["cell", "provider", "report"],
