@@ -94,7 +94,9 @@ impl Garbage {
                 Decision::Keep => return Ok(Next::OnEvent),
                 Decision::Wait(_, left) => return Ok(Next::After(left)),
                 Decision::Read(target) => {
-                    let found = ctx.executor.reread(&target).await?;
+                    // Read for this decision only: the index has labelled ConfigMaps and Secrets alone, and one without the
+                    // label would count there as a companion that nobody references.
+                    let found = ctx.executor.get(&target).await?;
                     template = found.map_or(Lookup::Absent, |object| {
                         Lookup::Found(object.metadata.uid.unwrap_or_default())
                     });
