@@ -8,7 +8,7 @@ use crate::{
 };
 use fedgate::api::keys;
 use fedgate_simulator::{Controllers, Verb};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// Longer than the grace period of an orphaned binding, and the times of the deletion that waits for it.
@@ -104,5 +104,28 @@ fn a_binding_whose_template_is_there_is_never_deleted() {
                 && &*entry.resource == "resourcebindings"
         });
         assert_eq!(deletes.count(), 0);
+    });
+}
+
+#[test]
+fn a_config_map_of_somebody_else_that_a_binding_names_is_left_alone() {
+    simulate(async {
+        let rig = without_collector().await;
+        let hub = rig.hub.list("WorkloadDeployment")[0]["metadata"]["namespace"].clone();
+        let namespace = hub.as_str().unwrap();
+        let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "foreign", "namespace": namespace}, "data": {"a": "b"}});
+        rig.hub.create(foreign).unwrap();
+        let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": "foreign-configmap", "namespace": namespace},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": "foreign"}}});
+        rig.hub.create(binding).unwrap();
+        rest(COLLECTED).await;
+        assert!(rig.hub.get("ConfigMap", namespace, "foreign").is_some());
+        assert!(
+            rig.hub
+                .get("ResourceBinding", namespace, "foreign-configmap")
+                .is_some()
+        );
     });
 }
