@@ -15,7 +15,7 @@ use crate::engine::{
 use futures::future::BoxFuture;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::{DynamicObject, Request, TypeMeta},
 };
 use notes::Notes;
@@ -115,6 +115,20 @@ impl Executor {
             self.surroundings.answered(target, engagement, answer);
         }
         Ok(object)
+    }
+
+    /// Whether there is any object of the target's kind and namespace with a label, by a list that no watch serves. A
+    /// standby reads nothing.
+    pub async fn any_labelled(&self, target: &Target, key: &str, value: &str) -> Result<bool, Failure> {
+        self.may_write(target, "list")?;
+        let api = self.api(target, Endpoint::Main, "list")?;
+        let params = ListParams::default().labels(&format!("{key}={value}")).limit(1);
+        let answer = api
+            .list_metadata(&params)
+            .await
+            .map_err(|e| failure(target, "list", &e));
+        self.ended(target, Endpoint::Main, "list", answer.as_ref().err());
+        answer.map(|found| !found.items.is_empty())
     }
 
     fn api(&self, target: &Target, endpoint: Endpoint, verb: &'static str) -> Result<Api<Tolerant>, Failure> {

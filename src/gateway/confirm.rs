@@ -53,6 +53,11 @@ pub async fn is_absent(ctx: &Turn<'_>, target: &Target) -> Result<bool, Failure>
     Ok(ctx.executor.reread(target).await?.is_none())
 }
 
+/// Whether no object of a kind has a label, whatever its watch shows.
+pub async fn is_unused(ctx: &Turn<'_>, kind: &Target, key: &str, value: &str) -> Result<bool, Failure> {
+    Ok(!ctx.executor.any_labelled(kind, key, value).await?)
+}
+
 /// Notes that a key of a hub namespace waits for its planes to show enough for absence to count; whether it does.
 pub fn awaits_proof(world: &mut World, key: &crate::engine::key::Key, hub: &str) -> bool {
     let Some(plane) = world.lacks_proof(hub) else {

@@ -145,6 +145,8 @@ pub struct CitySetSnapshot {
     pub row: Option<Row<CitySet>>,
     /// Whether a Namespace carries the set.
     pub used: bool,
+    /// Whether a Namespace may carry it that is not seen to: it was sent there, and nothing was heard of it.
+    pub sent: bool,
     /// Since when it is known to be unused.
     pub since: Option<Instant>,
 }
@@ -278,6 +280,12 @@ pub fn city_set(s: &CitySetSnapshot, settings: Settings, now: Now) -> Decision {
     let ours = s.target.name.starts_with("cities-") && row.digest.exact && row.digest.cities.is_some();
     if !ours || s.used || !s.hub_complete {
         return Decision::keep();
+    }
+    if s.sent {
+        return Decision {
+            plan: Plan::after(settings.sweep_interval),
+            since: None,
+        };
     }
     let since = s.since.unwrap_or(now.instant);
     match left(since, settings.unused_city_set_after, now) {

@@ -18,12 +18,15 @@ use super::{
     context::{Settings, Turn},
     world::World,
 };
-use crate::engine::{
-    clock::Now,
-    error::Failure,
-    key::{Key, Plane},
-    plan::{Next, Plan, Prepared},
-    queue::Urgency,
+use crate::{
+    api::keys,
+    engine::{
+        clock::Now,
+        error::Failure,
+        key::{Key, Plane},
+        plan::{Next, Plan, Prepared, Target},
+        queue::Urgency,
+    },
 };
 use decide::Decision;
 use observe::Memory;
@@ -136,9 +139,46 @@ impl Garbage {
             if !world.hub_proves() {
                 world.await_proof(Plane::Hub, key);
             }
-            self.judge_city_set(&world, key, (&ctx.settings).into(), ctx.now())
+            let plan = self.judge_city_set(&world, key, (&ctx.settings).into(), ctx.now());
+            if !plan.is_idle() {
+                world.ending_sets.insert(key.name.clone());
+            }
+            plan
         };
-        self.carry_out(ctx, key, plan, "unused city set deleted").await
+        if plan.is_idle() {
+            return Ok(plan.next);
+        }
+        let ended = self.end_city_set(ctx, key, plan).await;
+        let waiting = {
+            let mut world = ctx.world.lock();
+            world.ending_sets.remove(&key.name);
+            // Its end is an event, which wakes those who wait for it.
+            let stays = world.hub.city_sets.get("", &key.name).is_some();
+            if stays {
+                world.tied_namespace_keys()
+            } else {
+                Vec::new()
+            }
+        };
+        ctx.queue.extend(waiting, Urgency::Fresh);
+        ended
+    }
+
+    /// Deletes the policy of a city set unless a Namespace carries the set, whatever is seen of Namespaces.
+    async fn end_city_set(&self, ctx: &Turn<'_>, key: &Key, plan: Plan<Prepared>) -> Result<Next, Failure> {
+        let namespaces = Target::cluster(Plane::Hub, &ctx.world.lock().resources.namespaces, "");
+        let set = key.name.strip_prefix("cities-").unwrap_or_default();
+        if confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await? {
+            return self.carry_out(ctx, key, plan, "unused city set deleted").await;
+        }
+        tracing::warn!(
+            plane = "hub",
+            controller = "garbage",
+            %key,
+            "a Namespace that was not seen to carry this city set does: its policy stays"
+        );
+        self.forget(key);
+        Ok(Next::After(ctx.settings.sweep_interval))
     }
 
     fn judge_copy(

@@ -225,6 +225,7 @@ pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnap
         target: Target::cluster(Plane::Hub, &world.resources.city_sets, &key.name),
         hub_complete: world.hub_proves(),
         used: set.is_some_and(|set| world.hub.index.carrying(set).next().is_some()),
+        sent: set.is_some_and(|set| world.left_at.may_have_arrived(set)),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
         row,
     }

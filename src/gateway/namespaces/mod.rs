@@ -14,6 +14,7 @@ use super::{
 use crate::{
     api::names::{CityCode, ProjectKey, city_set},
     engine::{error::Failure, key::Key, plan::Next},
+    plane::table::Row,
 };
 use decide::Snapshot;
 use std::{collections::BTreeSet, sync::Arc};
@@ -131,7 +132,16 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
             .hub
             .city_sets
             .iter()
-            .map(|((_, name), row)| (name.clone(), row.clone()))
+            .map(|((_, name), row)| {
+                let deleting = row.deleting || world.ending_sets.contains(name);
+                (
+                    name.clone(),
+                    Row {
+                        deleting,
+                        ..row.clone()
+                    },
+                )
+            })
             .collect(),
         row,
     })

@@ -59,11 +59,19 @@ impl Deliveries {
 
     /// Whether a set is noted of any hub Namespace.
     pub fn mentions(&self, set: &str) -> bool {
+        self.users_of(set).next().is_some()
+    }
+
+    /// Whether a set was sent to a hub Namespace that may have it since, though nothing shows it.
+    pub fn may_have_arrived(&self, set: &str) -> bool {
+        self.users_of(set)
+            .any(|hub| self.of.get(hub).is_some_and(|of| of.intended.contains(set)))
+    }
+
+    fn users_of<'a>(&'a self, set: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
         let from = (Arc::from(set), Arc::from(""));
-        self.users
-            .range(from..)
-            .next()
-            .is_some_and(|(of, _)| **of == *set)
+        let users = self.users.range(from..).take_while(move |(of, _)| **of == *set);
+        users.map(|(_, hub)| hub)
     }
 
     /// Of how many hub Namespaces something is noted.
@@ -122,7 +130,9 @@ mod tests {
         );
         noted.leave(&hub, Some(&dfw), false);
         assert_eq!(noted.at("ns-a", Some(&both)), Some(&both), "it may still arrive");
+        assert!(noted.may_have_arrived("dfw-lhr") && !noted.may_have_arrived("dfw"));
         noted.leave(&hub, Some(&both), false);
+        assert!(!noted.may_have_arrived("dfw-lhr"), "it has");
         assert_eq!(
             noted.at("ns-a", Some(&dfw)),
             Some(&both),

@@ -273,9 +273,7 @@ impl World {
             }
             if self.hub.city_sets.get("", &d.name.1).is_none() {
                 // Any Namespace may have waited for its end, to carry the set from then on.
-                let tied = self.ties.keys();
-                let keys = tied.map(|hub| self.hub_key(Role::Namespaces, "", hub));
-                woken.keys.extend(keys);
+                woken.keys.extend(self.tied_namespace_keys());
                 self.forget_set(set);
             }
         }

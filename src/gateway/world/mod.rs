@@ -188,6 +188,8 @@ pub struct World {
     pub left: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
     pub condemned: HashSet<(Arc<str>, CityCode)>,
+    /// Policies of city sets that are being deleted this moment: no Namespace may come to rely on them.
+    pub ending_sets: HashSet<Arc<str>>,
     /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
     pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
     /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
@@ -233,6 +235,7 @@ impl World {
             left_at: Deliveries::default(),
             left: HashMap::default(),
             condemned: HashSet::default(),
+            ending_sets: HashSet::default(),
             taken: HashSet::default(),
             refused: HashMap::default(),
             unproven: HashMap::default(),

@@ -83,6 +83,12 @@ impl World {
         keys
     }
 
+    /// The keys of the hub Namespaces of live project namespaces.
+    pub fn tied_namespace_keys(&self) -> Vec<Key> {
+        let tied = self.ties.keys();
+        tied.map(|hub| self.hub_key(Role::Namespaces, "", hub)).collect()
+    }
+
     /// Every key of the hub namespaces that are a project's, by its live namespaces or by their labels.
     pub fn hub_keys_of(&self, project: &ProjectKey) -> Vec<Key> {
         let uid = self.projects.get(project).and_then(|p| p.uid.as_ref());

@@ -1,16 +1,18 @@
 //! What is suspected goes only by the word of the plane that its origin was on.
 
-use super::{Garbage, PATIENCE, copies, engage, hub, key, later, now, shop, turn};
+use super::{Garbage, PATIENCE, UNUSED, copies, engage, hub, key, later, list_hub, now, shop, turn};
 use crate::{
+    api::{keys, names::CityCode},
     engine::{key::Plane, plan::Next},
     gateway::{
         rig::{Rig, refusal},
-        world::Role,
+        world::{Role, shape},
     },
     plane::watch::Event,
 };
 use http::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn origin(uid: &str) -> Value {
     json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "c-0", "namespace": "default", "uid": uid,
@@ -78,6 +80,48 @@ async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_wa
     );
     garbage.copy(&rig.turn(), &copy, 0).await.unwrap();
     assert_eq!(garbage.waiting(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() {
+    let cities = BTreeSet::from([CityCode::parse("LHR").unwrap()]);
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "cities-lhr", "uid": "u", "resourceVersion": "7"},
+        "spec": shape::city_set_spec("lhr", &cities, keys::CITY_CODE)});
+    let list = |items: Value| {
+        (
+            200,
+            json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {"resourceVersion": "9"}, "items": items}),
+        )
+    };
+    let carrier = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns-a", "uid": "n"}});
+    let kept: &[&str] = &["GET namespaces"];
+    let gone: &[&str] = &["GET namespaces", "DELETE cities-lhr"];
+    for (answer, expected) in [
+        (list(json!([carrier])), kept),
+        (list(json!([])), gone),
+        (refusal(500, "InternalError", &json!({})), kept),
+        (refusal(403, "Forbidden", &json!({})), kept),
+    ] {
+        let mut world = hub(&[]);
+        list_hub(&mut world, Role::CitySets, std::slice::from_ref(&policy));
+        let key = world.hub_key(Role::CitySets, "", "cities-lhr");
+        let (status, garbage) = (answer.0, Garbage::default());
+        let rig = Rig::new(world, move |method, _| match *method {
+            Method::GET => answer.clone(),
+            _ => (
+                200,
+                json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}),
+            ),
+        });
+        garbage.city_set(&rig.turn(), &key).await.unwrap();
+        assert!(rig.asked().is_empty(), "it has patience");
+        tokio::time::advance(UNUSED).await;
+        let failed = garbage.city_set(&rig.turn(), &key).await.is_err();
+        assert_eq!(rig.asked(), expected, "{status}");
+        assert_eq!(failed, status != 200);
+        assert!(rig.context.world.lock().ending_sets.is_empty());
+    }
 }
 
 #[tokio::test]

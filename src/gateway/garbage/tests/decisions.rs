@@ -272,6 +272,7 @@ fn unused_set() -> CitySetSnapshot {
             exact: true,
         })),
         used: false,
+        sent: false,
         since: None,
     }
 }
@@ -287,6 +288,21 @@ async fn a_city_set_that_nobody_carries_goes_as_seen() {
         city_set(&s, SETTINGS, later(now, UNUSED)),
         goes(now.instant, gone)
     );
+}
+
+#[tokio::test]
+async fn a_city_set_that_was_sent_somewhere_stays_until_it_is_known_where_it_is() {
+    let now = now();
+    let s = CitySetSnapshot {
+        since: Some(now.instant),
+        sent: true,
+        ..unused_set()
+    };
+    let waits = Decision {
+        plan: Plan::after(SETTINGS.sweep_interval),
+        since: None,
+    };
+    assert_eq!(city_set(&s, SETTINGS, later(now, UNUSED)), waits);
 }
 
 #[tokio::test]
