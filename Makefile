@@ -7,13 +7,15 @@ CARGO ?= cargo
 KEEP ?=
 # make e2e ARGS=a14 or make cells ARGS=w07 runs some tests only.
 ARGS ?=
+# make mutants FILES='src/gateway/policies/decide.rs' changes some files only.
+FILES ?= $(shell find src -path '*decide*' -name '*.rs' -not -path '*tests*') 'src/gateway/world/*.rs' 'src/cell/world/*.rs'
 # make image IMAGE=registry.example.com/fedgate:0.1.0 BUILDER=podman
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 IMAGE ?= fedgate:$(VERSION)
 BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell command -v $(tool))))
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 
-.PHONY: help demo test build install image prepare lint manifests sandbox down e2e cells chaos bench bench-cells bench-scale clean
+.PHONY: help demo test build install image prepare lint manifests sandbox down e2e cells chaos bench bench-cells bench-scale mutants mutants-kept clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,10 +23,11 @@ help: ## List these commands
 demo: build ## Show a Workload's way through all planes and back; KEEP=1 leaves everything running
 	@$(FEDGATE) sandbox demo $(if $(filter-out 0 no false,$(KEEP)),--keep)
 
-test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end, and chaos for a moment
+test: build prepare ## Run every test: unit, interpreter cases, generated files, end to end, the kept mutations, and chaos for a moment
 	@mkdir -p target
 	set -o pipefail; $(CARGO) test --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@if grep -E '^test .* \.\.\. ignored' target/test.log | grep -vF '[needs KARMADA_BIN_DIR]'; then echo 'make test: tests were skipped, see above'; exit 1; fi
+	$(CARGO) test --test mutants
 	FEDGATE_CHAOS_SECONDS=20 $(CARGO) test --test chaos
 	@awk '/^test result: ok/ { passed += $$4 } /\[needs KARMADA_BIN_DIR\]/ { skipped += 1 } \
 	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log
@@ -71,6 +74,13 @@ cells: build prepare ## Run the end-to-end suite of cells alone; ARGS=w07 select
 
 chaos: build prepare ## Kill and stop gateways, API servers and etcd under load, then compare all planes; results in target/chaos/
 	$(CARGO) test --test chaos
+
+mutants-kept: ## Take the kept safeguards away, one at a time, and see the named test of each fail
+	$(CARGO) test --test mutants
+
+mutants: ## Let cargo-mutants change every decision and the indexes; FILES=src/x.rs does that one alone. Hours long
+	@$(CARGO) mutants --version >/dev/null 2>&1 || { echo 'cargo-mutants is not installed: cargo install --locked cargo-mutants'; exit 1; }
+	$(CARGO) mutants --output target $(foreach file,$(FILES),--file $(file))
 
 bench: prepare ## Measure on real planes, beside a bare client; results in target/bench/
 	$(CARGO) bench --bench planes

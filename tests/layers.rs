@@ -6,6 +6,9 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used)]
 
+#[path = "mutants/list.rs"]
+mod mutants;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -322,4 +325,42 @@ fn trees_are_read() {
             "plane::table::Row"
         ]
     );
+}
+
+/// `make mutants-kept` takes safeguards away and sees the named test of each fail.
+#[test]
+fn each_kept_mutation_applies_and_names_a_test() {
+    let mut names = BTreeSet::new();
+    for mutants::Mutant {
+        name,
+        file,
+        original,
+        mutated,
+        caught_by,
+    } in mutants::MUTANTS
+    {
+        assert!(names.insert(name), "{name} is there twice");
+        assert_ne!(original, mutated, "{name} changes nothing");
+        let text = fs::read_to_string(file).unwrap();
+        assert_eq!(
+            text.matches(original).count(),
+            1,
+            "{name}: {original:?} in {file}; adapt tests/mutants/list.rs"
+        );
+        let (module, test) = caught_by.rsplit_once("::").unwrap();
+        let module = format!("src/{}", module.replace("::", "/"));
+        let inside = module.trim_end_matches("/tests");
+        let places = [
+            format!("{module}.rs"),
+            format!("{module}/mod.rs"),
+            format!("{inside}.rs"),
+            format!("{inside}/mod.rs"),
+        ];
+        let there = places
+            .iter()
+            .filter_map(|place| fs::read_to_string(place).ok())
+            .any(|text| text.contains(&format!("fn {test}(")));
+        assert!(there, "{name}: there is no test {caught_by}");
+    }
+    assert!(names.len() >= 25, "{} mutations are kept", names.len());
 }

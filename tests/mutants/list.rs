@@ -1,0 +1,186 @@
+//! The mutations that a named test must catch: each takes one safeguard away.
+//!
+//! `tests/layers.rs` holds that each still applies to the sources and names a test that is there; `make mutants-kept` sees
+//! each caught.
+
+/// One safeguard, and the code without it.
+pub(crate) struct Mutant {
+    /// Its name.
+    pub name: &'static str,
+    /// The source file.
+    pub file: &'static str,
+    /// An expression that occurs there once.
+    pub original: &'static str,
+    /// What stands there in its place.
+    pub mutated: &'static str,
+    /// The unit test that must fail.
+    pub caught_by: &'static str,
+}
+
+macro_rules! mutants {
+    ($($file:literal { $($name:ident: $original:literal => $mutated:literal, $test:literal;)+ })+) => {
+        /// All of them.
+        pub(crate) const MUTANTS: &[Mutant] = &[$($(Mutant {
+            name: stringify!($name),
+            file: $file,
+            original: $original,
+            mutated: $mutated,
+            caught_by: $test,
+        },)+)+];
+    };
+}
+
+mutants! {
+    "src/gateway/federator/decide.rs" {
+        copy_before_its_city_is_ready:
+            "s.hub_state == HubNamespaceState::Ours && s.city_ready" => "s.hub_state == HubNamespaceState::Ours",
+            "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
+        copy_before_it_is_announced:
+            "annotations.is_empty() && finalizers == before" => "true",
+            "gateway::federator::tests::finalizer_and_annotation_come_before_anything_on_the_hub";
+    }
+    "src/gateway/federator/decide/deletion.rs" {
+        no_wait_for_the_binding:
+            "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
+            "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
+        no_wait_for_companions_and_policy:
+            "!released && (s.companions_hold || s.policy_leaving)" => "false",
+            "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
+    }
+    "src/gateway/federator/decide/copy.rs" {
+        older_generation_carried:
+            "g > source.digest.generation" => "false",
+            "gateway::federator::tests::a_stale_view_writes_nothing";
+        copy_before_its_companions:
+            "s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving)" => "true",
+            "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
+        copy_of_an_earlier_deployment_kept:
+            "*uid != source.uid" => "false",
+            "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
+        city_move_keeps_the_claim:
+            "copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city)" => "false",
+            "gateway::federator::tests::city::a_city_move_is_one_patch_that_takes_the_claim_off";
+        claim_repair_at_once:
+            "now.instant < due" => "false",
+            "gateway::federator::tests::city::a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty";
+        copy_deleted_without_its_uid:
+            "copy.uid.to_string()" => "String::new()",
+            "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
+    }
+    "src/gateway/policies/decide.rs" {
+        policy_deleted_as_it_is_now:
+            "Some(row.resource_version())" => "None",
+            "gateway::policies::tests::at_rest_nothing_is_written_and_an_unused_policy_goes_by_version";
+        policy_deleted_though_needed:
+            "!s.needed[*index].contains(city)" => "true",
+            "gateway::policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
+        terminating_policy_restored:
+            "!row.deleting && !row.digest.exact" => "!row.digest.exact",
+            "gateway::policies::tests::a_policy_that_terminates_is_awaited";
+        policy_relied_on_while_it_goes:
+            "matches!(e.write, Write::Delete { .. })" => "false",
+            "gateway::policies::tests::nobody_may_rely_on_a_policy_that_is_taken_away";
+    }
+    "src/gateway/namespaces/decide.rs" {
+        city_leaves_the_set_while_a_write_back_may_be_there:
+            "lingered < linger || s.unlabelled" => "lingered < linger",
+            "gateway::namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
+        city_leaves_the_set_at_once:
+            "linger.saturating_sub(lingered)" => "Duration::ZERO",
+            "gateway::namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
+        anothers_namespace_taken:
+            "foreign(&r.digest, &s.cluster, &s.namespace)" => "false",
+            "gateway::namespaces::decide::tests::a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_otherwise";
+        wider_set_keeps_the_claim:
+            "json!({keys::CLUSTER_CLAIM_NAME: null})" => "json!({})",
+            "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
+        namespace_moved_unseen:
+            "json!({\"uid\": &*row.uid, \"resourceVersion\": row.resource_version()})" => "json!({})",
+            "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
+    }
+    "src/gateway/garbage/decide.rs" {
+        orphan_by_an_incomplete_list:
+            "s.hub_complete && c.orphaned()" => "c.orphaned()",
+            "gateway::garbage::tests::decisions::a_copy_that_is_not_proven_an_orphan_stays_and_its_patience_is_forgotten";
+        orphan_deleted_at_once:
+            "patience.saturating_sub(now.since(since))" => "Duration::ZERO",
+            "gateway::garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
+        orphan_deleted_without_its_uid:
+            "orphan.uid.to_string()" => "String::new()",
+            "gateway::garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
+        no_brake:
+            "orphans > 10.max(total / 10)" => "false",
+            "gateway::garbage::tests::decisions::more_than_ten_and_a_tenth_of_all_copies_put_the_brake_on";
+        full_namespace_collected:
+            "!s.empty" => "false",
+            "gateway::garbage::tests::decisions::an_empty_namespace_without_origin_goes_as_seen_after_its_retention";
+        used_city_set_collected:
+            "!ours || s.used || !s.hub_complete" => "!ours || !s.hub_complete",
+            "gateway::garbage::tests::decisions::a_policy_that_is_used_or_not_of_our_shape_is_never_touched";
+    }
+    "src/gateway/projector/decide.rs" {
+        identity_label_followed:
+            "w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace)" => "false",
+            "gateway::projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
+        projection_of_a_dead_deployment:
+            "p.plain_owner && owner.is_some_and(|(_, uid)| *uid == source.uid)" => "true",
+            "gateway::projector::tests::a_dead_owner_is_replaced_by_the_live_one";
+        tenants_own_instance_taken_over:
+            "owner.is_none_or(|(name, _)| **name != *deployment)" => "false",
+            "gateway::projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
+        tenants_own_instance_deleted:
+            "!ours || projection.deleting" => "projection.deleting",
+            "gateway::projector::tests::a_write_back_that_is_gone_takes_its_projection_along_and_no_other";
+        write_back_of_an_untied_namespace:
+            "!s.bound" => "false",
+            "gateway::projector::tests::what_is_missing_is_awaited";
+        write_back_of_a_cell_that_left:
+            "!s.cells.is_empty()" => "false",
+            "gateway::projector::tests::a_cell_that_the_copy_is_not_given_to_has_nothing_to_say";
+    }
+    "src/gateway/companions/mod.rs" {
+        companion_released_before_the_copy_is_gone:
+            "*namespace == *tie.namespace && outlives(world, hub, name, absent)" => "false",
+            "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
+        companion_released_before_the_binding_is_gone:
+            "world.binding(i, hub, name).is_some()" => "false",
+            "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
+    }
+    "src/gateway/companions/decide.rs" {
+        companion_deleted_without_its_uid:
+            "row.uid.to_string()" => "String::new()",
+            "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
+    }
+    "src/engine/executor.rs" {
+        read_while_not_leader:
+            "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
+            "engine::executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
+    }
+    "src/plane/lease/right.rs" {
+        write_while_not_leader:
+            "until.is_some_and(|until| Instant::now() < until)" => "until.is_some()",
+            "plane::lease::tests::may_write_ends_by_itself_even_if_the_renewing_task_is_stuck";
+        write_after_the_process_was_asked_to_end:
+            "!self.closing.load(Ordering::Acquire) && self.until.read(lasts)" => "self.until.read(lasts)",
+            "plane::lease::tests::a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released";
+    }
+    "src/cell/instances/order.rs" {
+        hold_ignored:
+            "hold == Some(Hold::Rolls)" => "false",
+            "cell::instances::tests::scenarios::s30_s31_holds_are_said";
+        fixed_forward_whatever_it_is_now:
+            "(!instance.ready).then(|| instance.version.clone())" => "None",
+            "cell::instances::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
+        step_beside_a_stray:
+            "self.strays.is_empty()" => "true",
+            "cell::instances::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
+    }
+    "src/cell/writeback/decide.rs" {
+        write_back_into_anothers_namespace:
+            "seen.here.as_ref().and_then(both) != Some(there)" => "false",
+            "cell::writeback::tests::whose_instance_it_is_has_to_be_clear";
+        anothers_write_back_taken:
+            "copy.city.as_deref() != city" => "true",
+            "cell::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
+    }
+}

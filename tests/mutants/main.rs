@@ -1,0 +1,179 @@
+//! `make mutants-kept`: takes safeguards away, one at a time, and sees the named test of each fail.
+//!
+//! The sources are copied, and in the copy each safeguard stands beside its mutation; the environment chooses between them.
+//! So one build serves all, and the sources themselves carry no switch.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failing test says where"
+)]
+
+mod list;
+
+use list::{MUTANTS, Mutant};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+/// Chooses the mutation in the copy.
+const VARIABLE: &str = "FEDGATE_MUTANT";
+
+/// The module that the copy has beside the sources.
+const SWITCH: &str = r#"//! Which mutation is on.
+
+use std::sync::LazyLock;
+
+static ON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("FEDGATE_MUTANT").ok());
+
+/// Whether this one is.
+pub(crate) fn on(name: &str) -> bool {
+    ON.as_deref() == Some(name)
+}
+"#;
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = root.join("target/mutants/tree");
+    for entry in fs::read_dir(root).unwrap() {
+        let name = entry.unwrap().file_name();
+        // What was built, and what belongs to tools.
+        if name != "target" && !name.to_string_lossy().starts_with('.') {
+            mirror(&root.join(&name), &copy.join(&name), &mutate);
+        }
+    }
+    write(&copy.join("src/mutants.rs"), SWITCH.as_bytes());
+    let tests = build(root, &copy);
+    let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
+    for test in named {
+        assert!(
+            passes(&tests, &copy, test, None),
+            "{test} fails without any mutation"
+        );
+    }
+    let survivors: Vec<&Mutant> = MUTANTS
+        .iter()
+        .filter(|mutant| passes(&tests, &copy, mutant.caught_by, Some(mutant.name)))
+        .collect();
+    for Mutant { name, caught_by, .. } in &survivors {
+        println!("{name}: {caught_by} passes without it");
+    }
+    println!("{} mutations, {} not caught", MUTANTS.len(), survivors.len());
+    if survivors.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Copies what has changed, each file as `change` makes it, and takes away what is there no more.
+fn mirror(from: &Path, to: &Path, change: &impl Fn(&Path, Vec<u8>) -> Vec<u8>) {
+    if !from.is_dir() {
+        return write(to, &change(from, fs::read(from).unwrap()));
+    }
+    fs::create_dir_all(to).unwrap();
+    let names = |of: &Path| -> BTreeSet<PathBuf> {
+        let entries = fs::read_dir(of).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into()).collect()
+    };
+    let wanted = names(from);
+    for name in names(to).difference(&wanted) {
+        let gone = to.join(name);
+        if gone.is_dir() {
+            fs::remove_dir_all(gone).unwrap();
+        } else {
+            fs::remove_file(gone).unwrap();
+        }
+    }
+    for name in wanted {
+        mirror(&from.join(&name), &to.join(name), change);
+    }
+}
+
+/// A file that is as it should be keeps its time, so that nothing is built again for it.
+fn write(path: &Path, content: &[u8]) {
+    if fs::read(path).is_ok_and(|had| had == content) {
+        return;
+    }
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// A file as the copy has it.
+fn mutate(path: &Path, content: Vec<u8>) -> Vec<u8> {
+    let relative = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let relative = relative.to_str().unwrap();
+    let Ok(mut text) = String::from_utf8(content.clone()) else {
+        return content;
+    };
+    match relative {
+        "src/lib.rs" => text.push_str("\nmod mutants;\n"),
+        // Another version is another crate to cargo: both may be built in one directory.
+        "Cargo.toml" | "Cargo.lock" => {
+            let (name, version) = ("name = \"fedgate\"\nversion = \"", env!("CARGO_PKG_VERSION"));
+            text = text.replace(
+                &format!("{name}{version}\""),
+                &format!("{name}{version}-mutants\""),
+            );
+        }
+        _ => {}
+    }
+    for mutant in MUTANTS.iter().filter(|mutant| mutant.file == relative) {
+        let Mutant {
+            name,
+            original,
+            mutated,
+            ..
+        } = mutant;
+        assert_eq!(
+            text.matches(original).count(),
+            1,
+            "{name}: {original:?} in {relative}; adapt tests/mutants/list.rs"
+        );
+        let switched = format!("(if crate::mutants::on({name:?}) {{ {mutated} }} else {{ {original} }})");
+        text = text.replace(original, &switched);
+    }
+    text.into_bytes()
+}
+
+/// Builds the unit tests of the copy; answers where they are.
+fn build(root: &Path, copy: &Path) -> PathBuf {
+    let built = Command::new(env!("CARGO"))
+        .args([
+            "test",
+            "--lib",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ])
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", root.join("target"))
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "the copy does not build");
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    };
+    let lines = String::from_utf8(built.stdout).unwrap();
+    let executable = lines.lines().find_map(executable);
+    executable.expect("cargo names the executable of the unit tests")
+}
+
+/// Whether a test passes; it must be there.
+fn passes(tests: &Path, copy: &Path, test: &str, mutant: Option<&str>) -> bool {
+    let mut command = Command::new(tests);
+    command.args(["--exact", test]).current_dir(copy);
+    command.env_remove(VARIABLE);
+    if let Some(name) = mutant {
+        command.env(VARIABLE, name);
+    }
+    let run = command.output().unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(said.contains("running 1 test"), "there is no test {test}");
+    run.status.success()
+}
