@@ -4,11 +4,16 @@
 //! and a run on a paused clock then replays exactly: no order of a map and no delay depends on anything else.
 
 use std::{
+    cell::Cell,
     hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
     sync::OnceLock,
 };
 
 static KEY: OnceLock<u64> = OnceLock::new();
+
+thread_local! {
+    static FIXED: Cell<Option<u64>> = const { Cell::new(None) };
+}
 
 /// A map whose order is settled by [`Chance`].
 pub type HashMap<K, V> = std::collections::HashMap<K, V, Chance>;
@@ -20,9 +25,9 @@ pub type HashSet<K> = std::collections::HashSet<K, Chance>;
 pub struct Chance;
 
 impl Chance {
-    /// Fixes the key for the rest of the process, for runs that must replay. False if another key has been used before.
-    pub fn fix(key: u64) -> bool {
-        *KEY.get_or_init(|| key) == key
+    /// Fixes the key for all that follows on this thread, for runs that must replay.
+    pub fn fix(key: u64) {
+        FIXED.set(Some(key));
     }
 
     /// A share of one, from 0 to 255/256, that stays the same for the same `of` within this process.
@@ -36,9 +41,9 @@ impl BuildHasher for Chance {
     type Hasher = DefaultHasher;
 
     fn build_hasher(&self) -> DefaultHasher {
-        let key = KEY.get_or_init(|| RandomState::new().hash_one(()));
+        let drawn = || *KEY.get_or_init(|| RandomState::new().hash_one(()));
         let mut hasher = DefaultHasher::new();
-        hasher.write_u64(*key);
+        hasher.write_u64(FIXED.get().unwrap_or_else(drawn));
         hasher
     }
 }

@@ -2,8 +2,12 @@
 
 use crate::rig::{CELLS, HUB, Rig};
 use fedgate::api::keys;
+use fedgate_simulator::Plane;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object["metadata"][key].as_str().unwrap_or_default()
@@ -11,14 +15,9 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 
 /// What is wrong, a line each. Only engaged projects are looked at.
 pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut expected: BTreeMap<(String, String), Arc<Value>> = BTreeMap::new();
+    let mut lines = left_over(rig);
     for (project, plane) in &rig.projects {
-        let hubs: BTreeMap<String, String> = plane
-            .list("Namespace")
-            .iter()
-            .map(|ns| (text(ns, "name").to_owned(), format!("ns-{}", text(ns, "uid"))))
-            .collect();
+        let hubs = hubs(plane);
         for deployment in plane.list("WorkloadDeployment") {
             let (namespace, name) = (text(&deployment, "namespace"), text(&deployment, "name"));
             if !deployment["metadata"]["deletionTimestamp"].is_null() {
@@ -27,7 +26,56 @@ pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
             }
             let Some(hub) = hubs.get(namespace) else { continue };
             federated(rig, project, hub, &deployment, &mut lines);
-            expected.insert((hub.clone(), name.to_owned()), deployment.clone());
+        }
+        for workload in plane.list("Workload") {
+            workload_in_the_end(project, plane, &workload, &mut lines);
+        }
+    }
+    lines
+}
+
+/// The hub namespace of each namespace of a project.
+fn hubs(project: &Plane) -> BTreeMap<String, String> {
+    let namespaces = project.list("Namespace");
+    namespaces
+        .iter()
+        .map(|ns| (text(ns, "name").to_owned(), format!("ns-{}", text(ns, "uid"))))
+        .collect()
+}
+
+/// A Workload has a deployment in each of its cities, and no other.
+fn workload_in_the_end(project: &str, plane: &Plane, workload: &Value, lines: &mut Vec<String>) {
+    let (namespace, name) = (text(workload, "namespace"), text(workload, "name"));
+    if !workload["metadata"]["deletionTimestamp"].is_null() {
+        return lines.push(format!(
+            "{project} Workload {namespace}/{name} is still being deleted"
+        ));
+    }
+    let wanted = workload["spec"]["placements"].as_array().into_iter().flatten();
+    let wanted: BTreeSet<String> = wanted
+        .flat_map(|placement| placement["cityCodes"].as_array().into_iter().flatten())
+        .map(Value::to_string)
+        .collect();
+    let owned = plane.list("WorkloadDeployment").into_iter();
+    let owned = owned.filter(|d| d["metadata"]["ownerReferences"][0]["uid"] == text(workload, "uid"));
+    let found: BTreeSet<String> = owned.map(|d| d["spec"]["cityCode"].to_string()).collect();
+    if wanted != found {
+        lines.push(format!(
+            "{project} Workload {namespace}/{name} is in {found:?}, not in {wanted:?}"
+        ));
+    }
+}
+
+/// I2: what is on the hub without an origin, of projects that are engaged: copies, and bindings whose copy is gone.
+pub(crate) fn left_over(rig: &Rig) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut expected: BTreeSet<(String, String)> = BTreeSet::new();
+    for plane in rig.projects.values() {
+        let hubs = hubs(plane);
+        for deployment in plane.list("WorkloadDeployment") {
+            if let Some(hub) = hubs.get(text(&deployment, "namespace")) {
+                expected.insert((hub.clone(), text(&deployment, "name").to_owned()));
+            }
         }
     }
     for copy in rig.hub.list("WorkloadDeployment") {
@@ -35,8 +83,52 @@ pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
             text(&copy, "namespace").to_owned(),
             text(&copy, "name").to_owned(),
         );
-        if !expected.contains_key(&place) && engaged(rig, &place.0) {
+        if !expected.contains(&place) && engaged(rig, &place.0) {
             lines.push(format!("I2: {HUB} {place:?} has no origin"));
+        }
+    }
+    let bound: BTreeSet<String> = ["WorkloadDeployment", "ConfigMap", "Secret", "Namespace"]
+        .into_iter()
+        .flat_map(|kind| rig.hub.list(kind))
+        .map(|object| text(&object, "uid").to_owned())
+        .collect();
+    for binding in rig.hub.list("ResourceBinding") {
+        let owner = &binding["metadata"]["ownerReferences"][0]["uid"];
+        let of = owner.as_str().unwrap_or_default();
+        if !bound.contains(of) && engaged(rig, text(&binding, "namespace")) {
+            lines.push(format!(
+                "I2: {HUB} binding {} outlives what it binds",
+                text(&binding, "name")
+            ));
+        }
+    }
+    lines
+}
+
+/// I2, of what lingers for a while: city policies without a copy, and hub Namespaces whose project namespace is gone.
+pub(crate) fn unused(rig: &Rig) -> Vec<String> {
+    let mut lines = Vec::new();
+    let copies = rig.hub.list("WorkloadDeployment");
+    for policy in rig.hub.list("PropagationPolicy") {
+        let hub = text(&policy, "namespace");
+        let labels = &policy["spec"]["resourceSelectors"][0]["labelSelector"]["matchLabels"];
+        let city = &labels[keys::CITY_CODE];
+        let used = |copy: &&Arc<Value>| {
+            text(copy, "namespace") == hub && copy["metadata"]["labels"][keys::CITY_CODE] == *city
+        };
+        if engaged(rig, hub) && !copies.iter().any(|copy| used(&copy)) {
+            lines.push(format!("I2: {HUB} has a policy of {city} in {hub} for no copy"));
+        }
+    }
+    let tenants: BTreeSet<String> = rig
+        .projects
+        .values()
+        .flat_map(|p| hubs(p).into_values())
+        .collect();
+    for namespace in rig.hub.list("Namespace") {
+        let hub = text(&namespace, "name");
+        if engaged(rig, hub) && !tenants.contains(hub) {
+            lines.push(format!("I2: {HUB} Namespace {hub} is of no project namespace"));
         }
     }
     lines
@@ -85,7 +177,7 @@ fn federated(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mu
 
 fn projected(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mut Vec<String>) {
     let (namespace, name) = (text(deployment, "namespace"), text(deployment, "name"));
-    let of = |plane: &fedgate_simulator::Plane, within: &str| -> BTreeMap<String, Arc<Value>> {
+    let of = |plane: &Plane, within: &str| -> BTreeMap<String, Arc<Value>> {
         let ours = |i: &Arc<Value>| {
             text(i, "namespace") == within && i["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] == name
         };

@@ -23,6 +23,7 @@ mod leader;
 mod objects;
 mod ops;
 mod outage;
+mod planted;
 mod race;
 mod random;
 mod rig;

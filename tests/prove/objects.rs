@@ -44,6 +44,30 @@ pub(crate) fn template(config_map: Option<&str>) -> Value {
     json!({"metadata": {"labels": {"app": "storefront"}}, "spec": spec})
 }
 
+/// A Workload with an Instance in each of these cities.
+pub(crate) fn workload(namespace: &str, name: &str, cities: &[&str]) -> Value {
+    json!({
+        "apiVersion": COMPUTE,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "placements": [{"name": "main", "cityCodes": cities, "scaleSettings": {"minReplicas": 1}}],
+            "template": template(None),
+        },
+    })
+}
+
+/// A Secret with one value.
+pub(crate) fn secret(namespace: &str, name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {"password": value},
+    })
+}
+
 /// A `ConfigMap` with one value.
 pub(crate) fn config_map(namespace: &str, name: &str, value: &str) -> Value {
     json!({

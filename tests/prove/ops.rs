@@ -1,7 +1,7 @@
 //! What tenants and operators do.
 
 use crate::{
-    objects::{config_map, deployment, namespace, template},
+    objects::{config_map, deployment, namespace, secret, template, workload},
     rig::Rig,
 };
 use fedgate::api::keys;
@@ -43,6 +43,16 @@ pub(crate) enum Op {
     Config(&'static str, &'static str, &'static str, &'static str),
     /// A `ConfigMap` is deleted.
     DropConfig(&'static str, &'static str, &'static str),
+    /// A Secret has this value, in base 64.
+    Secret(&'static str, &'static str, &'static str, &'static str),
+    /// A Secret is deleted.
+    DropSecret(&'static str, &'static str, &'static str),
+    /// A deployment mounts a Secret beside what else it mounts.
+    MountSecret(&'static str, &'static str, &'static str, &'static str),
+    /// A Workload is in these cities, with an Instance each.
+    Workload(&'static str, &'static str, &'static str, &'static [&'static str]),
+    /// A Workload is deleted.
+    DropWorkload(&'static str, &'static str, &'static str),
     /// A project is disengaged; its plane stays.
     Leave(&'static str),
     /// A project is engaged.
@@ -112,6 +122,41 @@ impl Op {
                 }
             }
             Self::DropConfig(p, ns, name) => drop_one(rig, p, "ConfigMap", ns, name),
+            Self::Secret(p, ns, name, value) => {
+                if let Some(plane) = rig.simulator.plane(p) {
+                    let data = json!({"data": {"password": value}});
+                    if plane.merge("Secret", ns, name, data).is_err() {
+                        // The namespace may be gone.
+                        let _ = plane.create(secret(ns, name, value));
+                    }
+                }
+            }
+            Self::DropSecret(p, ns, name) => drop_one(rig, p, "Secret", ns, name),
+            Self::MountSecret(p, ns, name, secret) => {
+                let found = rig
+                    .simulator
+                    .plane(p)
+                    .and_then(|plane| plane.get(DEPLOYMENT, ns, name));
+                let Some(found) = found else { return };
+                let mut changed = found["spec"]["template"].clone();
+                let volume = json!({"name": "secret", "secret": {"secretName": secret}});
+                let mount = json!({"name": "secret", "mountPath": "/etc/secret"});
+                append(&mut changed["spec"]["volumes"], volume);
+                let container = &mut changed["spec"]["runtime"]["sandbox"]["containers"][0];
+                append(&mut container["volumeAttachments"], mount);
+                change(rig, p, ns, name, json!({"spec": {"template": changed}}));
+            }
+            Self::Workload(p, ns, name, cities) => {
+                if let Some(plane) = rig.simulator.plane(p) {
+                    let wished = workload(ns, name, cities);
+                    let patch = json!({"spec": {"placements": wished["spec"]["placements"]}});
+                    if plane.merge("Workload", ns, name, patch).is_err() {
+                        // The namespace may be gone.
+                        let _ = plane.create(wished);
+                    }
+                }
+            }
+            Self::DropWorkload(p, ns, name) => drop_one(rig, p, "Workload", ns, name),
             Self::Leave(p) => rig.leave(p),
             Self::Engage(p) => {
                 if !rig.projects.contains_key(p) {
@@ -155,6 +200,14 @@ impl Op {
             Self::DropProjection(p, ns, name) => drop_one(rig, p, "Instance", ns, name),
         }
     }
+}
+
+/// Adds an item to a list that may not be there; one of its name is replaced.
+fn append(list: &mut Value, item: Value) {
+    let mut items = list.as_array().cloned().unwrap_or_default();
+    items.retain(|had| had["name"] != item["name"]);
+    items.push(item);
+    *list = Value::Array(items);
 }
 
 fn put(rig: &Rig, project: &str, object: Value) {

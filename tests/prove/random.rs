@@ -5,8 +5,8 @@
 //! `FEDGATE_PROVE_SEED=n cargo test --test prove random` draws that one alone, `FEDGATE_PROVE_SEEDS=10000` draws so many.
 
 use crate::{
-    end::wrong,
-    invariants::Watchman,
+    end::{unused, wrong},
+    invariants::{Watchman, restless},
     ops::Op,
     rig::{GATEWAY, Rig, number, rest, simulate},
 };
@@ -16,7 +16,7 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner},
 };
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 /// How many seeds are drawn without being asked for more.
 const SEEDS: u64 = 200;
@@ -27,6 +27,9 @@ const NAMED: [(u64, &str); 0] = [];
 const SETTLED: Duration = Duration::from_mins(6);
 /// So long nothing may be written then.
 const QUIET: Duration = Duration::from_mins(10);
+
+/// The cities that a Workload may be in.
+const CITIES: [&[&str]; 3] = [&["DFW"], &["DFW", "LHR"], &["FRA"]];
 
 /// What happens at one moment, beside what tenants do.
 #[derive(Debug, Clone)]
@@ -42,6 +45,10 @@ enum Disturbance {
     CloseWatches(&'static str),
     /// A plane forgets its older versions, and all watches end.
     Compact(&'static str),
+    /// From now on watches of a plane tell each event twice, or no more.
+    Repeat(&'static str, bool),
+    /// The wall clocks of the gateway and of a plane jump by so many seconds: one forth, the other back.
+    Jump(&'static str, i64),
     /// Bindings of copies that are gone stay, as while a cell is away, or go again.
     HoldBindings(bool),
 }
@@ -68,10 +75,17 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (place.clone(), prop::sample::select(vec!["shop/web:2", "shop/web:3"]))
             .prop_map(|((p, ns, n), i)| Op::Image(p, ns, n, i)),
         2 => (place.clone(), any::<bool>()).prop_map(|((p, ns, n), on)| Op::Suspend(p, ns, n, on)),
-        2 => (place, prop::option::of(config.clone())).prop_map(|((p, ns, n), m)| Op::Mount(p, ns, n, m)),
+        2 => (place.clone(), prop::option::of(config.clone())).prop_map(|((p, ns, n), m)| Op::Mount(p, ns, n, m)),
         3 => (project.clone(), namespace.clone(), config.clone(), prop::sample::select(vec!["a", "b"]))
             .prop_map(|(p, ns, m, v)| Op::Config(p, ns, m, v)),
         1 => (project.clone(), namespace.clone(), config).prop_map(|(p, ns, m)| Op::DropConfig(p, ns, m)),
+        2 => (project.clone(), namespace.clone(), prop::sample::select(vec!["b25l", "dHdv"]))
+            .prop_map(|(p, ns, v)| Op::Secret(p, ns, "login", v)),
+        1 => (project.clone(), namespace.clone()).prop_map(|(p, ns)| Op::DropSecret(p, ns, "login")),
+        2 => (place.clone()).prop_map(|(p, ns, n)| Op::MountSecret(p, ns, n, "login")),
+        3 => (project.clone(), namespace.clone(), prop::sample::select(CITIES.to_vec()))
+            .prop_map(|(p, ns, c)| Op::Workload(p, ns, "shop", c)),
+        1 => (project.clone(), namespace.clone()).prop_map(|(p, ns)| Op::DropWorkload(p, ns, "shop")),
         1 => project.clone().prop_map(Op::Leave),
         2 => project.clone().prop_map(Op::Engage),
         1 => name.clone().prop_map(Op::DropCopy),
@@ -111,6 +125,9 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
         5 => fault.prop_map(Disturbance::Fault),
         1 => (plane.clone(), 1..40u64).prop_map(|(p, s)| Disturbance::Down(p, s)),
         1 => plane.clone().prop_map(Disturbance::CloseWatches),
+        1 => (plane.clone(), any::<bool>()).prop_map(|(p, on)| Disturbance::Repeat(p, on)),
+        1 => (plane.clone(), prop::sample::select(vec![-7_200, -90, 90, 7_200]))
+            .prop_map(|(p, s)| Disturbance::Jump(p, s)),
         1 => plane.prop_map(Disturbance::Compact),
         1 => any::<bool>().prop_map(Disturbance::HoldBindings),
     ]
@@ -147,6 +164,17 @@ async fn disturb(rig: &mut Rig, what: &Disturbance) {
                 plane.set_down(None);
             });
         }
+        Disturbance::Repeat(plane, on) => {
+            if let Some(plane) = rig.simulator.plane(plane) {
+                plane.repeat_events(on);
+            }
+        }
+        Disturbance::Jump(plane, seconds) => {
+            rig.off.fetch_add(seconds, Ordering::Relaxed);
+            if let Some(plane) = rig.simulator.plane(plane) {
+                plane.jump(Duration::from_secs(seconds.unsigned_abs()), seconds < 0);
+            }
+        }
         Disturbance::HoldBindings(hold) => rig.karmada.hold_bindings(hold),
         Disturbance::CloseWatches(plane) => {
             if let Some(plane) = rig.simulator.plane(plane) {
@@ -164,7 +192,7 @@ async fn disturb(rig: &mut Rig, what: &Disturbance) {
 
 /// Plays a course and says what is wrong in the end.
 async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
-    let mut rig = Rig::new(seed, &["p", "q"]);
+    let mut rig = Rig::unhurried(seed, &["p", "q"]);
     rig.simulator
         .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
     rig.start();
@@ -180,15 +208,14 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     rest(Duration::from_secs(40)).await;
     rig.simulator.faults().clear();
     rest(SETTLED).await;
-    let mut lines = Watchman::default().violations(&rig.simulator.take_changes());
+    let mut watchman = Watchman::default();
+    let mut lines = watchman.violations(&rig.simulator.take_changes());
+    lines.extend(watchman.crossings(&rig.simulator.log().entries()));
     lines.extend(wrong(&rig));
+    lines.extend(unused(&rig));
     rig.simulator.log().clear();
     rest(QUIET).await;
-    lines.extend(
-        rig.writes()
-            .into_iter()
-            .map(|write| format!("I8: written at rest: {write}")),
-    );
+    lines.extend(restless(&rig.simulator.log().entries()));
     lines
 }
 
@@ -276,7 +303,7 @@ fn a_seed_replays_exactly() {
         );
         let (_, moments) = course().new_tree(&mut rng).unwrap().current();
         simulate(async {
-            let mut rig = Rig::new(seed, &["p", "q"]);
+            let mut rig = Rig::unhurried(seed, &["p", "q"]);
             rig.simulator
                 .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
             rig.start();

@@ -18,13 +18,16 @@ use fedgate::{
     },
 };
 use fedgate_simulator::{
-    Definition, Plane, Simulator,
+    Controllers, Definition, Plane, Simulator,
     karmada::{Cluster, Karmada, KarmadaOptions},
 };
 use futures::StreamExt;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -48,6 +51,9 @@ pub(crate) static COMPUTE: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(|| {
 });
 
 static KINDS: LazyLock<Vec<FederatedKind>> = LazyLock::new(|| FederatedKind::builtin().unwrap());
+
+/// The longest that an unhurried controller takes to look at an object.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// The cells: Karmada's name of each, and its city.
 pub(crate) const CELLS: [(&str, &str); 3] = [("dfw-1", "DFW"), ("lhr-1", "LHR"), ("fra-1", "FRA")];
@@ -85,6 +91,9 @@ pub(crate) struct Rig {
     pub(crate) limits: Limits,
     /// Whether gateways stand for election.
     pub(crate) elected: bool,
+    unhurried: bool,
+    /// By how many seconds the gateways' wall clock is off.
+    pub(crate) off: Arc<AtomicI64>,
     began: Instant,
     started: u32,
     lives: BTreeMap<u32, Life>,
@@ -148,7 +157,12 @@ fn client(
 impl Rig {
     /// Planes without a gateway.
     pub(crate) fn new(seed: u64, projects: &[&str]) -> Self {
-        assert!(Chance::fix(1), "something drew from chance before the first rig");
+        Self::with(seed, projects, Duration::ZERO)
+    }
+
+    fn with(seed: u64, projects: &[&str], longest: Duration) -> Self {
+        // The order of hash maps is another one with each seed.
+        Chance::fix(seed);
         let simulator = Simulator::new(seed);
         simulator.keep_changes();
         let hub = simulator.add(HUB);
@@ -160,6 +174,7 @@ impl Rig {
             &hub,
             KarmadaOptions {
                 clusters: clusters.collect(),
+                spread: longest,
                 ..KarmadaOptions::default()
             },
         );
@@ -172,10 +187,28 @@ impl Rig {
             settings: settings(),
             limits: limits(),
             elected: false,
+            unhurried: false,
+            off: Arc::default(),
             began: Instant::now(),
             started: 0,
             lives: BTreeMap::new(),
         };
+        for project in projects {
+            rig.engage(project);
+        }
+        rig
+    }
+
+    /// From now on garbage is collected, and namespaces are emptied, after a while that is drawn for each object.
+    fn collectors_take_time(plane: &Plane) {
+        plane.controllers(Controllers::Within(LONGEST));
+    }
+
+    /// Planes whose Karmada and collectors take a while, drawn from the seed, for each object.
+    pub(crate) fn unhurried(seed: u64, projects: &[&str]) -> Self {
+        let mut rig = Self::with(seed, &[], LONGEST);
+        rig.unhurried = true;
+        Self::collectors_take_time(&rig.hub);
         for project in projects {
             rig.engage(project);
         }
@@ -187,6 +220,9 @@ impl Rig {
         let plane = self.simulator.plane(name).unwrap_or_else(|| {
             let plane = self.simulator.add(name);
             plane.define_all(&COMPUTE);
+            if self.unhurried {
+                Self::collectors_take_time(&plane);
+            }
             plane
         });
         self.projects.insert(name.to_owned(), plane);
@@ -243,7 +279,7 @@ impl Rig {
         } else {
             LeaseHandle::always()
         };
-        let began = self.began;
+        let (began, off) = (self.began, self.off.clone());
         let gateway = Gateway::new(Setup {
             hub,
             kinds: KINDS.clone(),
@@ -252,7 +288,7 @@ impl Rig {
             identity,
             workers: 8,
             metrics,
-            clock: Clock::of(move || wall(began)),
+            clock: Clock::of(move || wall(began, off.load(Ordering::Relaxed))),
         });
         let (stop, stopped) = oneshot::channel();
         let (projects, events) = mpsc::unbounded_channel();
@@ -350,9 +386,9 @@ impl Drop for Rig {
     }
 }
 
-/// The wall clock of a run that began then.
-fn wall(began: Instant) -> jiff::Timestamp {
-    let start = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+/// The wall clock of a run that began then, so many seconds off.
+fn wall(began: Instant, off: i64) -> jiff::Timestamp {
+    let start = jiff::Timestamp::from_second(1_800_000_000 + off).unwrap();
     start.checked_add(began.elapsed()).unwrap()
 }
 

@@ -18,7 +18,7 @@ pub(crate) const STEP: Duration = Duration::from_secs(15);
 pub(crate) const SETTLED: Duration = Duration::from_secs(150);
 
 /// The scenarios; `tests/prove/crash.rs` has a test for each.
-pub(crate) const SCENARIOS: [Scenario; 14] = [
+pub(crate) const SCENARIOS: [Scenario; 18] = [
     Scenario {
         name: "create",
         steps: &[&[Create("p", "default", "web", "DFW", 1)]],
@@ -128,6 +128,48 @@ pub(crate) const SCENARIOS: [Scenario; 14] = [
             &[Create("p", "default", "web", "DFW", 0)],
             &[Suspend("p", "default", "web", true)],
             &[Suspend("p", "default", "web", false)],
+        ],
+    },
+    Scenario {
+        name: "secret",
+        steps: &[
+            &[
+                Secret("p", "default", "login", "b25l"),
+                Create("p", "default", "web", "DFW", 0),
+                MountSecret("p", "default", "web", "login"),
+            ],
+            &[Secret("p", "default", "login", "dHdv")],
+            &[Mount("p", "default", "web", None)],
+        ],
+    },
+    Scenario {
+        name: "shared_companion",
+        steps: &[
+            &[
+                Config("p", "default", "settings", "one"),
+                CreateWith("p", "default", "web", "DFW", "settings"),
+                CreateWith("p", "default", "api", "DFW", "settings"),
+            ],
+            &[
+                DropConfig("p", "default", "settings"),
+                Delete("p", "default", "web"),
+            ],
+            &[Config("p", "default", "settings", "two")],
+        ],
+    },
+    Scenario {
+        name: "workload",
+        steps: &[
+            &[Workload("p", "default", "shop", &["DFW"])],
+            &[Workload("p", "default", "shop", &["DFW", "LHR"])],
+            &[Workload("p", "default", "shop", &["LHR"])],
+        ],
+    },
+    Scenario {
+        name: "workload_deletion",
+        steps: &[
+            &[Workload("p", "default", "shop", &["DFW", "LHR"])],
+            &[DropWorkload("p", "default", "shop")],
         ],
     },
 ];

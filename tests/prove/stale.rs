@@ -10,7 +10,7 @@ use crate::{
 };
 use fedgate_simulator::{Fault, Rule, Verb, When};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 async fn sound(rig: &mut Rig) {
     rest(SETTLED).await;
@@ -266,5 +266,58 @@ fn a_restart_that_sees_a_workload_before_its_cities_were_edited() {
     ];
     for (before, after) in cities {
         simulate(restarted_on_a_stale_workload(before, after));
+    }
+}
+
+#[test]
+fn events_that_come_twice_write_nothing_more() {
+    let course = [
+        Create("p", "default", "web", "DFW", 1),
+        Scale("p", "default", "web", 2),
+        Move("p", "default", "web", "LHR"),
+        Workload("p", "default", "shop", &["DFW"]),
+        DropWorkload("p", "default", "shop"),
+        Delete("p", "default", "web"),
+    ];
+    let writes = |repeat: bool| {
+        simulate(async {
+            let mut rig = Rig::new(1, &["p"]);
+            for plane in [HUB, "p"] {
+                rig.simulator.plane(plane).unwrap().repeat_events(repeat);
+            }
+            rig.start();
+            for op in &course {
+                op.apply(&mut rig);
+                rest(STEP).await;
+            }
+            let writes = rig.writes();
+            sound(&mut rig).await;
+            writes.len()
+        })
+    };
+    assert_eq!(writes(true), writes(false));
+}
+
+#[test]
+fn wall_clocks_that_jump_change_nothing_that_is_done() {
+    for seconds in [-86_400, 86_400] {
+        simulate(async {
+            let mut rig = Rig::new(1, &["p"]);
+            rig.start();
+            Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+            rest(STEP).await;
+            rig.simulator.log().clear();
+            rig.off.fetch_add(seconds, Ordering::Relaxed);
+            for plane in [HUB, "p"] {
+                let plane = rig.simulator.plane(plane).unwrap();
+                plane.jump(Duration::from_secs(3_600), seconds < 0);
+            }
+            rest(SETTLED).await;
+            assert_eq!(rig.writes(), Vec::<String>::new(), "{seconds} s");
+            Scale("p", "default", "web", 2).apply(&mut rig);
+            rest(STEP).await;
+            Delete("p", "default", "web").apply(&mut rig);
+            sound(&mut rig).await;
+        });
     }
 }

@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kinds that are compared.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "Namespace",
     "ConfigMap",
+    "Secret",
     "WorkloadDeployment",
     "Instance",
     "Workload",

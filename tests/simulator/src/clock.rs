@@ -11,13 +11,22 @@ const START: i64 = 1_767_225_600;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: Instant,
+    /// By how many seconds it is off.
+    off: i64,
 }
 
 impl Clock {
     pub(crate) fn start() -> Self {
         Self {
             origin: Instant::now(),
+            off: 0,
         }
+    }
+
+    /// From now on it is off by so much more.
+    pub(crate) fn jump(&mut self, by: Duration, forth: bool) {
+        let by = i64::try_from(by.as_secs()).unwrap_or(0);
+        self.off += if forth { by } else { -by };
     }
 
     pub(crate) fn elapsed(self) -> Duration {
@@ -28,7 +37,7 @@ impl Clock {
     pub(crate) fn now(self) -> String {
         let passed = i64::try_from(self.elapsed().as_secs()).unwrap_or(0);
         Timestamp::from_second(START)
-            .and_then(|start| start.checked_add(SignedDuration::from_secs(passed)))
+            .and_then(|start| start.checked_add(SignedDuration::from_secs(passed + self.off)))
             .unwrap_or(Timestamp::UNIX_EPOCH)
             .to_string()
     }

@@ -8,7 +8,7 @@ use crate::{
     write::{Patch, Target, is_over},
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{mem::take, sync::Arc, time::Duration};
 
 /// When the controllers of a plane act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Controllers {
     AtOnce,
     /// After a while.
     After(Duration),
+    /// Each thing after a while of its own, no longer than this.
+    Within(Duration),
     /// Never.
     Off,
 }
@@ -172,16 +174,28 @@ impl State {
     /// Does all that is to be done.
     pub(crate) fn do_chores(&mut self) {
         while let Some(chore) = self.chores.pop_front() {
-            match chore {
-                Chore::Owners(table, key) => self.collect(table, &key),
-                Chore::Dependents(uid) => {
-                    let dependents = self.dependents.get(&uid).cloned().unwrap_or_default();
-                    for (table, key) in dependents {
-                        self.collect(table, &key);
-                    }
+            self.do_chore(&chore);
+        }
+    }
+
+    /// What is to be done and has not been put off yet, each with its delay.
+    pub(crate) fn put_off_chores(&mut self, longest: Duration) -> Vec<(Duration, Chore)> {
+        let chores = take(&mut self.chores).into_iter();
+        chores
+            .map(|chore| (self.delays.duration(&(Duration::ZERO..=longest)), chore))
+            .collect()
+    }
+
+    pub(crate) fn do_chore(&mut self, chore: &Chore) {
+        match chore {
+            Chore::Owners(table, key) => self.collect(*table, key),
+            Chore::Dependents(uid) => {
+                let dependents = self.dependents.get(uid).cloned().unwrap_or_default();
+                for (table, key) in dependents {
+                    self.collect(table, &key);
                 }
-                Chore::Namespace(name) => self.empty_namespace(&name),
             }
+            Chore::Namespace(name) => self.empty_namespace(name),
         }
     }
 

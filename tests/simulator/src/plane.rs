@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     fmt,
-    mem::{replace, take},
+    mem::take,
     ops::RangeInclusive,
     sync::{
         Arc, OnceLock,
@@ -59,6 +59,11 @@ impl fmt::Debug for Shared {
     }
 }
 
+/// What controllers do to a plane.
+type Act = Box<dyn FnOnce(&mut State) + Send>;
+/// The same, after a while.
+type Later = (Duration, Act);
+
 impl Shared {
     pub(crate) fn new(name: &str, common: Arc<Common>, state: State) -> Self {
         Self {
@@ -82,8 +87,8 @@ impl Shared {
         state.author = author.into();
         let result = act(&mut state);
         state.author = CONTROLLERS.into();
-        let later = Self::controllers(&mut state);
-        let karmada = Self::karmada(&mut state);
+        let mut later = Self::controllers(&mut state);
+        later.extend(Self::karmada(&mut state));
         let (wakes, revision) = (take(&mut state.wakes), state.revision);
         drop(state);
         if revision != before
@@ -92,47 +97,57 @@ impl Shared {
             changed.send_replace(revision);
         }
         wakes.into_iter().for_each(std::task::Waker::wake);
-        if let Some(delay) = later {
-            self.act_later(delay, State::deferred_chores);
-        }
-        if let Some(delay) = karmada {
-            self.act_later(delay, State::deferred_karmada_step);
+        for (delay, act) in later {
+            self.act_later(delay, act);
         }
         result
     }
 
-    /// Lets Karmada act. If it acts later, the answer is the delay of a step that was not asked for yet.
-    fn karmada(state: &mut State) -> Option<Duration> {
+    /// Lets Karmada act. The answer is what it does later.
+    fn karmada(state: &mut State) -> Vec<Later> {
         while let Some(actor) = &mut state.karmada
             && !actor.is_idle()
         {
-            if !actor.delay.is_zero() && tokio::runtime::Handle::try_current().is_ok() {
-                let asked = replace(&mut actor.asked, true);
-                return (!asked).then_some(actor.delay);
+            if !actor.is_immediate() && tokio::runtime::Handle::try_current().is_ok() {
+                let later = actor.put_off().into_iter();
+                let later = later.map(|(delay, place)| -> Later {
+                    (delay, Box::new(move |state| state.karmada_step_at(&place)))
+                });
+                return later.collect();
             }
             state.karmada_step();
             if state.controllers == Controllers::AtOnce {
                 state.do_chores();
             }
         }
-        None
+        Vec::new()
     }
 
-    /// Lets the controllers act. If they act later, the answer is the delay of a step that was not asked for yet.
-    fn controllers(state: &mut State) -> Option<Duration> {
+    /// Lets the controllers act. The answer is what they do later.
+    fn controllers(state: &mut State) -> Vec<Later> {
+        let asynchronous = tokio::runtime::Handle::try_current().is_ok();
         match state.controllers {
             Controllers::Off => state.chores.clear(),
-            Controllers::After(delay) if tokio::runtime::Handle::try_current().is_ok() => {
+            Controllers::After(delay) if asynchronous => {
                 let asked = state.deferred || state.chores.is_empty();
                 state.deferred |= !asked;
-                return (!asked).then_some(delay);
+                if !asked {
+                    return vec![(delay, Box::new(State::deferred_chores))];
+                }
             }
-            Controllers::AtOnce | Controllers::After(_) => state.do_chores(),
+            Controllers::Within(longest) if asynchronous => {
+                let later = state.put_off_chores(longest).into_iter();
+                let later = later.map(|(delay, chore)| -> Later {
+                    (delay, Box::new(move |state| state.do_chore(&chore)))
+                });
+                return later.collect();
+            }
+            Controllers::AtOnce | Controllers::After(_) | Controllers::Within(_) => state.do_chores(),
         }
-        None
+        Vec::new()
     }
 
-    fn act_later(self: &Arc<Self>, delay: Duration, act: fn(&mut State)) {
+    fn act_later(self: &Arc<Self>, delay: Duration, act: Act) {
         let plane = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
@@ -343,6 +358,16 @@ impl Plane {
     /// or with the status 410.
     pub fn gone_in_stream(&self, in_stream: bool) {
         self.0.with(|state| state.gone_in_stream = in_stream);
+    }
+
+    /// Whether watches tell each event twice from now on.
+    pub fn repeat_events(&self, repeat: bool) {
+        self.0.with(|state| state.repeats = repeat);
+    }
+
+    /// Lets the wall clock of the plane jump, forth or back.
+    pub fn jump(&self, by: Duration, forth: bool) {
+        self.0.with(|state| state.clock.jump(by, forth));
     }
 
     /// Ends all open watches, or those of a kind, without an error.

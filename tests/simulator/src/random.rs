@@ -11,6 +11,11 @@ impl Random {
         Self(seed)
     }
 
+    /// Another sequence, which follows from this one.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self::new(self.number())
+    }
+
     pub(crate) fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

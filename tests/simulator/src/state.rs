@@ -156,11 +156,15 @@ impl<'a> Past<'a> {
 pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) random: Random,
+    /// For how long controllers take: what they draw changes no UID.
+    pub(crate) delays: Random,
     pub(crate) revision: u64,
     pub(crate) writes: u64,
     /// Watches and lists of older versions are refused.
     pub(crate) compacted: u64,
     pub(crate) gone_in_stream: bool,
+    /// Watches tell each event twice.
+    pub(crate) repeats: bool,
     pub(crate) tables: Vec<Table>,
     /// Objects by the UID of an owner that they name.
     pub(crate) dependents: BTreeMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
@@ -190,11 +194,13 @@ impl State {
     pub(crate) fn new(name: &str, clock: Clock, random: Random, journal: Journal) -> Self {
         let mut state = Self {
             clock,
+            delays: random.clone().fork(),
             random,
             revision: 0,
             writes: 0,
             compacted: 0,
             gone_in_stream: true,
+            repeats: false,
             tables: builtin().iter().cloned().map(Table::new).collect(),
             dependents: BTreeMap::new(),
             chores: VecDeque::new(),

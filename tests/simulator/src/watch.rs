@@ -163,6 +163,9 @@ impl Watch {
             self.seen = change.revision;
             self.passed += 1;
             if let Some(line) = self.event(change) {
+                if state.repeats {
+                    self.ready.push_back((change.at, line.clone()));
+                }
                 self.ready.push_back((change.at, line));
             }
         }

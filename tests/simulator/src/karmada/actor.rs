@@ -4,6 +4,7 @@ use super::claim::{Scope, Verdict, closeness, decide, label, labels_match};
 use crate::{
     meta,
     prepare::Endpoint,
+    random::Random,
     state::{NAMESPACES, State},
     write::{Patch, Target},
 };
@@ -11,32 +12,52 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeSet, VecDeque},
     mem::take,
+    ops::RangeInclusive,
     sync::Arc,
     time::Duration,
 };
 
-type Place = (usize, Box<str>);
+pub(crate) type Place = (usize, Box<str>);
 
 /// What Karmada has to look at, and how it acts.
 #[derive(Debug)]
 pub(crate) struct Actor {
-    pub(crate) delay: Duration,
+    /// How long it takes to look at an object: between these two.
+    pace: RangeInclusive<Duration>,
+    random: Random,
     hold: bool,
     queue: VecDeque<Place>,
     queued: BTreeSet<Place>,
-    /// A step is under way that comes after the delay.
-    pub(crate) asked: bool,
 }
 
 impl Actor {
-    pub(super) fn new(delay: Duration, hold: bool) -> Self {
+    pub(super) fn new(pace: RangeInclusive<Duration>, random: Random, hold: bool) -> Self {
         Self {
-            delay,
+            pace,
+            random,
             hold,
             queue: VecDeque::new(),
             queued: BTreeSet::new(),
-            asked: false,
         }
+    }
+
+    /// Whether it acts within the write that gives it work.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.pace.end().is_zero()
+    }
+
+    /// What it has to look at and has not been put off yet, each with the time that it takes to get there.
+    pub(crate) fn put_off(&mut self) -> Vec<(Duration, Place)> {
+        take(&mut self.queue)
+            .into_iter()
+            .map(|place| (self.random.duration(&self.pace), place))
+            .collect()
+    }
+
+    /// Whether a write meets a conflict, because the object is newer than what was looked at: one in four, of an actor
+    /// whose pace varies.
+    fn meets_conflict(&mut self) -> bool {
+        self.pace.start() != self.pace.end() && self.random.happens(0.25)
     }
 
     /// An object was written.
@@ -72,12 +93,26 @@ fn is_reserved(namespace: &str) -> bool {
 }
 
 impl State {
-    /// Does the step that was put off.
-    pub(crate) fn deferred_karmada_step(&mut self) {
-        if let Some(actor) = &mut self.karmada {
-            actor.asked = false;
+    /// Looks at what was put off.
+    pub(crate) fn karmada_step_at(&mut self, place: &Place) {
+        let Some(actor) = &mut self.karmada else { return };
+        actor.queued.remove(place);
+        self.karmada_look(place.0, &place.1);
+    }
+
+    /// Whether a write of Karmada's meets a conflict; then the object has to be looked at again.
+    fn karmada_conflict(&mut self, table: usize, key: &str) -> bool {
+        let met = self.karmada.as_mut().is_some_and(Actor::meets_conflict);
+        if met {
+            self.karmada_again(table, key);
         }
-        self.karmada_step();
+        met
+    }
+
+    fn karmada_again(&mut self, table: usize, key: &str) {
+        if let Some(actor) = &mut self.karmada {
+            actor.notice(table, key);
+        }
     }
 
     /// Looks at everything that was written since the last step.
@@ -134,13 +169,14 @@ impl State {
     }
 
     /// A policy that ends lets its templates go; a changed one lets go what it no longer selects, and takes what it does.
-    fn policy_pass(&mut self, scope: Scope, table: usize, key: &str) {
-        let Some(policy) = self.get(table, key).cloned() else {
+    fn policy_pass(&mut self, scope: Scope, table: usize, policy_key: &str) {
+        let Some(policy) = self.get(table, policy_key).cloned() else {
             return;
         };
         let ending = meta::is_ending(&policy);
         let namespace = meta::namespace(&policy);
         let id = label(&policy, scope.id());
+        let mut claims = false;
         for templates in 0..self.tables.len() {
             let group = &self.tables[templates].definition.group;
             if group.ends_with("karmada.io") {
@@ -153,13 +189,19 @@ impl State {
             for (key, object) in inside {
                 let selected = !ending && closeness(&policy, &object).is_some();
                 if label(&object, scope.id()) == id && !selected {
-                    self.let_go(templates, &object, scope);
+                    claims = true;
+                    if !self.karmada_conflict(table, policy_key) {
+                        self.let_go(templates, &object, scope);
+                    }
                 } else if selected {
                     self.template_pass(templates, &key);
                 }
             }
         }
-        if ending {
+        if ending && claims {
+            // Its end is another step, once nothing is claimed any more.
+            self.karmada_again(table, policy_key);
+        } else if ending {
             let mut left = meta::list(&policy, "finalizers").to_vec();
             left.retain(|finalizer| finalizer != scope.finalizer());
             let patch = json!({"metadata": {"finalizers": left}});
@@ -212,8 +254,10 @@ impl State {
                 if held && (scope == Scope::Cluster || label(&template, Scope::Cluster.id()).is_empty()) {
                     self.bind(&template, scope, &policy);
                 } else {
-                    // The write brings the template here once more.
-                    self.karmada_patch(table, &template, Endpoint::Main, &scope.claim(&policy));
+                    // The write brings the template here once more, and so does a conflict.
+                    if !self.karmada_conflict(table, key) {
+                        self.karmada_patch(table, &template, Endpoint::Main, &scope.claim(&policy));
+                    }
                 }
             }
         }

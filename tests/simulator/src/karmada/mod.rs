@@ -34,8 +34,10 @@ impl Cluster {
 /// How Karmada acts.
 #[derive(Debug, Clone, Default)]
 pub struct KarmadaOptions {
-    /// How long after a write Karmada takes its next step; zero: within the write.
+    /// How long Karmada takes to look at what was written; zero: it does so within the write.
     pub delay: Duration,
+    /// How much longer it may take, drawn for each object: then steps overtake each other, and writes meet conflicts.
+    pub spread: Duration,
     /// The members from the start on. More of them, and changes, come as `Cluster` objects.
     pub clusters: Vec<Cluster>,
     /// Bindings whose template is gone stay until [`Karmada::release`].
@@ -55,7 +57,8 @@ impl Karmada {
                     state.define(kind);
                 }
             }
-            state.karmada = Some(Actor::new(options.delay, options.hold_bindings));
+            let pace = options.delay..=options.delay + options.spread;
+            state.karmada = Some(Actor::new(pace, state.delays.fork(), options.hold_bindings));
         });
         let karmada = Self(plane.clone());
         for cluster in options.clusters {
