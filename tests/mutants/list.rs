@@ -48,9 +48,6 @@ mutants! {
             "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
     }
     "src/gateway/federator/decide/copy.rs" {
-        older_generation_carried:
-            "g > source.digest.generation" => "false",
-            "gateway::federator::tests::a_stale_view_writes_nothing";
         copy_before_its_companions:
             "s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving)" => "true",
             "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
@@ -66,6 +63,11 @@ mutants! {
         copy_deleted_without_its_uid:
             "copy.uid.to_string()" => "String::new()",
             "gateway::federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
+    }
+    "src/gateway/federator/conditions.rs" {
+        older_generation_carried:
+            "carried > source.digest.generation" => "false",
+            "gateway::federator::tests::an_older_generation_is_carried_and_said_only_if_the_project_confirms_it";
     }
     "src/gateway/policies/decide.rs" {
         policy_deleted_as_it_is_now:
@@ -92,7 +94,7 @@ mutants! {
             "foreign(&r.digest, &s.cluster, &s.namespace)" => "false",
             "gateway::namespaces::decide::tests::a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_otherwise";
         wider_set_keeps_the_claim:
-            "json!({keys::CLUSTER_CLAIM_NAME: null})" => "json!({})",
+            "metadata[\"annotations\"][keys::CLUSTER_CLAIM_NAME] = Value::Null" => "()",
             "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
         namespace_moved_unseen:
             "json!({\"uid\": &*row.uid, \"resourceVersion\": row.resource_version()})" => "json!({})",
@@ -100,7 +102,7 @@ mutants! {
     }
     "src/gateway/garbage/decide.rs" {
         orphan_by_an_incomplete_list:
-            "s.hub_complete && c.orphaned()" => "c.orphaned()",
+            "self.hub_complete && c.orphaned()" => "c.orphaned()",
             "gateway::garbage::tests::decisions::a_copy_that_is_not_proven_an_orphan_stays_and_its_patience_is_forgotten";
         orphan_deleted_at_once:
             "patience.saturating_sub(now.since(since))" => "Duration::ZERO",
@@ -108,15 +110,28 @@ mutants! {
         orphan_deleted_without_its_uid:
             "orphan.uid.to_string()" => "String::new()",
             "gateway::garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
-        no_brake:
-            "orphans > 10.max(total / 10)" => "false",
-            "gateway::garbage::tests::decisions::more_than_ten_and_a_tenth_of_all_copies_put_the_brake_on";
         full_namespace_collected:
             "!s.empty" => "false",
             "gateway::garbage::tests::decisions::an_empty_namespace_without_origin_goes_as_seen_after_its_retention";
         used_city_set_collected:
             "!ours || s.used || !s.hub_complete" => "!ours || !s.hub_complete",
             "gateway::garbage::tests::decisions::a_policy_that_is_used_or_not_of_our_shape_is_never_touched";
+        city_set_collected_while_it_may_be_arriving:
+            "s.sent" => "false",
+            "gateway::garbage::tests::decisions::a_city_set_that_was_sent_somewhere_stays_until_it_is_known_where_it_is";
+    }
+    "src/gateway/garbage/brake.rs" {
+        no_brake:
+            "self.orphans > 10.max(self.total / 10)" => "false",
+            "gateway::garbage::tests::decisions::more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on";
+    }
+    "src/gateway/garbage/mod.rs" {
+        orphan_without_a_get:
+            "!confirm::deployment_gone(ctx, origin).await?" => "false",
+            "gateway::garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
+        city_set_without_a_list:
+            "confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?" => "true",
+            "gateway::garbage::tests::confirm::a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it";
     }
     "src/gateway/projector/decide.rs" {
         identity_label_followed:
@@ -172,7 +187,7 @@ mutants! {
             "(!instance.ready).then(|| instance.version.clone())" => "None",
             "cell::instances::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
         step_beside_a_stray:
-            "self.strays.is_empty()" => "true",
+            "self.strays.iter().all(|step| step.why == Why::Lost)" => "true",
             "cell::instances::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
     }
     "src/cell/writeback/decide.rs" {

@@ -144,10 +144,12 @@ fn an_edited_policy_is_restored_under_its_name() {
 
 #[test]
 fn a_policy_that_terminates_is_awaited() {
-    let mut leaving = policy("city-dfw", Some("DFW"), true);
-    leaving.1.deleting = true;
-    assert_eq!(done(&snapshot(&["DFW"], vec![leaving.clone()])), []);
-    assert_eq!(done(&snapshot(&[], vec![leaving])), []);
+    for exact in [true, false] {
+        let mut leaving = policy("city-dfw", Some("DFW"), exact);
+        leaving.1.deleting = true;
+        assert_eq!(done(&snapshot(&["DFW"], vec![leaving.clone()])), []);
+        assert_eq!(done(&snapshot(&[], vec![leaving])), []);
+    }
 }
 
 #[test]

@@ -149,12 +149,12 @@ async fn a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there
         ["create_city_set", "move_namespace"],
         "a narrowing that failed does not linger once more"
     );
-    let known = s.current.take();
+    let (known, lingered) = (s.current.take(), s.left.clone());
     s.left = [(city("LHR"), now.instant)].into();
     s.left = decide(&s, LINGER, later).left;
     let blind = decide(&s, LINGER, later);
     assert_eq!(reasons(&blind), ["create_city_set", "move_namespace"]);
-    s.current = known;
+    (s.current, s.left) = (known, lingered);
     s.unlabelled = true;
     assert!(decide(&s, LINGER, later).plan.is_idle());
     s.unlabelled = false;

@@ -19,6 +19,7 @@ fn hub(delay: Duration) -> (Simulator, Plane, Client, Karmada) {
             Cluster::new("lhr-1", CITY, "LHR"),
         ],
         hold_bindings: false,
+        spread: Duration::ZERO,
     };
     let karmada = Karmada::attach(&plane, options);
     (simulator, plane, client, karmada)
