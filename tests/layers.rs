@@ -341,14 +341,14 @@ fn each_kept_mutation_applies_and_names_a_test() {
     {
         assert!(names.insert(name), "{name} is there twice");
         assert_ne!(original, mutated, "{name} changes nothing");
-        let text = fs::read_to_string(file).unwrap();
+        let source = fs::read_to_string(file).unwrap();
         assert_eq!(
-            text.matches(original).count(),
+            source.matches(original).count(),
             1,
             "{name}: {original:?} in {file}; adapt tests/mutants/list.rs"
         );
-        let (module, test) = caught_by.rsplit_once("::").unwrap();
-        let module = format!("src/{}", module.replace("::", "/"));
+        let (path, test) = caught_by.rsplit_once("::").unwrap();
+        let module = format!("src/{}", path.replace("::", "/"));
         let inside = module.trim_end_matches("/tests");
         let places = [
             format!("{module}.rs"),

@@ -28,7 +28,7 @@ const SWITCH: &str = r#"//! Which mutation is on.
 
 use std::sync::LazyLock;
 
-static ON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("FEDGATE_MUTANT").ok());
+static ON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(VARIABLE).ok());
 
 /// Whether this one is.
 pub(crate) fn on(name: &str) -> bool {
@@ -46,7 +46,8 @@ fn main() -> ExitCode {
             mirror(&root.join(&name), &copy.join(&name), &mutate);
         }
     }
-    write(&copy.join("src/mutants.rs"), SWITCH.as_bytes());
+    let switch = SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
+    write(&copy.join("src/mutants.rs"), switch.as_bytes());
     let tests = build(root, &copy);
     let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
     for test in named {

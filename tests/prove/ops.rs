@@ -113,48 +113,16 @@ impl Op {
                 change(rig, p, ns, name, json!({"spec": {"template": changed}}));
             }
             Self::Config(p, ns, name, value) => {
-                if let Some(plane) = rig.simulator.plane(p) {
-                    let data = json!({"data": {"greeting": value}});
-                    if plane.merge("ConfigMap", ns, name, data).is_err() {
-                        // The namespace may be gone.
-                        let _ = plane.create(config_map(ns, name, value));
-                    }
-                }
+                put_or_merge(rig, p, config_map(ns, name, value), &["data"]);
             }
             Self::DropConfig(p, ns, name) => drop_one(rig, p, "ConfigMap", ns, name),
             Self::Secret(p, ns, name, value) => {
-                if let Some(plane) = rig.simulator.plane(p) {
-                    let data = json!({"data": {"password": value}});
-                    if plane.merge("Secret", ns, name, data).is_err() {
-                        // The namespace may be gone.
-                        let _ = plane.create(secret(ns, name, value));
-                    }
-                }
+                put_or_merge(rig, p, secret(ns, name, value), &["data"]);
             }
             Self::DropSecret(p, ns, name) => drop_one(rig, p, "Secret", ns, name),
-            Self::MountSecret(p, ns, name, secret) => {
-                let found = rig
-                    .simulator
-                    .plane(p)
-                    .and_then(|plane| plane.get(DEPLOYMENT, ns, name));
-                let Some(found) = found else { return };
-                let mut changed = found["spec"]["template"].clone();
-                let volume = json!({"name": "secret", "secret": {"secretName": secret}});
-                let mount = json!({"name": "secret", "mountPath": "/etc/secret"});
-                append(&mut changed["spec"]["volumes"], volume);
-                let container = &mut changed["spec"]["runtime"]["sandbox"]["containers"][0];
-                append(&mut container["volumeAttachments"], mount);
-                change(rig, p, ns, name, json!({"spec": {"template": changed}}));
-            }
+            Self::MountSecret(p, ns, name, secret) => mount_secret(rig, p, ns, name, secret),
             Self::Workload(p, ns, name, cities) => {
-                if let Some(plane) = rig.simulator.plane(p) {
-                    let wished = workload(ns, name, cities);
-                    let patch = json!({"spec": {"placements": wished["spec"]["placements"]}});
-                    if plane.merge("Workload", ns, name, patch).is_err() {
-                        // The namespace may be gone.
-                        let _ = plane.create(wished);
-                    }
-                }
+                put_or_merge(rig, p, workload(ns, name, cities), &["spec", "placements"]);
             }
             Self::DropWorkload(p, ns, name) => drop_one(rig, p, "Workload", ns, name),
             Self::Leave(p) => rig.leave(p),
@@ -199,6 +167,40 @@ impl Op {
             ),
             Self::DropProjection(p, ns, name) => drop_one(rig, p, "Instance", ns, name),
         }
+    }
+}
+
+fn mount_secret(rig: &Rig, project: &str, ns: &str, name: &str, secret: &str) {
+    let plane = rig.simulator.plane(project);
+    let Some(found) = plane.and_then(|plane| plane.get(DEPLOYMENT, ns, name)) else {
+        return;
+    };
+    let mut changed = found["spec"]["template"].clone();
+    let volume = json!({"name": "secret", "secret": {"secretName": secret}});
+    let mount = json!({"name": "secret", "mountPath": "/etc/secret"});
+    append(&mut changed["spec"]["volumes"], volume);
+    let container = &mut changed["spec"]["runtime"]["sandbox"]["containers"][0];
+    append(&mut container["volumeAttachments"], mount);
+    change(rig, project, ns, name, json!({"spec": {"template": changed}}));
+}
+
+/// Changes this field of the object, or makes it.
+fn put_or_merge(rig: &Rig, project: &str, object: Value, field: &[&str]) {
+    let Some(plane) = rig.simulator.plane(project) else {
+        return;
+    };
+    let wished = field.iter().fold(&object, |at, key| &at[*key]).clone();
+    let patch = field.iter().rev().fold(wished, |inner, key| json!({*key: inner}));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let [kind, ns, name] = [
+        &object["kind"],
+        &object["metadata"]["namespace"],
+        &object["metadata"]["name"],
+    ]
+    .map(text);
+    if plane.merge(&kind, &ns, &name, patch).is_err() {
+        // The namespace may be gone.
+        let _ = plane.create(object);
     }
 }
 

@@ -357,12 +357,12 @@ impl Plane {
     /// How a watch from a version that is gone is refused: with an ERROR event in a stream (`true`, as API servers do),
     /// or with the status 410.
     pub fn gone_in_stream(&self, in_stream: bool) {
-        self.0.with(|state| state.gone_in_stream = in_stream);
+        self.0.with(|state| state.streams.gone_inside = in_stream);
     }
 
     /// Whether watches tell each event twice from now on.
     pub fn repeat_events(&self, repeat: bool) {
-        self.0.with(|state| state.repeats = repeat);
+        self.0.with(|state| state.streams.repeats = repeat);
     }
 
     /// Lets the wall clock of the plane jump, forth or back.

@@ -151,6 +151,15 @@ impl<'a> Past<'a> {
     }
 }
 
+/// How watches tell what they tell.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// That a version is too old is an event of a stream, not an answer without one.
+    pub(crate) gone_inside: bool,
+    /// Each event comes twice.
+    pub(crate) repeats: bool,
+}
+
 /// Everything that one plane holds.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -162,9 +171,7 @@ pub(crate) struct State {
     pub(crate) writes: u64,
     /// Watches and lists of older versions are refused.
     pub(crate) compacted: u64,
-    pub(crate) gone_in_stream: bool,
-    /// Watches tell each event twice.
-    pub(crate) repeats: bool,
+    pub(crate) streams: Streams,
     pub(crate) tables: Vec<Table>,
     /// Objects by the UID of an owner that they name.
     pub(crate) dependents: BTreeMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
@@ -199,8 +206,10 @@ impl State {
             revision: 0,
             writes: 0,
             compacted: 0,
-            gone_in_stream: true,
-            repeats: false,
+            streams: Streams {
+                gone_inside: true,
+                repeats: false,
+            },
             tables: builtin().iter().cloned().map(Table::new).collect(),
             dependents: BTreeMap::new(),
             chores: VecDeque::new(),

@@ -69,7 +69,7 @@ impl Watch {
     pub(crate) fn open(plane: &Arc<Shared>, state: &mut State, asked: Asked) -> Result<Self, Status> {
         let table = &state.tables[asked.table];
         let gone = asked.from.and_then(|from| too_old(state, table, from));
-        if let Some(gone) = gone.as_ref().filter(|_| !state.gone_in_stream) {
+        if let Some(gone) = gone.as_ref().filter(|_| !state.streams.gone_inside) {
             return Err(gone.clone());
         }
         let mut watch = Self {
@@ -163,7 +163,7 @@ impl Watch {
             self.seen = change.revision;
             self.passed += 1;
             if let Some(line) = self.event(change) {
-                if state.repeats {
+                if state.streams.repeats {
                     self.ready.push_back((change.at, line.clone()));
                 }
                 self.ready.push_back((change.at, line));
