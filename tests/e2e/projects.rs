@@ -281,7 +281,6 @@ async fn a74_removed_file_leaves_the_hub(case: Case) {
 }
 
 async fn a75_rotation_under_load(case: Case) {
-    let twin = credentials::Twin::new(&case.project, "default", &format!("twin-{}", case.ns)).await;
     let file = file_of(&case, ALPHA_KEY);
     let original = read(&file);
     let mark = case.suite.alpha_log.mark();
@@ -295,33 +294,51 @@ async fn a75_rotation_under_load(case: Case) {
             }
         })
     };
-    for _ in 0..3 {
-        credentials::replace(&file, &credentials::with_token(&file, &twin.token().await));
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        credentials::replace(&file, &original);
-        tokio::time::sleep(Duration::from_millis(900)).await;
+    // Each credential is refused soon after the next one is in use.
+    let mut last: Option<(credentials::Twin, String)> = None;
+    let mut ended = Vec::new();
+    for round in 0..3 {
+        let twin =
+            credentials::Twin::new(&case.project, "default", &format!("twin-{round}-{}", case.ns)).await;
+        let text = credentials::with_token(&file, &twin.token().await);
+        credentials::replace(&file, &text);
+        wait_for("the new credential is used", seconds(30), || async {
+            let asked = case.suite.alpha_log.since(mark, &twin.user());
+            (!asked.is_empty()).then_some(())
+        })
+        .await;
+        if let Some((old, text)) = last.replace((twin, text)) {
+            old.end(&text).await;
+            ended.push(old);
+        }
     }
     creator.await.expect("all are created");
     for number in 0..30 {
         case.copy(&format!("web-{number}")).await;
     }
-    let twins = case.suite.alpha_log.since(mark, &twin.user());
-    assert!(
-        twins.iter().any(|e| e.user.username == twin.user()),
-        "the new credential was used"
-    );
-    twin.remove().await;
+    credentials::replace(&file, &original);
+    let edit = async |replicas: u32| {
+        case.merge(
+            &DEPLOYMENT,
+            "web-0",
+            json!({"spec": {"scaleSettings": {"minReplicas": replicas}}}),
+        )
+        .await;
+        case.copy_sees("web-0", "has the new scale", |o| {
+            o["spec"]["scaleSettings"]["minReplicas"] == replicas
+        })
+        .await;
+    };
+    edit(2).await;
+    if let Some((old, text)) = last {
+        old.end(&text).await;
+        ended.push(old);
+    }
     case.quiet().await;
-    case.merge(
-        &DEPLOYMENT,
-        "web-0",
-        json!({"spec": {"scaleSettings": {"minReplicas": 2}}}),
-    )
-    .await;
-    case.copy_sees("web-0", "has the new scale", |o| {
-        o["spec"]["scaleSettings"]["minReplicas"] == 2
-    })
-    .await;
+    for twin in ended {
+        twin.remove().await;
+    }
+    edit(3).await;
 }
 
 /// The kubeconfig as a Secret of the hub, whose name is the project's key.

@@ -8,6 +8,7 @@ use crate::{
     scenarios::SETTLED,
 };
 use fedgate_simulator::Verb;
+use serde_json::json;
 use std::time::Duration;
 
 const DEPLOYMENTS: usize = 300;
@@ -94,4 +95,41 @@ async fn beside_a_restless_tenant() {
 #[test]
 fn a_restless_tenant_delays_no_other_and_its_last_values_arrive() {
     simulate(beside_a_restless_tenant());
+}
+
+/// How many status updates a second a copy gets, and for how many seconds.
+const STORM: (u64, u64) = (1_000, 5);
+
+/// Acceptance 29 of federation.md; a real API server takes less than that of one object.
+#[test]
+fn a_storm_of_status_updates_is_four_writes_a_second_and_its_last_value() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 0).apply(&mut rig);
+        rest(SETTLED).await;
+        rig.cells_rest();
+        rig.simulator.log().clear();
+        let copy = rig.hub.list("WorkloadDeployment").remove(0);
+        let hub = copy["metadata"]["namespace"].as_str().unwrap();
+        let (rate, seconds) = STORM;
+        for sent in 1..=rate * seconds {
+            let status = json!({"status": {"replicas": sent}});
+            rig.hub
+                .merge_status("WorkloadDeployment", hub, "web", status)
+                .unwrap();
+            rest(Duration::from_secs(1) / u32::try_from(rate).unwrap()).await;
+        }
+        rest(Duration::from_secs(1)).await;
+        let source = rig.projects["p"].get("WorkloadDeployment", "default", "web");
+        assert_eq!(source.unwrap()["status"]["replicas"], rate * seconds);
+        let written = rig
+            .writes()
+            .iter()
+            .filter(|line| line.contains("workloaddeployments/status"))
+            .count();
+        let limit = usize::try_from(4 * seconds + 1).unwrap();
+        assert!((1..=limit).contains(&written), "{written} writes");
+        assert_eq!(rig.writes().len(), written, "and nothing else");
+    });
 }

@@ -15,7 +15,7 @@ use crate::{
         clock::Now,
         plan::{Effect, Endpoint, Plan, Write},
     },
-    gateway::world::digest::{Copy, Projection, Source, Words, WriteBackDigest},
+    gateway::world::digest::{Copy, Projection, SIZE_LIMIT, Source, Words, WriteBackDigest},
     kinds::FederatedKind,
     plane::table::Row,
 };
@@ -302,6 +302,19 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
         quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
         "too_large"
     );
+    let of_size = |size: u32| {
+        let mut w = write_back();
+        w["spec"]["big"] = json!("");
+        let base = snapshot(Some(&w), None).write_back.unwrap().digest.size;
+        w["spec"]["big"] = json!("x".repeat((size - base) as usize));
+        w
+    };
+    assert_eq!(
+        quarantined(&decide(&snapshot(Some(&of_size(SIZE_LIMIT + 1)), None), LENIENT)),
+        "too_large"
+    );
+    let fits = decide(&snapshot(Some(&of_size(SIZE_LIMIT)), None), LENIENT);
+    assert_eq!(effects(fits).len(), 1, "the last byte that fits");
     let mut theirs = projection("u-source");
     theirs["metadata"]["ownerReferences"] = json!([]);
     assert_eq!(

@@ -9,8 +9,9 @@ use k8s_openapi::api::{
     core::v1::ServiceAccount,
 };
 use kube::{
-    Api,
+    Api, Client, Config,
     api::{ListParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -79,6 +80,22 @@ impl Twin {
             .status
             .and_then(|status| status.token)
             .expect("a token request is answered")
+    }
+
+    /// Ends the account: its tokens are refused from then on, as soon as the server forgets that they were good. Returns when
+    /// one is.
+    pub(crate) async fn end(&self, kubeconfig: &str) {
+        self.plane
+            .delete(&SERVICE_ACCOUNT, &self.namespace, &self.name)
+            .await;
+        let config = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.expect("a usable kubeconfig")).expect("a client");
+        super::wait_for("the old token is refused", super::seconds(60), || async {
+            let answer = client.apiserver_version().await;
+            matches!(answer, Err(kube::Error::Api(status)) if status.code == 401).then_some(())
+        })
+        .await;
     }
 
     /// Removes the copied bindings.

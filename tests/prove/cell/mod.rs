@@ -12,3 +12,4 @@ mod provider;
 mod quota;
 mod random;
 mod rig;
+mod write_back;

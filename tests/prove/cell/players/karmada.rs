@@ -5,6 +5,7 @@ use crate::cell::planes::NS;
 use fedgate_simulator::Plane;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 
 /// Karmada takes so long for anything.
 const DELAY: Duration = Duration::from_millis(100);
@@ -12,10 +13,13 @@ const KIND: &str = "WorkloadDeployment";
 /// Annotation of what was delivered: UID of the hub's.
 const OF: &str = "test.fedgate.dev/hub-uid";
 
-pub(super) async fn act(hub: Plane, cell: Plane) {
+pub(super) async fn act(hub: Plane, cell: Plane, mut delivers: watch::Receiver<bool>) {
     let mut changed = hub.changed();
     loop {
         tokio::time::sleep(DELAY).await;
+        if delivers.wait_for(|delivers| *delivers).await.is_err() {
+            return;
+        }
         for delivered in cell.list(KIND) {
             let origin = hub.get(KIND, NS, text(&delivered, "name"));
             let stays =

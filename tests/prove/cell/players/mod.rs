@@ -16,12 +16,15 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 pub(super) struct Script {
     /// So many Instances may have quota.
     pub(super) budget: watch::Sender<usize>,
+    /// Whether Karmada brings and takes away anything.
+    pub(super) delivers: watch::Sender<bool>,
 }
 
 impl Default for Script {
     fn default() -> Self {
         Self {
             budget: watch::Sender::new(usize::MAX),
+            delivers: watch::Sender::new(true),
         }
     }
 }
@@ -30,7 +33,11 @@ impl Default for Script {
 pub(super) fn all(hub: &Plane, cell: &Plane, project: &Plane, script: &Script) -> Vec<JoinHandle<()>> {
     let clock = Clock(Instant::now());
     vec![
-        tokio::spawn(karmada::act(hub.clone(), cell.clone())),
+        tokio::spawn(karmada::act(
+            hub.clone(),
+            cell.clone(),
+            script.delivers.subscribe(),
+        )),
         tokio::spawn(pods::act(cell.clone(), clock)),
         tokio::spawn(claims::act(project.clone(), script.budget.subscribe(), clock)),
         tokio::spawn(network::act(cell.clone(), clock)),
