@@ -55,6 +55,15 @@ pub trait Surroundings: Send + Sync {
     fn fought(&self, target: &Target, field_group: &'static str);
 }
 
+/// Which objects are asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// Those with this label.
+    Labelled(&'a str, &'a str),
+    /// The one with the target's name. Who may list need not be allowed to get.
+    Named,
+}
+
 /// See the module.
 pub struct Executor {
     surroundings: Arc<dyn Surroundings>,
@@ -117,12 +126,16 @@ impl Executor {
         Ok(object)
     }
 
-    /// Whether there is any object of the target's kind and namespace with a label, by a list that no watch serves. A
-    /// standby reads nothing.
-    pub async fn any_labelled(&self, target: &Target, key: &str, value: &str) -> Result<bool, Failure> {
+    /// Whether there is such an object of the target's kind and namespace, by a list that no watch serves. A standby reads
+    /// nothing.
+    pub async fn any(&self, target: &Target, which: Which<'_>) -> Result<bool, Failure> {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
-        let params = ListParams::default().labels(&format!("{key}={value}")).limit(1);
+        let params = ListParams::default().limit(1);
+        let params = match which {
+            Which::Labelled(key, value) => params.labels(&format!("{key}={value}")),
+            Which::Named => params.fields(&format!("metadata.name={}", target.name)),
+        };
         let answer = api
             .list_metadata(&params)
             .await

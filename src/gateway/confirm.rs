@@ -4,7 +4,7 @@
 use super::{context::Turn, world::World};
 use crate::{
     api::keys,
-    engine::{error::Failure, plan::Target},
+    engine::{error::Failure, executor::Which, plan::Target},
 };
 use kube::core::DynamicObject;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub async fn is_absent(ctx: &Turn<'_>, target: &Target) -> Result<bool, Failure>
 
 /// Whether no object of a kind has a label, whatever its watch shows.
 pub async fn is_unused(ctx: &Turn<'_>, kind: &Target, key: &str, value: &str) -> Result<bool, Failure> {
-    Ok(!ctx.executor.any_labelled(kind, key, value).await?)
+    Ok(!ctx.executor.any(kind, Which::Labelled(key, value)).await?)
 }
 
 /// Notes that a key of a hub namespace waits for its planes to show enough for absence to count; whether it does.

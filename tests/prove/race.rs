@@ -84,3 +84,50 @@ fn a_last_delete_against_a_new_create_with_third_delays() {
 fn a_last_delete_against_a_new_create_with_fourth_delays() {
     simulate(interleave(4));
 }
+
+/// Rounds of creations that are taken back, in as many namespaces at a time.
+const TAKEN_BACK: u64 = 40;
+
+/// A deployment is made and deleted while its copy is on its way to the hub, or while Karmada makes its binding, which takes
+/// up to two seconds.
+async fn take_back(seed: u64, within: Duration) {
+    let mut rig = Rig::unhurried(seed, &["p"]);
+    rig.simulator
+        .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+    rig.settings.city_linger = LINGER;
+    rig.settings.hub_limits.rate = 0;
+    rig.start();
+    rig.cells_rest();
+    let mut watchman = Watchman::default();
+    for namespace in SIDE_BY_SIDE {
+        Namespace("p", namespace).apply(&mut rig);
+        Create("p", namespace, "stays", "LHR", 0).apply(&mut rig);
+    }
+    rest(Duration::from_secs(20)).await;
+    let most = u64::try_from(within.as_micros()).unwrap();
+    for round in 0..TAKEN_BACK {
+        for namespace in SIDE_BY_SIDE {
+            Create("p", namespace, "web", "DFW", 0).apply(&mut rig);
+        }
+        rest(Duration::from_micros((round * 19_997 + seed * 104_729) % most)).await;
+        for namespace in SIDE_BY_SIDE {
+            Delete("p", namespace, "web").apply(&mut rig);
+        }
+        rest(Duration::from_secs(15)).await;
+        let violated = watchman.violations(&rig.simulator.take_changes());
+        assert_eq!(violated, Vec::<String>::new(), "seed {seed}, round {round}");
+    }
+    rig.cells_act();
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+}
+
+#[test]
+fn a_creation_that_is_taken_back_while_its_copy_is_sent() {
+    simulate(take_back(1, Duration::from_millis(120)));
+}
+
+#[test]
+fn a_creation_that_is_taken_back_while_its_binding_is_made() {
+    simulate(take_back(2, Duration::from_millis(2_200)));
+}

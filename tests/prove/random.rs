@@ -21,7 +21,13 @@ use std::{sync::atomic::Ordering, time::Duration};
 /// How many seeds are drawn without being asked for more.
 const SEEDS: u64 = 200;
 /// Seeds that once led to a failure, with what it was.
-const NAMED: [(u64, &str); 0] = [];
+const NAMED: [(u64, &str); 2] = [
+    (
+        250,
+        "a finalizer went while a binding was there that had just been made",
+    ),
+    (7_989, "a policy went while the copy that needs it was on its way"),
+];
 /// After the last disturbance everything must have come to rest within this time: what was refused for want of rights is
 /// asked again after five minutes.
 const SETTLED: Duration = Duration::from_mins(6);

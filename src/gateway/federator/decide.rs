@@ -66,6 +66,8 @@ pub enum Action {
     },
     /// Apply this if the project says that its object is the one that is seen: another server may show an old state.
     Confirm(Plan<Prepared>),
+    /// Ask the hub whether it has a copy or a binding that is not seen, and decide again if it has none.
+    ConfirmGone,
     /// The plan needs a permit for the hub; ask for it and again.
     Permit(Class),
     /// Apply this; an empty plan settles the key.
@@ -78,6 +80,10 @@ pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit
     match step(s, &mut observed, settings, permit, now) {
         Step::Permit(class) => Decision {
             action: Action::Permit(class),
+            memory: MemoryUpdate::observed(observed),
+        },
+        Step::ConfirmGone => Decision {
+            action: Action::ConfirmGone,
             memory: MemoryUpdate::observed(observed),
         },
         Step::Read(source, copy) => Decision {
@@ -148,6 +154,8 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
 enum Step {
     /// These bodies are needed: the source's, the copy's.
     Read(bool, bool),
+    /// The hub has to say that it has nothing of it.
+    ConfirmGone,
     /// A permit of this class is needed.
     Permit(Class),
     /// Do this now.
@@ -160,7 +168,7 @@ impl Step {
     /// The same step, looking again by then at the latest.
     fn by(self, next: Next) -> Self {
         match self {
-            step @ (Self::Read(..) | Self::Permit(_)) => step,
+            step @ (Self::Read(..) | Self::ConfirmGone | Self::Permit(_)) => step,
             Self::Act(act) => Self::Act(Box::new(Act {
                 plan: act.plan.by(next),
                 ..*act
@@ -222,7 +230,12 @@ pub(super) fn source_target(s: &Snapshot) -> Target {
     )
 }
 
-fn copy_target(s: &Snapshot) -> Target {
+/// The UID of the deployment.
+pub(super) fn source_uid(s: &Snapshot) -> Option<&str> {
+    s.source.as_ref().map(|source| &*source.uid)
+}
+
+pub(super) fn copy_target(s: &Snapshot) -> Target {
     let hub = s.hub.as_ref().map_or("", |h| h.as_str());
     Target::namespaced(Plane::Hub, &s.profile().resource, hub, &s.name)
 }

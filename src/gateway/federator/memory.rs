@@ -37,6 +37,8 @@ pub struct Memory {
     pub settled: Option<(Digest, Digest)>,
     /// What the hub has refused.
     pub refused: Option<Refusal>,
+    /// While it is being deleted: its binding was seen, or the hub has said that it has none.
+    pub bound: bool,
 }
 
 /// A deployment that the hub has refused, as it was.

@@ -4,6 +4,7 @@
 //! (`world::events`). After a start specs are carried before all lists are complete (`world::readiness`).
 //! Contract: federation.md §3.4.
 
+mod arrival;
 pub mod conditions;
 pub mod decide;
 pub mod memory;
@@ -81,6 +82,7 @@ impl Federator {
                 status_settled,
                 settled,
                 refused,
+                bound,
             } = m;
             let waits = [
                 *undelivered,
@@ -94,7 +96,7 @@ impl Federator {
             .any(Option::is_some);
             let recent = claim_repaired.is_some_and(|at| now.since(at) < RETRY_AFTER)
                 || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
-            waits || recent || refused.is_some() || status_settled.is_some() || settled.is_some()
+            waits || recent || *bound || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
         give_back(&mut memories);
     }
@@ -109,11 +111,14 @@ async fn turn(
 ) -> Result<Next, Failure> {
     let mut permit = HubPermit::new(ctx, project, key);
     for _ in 0..PASSES {
-        // The guard must end before the index is locked again.
-        let snapshot = observe::observe(&ctx.world.lock(), key, project);
-        let Some(snapshot) = snapshot else {
-            ctx.world.lock().drop_source(key, project);
-            return Ok(Next::OnEvent);
+        let snapshot = {
+            let mut world = ctx.world.lock();
+            let Some(snapshot) = observe::observe(&world, key, project) else {
+                world.drop_source(key, project);
+                return Ok(Next::OnEvent);
+            };
+            arrival::note_seen(&mut world, &snapshot);
+            snapshot
         };
         if snapshot.complete {
             quarantine(ctx, key, &snapshot).await;
@@ -136,6 +141,13 @@ async fn turn(
                     return Ok(Next::OnEvent);
                 }
             }
+            Action::ConfirmGone => {
+                if !arrival::is_gone(ctx, &snapshot).await? {
+                    // Its event may have come and gone with its end.
+                    return Ok(Next::After(memory::PATIENCE));
+                }
+                memory.bound = true;
+            }
             // It was asked for just now, and is there or has to be waited for.
             Action::Permit(_) => return Ok(Next::OnEvent),
             Action::Apply(plan) | Action::Confirm(plan) => {
@@ -151,7 +163,12 @@ async fn turn(
                     return Ok(plan.next);
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
-                let applied = match ctx.perform(plan).await {
+                if !arrival::note_sent(ctx, &snapshot, &plan) {
+                    return Ok(Next::OnEvent);
+                }
+                let result = ctx.perform(plan).await;
+                arrival::note_outcome(ctx, &snapshot, result.as_ref().err());
+                let applied = match result {
                     Ok(applied) => applied,
                     Err(failure) if failure.category == Category::NotLeader => {
                         // Whoever leads looks for itself.

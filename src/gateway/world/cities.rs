@@ -38,9 +38,10 @@ impl World {
             .collect()
     }
 
-    /// The cities of the copies of a kind in a hub namespace.
+    /// The cities of the copies of a kind in a hub namespace, and of those on their way there.
     pub fn cities_of_copies(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
-        self.hub.index.copies(hub_namespace, kind).cloned()
+        let there = self.hub.index.copies(hub_namespace, kind);
+        there.chain(self.arriving.cities(hub_namespace, kind)).cloned()
     }
 
     /// The cities that find no place in a hub namespace, among those announced and `asked` for.

@@ -2,6 +2,7 @@
 //!
 //! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
 
+pub mod arriving;
 pub mod cities;
 pub mod crowd;
 pub mod delivery;
@@ -29,6 +30,7 @@ use crate::{
     kinds::{CompanionKind, FederatedKind},
     plane::table::{Name, Row, Table},
 };
+use arriving::Arriving;
 use crowd::Crowd;
 use delivery::Deliveries;
 use digest::{
@@ -188,6 +190,8 @@ pub struct World {
     pub left: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
     /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
     pub condemned: HashSet<(Arc<str>, CityCode)>,
+    /// Copies that are on their way to the hub.
+    pub arriving: Arriving,
     /// Policies of city sets that are being deleted this moment: no Namespace may come to rely on them.
     pub ending_sets: HashSet<Arc<str>>,
     /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
@@ -235,6 +239,7 @@ impl World {
             left_at: Deliveries::default(),
             left: HashMap::default(),
             condemned: HashSet::default(),
+            arriving: Arriving::default(),
             ending_sets: HashSet::default(),
             taken: HashSet::default(),
             refused: HashMap::default(),
@@ -281,6 +286,7 @@ impl World {
         self.condemned.retain(|(hub, _)| ties.contains_key(hub));
         self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
         self.left_at.retain(|hub| ties.contains_key(hub));
+        self.arriving.retain(|hub| ties.contains_key(hub));
         self.refused
             .retain(|key, _| ties.contains_key(&key.namespace) || ties.contains_key(&key.name));
     }
@@ -407,7 +413,7 @@ impl World {
     }
 
     /// Karmada's name for the binding of a copy.
-    fn binding_name(&self, kind: usize, name: &str) -> String {
+    pub fn binding_name(&self, kind: usize, name: &str) -> String {
         format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")
     }
 

@@ -24,10 +24,11 @@ use serde_json::json;
 pub(super) fn leave(
     s: &Snapshot,
     source: &Row<Source>,
-    memory: &Memory,
+    memory: &mut Memory,
     settings: &Settings,
     now: Now,
 ) -> Step {
+    memory.bound |= s.binding.is_some();
     let waited = now.since_wall(since(source, now));
     let released = settings.release_after.is_some_and(|limit| waited >= limit);
     let mine = |c: &&Row<Copy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);
@@ -48,6 +49,9 @@ pub(super) fn leave(
     }
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(s, source, memory, settings, now);
+    }
+    if !memory.bound && !released {
+        return Step::ConfirmGone;
     }
     // Released, it leaves what the cells hold to garbage: companions and policy stay as long as its binding does.
     if !released && (s.companions_hold || s.policy_leaving) {

@@ -18,7 +18,11 @@ fn both(s: &Snapshot, after: Duration) -> [Vec<Effect>; 2] {
             complete,
             ..s.clone()
         };
-        let (mut memory, start) = (Memory::default(), now());
+        let bound = Memory {
+            bound: true,
+            ..Memory::default()
+        };
+        let (mut memory, start) = (bound, now());
         decide(&s, &mut memory, &SETTINGS, start);
         plan(decide(&s, &mut memory, &SETTINGS, later(start, after))).0
     })

@@ -32,6 +32,20 @@ async fn deletion_goes_copy_binding_companions_policy_finalizer() {
 }
 
 #[tokio::test]
+async fn without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left() {
+    let mut memory = Memory::default();
+    let mut s = snapshot(&leaving(), Some(&hub_copy()));
+    assert_eq!(
+        one(decide(&s, &mut memory, &SETTINGS, now())).reason,
+        "delete_copy"
+    );
+    s.copy = None;
+    assert_eq!(decide(&s, &mut memory, &SETTINGS, now()), Action::ConfirmGone);
+    memory.bound = true;
+    assert_eq!(one(decide(&s, &mut memory, &SETTINGS, now())).reason, "let_go");
+}
+
+#[tokio::test]
 async fn a_cell_that_does_not_answer_is_named() {
     let mut s = snapshot(&leaving(), None);
     s.binding = Some(binding());

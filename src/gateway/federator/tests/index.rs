@@ -12,6 +12,7 @@ use crate::{
         },
     },
 };
+use http::Method;
 
 fn seen(world: &World) -> Snapshot {
     let key = world.source_key(0, &shop(), "default", "web");
@@ -126,4 +127,45 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
         );
     }
     assert_eq!(turns, [vec!["PATCH web", "PATCH status", "POST events"], vec![]]);
+}
+
+/// What is asked when a deployment leaves whose copy and binding are not seen, and these are what the hub has.
+async fn asked_of_the_hub(copy: (u16, Value), bindings: &[Value]) -> Vec<String> {
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &fixture::leaving("web", "DFW"));
+    let bindings = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": bindings});
+    let rig = Rig::new(world, move |method, name| match (method, name) {
+        (&Method::GET, "web") => copy.clone(),
+        (&Method::GET, "resourcebindings") => (200, bindings.clone()),
+        _ => refusal(404, "NotFound", &json!({})),
+    });
+    let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
+    let _ = Federator::default().reconcile(&rig.turn(), &key, &shop()).await;
+    rig.asked()
+}
+
+#[tokio::test]
+async fn a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left() {
+    let none = || refusal(404, "NotFound", &json!({}));
+    let mut anothers = fixture::copy("web", "DFW");
+    anothers["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-anothers");
+    let let_go = "PATCH web";
+    assert_eq!(
+        asked_of_the_hub(none(), &[]).await,
+        ["GET web", "GET resourcebindings", let_go]
+    );
+    let mut binding = fixture::binding("web");
+    binding["apiVersion"] = json!("work.karmada.io/v1alpha2");
+    binding["kind"] = json!("ResourceBinding");
+    assert_eq!(
+        asked_of_the_hub(none(), &[binding]).await,
+        ["GET web", "GET resourcebindings"]
+    );
+    assert_eq!(
+        asked_of_the_hub((200, fixture::copy("web", "DFW")), &[]).await,
+        ["GET web"]
+    );
+    assert_eq!(asked_of_the_hub((200, anothers), &[]).await, ["GET web", let_go]);
+    let refused = refusal(500, "InternalError", &json!({}));
+    assert_eq!(asked_of_the_hub(refused, &[]).await, ["GET web"]);
 }

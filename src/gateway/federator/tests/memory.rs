@@ -35,6 +35,7 @@ fn everything(at: Instant) -> Memory {
         status_settled: Some((Digest::of_hash(&1), Digest::of_hash(&2))),
         settled: Some((Digest::of_hash(&3), Digest::of_hash(&4))),
         refused,
+        bound: true,
     }
 }
 

@@ -1,0 +1,98 @@
+//! What the index alone does not tell: whether a copy that was sent has arrived, and whether nothing is left of one.
+
+use super::{
+    decide::{copy_target, source_uid},
+    observe::Snapshot,
+};
+use crate::{
+    api::keys,
+    engine::{
+        error::{Category, Failure},
+        executor::Which,
+        key::Plane,
+        plan::{Plan, Prepared, Target},
+        queue::Urgency,
+    },
+    gateway::{
+        context::Turn,
+        world::{Role, World},
+    },
+};
+
+/// The writes that take a copy to a city where it was not.
+const ARRIVALS: [&str; 2] = ["create_copy", "move_copy"];
+
+/// Notes that the copy is seen.
+pub(super) fn note_seen(world: &mut World, s: &Snapshot) {
+    if let Some(hub) = s.hub.as_ref().filter(|_| s.copy.is_some()) {
+        world.arriving.settle(hub.as_str(), s.kind, &s.name);
+    }
+}
+
+/// Notes where a plan sends the copy, before it is carried out: no index shows it until the answer is there, and nobody may
+/// take away meanwhile what it needs. `false` if that is being taken away this moment: then it is not sent.
+pub(super) fn note_sent(ctx: &Turn<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
+    let arrives = plan.effects.iter().any(|e| ARRIVALS.contains(&e.reason));
+    let city = s.source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
+    let (true, Some(hub), Some(city)) = (arrives, &s.hub, city) else {
+        return true;
+    };
+    let mut world = ctx.world.lock();
+    let ready = world.city_ready(s.kind, hub.as_str(), city);
+    if ready {
+        world.arriving.send(hub.as_str(), s.kind, &s.name, city);
+    }
+    ready
+}
+
+/// Notes what came of it. Without an answer it may be there, or come yet.
+pub(super) fn note_outcome(ctx: &Turn<'_>, s: &Snapshot, failure: Option<&Failure>) {
+    let silence = [Category::Network, Category::Timeout, Category::Server];
+    if !failure.is_some_and(|f| silence.contains(&f.category)) {
+        settle(ctx, s, failure.is_some());
+    }
+}
+
+/// Whether the hub has neither the copy nor a binding of its name, by its own word: a binding that Karmada has just made may
+/// not be seen yet, nor a copy that was sent and never answered.
+pub(super) async fn is_gone(ctx: &Turn<'_>, s: &Snapshot) -> Result<bool, Failure> {
+    let Some(hub) = &s.hub else { return Ok(true) };
+    if let Some(copy) = ctx.executor.reread(&copy_target(s)).await? {
+        let of = copy
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get(keys::SOURCE_UID));
+        let ours = of.is_none_or(|uid| Some(&**uid) == source_uid(s));
+        if ours {
+            return Ok(false);
+        }
+    } else {
+        let binding = {
+            let world = ctx.world.lock();
+            let name = world.binding_name(s.kind, &s.name);
+            Target::namespaced(Plane::Hub, &world.resources.bindings, hub.as_str(), &name)
+        };
+        if ctx.executor.any(&binding, Which::Named).await? {
+            return Ok(false);
+        }
+    }
+    settle(ctx, s, true);
+    Ok(true)
+}
+
+/// It is on its way no more; if it has `vanished`, what it would have needed may go.
+fn settle(ctx: &Turn<'_>, s: &Snapshot, vanished: bool) {
+    let Some(hub) = &s.hub else { return };
+    let mut world = ctx.world.lock();
+    let keys = if world.arriving.settle(hub.as_str(), s.kind, &s.name) && vanished {
+        vec![
+            world.hub_key(Role::CityPolicies, hub.as_str(), ""),
+            world.hub_key(Role::Namespaces, "", hub.as_str()),
+        ]
+    } else {
+        Vec::new()
+    };
+    drop(world);
+    ctx.queue.extend(keys, Urgency::Fresh);
+}

@@ -1,0 +1,56 @@
+//! Copies that were sent to the hub and are not known to have arrived, or not to: until then what they need there stays.
+
+use crate::api::names::CityCode;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Arriving(BTreeMap<(Arc<str>, usize, Arc<str>), CityCode>);
+
+impl Arriving {
+    /// The copy of this name and kind is about to be sent to a city.
+    pub fn send(&mut self, hub: &str, kind: usize, name: &Arc<str>, city: &CityCode) {
+        self.0.insert((hub.into(), kind, name.clone()), city.clone());
+    }
+
+    /// It is known what came of it; whether it was on its way.
+    pub fn settle(&mut self, hub: &str, kind: usize, name: &Arc<str>) -> bool {
+        !self.0.is_empty() && self.0.remove(&(hub.into(), kind, name.clone())).is_some()
+    }
+
+    /// The cities of the copies of a kind that are on their way to a hub namespace.
+    pub fn cities(&self, hub: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
+        let of: Arc<str> = hub.into();
+        let here = self.0.range((of.clone(), kind, Arc::from(""))..);
+        here.take_while(move |((hub, k, _), _)| *hub == of && *k == kind)
+            .map(|(_, city)| city)
+    }
+
+    /// Forgets all but what goes to these hub namespaces.
+    pub fn retain(&mut self, wanted: impl Fn(&Arc<str>) -> bool) {
+        self.0.retain(|(hub, ..), _| wanted(hub));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_its_way_has_its_city_until_it_is_known_where_it_is() {
+        let mut arriving = Arriving::default();
+        let [dfw, lhr] = ["DFW", "LHR"].map(|code| CityCode::parse(code).unwrap());
+        let [web, api]: [Arc<str>; 2] = ["web", "api"].map(Into::into);
+        arriving.send("ns-a", 0, &web, &dfw);
+        arriving.send("ns-a", 0, &api, &lhr);
+        arriving.send("ns-a", 1, &web, &lhr);
+        arriving.send("ns-b", 0, &web, &lhr);
+        let cities = |of: &Arriving| of.cities("ns-a", 0).cloned().collect::<Vec<_>>();
+        assert_eq!(cities(&arriving), [lhr.clone(), dfw]);
+        assert!(arriving.settle("ns-a", 0, &web) && !arriving.settle("ns-a", 0, &web));
+        assert_eq!(cities(&arriving), [lhr]);
+        arriving.retain(|hub| **hub == *"ns-b");
+        assert_eq!(cities(&arriving), []);
+        assert_eq!(arriving.cities("ns-b", 0).count(), 1);
+    }
+}
