@@ -43,9 +43,25 @@ mutants! {
         no_wait_for_the_binding:
             "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
             "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
+        no_word_of_the_hub_before_it_lets_go:
+            "!memory.bound && !released" => "false",
+            "gateway::federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
             "!released && (s.companions_hold || s.policy_leaving)" => "false",
             "gateway::federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
+    }
+    "src/gateway/federator/arrival.rs" {
+        binding_not_asked_for:
+            "ctx.executor.any(&binding, Which::Named).await?" => "false",
+            "gateway::federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
+        copy_sent_to_a_city_that_is_taken_away:
+            "world.city_ready(s.kind, hub.as_str(), city)" => "true",
+            "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
+    }
+    "src/gateway/world/cities.rs" {
+        city_of_a_copy_on_its_way_given_up:
+            "self.arriving.cities(hub_namespace, kind)" => "self.arriving.cities(\"\", kind)",
+            "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
     "src/gateway/federator/decide/copy.rs" {
         copy_before_its_companions:

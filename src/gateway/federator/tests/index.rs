@@ -2,9 +2,16 @@
 
 use super::*;
 use crate::{
-    engine::{queue::Outcome, work::outcome},
+    api::names::CityCode,
+    engine::{
+        error::{Category, Failure},
+        key::Plane,
+        queue::Outcome,
+        work::outcome,
+    },
     gateway::{
-        federator::{Federator, observe::observe},
+        federator::{Federator, arrival, observe::observe},
+        policies,
         rig::{Rig, refusal},
         world::{
             Role, World,
@@ -168,4 +175,44 @@ async fn a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left() {
     assert_eq!(asked_of_the_hub((200, anothers), &[]).await, ["GET web", let_go]);
     let refused = refusal(500, "InternalError", &json!({}));
     assert_eq!(asked_of_the_hub(refused, &[]).await, ["GET web"]);
+}
+
+#[tokio::test]
+async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() {
+    let mut world = World::fixture();
+    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let rig = Rig::new(world, |_, _| panic!("nothing is asked"));
+    let (turn, dfw) = (rig.turn(), CityCode::parse("DFW").unwrap());
+    let s = seen(&rig.context.world.lock());
+    let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
+        panic!("a copy is made");
+    };
+    assert_eq!(plan.effects[0].reason, "create_copy");
+    let going = (HUB.into(), dfw.clone());
+    rig.context.world.lock().condemned.insert(going);
+    assert!(!arrival::note_sent(&turn, &s, &plan));
+    rig.context.world.lock().condemned.clear();
+    assert!(arrival::note_sent(&turn, &s, &plan));
+    // The tenant takes it back before there is an answer.
+    let leaving = fixture::leaving("web", "DFW");
+    rig.context.world.lock().shop_has(Role::Federated(0), &leaving);
+    let needed = || policies::needed(&rig.context.world.lock(), HUB, 0, &dfw);
+    assert!(needed());
+    let failed = |category| Failure {
+        plane: Plane::Hub,
+        verb: "apply",
+        object: "web".into(),
+        category,
+        message: "it failed".into(),
+        retry_after: Duration::ZERO,
+    };
+    arrival::note_outcome(&turn, &s, Some(&failed(Category::Timeout)));
+    assert!(needed(), "it may have arrived");
+    rig.woken().await;
+    arrival::note_outcome(&turn, &s, Some(&failed(Category::Conflict)));
+    assert!(!needed());
+    let woken: Vec<_> = rig.woken().await.iter().map(|key| key.kind.to_string()).collect();
+    assert_eq!(woken.len(), 2, "the policies and the Namespace: {woken:?}");
 }
