@@ -109,6 +109,9 @@ pub struct CellArgs {
     /// before its first Pod; one that has the label keeps it.
     #[arg(long, env = "FEDGATE_POD_SECURITY", value_enum, default_value = "restricted")]
     pub pod_security: SecurityName,
+    /// Give each Instance a `NetworkPolicy`: nothing reaches its Pod but what networkPolicy.ingress of its template lets in.
+    #[arg(long, env = "FEDGATE_NETWORK_POLICIES", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub network_policies: bool,
     /// Annotation in which the runtime announces a Pod's external address.
     #[arg(
         long = "pod-external-address",
@@ -228,6 +231,7 @@ impl CellArgs {
             runtime_class,
             annotations,
             pod_security,
+            network_policies,
             external_address,
             service_single_port_443,
             instance_types,
@@ -273,6 +277,7 @@ impl CellArgs {
                     annotations: annotations.into_iter().collect(),
                     security: pod_security.into(),
                 },
+                network_policies,
                 single_port: if service_single_port_443 {
                     SinglePort::Https
                 } else {

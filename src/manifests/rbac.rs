@@ -221,6 +221,7 @@ fn provider() -> Vec<Value> {
     let name = "fedgate-cell-provider";
     let rules = json!([
         rule("", &["pods", "services"], OWN_AND_READ),
+        rule("networking.k8s.io", &["networkpolicies"], OWN_AND_READ),
         // For the label of the profile that Pods have to keep.
         rule("", &["namespaces"], &["patch"]),
     ]);

@@ -4,7 +4,7 @@ use crate::support::{
     Case, Wish,
     case::{is_true, name},
     condition,
-    kinds::{DEPLOYMENT, INSTANCE, LIMIT_RANGE, NAMESPACE, POD, SERVICE, WORKLOAD},
+    kinds::{DEPLOYMENT, INSTANCE, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, SERVICE, WORKLOAD},
     seconds, trials, uid,
 };
 use fedgate::api::keys;
@@ -20,6 +20,8 @@ trials![
     ports_make_a_service,
     pods_keep_the_restricted_profile_and_the_server_enforces_it,
     a_pod_that_the_server_refuses_is_told_with_its_words,
+    nothing_reaches_an_instance_but_what_its_template_lets_in,
+    a_rule_that_no_policy_can_say_is_told_and_starts_nothing,
 ];
 
 const BAD: &str = "shop/web:broken";
@@ -277,4 +279,73 @@ async fn a_pod_that_the_server_refuses_is_told_with_its_words(case: Case) {
     let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
     cell.merge(&INSTANCE, &case.hub_ns, "job-us-dfw-0", touched).await;
     case.runs(&job).await;
+}
+
+async fn nothing_reaches_an_instance_but_what_its_template_lets_in(case: Case) {
+    let rules = json!([{"ports": [{"port": 8080}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"]}}]}]);
+    let (open, closed) = (Wish::new("web", 1).ingress(rules), Wish::new("job", 1));
+    case.create(&open).await;
+    case.run(&closed).await;
+    case.runs(&open).await;
+    let wanted = json!([{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"]}}],
+        "ports": [{"port": 8080, "protocol": "TCP"}]}]);
+    let cell = &case.dfw().plane;
+    for (instance, ingress) in [("web-us-dfw-0", wanted), ("job-us-dfw-0", Value::Null)] {
+        let owner = case.sees(&INSTANCE, instance, "is there", |_| true).await;
+        let pod = case.sees(&POD, instance, "is there", |_| true).await;
+        let spec = json!({"podSelector": {"matchLabels": {keys::INSTANCE_UID: uid(&owner)}}, "policyTypes": ["Ingress"]});
+        // A server leaves an empty list out.
+        let is_wanted = |policy: &Value| {
+            let mut spec = spec.clone();
+            if ingress.is_array() {
+                spec["ingress"] = ingress.clone();
+            }
+            policy["spec"] == spec
+        };
+        let policy = cell
+            .get(&NETWORK_POLICY, &case.hub_ns, instance)
+            .await
+            .expect("each Instance has one before its Pod");
+        assert!(is_wanted(&policy), "{policy}");
+        assert_eq!(policy["metadata"]["ownerReferences"][0]["uid"], uid(&owner));
+        assert_eq!(
+            pod["metadata"]["labels"][keys::INSTANCE_UID],
+            uid(&owner),
+            "it selects the Pod"
+        );
+        // Opened by hand, it is closed again, with all that was added.
+        let by_hand = json!({"spec": {"ingress": [{}], "egress": [{}],
+            "podSelector": {"matchLabels": {"app": "other"}}, "policyTypes": ["Ingress", "Egress"]}});
+        cell.merge(&NETWORK_POLICY, &case.hub_ns, instance, by_hand).await;
+        case.sees(&NETWORK_POLICY, instance, "is as it was", is_wanted)
+            .await;
+    }
+    case.delete(&open).await;
+    cell.gone(&NETWORK_POLICY, &case.hub_ns, "web-us-dfw-0", seconds(60))
+        .await;
+    let stays = cell.get(&NETWORK_POLICY, &case.hub_ns, "job-us-dfw-0").await;
+    assert!(stays.is_some(), "another Instance's stays");
+}
+
+async fn a_rule_that_no_policy_can_say_is_told_and_starts_nothing(case: Case) {
+    let wish = Wish::new("web", 1).ingress(json!([{"ports": [{"port": 8080}], "from": [{}]}]));
+    case.create(&wish).await;
+    let told = case
+        .project_says(
+            &INSTANCE,
+            "web-us-dfw-0",
+            ["Ready", "False", "ConfigurationError"],
+        )
+        .await;
+    assert!(
+        message(&told, "Ready").contains("networkPolicy.ingress[0].from[0] has no ipBlock"),
+        "{told}"
+    );
+    for kind in [&POD, &NETWORK_POLICY] {
+        let made = case.dfw().plane.get(kind, &case.hub_ns, "web-us-dfw-0").await;
+        assert!(made.is_none(), "{made:?}");
+    }
+    let good = wish.ingress(json!([{"ports": [{"port": 8080}]}]));
+    case.update(&good).await;
+    case.runs(&good).await;
 }

@@ -206,6 +206,19 @@ mutants! {
             "self.strays.iter().all(|step| step.why == Why::Lost)" => "true",
             "cell::instances::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
     }
+    "src/cell/provider/decide.rs" {
+        limits_that_nobody_enforces_are_run:
+            "network_policy::limits(instance)" => "false",
+            "cell::provider::tests::policies::limits_that_nobody_would_enforce_are_refused";
+        policy_goes_before_its_pod:
+            "if pod.is_none() {" => "if true {",
+            "cell::provider::tests::policies::a_policy_comes_before_the_pod_is_mended_and_goes_after_it";
+    }
+    "src/cell/provider/network_policy.rs" {
+        peer_without_a_range_is_everybody:
+            "block(&peer[\"ipBlock\"]).ok_or_else(|| Unfit::PeerWithoutBlock(format!(\"{at}.from[{i}]\")))" => "Ok::<Value, Unfit>(block(&peer[\"ipBlock\"]).unwrap_or_default())",
+            "cell::provider::network_policy::tests::a_peer_without_a_range_is_refused_and_lets_nobody_in";
+    }
     "src/cell/writeback/decide.rs" {
         write_back_into_anothers_namespace:
             "seen.here.as_ref().and_then(both) != Some(there)" => "false",

@@ -1,7 +1,9 @@
 //! What is to be done for an Instance by the provider: one step at a time, in the contract's order. Pure.
 
 use super::{
+    attached::{POLICY, SERVICE},
     lost::{self, Ending},
+    network_policy,
     observe::{Known, Snapshot},
     pod,
     recovery::{self, Recovery, Sightings},
@@ -24,7 +26,7 @@ use crate::{
         instance::ready::is_word,
         size::Sizes,
         world::{
-            digest::{self, Instance, Pod, Service},
+            digest::{Instance, Pod},
             role::Role,
         },
     },
@@ -47,7 +49,8 @@ pub struct Surroundings<'a> {
     pub sizes: &'a Sizes,
     /// How long a successor of a Pod that ended has to wait yet.
     pub successor_in: Option<Duration>,
-    /// Why there can be no Pod: an object that is not ours holds its name, or the server refuses it.
+    /// Why there can be no Pod: an object that is not ours holds its name or its `NetworkPolicy`'s, or the server refuses
+    /// one of them.
     pub held: Option<&'a str>,
     /// What was seen of the Pod, and since when.
     pub sightings: &'a Sightings,
@@ -134,11 +137,6 @@ impl Of<'_> {
         pod.filter(|pod| self.is_own(pod.digest.owner.as_ref()))
     }
 
-    pub(super) fn own_service(&self) -> Option<&Known<Service>> {
-        let service = self.snapshot.service.as_ref();
-        service.filter(|service| self.is_own(service.digest.owner.as_ref()))
-    }
-
     /// A change of the Instance itself.
     fn change(&self, endpoint: Endpoint, patch: Value, reason: &'static str) -> Effect {
         let target = self.target(Role::Instances);
@@ -157,7 +155,7 @@ impl Of<'_> {
         self.change(Endpoint::Main, json!({"metadata": {"finalizers": all}}), reason)
     }
 
-    /// The Instance is being deleted: Pod and Service go, then the finalizer.
+    /// The Instance is being deleted: Pod and Service go, then the `NetworkPolicy`, then the finalizer.
     pub(super) fn stop(&self) -> Plan<Prepared> {
         // Whoever looks sees it stop before it is gone.
         if !self.has_finalizer() || self.is_ready() {
@@ -171,19 +169,20 @@ impl Of<'_> {
         if let Some(said) = self.say(&report, None) {
             return Plan::one(said).by(next);
         }
-        let (pod, service) = (self.own_pod(), self.own_service());
+        let pod = self.own_pod();
         let mut plan = Plan::default().by(next);
         if let Some(pod) = pod.filter(|pod| !pod.deleting) {
             plan.effects
                 .push(pod.version.delete(self.target(Role::Pods), "pod_stopped"));
         }
-        if let Some(service) = service.filter(|service| !service.deleting) {
-            let target = self.target(Role::Services);
-            plan.effects
-                .push(service.version.delete(target, "service_stopped"));
-        }
-        if pod.is_none() && service.is_none() {
-            plan.effects.push(self.finalizers(false));
+        plan.effects.extend(self.detach(&SERVICE));
+        let left = [&SERVICE, &POLICY].map(|kind| self.own_attached(kind).is_some());
+        if pod.is_none() {
+            // Until the Pod is gone it holds.
+            plan.effects.extend(self.detach(&POLICY));
+            if left == [false, false] {
+                plan.effects.push(self.finalizers(false));
+            }
         }
         plan
     }
@@ -271,6 +270,19 @@ impl Of<'_> {
         said.map(Plan::one).unwrap_or_default()
     }
 
+    /// The `NetworkPolicy` as it has to be.
+    fn policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::Unfit> {
+        let rendered = network_policy::render(instance)?;
+        if self.around.settings.network_policies {
+            return Ok(self.attach(&POLICY, Some(&rendered)));
+        }
+        // What a template limits, and nobody would, is not run.
+        if network_policy::limits(instance) {
+            return Err(pod::Unfit::Unlimited);
+        }
+        Ok(self.attach(&POLICY, None))
+    }
+
     /// What the namespace is to enforce on Pods, if it enforces nothing. It is looked at before each Pod is made; a profile
     /// that an operator has set stays, and Karmada leaves labels alone that it has not written.
     fn namespace(&self) -> Option<Effect> {
@@ -289,7 +301,7 @@ impl Of<'_> {
         })
     }
 
-    /// Pod and Service as they have to be, and the report.
+    /// `NetworkPolicy`, Pod and Service as they have to be, and the report.
     fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::State) -> Plan<Prepared> {
         let Surroundings {
             settings,
@@ -312,6 +324,12 @@ impl Of<'_> {
                 if let Some(effect) = self.namespace() {
                     return Plan::one(effect);
                 }
+                // Before the Pod, which so is never reached by more than it lets in.
+                match self.policy(instance) {
+                    Ok(Some(effect)) => return Plan::one(effect),
+                    Ok(None) => {}
+                    Err(unfit) => return self.unfit(&unfit),
+                }
                 if let Some(left) = self.around.successor_in {
                     plan.next = Next::After(left);
                 } else {
@@ -328,11 +346,17 @@ impl Of<'_> {
             // A former Instance's Pod goes with its owner.
             (None | Some(_), _) => {}
         }
+        // What its server refuses is said, and no Pod that runs waits for it.
+        if held.is_none()
+            && let Ok(policy) = self.policy(instance)
+        {
+            plan.effects.extend(policy);
+        }
         // A Pod is built once: what its template could not be any more touches nothing that runs.
         if self.around.service_held.is_none()
             && let Ok(service) = service::render(instance, settings.single_port)
         {
-            plan.effects.extend(self.service(service.as_ref()));
+            plan.effects.extend(self.attach(&SERVICE, service.as_ref()));
         }
         if !plan.effects.is_empty() {
             return plan;
@@ -361,54 +385,17 @@ impl Of<'_> {
         };
         let mut report = report::report(seen.as_ref(), attempts);
         if let Some(why) = self.around.service_held
-            && self.own_service().is_none()
+            && self.own_attached(&SERVICE).is_none()
         {
-            report = report.without_service(why);
+            report = report.without(why);
+        }
+        if let Some(why) = self.around.held
+            && self.around.settings.network_policies
+            && self.own_attached(&POLICY).is_none()
+        {
+            report = report.without(why);
         }
         self.say(&report, known.zip(seen.as_ref()))
-    }
-
-    fn service(&self, wanted: Option<&Value>) -> Option<Effect> {
-        let target = self.target(Role::Services);
-        match (wanted, &self.snapshot.service, self.own_service()) {
-            (Some(wanted), None, _) => Some(create(target, wanted.clone(), "service")),
-            (Some(wanted), _, Some(known)) if !known.deleting => {
-                let spec = digest::service_spec(&wanted["spec"]);
-                if *known.digest.spec == *spec.to_string() {
-                    let labels = &known.digest.labels;
-                    return self.relabel(Role::Services, &known.version.uid, wanted, |key| labels.get(key));
-                }
-                let patch = json!({"spec": spec});
-                Some(known.version.patch(target, Endpoint::Main, patch, "service"))
-            }
-            (None, _, Some(known)) if !known.deleting => {
-                Some(known.version.delete(target, "service_unwanted"))
-            }
-            _ => None,
-        }
-    }
-
-    /// The labels of a Pod or Service, as far as they differ.
-    fn relabel<'l>(
-        &self,
-        role: Role,
-        uid: &str,
-        wanted: &Value,
-        has: impl Fn(&str) -> Option<&'l str>,
-    ) -> Option<Effect> {
-        let wanted = wanted["metadata"]["labels"].as_object()?;
-        let differing = wanted.iter().filter(|(key, value)| has(key) != value.as_str());
-        let labels: serde_json::Map<String, Value> = differing
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        (!labels.is_empty()).then(|| Effect {
-            target: self.target(role),
-            endpoint: Endpoint::Main,
-            write: Write::Merge {
-                patch: json!({"metadata": {"uid": uid, "labels": labels}}),
-            },
-            reason: "provider_labels",
-        })
     }
 
     fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Note> {

@@ -5,8 +5,10 @@
 //! the conditions Programmed and Available, the applied template hash and the interfaces' addresses. It never writes
 //! Ready, quota or spec.
 
+mod attached;
 pub mod decide;
 pub mod lost;
+pub mod network_policy;
 pub mod observe;
 pub mod pod;
 pub mod recovery;

@@ -1,10 +1,10 @@
-//! What is known of an Instance, its Pod and its Service.
+//! What is known of an Instance, its Pod, its Service and its `NetworkPolicy`.
 
 use crate::{
     cell::{
         context::Context,
         effects::Version,
-        world::digest::{Instance, Pod, Service},
+        world::digest::{Attached, Instance, Pod},
     },
     engine::key::Key,
     plane::table::Row,
@@ -23,7 +23,9 @@ pub struct Snapshot {
     /// The Pod of its name.
     pub pod: Option<Known<Pod>>,
     /// The Service of its name.
-    pub service: Option<Known<Service>>,
+    pub service: Option<Known<Attached>>,
+    /// The `NetworkPolicy` of its name.
+    pub policy: Option<Known<Attached>>,
     /// Whether its namespace is a tenant's alone and enforces no profile on Pods.
     pub unenforced: bool,
 }
@@ -55,7 +57,8 @@ impl<D: Clone + PartialEq> Known<D> {
 /// Looks; `None` if not all is known yet.
 pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
     let world = ctx.world.lock();
-    if !world.cell_ready() || !world.pods.synced() || !world.services.synced() {
+    let synced = world.pods.synced() && world.services.synced() && world.network_policies.synced();
+    if !world.cell_ready() || !synced {
         return None;
     }
     let (namespace, name) = (&key.namespace, &key.name);
@@ -65,6 +68,7 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
         instance: world.instances.get(namespace, name).map(Known::of),
         pod: world.pods.get(namespace, name).map(Known::of),
         service: world.services.get(namespace, name).map(Known::of),
+        policy: world.network_policies.get(namespace, name).map(Known::of),
         unenforced: world.namespaces.get("", namespace).is_some_and(|row| {
             let digest = &row.digest;
             digest.cluster.is_some() && digest.namespace.is_some() && digest.enforced.is_none()

@@ -10,7 +10,7 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Label of every Pod and Service of ours.
+/// Label of every Pod, Service and `NetworkPolicy` of ours.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
 
 /// The profile of the Pod Security Standards that Pods keep, and that their namespaces enforce.
@@ -102,7 +102,7 @@ impl Instance<'_> {
         })
     }
 
-    /// The labels of its Pod and Service.
+    /// The labels of its Pod, Service and `NetworkPolicy`.
     pub fn owned_labels(&self) -> Value {
         let linking = self
             .labels
@@ -131,6 +131,14 @@ pub enum Unfit {
     /// Two of its containers serve the same port.
     #[error("port {0}/{1} is used twice; give each container a port of its own")]
     PortTwice(i64, String),
+    /// It lets in whom no `NetworkPolicy` can name; where that is written.
+    #[error("spec.{0} has no ipBlock, and no policy can say whom it means")]
+    PeerWithoutBlock(String),
+    /// It limits what comes in, at a cell without `NetworkPolicies`.
+    #[error(
+        "spec.networkInterfaces: networkPolicy.ingress cannot be enforced at this cell, which makes no NetworkPolicies"
+    )]
+    Unlimited,
     /// It takes what nobody counts.
     #[error("spec.{0}")]
     Unsized(#[from] Unsized),

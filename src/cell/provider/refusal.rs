@@ -14,15 +14,10 @@ pub fn is_of(failure: &Failure, role: Role) -> bool {
     named == Some(role.kind().to_string())
 }
 
-/// Why the server does not take a Pod or Service as it is, for people; `None` of a failure that may pass by itself.
+/// Why the server does not take a Pod, Service or `NetworkPolicy` as it is, for people; `None` of a failure that may pass by itself.
 pub fn of(failure: &Failure) -> Option<String> {
-    let what = if is_of(failure, Role::Pods) {
-        "Pod"
-    } else if is_of(failure, Role::Services) {
-        "Service"
-    } else {
-        return None;
-    };
+    let role = Role::PROVIDER.into_iter().find(|role| is_of(failure, *role))?;
+    let what = role.resource().kind;
     match failure.category {
         Category::Refused => {
             let said: String = failure.message.chars().take(LONGEST_REASON).collect();
@@ -84,6 +79,8 @@ mod tests {
             service.starts_with("the cell's API server refuses the Service: "),
             "{service}"
         );
+        let policy = why(Category::Refused, Role::NetworkPolicies).unwrap();
+        assert!(policy.contains("refuses the NetworkPolicy: "), "{policy}");
         let right = why(Category::Forbidden, Role::Pods).unwrap();
         assert!(right.contains("no right to make the Pod"), "{right}");
         assert_eq!(why(Category::Refused, Role::Instances), None);

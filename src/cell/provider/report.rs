@@ -80,7 +80,7 @@ impl Report {
 
     /// The Pod is as it is, but nothing leads to it.
     #[must_use]
-    pub fn without_service(mut self, why: &str) -> Self {
+    pub fn without(mut self, why: &str) -> Self {
         let fails = self.programmed.as_ref().is_some_and(|said| said.status == False);
         if !fails {
             self = self.programmed(False, Reason::ConfigurationError, why);

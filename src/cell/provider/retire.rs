@@ -1,8 +1,9 @@
 //! The end of the Pod provider at a cell that leaves Instances to another one. Pods that run go on, and are reported on,
-//! until they end; none is started. An Instance of which nothing runs any more is handed over: its Service goes, and then
-//! the finalizer, by which the next provider knows that it may begin (contract: cell.md §9). Pure.
+//! until they end; none is started. An Instance of which nothing runs any more is handed over: its Service and its
+//! `NetworkPolicy` go, and then the finalizer, by which the next provider knows that it may begin (contract: cell.md §9). Pure.
 
 use super::{
+    attached::{POLICY, SERVICE},
     decide::{Of, Surroundings},
     observe::Snapshot,
     recovery::{self, State},
@@ -54,12 +55,11 @@ fn hand_over(of: &Of<'_>) -> Plan<Prepared> {
         let nothing_runs = of.say(&report::report(None, 0), None);
         return nothing_runs.map(Plan::one).unwrap_or_default();
     }
-    match of.own_service() {
-        Some(service) if service.deleting => Plan::default(),
-        Some(service) => {
-            let target = of.target(Role::Services);
-            Plan::one(service.version.delete(target, "service_stopped"))
+    // The policy last: whatever is left until then is reached by no more than before.
+    for kind in [&SERVICE, &POLICY] {
+        if of.own_attached(kind).is_some() {
+            return of.detach(kind).map(Plan::one).unwrap_or_default();
         }
-        None => Plan::one(of.finalizers(false)),
     }
+    Plan::one(of.finalizers(false))
 }

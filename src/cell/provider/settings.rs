@@ -7,6 +7,8 @@ use super::{pod, service::SinglePort};
 pub struct Settings {
     /// Where and how.
     pub pod: pod::Settings,
+    /// Whether Instances get a `NetworkPolicy`.
+    pub network_policies: bool,
     /// On which port an Instance with a single one is reached.
     pub single_port: SinglePort,
 }

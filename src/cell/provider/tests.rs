@@ -1,5 +1,6 @@
 //! What the provider does for an Instance, over an index that servers' objects fill.
 
+mod policies;
 mod refusals;
 mod switched_off;
 

@@ -165,7 +165,7 @@ pub(super) fn selection(world: &World, role: Role) -> Selection {
     let managed = || Some(format!("{}=fedgate", "app.kubernetes.io/managed-by"));
     let labels = match role {
         Role::ConfigMaps | Role::Secrets => Some(format!("{}=true", keys::REFERENCED_DATA)),
-        Role::Pods | Role::Services | Role::Releases => managed(),
+        Role::Pods | Role::Services | Role::NetworkPolicies | Role::Releases => managed(),
         Role::HubInstances => Some(format!("{}={}", keys::CELL, world.reading.cell)),
         Role::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, world.reading.cell)),
         Role::HubDeployments => match world.located() {

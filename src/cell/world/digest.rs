@@ -13,7 +13,7 @@ pub use deployment::{Deployment, Spec, deployment};
 pub use hub::{Copy, HubDeployment, copy, fingerprint, hub_deployment, owned_fields};
 pub use instance::{Instance, Owner, instance};
 pub use network::{binding, context, readiness, subnet_claim};
-pub use pod::{Pod, Service, pod, service, service_spec};
+pub use pod::{Attached, Pod, network_policy, network_policy_spec, pod, service, service_spec};
 pub use quota::{Claim, Granted, claim};
 
 use crate::{cell::instances::labels::Labels, engine::pool::Pool};

@@ -91,6 +91,9 @@ impl World {
                 namesake(Role::Pods)
             ),
             Role::Services => take!(services, digest::service, namesake(Role::Pods)),
+            Role::NetworkPolicies => {
+                take!(network_policies, digest::network_policy, namesake(Role::Pods))
+            }
             Role::Releases => take!(
                 releases,
                 |object, _| serde_json::from_value(object.data["data"].clone()).unwrap_or_default(),

@@ -23,7 +23,7 @@ use crate::{
     },
     plane::table::{Row, Table},
 };
-use digest::{Claim, Copy, Deployment, HubDeployment, Instance, Namespace, Place, Pod, Service, Words};
+use digest::{Attached, Claim, Copy, Deployment, HubDeployment, Instance, Namespace, Place, Pod, Words};
 use role::Role;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -76,7 +76,9 @@ pub struct World {
     /// The provider's Pods.
     pub pods: Table<Pod>,
     /// The provider's Services.
-    pub services: Table<Service>,
+    pub services: Table<Attached>,
+    /// The provider's `NetworkPolicies`.
+    pub network_policies: Table<Attached>,
     /// Records of releases: UID of the Instance, and what is written of it.
     pub releases: Table<BTreeMap<String, String>>,
     /// Where the cell may be.
@@ -149,6 +151,7 @@ impl World {
             secrets: Table::default(),
             pods: Table::default(),
             services: Table::default(),
+            network_policies: Table::default(),
             releases: Table::default(),
             places: Table::default(),
             bindings: Table::default(),
@@ -228,6 +231,7 @@ impl World {
             Role::Secrets => self.secrets.synced(),
             Role::Pods => self.pods.synced(),
             Role::Services => self.services.synced(),
+            Role::NetworkPolicies => self.network_policies.synced(),
             Role::Releases => self.releases.synced(),
             Role::ServingLocations => self.places.synced(),
             Role::Bindings => self.bindings.synced(),
@@ -252,6 +256,7 @@ impl World {
             Role::Secrets => self.secrets.len(),
             Role::Pods => self.pods.len(),
             Role::Services => self.services.len(),
+            Role::NetworkPolicies => self.network_policies.len(),
             Role::Releases => self.releases.len(),
             Role::ServingLocations => self.places.len(),
             Role::Bindings => self.bindings.len(),

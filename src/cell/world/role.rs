@@ -20,6 +20,8 @@ pub enum Role {
     Pods,
     /// The provider's Services.
     Services,
+    /// The provider's `NetworkPolicies`.
+    NetworkPolicies,
     /// Records of what is still to be released elsewhere, in the cell's own namespace.
     Releases,
     /// Where the cell is.
@@ -46,6 +48,7 @@ const COMPUTE: (&str, &str) = ("compute.datumapis.com", "v1alpha");
 const NETWORKING: (&str, &str) = ("networking.datumapis.com", "v1alpha");
 const QUOTA: (&str, &str) = ("quota.miloapis.com", "v1alpha1");
 const CORE: (&str, &str) = ("", "v1");
+const POLICIES: (&str, &str) = ("networking.k8s.io", "v1");
 
 impl Role {
     /// What is watched on the cell's own plane in any case.
@@ -53,7 +56,7 @@ impl Role {
     /// What the companions need.
     pub const DATA: [Self; 2] = [Self::ConfigMaps, Self::Secrets];
     /// What the provider needs.
-    pub const PROVIDER: [Self; 2] = [Self::Pods, Self::Services];
+    pub const PROVIDER: [Self; 3] = [Self::Pods, Self::Services, Self::NetworkPolicies];
     /// What the network path needs.
     pub const NETWORK: [Self; 5] = [
         Self::ServingLocations,
@@ -77,6 +80,7 @@ impl Role {
             Self::Secrets => (CORE, "Secret", "secrets"),
             Self::Pods => (CORE, "Pod", "pods"),
             Self::Services => (CORE, "Service", "services"),
+            Self::NetworkPolicies => (POLICIES, "NetworkPolicy", "networkpolicies"),
             Self::ServingLocations => (NETWORKING, "ServingLocation", "servinglocations"),
             Self::Bindings => (NETWORKING, "NetworkBinding", "networkbindings"),
             Self::Contexts => (NETWORKING, "NetworkContext", "networkcontexts"),

@@ -11,6 +11,13 @@ const NETWORKING: &str = "networking.datumapis.com";
 
 pub(crate) const POD: Kind = kind("", "v1", "Pod", "pods", true);
 pub(crate) const SERVICE: Kind = kind("", "v1", "Service", "services", true);
+pub(crate) const NETWORK_POLICY: Kind = kind(
+    "networking.k8s.io",
+    "v1",
+    "NetworkPolicy",
+    "networkpolicies",
+    true,
+);
 pub(crate) const LIMIT_RANGE: Kind = kind("", "v1", "LimitRange", "limitranges", true);
 pub(crate) const SERVING_LOCATION: Kind = kind(
     NETWORKING,

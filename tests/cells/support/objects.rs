@@ -13,6 +13,8 @@ pub(crate) struct Wish {
     /// Ports of the container: name, number.
     pub(crate) ports: Vec<(String, u16)>,
     pub(crate) network: String,
+    /// What may come in.
+    pub(crate) ingress: Option<Value>,
     pub(crate) labels: Value,
     pub(crate) config_map: Option<String>,
 }
@@ -27,6 +29,7 @@ impl Wish {
             image: "shop/web:1.4.2".to_owned(),
             ports: vec![("http".to_owned(), 8080)],
             network: "default".to_owned(),
+            ingress: None,
             labels: json!({"app": "storefront"}),
             config_map: None,
         }
@@ -54,6 +57,12 @@ impl Wish {
 
     pub(crate) fn network(mut self, network: &str) -> Self {
         network.clone_into(&mut self.network);
+        self
+    }
+
+    /// With these rules for what comes in.
+    pub(crate) fn ingress(mut self, rules: Value) -> Self {
+        self.ingress = Some(rules);
         self
     }
 
@@ -123,6 +132,9 @@ impl Wish {
             },
             "networkInterfaces": [{"network": {"name": self.network}}],
         });
+        if let Some(rules) = &self.ingress {
+            spec["networkInterfaces"][0]["networkPolicy"] = json!({"ingress": rules});
+        }
         if let Some(name) = &self.config_map {
             spec["volumes"] = json!([{"name": "settings", "configMap": {"name": name}}]);
             spec["runtime"]["sandbox"]["containers"][0]["volumeAttachments"] =

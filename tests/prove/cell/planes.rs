@@ -37,6 +37,14 @@ static PODS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(|| {
     vec![
         Arc::new(Definition::plain("", "v1", "Pod", "pods", true, true)),
         Arc::new(Definition::plain("", "v1", "Service", "services", true, true)),
+        Arc::new(Definition::plain(
+            "networking.k8s.io",
+            "v1",
+            "NetworkPolicy",
+            "networkpolicies",
+            true,
+            false,
+        )),
     ]
 });
 

@@ -77,3 +77,23 @@ fn a_provider_that_is_switched_off_starts_nothing_and_ends_what_it_has_begun() {
     );
     assert_eq!(said(&fixture), ["False Failed", "False Failed"]);
 }
+
+#[test]
+fn a_policy_holds_until_nothing_runs_and_goes_before_the_hand_over() {
+    let mut fixture = running();
+    let owner = fixture.get(&Cell, Role::Pods, NS, "web-0").unwrap()["metadata"].clone();
+    let policy = json!({"metadata": {"name": "web-0", "namespace": NS, "uid": "uid-policy", "resourceVersion": "1",
+        "labels": owner["labels"], "ownerReferences": owner["ownerReferences"]}, "spec": {"policyTypes": ["Ingress"]}});
+    fixture.has(&Cell, Role::NetworkPolicies, policy);
+    assert_eq!(retired(&mut fixture), Vec::<String>::new());
+    fixture.lost(&Cell, Role::Pods, NS, "web-0");
+    assert_eq!(
+        retired(&mut fixture),
+        [
+            "cell: patch instances/status web-0: instance_report",
+            "cell: delete services web-0: service_stopped",
+            "cell: delete networkpolicies web-0: network_policy_stopped",
+            "cell: patch instances web-0: provider_done",
+        ]
+    );
+}

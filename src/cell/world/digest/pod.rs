@@ -97,24 +97,33 @@ fn container(of: &Value) -> Value {
     })
 }
 
-/// A Service.
+/// A Service or `NetworkPolicy` of an Instance.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Service {
+pub struct Attached {
     /// UID of its controller.
     pub owner: Option<Arc<str>>,
     /// Its labels, as far as they are the provider's.
     pub labels: Labels,
-    /// Selector and ports, as text in the form of a Service's spec.
+    /// What of its spec is compared, as text.
     pub spec: Arc<str>,
 }
 
 /// Reads a Service.
-pub fn service(object: &DynamicObject, words: &mut Words) -> Service {
+pub fn service(object: &DynamicObject, words: &mut Words) -> Attached {
+    attached(object, &service_spec(&object.data["spec"]), words)
+}
+
+/// Reads a `NetworkPolicy`.
+pub fn network_policy(object: &DynamicObject, words: &mut Words) -> Attached {
+    attached(object, &network_policy_spec(&object.data["spec"]), words)
+}
+
+fn attached(object: &DynamicObject, spec: &Value, words: &mut Words) -> Attached {
     let ours = |key: &str| keys::LINKING.contains(&key) || key == MANAGED_BY.0 || key == keys::INSTANCE_UID;
-    Service {
+    Attached {
         owner: controller(object, words),
         labels: labels(object.metadata.labels.as_ref(), words, ours),
-        spec: text(&service_spec(&object.data["spec"])).into(),
+        spec: text(spec).into(),
     }
 }
 
@@ -125,4 +134,13 @@ pub fn service_spec(spec: &Value) -> Value {
         .map(|p| json!({"name": p["name"], "port": p["port"], "targetPort": p["targetPort"], "protocol": p["protocol"]}))
         .collect();
     json!({"selector": spec["selector"], "ports": ports})
+}
+
+/// What of a policy's spec is compared: all of it, in the form in which it is rendered.
+pub fn network_policy_spec(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if spec.is_object() && !spec["ingress"].is_array() {
+        spec["ingress"] = json!([]);
+    }
+    spec
 }

@@ -1,0 +1,111 @@
+//! What belongs to an Instance beside its Pod: its Service and its `NetworkPolicy`.
+
+use super::{decide::Of, observe::Known};
+use crate::{
+    cell::{
+        effects::create,
+        world::{
+            digest::{self, Attached},
+            role::Role,
+        },
+    },
+    engine::{
+        diff,
+        plan::{Effect, Endpoint, Write},
+    },
+};
+use serde_json::{Value, json};
+
+/// What differs between the two.
+pub(super) struct Kind {
+    role: Role,
+    /// What of a spec is compared.
+    compared: fn(&Value) -> Value,
+    /// Why it is made or changed.
+    reason: &'static str,
+    /// Why it goes while its Instance stays.
+    unwanted: &'static str,
+    /// Why it goes with its Instance.
+    stopped: &'static str,
+}
+
+pub(super) const SERVICE: Kind = Kind {
+    role: Role::Services,
+    compared: digest::service_spec,
+    reason: "service",
+    unwanted: "service_unwanted",
+    stopped: "service_stopped",
+};
+
+pub(super) const POLICY: Kind = Kind {
+    role: Role::NetworkPolicies,
+    compared: digest::network_policy_spec,
+    reason: "network_policy",
+    unwanted: "network_policy_unwanted",
+    stopped: "network_policy_stopped",
+};
+
+impl Of<'_> {
+    fn found(&self, kind: &Kind) -> Option<&Known<Attached>> {
+        match kind.role {
+            Role::Services => self.snapshot.service.as_ref(),
+            _ => self.snapshot.policy.as_ref(),
+        }
+    }
+
+    /// The Instance's own one.
+    pub(super) fn own_attached(&self, kind: &Kind) -> Option<&Known<Attached>> {
+        let found = self.found(kind);
+        found.filter(|known| known.digest.owner.as_ref() == Some(&self.instance.version.uid))
+    }
+
+    /// The end of it, as its Instance ends.
+    pub(super) fn detach(&self, kind: &Kind) -> Option<Effect> {
+        let own = self.own_attached(kind).filter(|own| !own.deleting)?;
+        Some(own.version.delete(self.target(kind.role), kind.stopped))
+    }
+
+    /// Makes it what is wanted.
+    pub(super) fn attach(&self, kind: &Kind, wanted: Option<&Value>) -> Option<Effect> {
+        let target = self.target(kind.role);
+        match (wanted, self.found(kind), self.own_attached(kind)) {
+            (Some(wanted), None, _) => Some(create(target, wanted.clone(), kind.reason)),
+            (Some(wanted), _, Some(known)) if !known.deleting => {
+                let spec = (kind.compared)(&wanted["spec"]);
+                if *known.digest.spec == *spec.to_string() {
+                    let labels = &known.digest.labels;
+                    return self.relabel(kind.role, &known.version.uid, wanted, |key| labels.get(key));
+                }
+                let found: Value = serde_json::from_str(&known.digest.spec).unwrap_or_default();
+                // With what was added by hand taken off.
+                let patch = json!({"spec": diff::merge_patch(&found, &spec)?});
+                Some(known.version.patch(target, Endpoint::Main, patch, kind.reason))
+            }
+            (None, _, Some(known)) if !known.deleting => Some(known.version.delete(target, kind.unwanted)),
+            _ => None,
+        }
+    }
+
+    /// The labels of one of the Instance's objects, as far as they differ.
+    pub(super) fn relabel<'l>(
+        &self,
+        role: Role,
+        uid: &str,
+        wanted: &Value,
+        has: impl Fn(&str) -> Option<&'l str>,
+    ) -> Option<Effect> {
+        let wanted = wanted["metadata"]["labels"].as_object()?;
+        let differing = wanted.iter().filter(|(key, value)| has(key) != value.as_str());
+        let labels: serde_json::Map<String, Value> = differing
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        (!labels.is_empty()).then(|| Effect {
+            target: self.target(role),
+            endpoint: Endpoint::Main,
+            write: Write::Merge {
+                patch: json!({"metadata": {"uid": uid, "labels": labels}}),
+            },
+            reason: "provider_labels",
+        })
+    }
+}
