@@ -45,6 +45,7 @@ fn one_at_a_time() -> Vec<Trial> {
         gates::lone_trials(),
         alone::lone_trials(),
         outage::lone_trials(),
+        quota::lone_trials(),
         crashes::lone_trials(),
     ]
     .into_iter()

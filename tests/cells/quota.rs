@@ -5,15 +5,17 @@ use crate::support::{
     case::is_true,
     condition,
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, WORKLOAD},
-    says, seconds, trials, uid,
+    lone_trials, says, seconds, trials, uid, wait_for, with_cleanup,
 };
 use fedgate::api::keys;
 use serde_json::{Value, json};
+use std::path::Path;
 
 trials![
     w03_w04_one_claim_is_granted_others_are_denied_then_undecided,
     w11_a_claim_of_another_cell_grants_nothing,
 ];
+lone_trials![projects_below_one_address_are_asked_again_each_by_itself];
 
 async fn budget(case: &Case, instances: &str) {
     let data = json!({"data": {"instances": instances}});
@@ -127,4 +129,58 @@ async fn w11_a_claim_of_another_cell_grants_nothing(case: Case) {
         .await;
     let word = json!({"namespace": case.ns, "hub": case.hub_ns});
     case.suite.begun("w11", word, "alpha", &case.ns).await;
+}
+
+/// The quota of an Instance whose project cannot be asked.
+const UNAVAILABLE: [&str; 3] = ["QuotaGranted", "False", "QuotaBackendUnavailable"];
+
+async fn projects_below_one_address_are_asked_again_each_by_itself(case: Case) {
+    let dfw = case.dfw();
+    let (platform, flags) = case.suite.platform().await;
+    // At the first moment the file is half written, and when it is whole nobody answers.
+    std::fs::write(&flags[1], "apiVersion: v1\nkind: [").expect("write a file");
+    platform.line.cut();
+    let log = dfw.log_mark();
+    dfw.restart_with(&flags.each_ref().map(String::as_str)).await;
+    let body = async {
+        let first = Wish::new("first", 1);
+        case.create(&first).await;
+        let unknown = ["QuotaGranted", "False", "QuotaProjectNotFound"];
+        case.cell_says(&INSTANCE, "first-us-dfw-0", unknown).await;
+        wait_for("the cell says why", seconds(30), || async {
+            let lines = dfw.log_since(log);
+            let told = lines
+                .iter()
+                .any(|line| line.contains("cannot be reached for quota"));
+            told.then_some(())
+        })
+        .await;
+        platform.kubeconfig(Path::new(&flags[1]));
+        case.cell_says(&INSTANCE, "first-us-dfw-0", UNAVAILABLE).await;
+        platform.line.mend();
+        case.runs(&first).await;
+        // One project goes away while it is watched; the other has what it asks for.
+        platform.cut("alpha");
+        let late = Wish::new("late", 1);
+        case.create(&late).await;
+        let other = case.with_budgets().await;
+        budget(&other, "10").await;
+        other.run(&Wish::new("web", 1)).await;
+        let waits = case.cell_says(&INSTANCE, "late-us-dfw-0", UNAVAILABLE).await;
+        assert!(!is_true(&waits, "Ready"), "{waits}");
+        platform.mend("alpha");
+        case.runs(&late).await;
+        for (project, case, instance) in [
+            ("alpha", &case, "late-us-dfw-0"),
+            ("beta", &other, "web-us-dfw-0"),
+        ] {
+            let claim = case
+                .project
+                .get(&CLAIM, &case.ns, &format!("instance-{instance}"))
+                .await;
+            assert!(claim.is_some_and(|c| is_true(&c, "Granted")), "{project}");
+        }
+        other.clean_up().await;
+    };
+    with_cleanup(body, dfw.restart_with(&[])).await;
 }

@@ -3,11 +3,7 @@
 use super::{audit::AuditLog, credentials::with_server, line::Line, plane::Plane, role::Role};
 use anyhow::{Context, Result};
 use fedgate::sandbox::{Sandbox, User};
-use std::{
-    ffi::OsString,
-    ops::Deref,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, ops::Deref, path::Path};
 use tokio::sync::Mutex;
 
 /// One cell, which tests may stop, kill, cut off and start again.
@@ -19,6 +15,8 @@ pub(crate) struct CellRole {
     pub(crate) log: AuditLog,
     role: Role,
     arguments: Vec<OsString>,
+    /// Where it asks for quota, unless a test says otherwise.
+    directory: Vec<OsString>,
     /// Given in place of the usual flags, by a test that runs it in another way.
     further: Mutex<Vec<OsString>>,
     /// Its way to the hub, and its ways to the projects.
@@ -67,6 +65,7 @@ impl CellRole {
             log: AuditLog::new(&sandbox.audit_log(name)),
             role: Role::new(&format!("cell {name}"), dir.join(format!("{name}.log"))),
             arguments: all,
+            directory: Vec::new(),
             further: Mutex::default(),
             hub: None,
             quota: Vec::new(),
@@ -86,10 +85,8 @@ impl CellRole {
             let line = through_a_line(&from, &quota.join(format!("{project}.yaml"))).await?;
             cell.quota.push(line);
         }
-        let flags: [(&str, PathBuf); 2] = [("--hub-kubeconfig", hub), ("--quota-directory", quota)];
-        for (flag, value) in flags {
-            cell.arguments.extend([flag.into(), value.into()]);
-        }
+        cell.arguments.extend(["--hub-kubeconfig".into(), hub.into()]);
+        cell.directory = vec!["--quota-directory".into(), quota.into()];
         Ok(cell)
     }
 
@@ -113,7 +110,11 @@ impl CellRole {
 
     pub(crate) async fn start(&self) {
         let mut arguments = self.arguments.clone();
-        arguments.extend(self.further.lock().await.iter().cloned());
+        let further = self.further.lock().await.clone();
+        if !further.iter().any(|flag| flag == "--quota-kubeconfig") {
+            arguments.extend(self.directory.iter().cloned());
+        }
+        arguments.extend(further);
         self.role.spawn(&arguments).await;
         self.role.ready().await;
     }

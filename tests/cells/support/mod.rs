@@ -21,6 +21,7 @@ pub(crate) mod objects;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/plane.rs"]
 pub(crate) mod plane;
+pub(crate) mod platform;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/rights.rs"]
 pub(crate) mod rights;

@@ -6,6 +6,7 @@ use super::{
     gateway::{Gateway, Projects, Setup},
     kinds::{NAMESPACE, SERVING_LOCATION},
     plane::Plane,
+    platform::Platform,
     text,
 };
 use anyhow::{Context, Result};
@@ -142,6 +143,24 @@ impl Suite {
             sandbox: Mutex::new(Some(sandbox)),
             dir,
         })
+    }
+
+    /// The platform's API server as the cell in DFW sees it, and the flags with which that asks it for quota.
+    pub(crate) async fn platform(&self) -> (Platform, [String; 3]) {
+        let sandbox = self.sandbox.lock().await;
+        let sandbox = sandbox.as_ref().expect("it is up until all tests have ended");
+        let platform = Platform::of(sandbox, &self.dfw.name, &[ALPHA, BETA])
+            .await
+            .expect("connect to the projects");
+        let path = self.dir.join("platform.yaml");
+        platform.kubeconfig(&path);
+        let path = path.display().to_string();
+        let flags = [
+            "--quota-kubeconfig".to_owned(),
+            path,
+            "--development-allow-http".to_owned(),
+        ];
+        (platform, flags)
     }
 
     /// All cells.
