@@ -80,6 +80,9 @@ pub struct GatewayArgs {
     /// How long an empty hub namespace outlives its project namespace.
     #[arg(long, env = "FEDGATE_HUB_NAMESPACE_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "10m")]
     pub hub_namespace_retention: Duration,
+    /// How long projections outlive write-backs that the hub has lost among many, while no cell reports on their deployment.
+    #[arg(long, env = "FEDGATE_PROJECTION_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "1h")]
+    pub projection_retention: Duration,
     /// How often what is suspected to be garbage or stuck is looked at again, without requests.
     #[arg(long, env = "FEDGATE_SWEEP_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "5m")]
     pub sweep_interval: Duration,
@@ -246,6 +249,7 @@ impl GatewayArgs {
             city_linger,
             unused_city_set_after,
             hub_namespace_retention,
+            projection_retention,
             sweep_interval,
             orphan_after,
             release_after: ReleaseAfter(release_after),
@@ -277,6 +281,7 @@ impl GatewayArgs {
                 city_linger,
                 unused_city_set_after,
                 hub_namespace_retention,
+                projection_retention,
                 orphan_after,
                 sweep_interval,
                 release_after,

@@ -172,6 +172,11 @@ impl Metrics {
             .inc();
     }
 
+    /// A plane was found restored to an older state.
+    pub fn rewound(&self, plane: PlaneKind) {
+        self.planes.rewinds.with_label_values(&[plane.as_str()]).inc();
+    }
+
     /// An object claimed an identity that is not its own.
     pub fn identity_rejected(&self, reason: &'static str) {
         self.federation.rejections.with_label_values(&[reason]).inc();

@@ -39,6 +39,8 @@ pub struct Settings {
     pub unused_city_set_after: Duration,
     /// How long a hub Namespace outlives its project namespace.
     pub hub_namespace_retention: Duration,
+    /// How long projections outlive write-backs that the hub has lost among many.
+    pub projection_retention: Duration,
     /// How long an object must have been an orphan before it is deleted.
     pub orphan_after: Duration,
     /// How often suspects are looked at again, without requests.

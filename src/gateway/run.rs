@@ -287,7 +287,7 @@ impl Gateway {
                     "project": refusal.claimant.project.as_str(), "namespace": &*refusal.claimant.namespace,
                 }))
                 .collect::<Vec<_>>(),
-            "garbageBrake": self.garbage.brake(),
+            "garbageBrake": self.garbage.brake() || world.withholds(),
             "garbageBrakes": self.garbage.brakes(),
             "interpreterDrift": self.interpreters.drift(),
             "leading": self.links.lease.may_write(),
@@ -307,6 +307,7 @@ impl Gateway {
         self.ctx.executor.retain(|plane| engaged.contains(plane));
         let mut world = self.ctx.world.lock();
         world.forget_untied();
+        world.forget_withheld(self.ctx.settings.projection_retention);
         self.federator.prune(&self.ctx, &world);
         self.projector.prune(&self.ctx, &world);
         self.workloads.prune(&world);
@@ -408,6 +409,10 @@ impl Gateway {
                 self.wake_failed(&plane);
             }
             Command::Permitted(plane) => self.wake_failed(&plane),
+            Command::Rewound(plane, engagement, anew) => {
+                self.garbage.begin_anew();
+                self.links.begin_anew(&plane, engagement, anew);
+            }
         }
     }
 }

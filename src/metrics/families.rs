@@ -149,6 +149,7 @@ pub(super) struct Planes {
     pub(super) watch_restarts: IntCounterVec,
     pub(super) cached: IntGaugeVec,
     pub(super) delayed: IntGauge,
+    pub(super) rewinds: IntCounterVec,
 }
 
 impl Planes {
@@ -184,6 +185,11 @@ impl Planes {
                 "fedgate_delayed_hub_writes",
                 "Copies and companions that wait for their turn to go to the hub.",
             )?,
+            rewinds: r.counters(
+                "fedgate_plane_rewinds_total",
+                &["plane"],
+                "Planes, hub or project, that were found restored to an older state.",
+            )?,
         })
     }
 }
@@ -216,7 +222,7 @@ impl Leftovers {
             )?,
             brake: r.gauge(
                 "fedgate_garbage_brake",
-                "1 while orphaned copies are not deleted because there are too many of them.",
+                "1 while orphaned copies or the projections of vanished write-backs are not deleted because there are too many of them.",
             )?,
         })
     }

@@ -59,6 +59,10 @@ pub fn feed<D: PartialEq, W: Texts>(
             });
             (delta.into_iter().collect(), false)
         }
+        Event::Rewound => {
+            table.rewind();
+            (Vec::new(), false)
+        }
         Event::Failed | Event::Resumed => {
             table.set_failing(matches!(event, Event::Failed));
             (Vec::new(), false)

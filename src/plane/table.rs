@@ -113,29 +113,45 @@ struct Held<D> {
 #[derive(Debug, Default)]
 struct Tombstones {
     order: VecDeque<Arc<str>>,
-    versions: HashMap<Arc<str>, u64>,
+    ends: HashMap<Arc<str>, End>,
+}
+
+/// The last version of an object that may be late, and the list that was the last one begun when it ended.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    version: u64,
+    list: u32,
 }
 
 impl Tombstones {
-    fn bury(&mut self, uid: Arc<str>, version: u64) {
+    fn bury(&mut self, uid: Arc<str>, end: End) {
         if uid.is_empty() {
             return;
         }
-        if let Some(had) = self.versions.insert(uid.clone(), version) {
-            self.versions.insert(uid, had.max(version));
+        if let Some(had) = self.ends.insert(uid.clone(), end) {
+            let version = had.version.max(end.version);
+            self.ends.insert(uid, End { version, ..end });
             return;
         }
         if self.order.len() == TOMBSTONES
             && let Some(oldest) = self.order.pop_front()
         {
-            self.versions.remove(&oldest);
+            self.ends.remove(&oldest);
         }
         self.order.push_back(uid);
     }
 
     /// Whether this version of an object is older than its end.
     fn cover(&self, uid: &str, version: u64) -> bool {
-        self.versions.get(uid).is_some_and(|buried| *buried >= version)
+        self.ends.get(uid).is_some_and(|end| end.version >= version)
+    }
+
+    /// The end of an object that was before this list began is void.
+    fn open(&mut self, uid: &str, list: u32) {
+        if self.ends.get(uid).is_some_and(|end| end.list != list) {
+            self.ends.remove(uid);
+            self.order.retain(|buried| **buried != *uid);
+        }
     }
 }
 
@@ -176,6 +192,17 @@ impl<D: PartialEq> Table<D> {
     /// Whether absence proves something: a complete list has been read, and its watch tells what changes.
     pub fn proves(&self) -> bool {
         self.synced && !self.listing && !self.failing
+    }
+
+    /// The plane was restored to an older state: versions say nothing of what is newer, and what is known of objects that
+    /// are gone is void. The rows stay until the next list, which decides what has become of them.
+    pub fn rewind(&mut self) {
+        self.synced = false;
+        self.tombstones = Tombstones::default();
+        for held in self.rows.values_mut().flat_map(BTreeMap::values_mut) {
+            held.row.version = 0;
+            held.row.body = None;
+        }
     }
 
     /// The watch fails, or goes on.
@@ -231,7 +258,9 @@ impl<D: PartialEq> Table<D> {
         self.rows.is_empty()
     }
 
-    /// Takes in an object. An older version than the one known, or one of an object known to be gone, is ignored.
+    /// Takes in an object. An older version than the one known, or one of an object known to be gone, is ignored; but what
+    /// was known before a list began yields to the list, which is by quorum: a plane that was restored to an older state
+    /// gives older versions, and may say that it has a newer one itself.
     pub fn upsert(
         &mut self,
         object: DynamicObject,
@@ -245,11 +274,18 @@ impl<D: PartialEq> Table<D> {
             word(&object.metadata.namespace, words),
             word(&object.metadata.name, words),
         );
-        if let Some(held) = self.rows.get_mut(&name.0).and_then(|rows| rows.get_mut(&name.1)) {
-            held.list = self.list;
-        }
         let uid = word(&object.metadata.uid, words);
         let version = version_of(&object).unwrap_or(0);
+        if origin == Origin::List {
+            self.tombstones.open(&uid, self.list);
+        }
+        if let Some(held) = self.rows.get_mut(&name.0).and_then(|rows| rows.get_mut(&name.1)) {
+            if origin == Origin::List && held.list != self.list && held.row.version > version {
+                held.row.version = 0;
+                held.row.body = None;
+            }
+            held.list = self.list;
+        }
         if self.tombstones.cover(&uid, version) {
             return (name, Change::None);
         }
@@ -266,7 +302,7 @@ impl<D: PartialEq> Table<D> {
                 return (name, Change::None);
             }
             let replaced = row.uid.clone();
-            self.tombstones.bury(replaced, u64::MAX);
+            self.bury(replaced, u64::MAX);
         }
         if let Some(row) = self.get_mut(&name.0, &name.1)
             && row.uid == uid
@@ -303,14 +339,18 @@ impl<D: PartialEq> Table<D> {
     pub fn remove(&mut self, last: &DynamicObject) -> Option<Row<D>> {
         let meta = &last.metadata;
         let uid = meta.uid.as_deref().unwrap_or_default();
-        self.tombstones
-            .bury(uid.into(), version_of(last).unwrap_or(u64::MAX));
+        self.bury(uid.into(), version_of(last).unwrap_or(u64::MAX));
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();
         if self.get(namespace, name).is_some_and(|row| &*row.uid != uid) {
             return None;
         }
         self.take(namespace, name)
+    }
+
+    fn bury(&mut self, uid: Arc<str>, version: u64) {
+        let list = self.list;
+        self.tombstones.bury(uid, End { version, list });
     }
 
     fn take(&mut self, namespace: &str, name: &str) -> Option<Row<D>> {
@@ -348,7 +388,7 @@ impl<D: PartialEq> Table<D> {
             .filter_map(|name| self.take(&name.0, &name.1).map(|row| (name, row)))
             .collect();
         for (_, row) in &rows {
-            self.tombstones.bury(row.uid.clone(), row.version);
+            self.bury(row.uid.clone(), row.version);
         }
         (rows, first)
     }

@@ -53,6 +53,8 @@ pub enum Event {
     Failed,
     /// The watch goes on.
     Resumed,
+    /// A list is older than what was told before: the plane was restored to an older state. Another list follows.
+    Rewound,
 }
 
 /// What is watched.
@@ -80,6 +82,8 @@ pub struct Health {
     errors: AtomicU64,
     expiries: AtomicU64,
     last_event: Mutex<Instant>,
+    /// The highest version that the watch has told of.
+    highest: AtomicU64,
     error: Mutex<Option<(Cause, String)>>,
     malformed: Mutex<Malformed>,
 }
@@ -92,6 +96,7 @@ impl Default for Health {
             errors: AtomicU64::new(0),
             expiries: AtomicU64::new(0),
             last_event: Mutex::new(Instant::now()),
+            highest: AtomicU64::new(0),
             error: Mutex::default(),
             malformed: Mutex::default(),
         }
@@ -227,7 +232,15 @@ impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
             if self.line.has_opened() {
                 self.answered();
             }
+            let highest = self.health.highest.fetch_max(events.version(), Ordering::Relaxed);
             match event {
+                // Ours are lists by quorum: no server has an older one than was told before. Nothing of it has been told yet.
+                Some(Ok(watcher::Event::InitApply(_) | watcher::Event::InitDone))
+                    if events.version() < highest =>
+                {
+                    self.health.highest.store(0, Ordering::Relaxed);
+                    return (self.sink)(Event::Rewound);
+                }
                 Some(Ok(event)) => self.event(event),
                 Some(Err(error)) => {
                     let cause = Cause::of(&error);

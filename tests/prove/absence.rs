@@ -6,7 +6,7 @@ use crate::{
     rig::{HUB, Rig, rest, simulate, user},
     scenarios::SETTLED,
 };
-use fedgate_simulator::{Fault, Rule, Verb, When};
+use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use std::time::Duration;
 
 /// What is deleted at a plane while nobody asked for it, a line each.
@@ -62,5 +62,242 @@ fn a_new_leader_that_is_cut_off_from_a_project_keeps_what_it_does_not_see() {
     simulate(async {
         let new = NEW.map(|name| Create("p", "default", name, "DFW", 1));
         led_by_one_that_is_cut_off("p", &new).await;
+    });
+}
+
+#[test]
+fn a_new_leader_that_is_cut_off_from_a_project_takes_no_earlier_life_for_the_present_one() {
+    simulate(async {
+        let again = [
+            Delete("p", "default", "web"),
+            Create("p", "default", "web", "DFW", 1),
+        ];
+        let mut rig = led().await;
+        let rule = Rule::new(When::Always, Fault::DropBefore)
+            .plane("p")
+            .user(&user(1));
+        let rule = rig.simulator.faults().add(rule);
+        rig.simulator.plane("p").unwrap().close_watches(None);
+        for op in again {
+            op.apply(&mut rig);
+            rest(Duration::from_secs(30)).await;
+        }
+        rig.simulator.log().clear();
+        rig.stop_replica(0).await;
+        rest(Duration::from_mins(2)).await;
+        assert_eq!(deleted(&rig, HUB), Vec::<String>::new());
+        rig.simulator.faults().remove(rule);
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+    });
+}
+
+/// A gateway with some deployments that have settled.
+async fn settled(names: &[&'static str]) -> Rig {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.start();
+    for name in names {
+        Create("p", "default", name, "DFW", 1).apply(&mut rig);
+    }
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+    rig
+}
+
+#[test]
+fn a_live_list_that_goes_backwards_takes_nothing_away() {
+    for (plane, kind, plural) in [
+        ("p", "WorkloadDeployment", "workloaddeployments"),
+        ("p", "Namespace", "namespaces"),
+        (HUB, "WorkloadDeployment", "workloaddeployments"),
+        (HUB, "Instance", "instances"),
+    ] {
+        simulate(async {
+            let mut rig = settled(&["web"]).await;
+            let handle = rig.simulator.plane(plane).unwrap();
+            let old = handle.revision();
+            Namespace("p", "shop").apply(&mut rig);
+            Create("p", "default", "new", "DFW", 1).apply(&mut rig);
+            Create("p", "shop", "web", "LHR", 1).apply(&mut rig);
+            rest(SETTLED).await;
+            assert_eq!(wrong(&rig), Vec::<String>::new());
+            rig.simulator.log().clear();
+            handle.serve_stale(kind, old);
+            let gone = Rule::new(When::Nth(1), Fault::Gone);
+            let gone = gone.plane(plane).verb(Verb::Watch).kind(plural);
+            rig.simulator.faults().add(gone);
+            handle.close_watches(Some(kind));
+            rest(Duration::from_mins(3)).await;
+            let lost = |lines: Vec<String>| -> Vec<String> {
+                let kept =
+                    |line: &String| line.contains("workloaddeployments") || line.contains(" namespaces ");
+                lines.into_iter().filter(kept).collect()
+            };
+            assert_eq!(lost(deleted(&rig, HUB)), Vec::<String>::new(), "{plane} {kind}");
+            assert_eq!(deleted(&rig, "p"), Vec::<String>::new(), "{plane} {kind}");
+            handle.serve_fresh(kind);
+            rest(SETTLED).await;
+            assert_eq!(wrong(&rig), Vec::<String>::new(), "{plane} {kind}");
+        });
+    }
+}
+
+/// The plane's API server stops, and starts again with what its etcd had at a revision.
+async fn restore(rig: &Rig, plane: &str, revision: u64) {
+    let plane = rig.simulator.plane(plane).unwrap();
+    plane.set_down(Some(Down::Refused));
+    rest(Duration::from_secs(5)).await;
+    plane.restore(revision);
+    plane.set_down(None);
+}
+
+fn rewinds(rig: &Rig, plane: &str) -> bool {
+    let line = format!("fedgate_plane_rewinds_total{{plane=\"{plane}\"}} 1");
+    rig.metrics().contains(&line)
+}
+
+#[test]
+fn a_project_that_is_restored_to_an_older_state_is_followed() {
+    simulate(async {
+        let mut rig = settled(&["web", "api"]).await;
+        let plane = rig.simulator.plane("p").unwrap();
+        let then = plane.revision();
+        for n in 2..6 {
+            Scale("p", "default", "web", n).apply(&mut rig);
+            rest(Duration::from_secs(10)).await;
+        }
+        Create("p", "default", "new", "DFW", 1).apply(&mut rig);
+        Delete("p", "default", "api").apply(&mut rig);
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        restore(&rig, "p", then).await;
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        assert!(rewinds(&rig, "project"), "{}", rig.metrics());
+        Scale("p", "default", "web", 2).apply(&mut rig);
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_project_that_was_restored_while_the_gateway_was_down_is_followed() {
+    simulate(async {
+        let mut rig = settled(&["web"]).await;
+        let plane = rig.simulator.plane("p").unwrap();
+        let then = plane.revision();
+        for n in 2..6 {
+            Scale("p", "default", "web", n).apply(&mut rig);
+            rest(Duration::from_secs(10)).await;
+        }
+        rest(SETTLED).await;
+        rig.kill().await;
+        plane.restore(then);
+        rig.start();
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        assert!(
+            rig.projects["p"]
+                .list("Event")
+                .iter()
+                .any(|e| e["reason"] == "GenerationRewound"),
+            "it is said"
+        );
+    });
+}
+
+#[test]
+fn a_hub_that_is_restored_to_an_older_state_is_brought_up_to_date() {
+    simulate(async {
+        let mut rig = settled(&["web", "api"]).await;
+        let then = rig.hub.revision();
+        Scale("p", "default", "web", 2).apply(&mut rig);
+        Create("p", "default", "new", "LHR", 1).apply(&mut rig);
+        Delete("p", "default", "api").apply(&mut rig);
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        restore(&rig, HUB, then).await;
+        rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        assert!(rewinds(&rig, "hub"), "{}", rig.metrics());
+    });
+}
+
+const MANY: [&str; 14] = [
+    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n",
+];
+
+/// A hub that is made anew while the gateway runs, or while it is down, takes no projection away.
+async fn recreated(running: bool) {
+    let mut rig = Rig::new(1, &["p"]);
+    rig.settings.projection_retention = Duration::from_hours(1);
+    let empty = rig.hub.revision();
+    rig.hub.keep_history(100_000);
+    rig.start();
+    for name in MANY {
+        Create("p", "default", name, "DFW", 1).apply(&mut rig);
+    }
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+    rig.cells_rest();
+    rig.simulator.log().clear();
+    if running {
+        restore(&rig, HUB, empty).await;
+    } else {
+        rig.kill().await;
+        rig.hub.restore(empty);
+        rig.start();
+    }
+    rest(SETTLED).await;
+    assert_eq!(rig.hub.count("WorkloadDeployment"), MANY.len(), "made again");
+    assert_eq!(deleted(&rig, "p"), Vec::<String>::new());
+    assert_eq!(rig.projects["p"].count("Instance"), MANY.len());
+    if running {
+        assert!(
+            rig.metrics().contains("fedgate_garbage_brake 1"),
+            "{}",
+            rig.metrics()
+        );
+    }
+    rig.cells_act();
+    rest(SETTLED).await;
+    assert_eq!(wrong(&rig), Vec::<String>::new());
+    assert_eq!(deleted(&rig, "p"), Vec::<String>::new());
+    assert!(
+        rig.metrics().contains("fedgate_garbage_brake 0"),
+        "{}",
+        rig.metrics()
+    );
+}
+
+#[test]
+fn a_hub_that_is_made_anew_takes_no_projection_away() {
+    simulate(recreated(true));
+    simulate(recreated(false));
+}
+
+#[test]
+fn projections_of_a_hub_that_stays_silent_go_after_their_retention() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.settings.projection_retention = Duration::from_mins(10);
+        let empty = rig.hub.revision();
+        rig.hub.keep_history(100_000);
+        rig.start();
+        for name in MANY {
+            Create("p", "default", name, "DFW", 1).apply(&mut rig);
+        }
+        rest(SETTLED).await;
+        rig.cells_rest();
+        restore(&rig, HUB, empty).await;
+        rest(Duration::from_mins(9)).await;
+        assert_eq!(rig.projects["p"].count("Instance"), MANY.len());
+        rest(Duration::from_mins(3)).await;
+        assert_eq!(rig.projects["p"].count("Instance"), 0);
+        assert!(
+            rig.metrics().contains("fedgate_garbage_brake 0"),
+            "{}",
+            rig.metrics()
+        );
     });
 }

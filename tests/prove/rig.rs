@@ -72,6 +72,7 @@ struct Life {
     user: String,
     connections: BTreeMap<String, Connection>,
     gateway: Arc<Gateway>,
+    metrics: Arc<Metrics>,
     cut: Told<bool>,
     stop: oneshot::Sender<()>,
     projects: mpsc::UnboundedSender<ProjectEvent>,
@@ -106,6 +107,7 @@ pub(crate) fn settings() -> Settings {
         city_linger: Duration::from_secs(5),
         unused_city_set_after: Duration::from_secs(20),
         hub_namespace_retention: Duration::from_secs(20),
+        projection_retention: Duration::from_secs(60),
         orphan_after: Duration::from_secs(10),
         sweep_interval: Duration::from_secs(60),
         release_after: None,
@@ -287,7 +289,7 @@ impl Rig {
             lease: lease.clone(),
             identity,
             workers: 8,
-            metrics,
+            metrics: metrics.clone(),
             clock: Clock::of(move || wall(began, off.load(Ordering::Relaxed))),
         });
         let (stop, stopped) = oneshot::channel();
@@ -309,6 +311,7 @@ impl Rig {
             user,
             connections: BTreeMap::new(),
             gateway,
+            metrics,
             cut,
             stop,
             projects,
@@ -361,6 +364,12 @@ impl Rig {
     /// The gateway, for what it says of itself.
     pub(crate) fn gateway(&self) -> &Gateway {
         &self.lives[&0].gateway
+    }
+
+    /// What the gateway says in its metrics.
+    pub(crate) fn metrics(&self) -> String {
+        let life = &self.lives[&0];
+        life.metrics.render(&life.gateway.figures()).unwrap()
     }
 
     /// How many changing writes gateways have done.

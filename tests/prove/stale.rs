@@ -22,25 +22,32 @@ async fn sound(rig: &mut Rig) {
     assert_eq!(rig.writes(), Vec::<String>::new());
 }
 
-/// After a restart one kind of one plane is served from before `meanwhile` for a while.
-async fn restarted_on_a_stale_view(plane: &str, kind: &str, meanwhile: &[Op]) {
+/// After a restart some kinds, each of its plane, are served from before `meanwhile` for a while.
+async fn restarted_on_a_stale_view(stale: &[(&str, &str)], meanwhile: &[Op]) {
     let mut rig = Rig::new(1, &["p"]);
     rig.start();
     Config("p", "default", "settings", "one").apply(&mut rig);
     CreateWith("p", "default", "api", "DFW", "settings").apply(&mut rig);
     Create("p", "default", "web", "DFW", 1).apply(&mut rig);
     rest(STEP).await;
-    let handle = rig.simulator.plane(plane).unwrap();
-    let old = handle.revision();
+    let handles: Vec<_> = stale
+        .iter()
+        .map(|(plane, kind)| (rig.simulator.plane(plane).unwrap(), *kind))
+        .collect();
+    let old: Vec<u64> = handles.iter().map(|(plane, _)| plane.revision()).collect();
     for op in meanwhile {
         op.apply(&mut rig);
         rest(STEP).await;
     }
     rig.kill().await;
-    handle.serve_stale(kind, old);
+    for ((plane, kind), old) in handles.iter().zip(old) {
+        plane.serve_stale(kind, old);
+    }
     rig.start();
     rest(Duration::from_secs(40)).await;
-    handle.serve_fresh(kind);
+    for (plane, kind) in handles {
+        plane.serve_fresh(kind);
+    }
     sound(&mut rig).await;
 }
 
@@ -59,7 +66,7 @@ const KINDS: [(&str, &str); 9] = [
 fn after_each(meanwhile: &[Op]) {
     for (plane, kind) in KINDS {
         println!("{plane} {kind}");
-        simulate(restarted_on_a_stale_view(plane, kind, meanwhile));
+        simulate(restarted_on_a_stale_view(&[(plane, kind)], meanwhile));
     }
 }
 
@@ -82,6 +89,20 @@ fn a_restart_that_sees_an_earlier_life_of_the_name() {
 #[test]
 fn a_restart_that_sees_another_city() {
     after_each(&[Move("p", "default", "web", "LHR")]);
+}
+
+#[test]
+fn a_restart_that_sees_two_kinds_as_they_were() {
+    for (at, one) in KINDS.iter().enumerate() {
+        let other = KINDS[(at + 4) % KINDS.len()];
+        println!("{one:?} {other:?}");
+        let meanwhile = [
+            Scale("p", "default", "web", 2),
+            Create("p", "default", "new", "LHR", 1),
+            Delete("p", "default", "api"),
+        ];
+        simulate(restarted_on_a_stale_view(&[*one, other], &meanwhile));
+    }
 }
 
 #[test]

@@ -134,9 +134,12 @@ impl Links {
     pub(super) fn event(&self, plane: &Plane, role: Role, event: Event) {
         let urgency = match &event {
             Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
-            Event::Began | Event::Listed(_) | Event::Complete | Event::Failed | Event::Resumed => {
-                Urgency::Backlog
-            }
+            Event::Began
+            | Event::Listed(_)
+            | Event::Complete
+            | Event::Failed
+            | Event::Resumed
+            | Event::Rewound => Urgency::Backlog,
         };
         let mut world = self.world.lock();
         let mut woken = world.event(plane, role, event);

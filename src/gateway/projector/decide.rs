@@ -22,6 +22,7 @@ use crate::{
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// Most conditions that are projected.
 const CONDITION_LIMIT: u32 = 32;
@@ -57,6 +58,8 @@ pub struct Snapshot {
     pub ended: bool,
     /// Whether absence counts here.
     pub proven: bool,
+    /// What the cells say of the deployment whose write-back is missing.
+    pub reporting: Reporting,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
     /// How many write-backs of its cell and deployment come before this one, if they are many.
@@ -95,9 +98,20 @@ impl Snapshot {
     }
 }
 
+/// What the cells say of a deployment whose write-back is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reporting {
+    /// They report on it, or it is gone: what is missing has ended.
+    Given,
+    /// They have not reported on it yet since the hub has its copy, or since many write-backs vanished at once.
+    Awaited(Option<Instant>),
+}
+
 /// Settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
+    /// How long a projection waits for a report of the cells.
+    pub projection_retention: Duration,
     /// Whether a write-back without a controller is refused.
     pub require_owner: bool,
     /// Shortest time between two updates of one projection.
@@ -139,9 +153,9 @@ fn refuse(reason: &'static str, message: String) -> Decision {
 /// Decides.
 pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
     let Some(write_back) = &s.write_back else {
-        *memory = Memory::default();
-        return gone(s);
+        return gone(s, memory, settings, now);
     };
+    memory.unreported = None;
     let w = &write_back.digest;
     if !s.bound {
         return Decision::Wait;
@@ -256,8 +270,9 @@ fn awaited(memory: &mut Memory, now: Now) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// The write-back is gone: so is its projection.
-fn gone(s: &Snapshot) -> Decision {
+/// The write-back is gone: so is its projection, unless the hub may only have lost it.
+fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
+    let waits = std::mem::take(memory).unreported;
     let Some(projection) = &s.projection else {
         return Decision::Do(Plan::default());
     };
@@ -271,11 +286,21 @@ fn gone(s: &Snapshot) -> Decision {
         resource_version: None,
     };
     let plan = Plan::one(effect(s, Endpoint::Main, write, "delete_projection"));
-    match (s.ended, s.proven) {
-        (true, _) => Decision::Do(plan),
-        (false, true) => Decision::Confirm(plan),
-        (false, false) => Decision::Wait,
+    if s.ended {
+        return Decision::Do(plan);
     }
+    if !s.proven {
+        return Decision::Wait;
+    }
+    if let Reporting::Awaited(since) = s.reporting {
+        let since = since.or(waits).unwrap_or(now.instant);
+        memory.unreported = Some(since);
+        let left = settings.projection_retention.saturating_sub(now.since(since));
+        if !left.is_zero() {
+            return Decision::WaitFor(left);
+        }
+    }
+    Decision::Confirm(plan)
 }
 
 fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) -> Effect {

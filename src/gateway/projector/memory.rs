@@ -17,6 +17,8 @@ pub struct Memory {
     status: Option<(Digest, Digest)>,
     /// Since when it is known to be an earlier copy's, which the hub's collector has not taken yet.
     pub left_over: Option<Instant>,
+    /// Since when its projection waits for a report of the cells.
+    pub unreported: Option<Instant>,
     /// When the projection was last updated.
     pub written: Option<Instant>,
 }

@@ -24,7 +24,7 @@ use crate::{
     },
     metrics::Stage,
 };
-use decide::{Decision, Snapshot, Verdict};
+use decide::{Decision, Reporting, Snapshot, Verdict};
 use memory::Memory;
 use parking_lot::Mutex;
 
@@ -63,6 +63,7 @@ impl Projector {
 
 fn settings(ctx: &Context) -> decide::Settings {
     decide::Settings {
+        projection_retention: ctx.settings.projection_retention,
         require_owner: ctx.settings.require_owner,
         status_interval: ctx.settings.status_interval,
     }
@@ -224,6 +225,27 @@ fn drop_body(ctx: &Turn<'_>, s: &Snapshot) {
     ctx.world.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
 }
 
+/// What the cells say of the deployment that owns the projection of a write-back.
+fn reporting(world: &World, key: &Key, kind: usize) -> Reporting {
+    let found = world.ties.get(&key.namespace).and_then(|tie| {
+        let project = world.projects.get(&tie.project)?;
+        let projection = project.projections[kind].get(&tie.namespace, &key.name)?;
+        let (name, uid) = projection.digest.owner.clone()?;
+        let source = project.sources[kind].get(&tie.namespace, &name);
+        Some((source.is_some_and(|s| s.uid == uid && !s.deleting), name))
+    });
+    let Some((true, name)) = found else {
+        return Reporting::Given;
+    };
+    let copy = world.hub.copies[kind].get(&key.namespace, &name);
+    let withheld = world.hub.withheld.get(&(kind, key.namespace.clone(), name));
+    match (withheld, copy) {
+        (Some(since), _) => Reporting::Awaited(Some(*since)),
+        (None, Some(copy)) if copy.digest.reports() => Reporting::Given,
+        (None, _) => Reporting::Awaited(None),
+    }
+}
+
 /// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
 pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
     let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else {
@@ -267,6 +289,7 @@ pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
             .ended
             .contains(&(kind, key.namespace.clone(), key.name.clone())),
         proven: world.lacks_proof(&key.namespace).is_none(),
+        reporting: reporting(world, key, kind),
         projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
         rank: world.place(kind, &key.namespace, &key.name),
         most: source.map_or(0, crowd::most),

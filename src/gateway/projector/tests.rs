@@ -3,7 +3,7 @@
 mod index;
 
 use super::{
-    decide::{self, Decision, Settings, Snapshot},
+    decide::{self, Decision, Reporting, Settings, Snapshot},
     memory::Memory,
 };
 use crate::{
@@ -32,6 +32,7 @@ static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
 
 const HUB: &str = "ns-6d1f0c52";
 const LENIENT: Settings = Settings {
+    projection_retention: Duration::from_secs(3_600),
     require_owner: false,
     status_interval: Duration::from_millis(250),
 };
@@ -112,6 +113,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         })),
         ended: true,
         proven: true,
+        reporting: Reporting::Given,
         projection: projection.map(|v| row(v, |o| Projection::read(o, kind, &mut Words::default()))),
         rank: 0,
         most: 80,
@@ -471,4 +473,36 @@ fn a_projection_is_updated_at_once_and_then_no_oftener_than_every_interval() {
     let gone = snapshot(None, Some(&projection("u-source")));
     assert_eq!(effects(decide(&gone, &mut memory, 1)).len(), 1);
     assert_eq!(memory, Memory::default());
+}
+
+#[tokio::test]
+async fn a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_the_cells() {
+    let mut s = snapshot(None, Some(&projection("u-source")));
+    let (mut memory, start) = (Memory::default(), now());
+    let confirms =
+        |decision: Decision| matches!(decision, Decision::Confirm(plan) if plan.effects.len() == 1);
+    (s.ended, s.proven) = (false, false);
+    assert_eq!(decide::decide(&s, &mut memory, LENIENT, start), Decision::Wait);
+    s.proven = true;
+    assert!(confirms(decide::decide(&s, &mut memory, LENIENT, start)));
+    let hour = Duration::from_secs(3_600);
+    let late = Now {
+        instant: start.instant + hour,
+        ..start
+    };
+    for since in [None, Some(start.instant)] {
+        s.reporting = Reporting::Awaited(since);
+        let first = decide::decide(&s, &mut memory, LENIENT, start);
+        assert_eq!(first, Decision::WaitFor(hour), "{since:?}");
+        assert!(
+            confirms(decide::decide(&s, &mut memory, LENIENT, late)),
+            "{since:?}"
+        );
+        memory = Memory::default();
+    }
+    s.ended = true;
+    assert!(matches!(
+        decide::decide(&s, &mut memory, LENIENT, start),
+        Decision::Do(_)
+    ));
 }

@@ -25,6 +25,7 @@ impl Gateway {
                 .insert((kind.unwrap_or_default(), verdict), count);
         }
         figures.rejected_claims = world.refused_claims().count();
+        figures.garbage_brake |= world.withholds();
         figures.orphans = self.garbage.orphans(&world);
         tables(&world, &mut figures);
         let missing = self.ctx.executor.missing_rights();

@@ -61,6 +61,8 @@ pub(super) enum Command {
     Revived(Plane),
     /// The plane refused a right and grants it.
     Permitted(Plane),
+    /// The plane was restored to an older state in this engagement of it; the next one begins.
+    Rewound(Plane, u64, u64),
 }
 
 impl Links {
@@ -175,13 +177,14 @@ impl Links {
             Event::Began | Event::Listed(_) | Event::Complete | Event::Failed | Event::Resumed => {
                 Urgency::Backlog
             }
+            Event::Rewound => return self.rewound(plane, engagement),
         };
         let may_prove = matches!(event, Event::Complete | Event::Resumed);
         let mut world = self.world.lock();
         let mut woken = match plane {
-            Plane::Hub => world.hub_event(role, event),
+            Plane::Hub if world.is_engaged_hub(engagement) => world.hub_event(role, event),
             Plane::Project(key) if world.is_engaged(key, engagement) => world.project_event(key, role, event),
-            Plane::Project(_) | Plane::Cell => return,
+            Plane::Hub | Plane::Project(_) | Plane::Cell => return,
         };
         let uncarried = decidable(&world, plane, role, &mut woken);
         if may_prove {
@@ -212,6 +215,42 @@ impl Links {
                 .commands
                 .send(Command::WatchReferences(key.clone(), engagement));
         }
+    }
+
+    /// A plane was restored to an older state: all that is known of it begins anew, and what comes late of before is not
+    /// listened to.
+    fn rewound(&self, plane: &Plane, engagement: u64) {
+        let Some(anew) = self.world.lock().rewind(plane, engagement) else {
+            return;
+        };
+        tracing::warn!(
+            %plane,
+            "the plane was restored to an older state: it is read anew, and what follows is decided from what is there"
+        );
+        self.metrics.rewound(PlaneKind::from(plane));
+        // Fails only while the process ends.
+        let _ = self
+            .commands
+            .send(Command::Rewound(plane.clone(), engagement, anew));
+    }
+
+    /// Lists and watches all of a plane anew, if it is still in this engagement: the next one begins.
+    pub(super) fn begin_anew(self: &Arc<Self>, plane: &Plane, engagement: u64, anew: u64) {
+        let roles: Vec<Role> = {
+            let mut planes = self.planes.lock();
+            let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
+            let Some(engaged) = engaged else { return };
+            engaged.engagement = anew;
+            engaged.own.others_may_list.tell(false);
+            engaged.tasks.abort_all();
+            let hears = self
+                .clone()
+                .hear(plane.clone(), engaged.connection.reach().clone());
+            engaged.tasks.spawn(hears);
+            let watches = std::mem::take(&mut engaged.watches);
+            watches.into_iter().map(|(role, _)| role).collect()
+        };
+        self.watch_more(plane, &roles);
     }
 
     /// Says which claims on hub namespaces were refused.

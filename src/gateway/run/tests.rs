@@ -129,6 +129,7 @@ fn settings() -> Settings {
         city_linger: minute,
         unused_city_set_after: minute,
         hub_namespace_retention: minute,
+        projection_retention: minute,
         orphan_after: minute,
         sweep_interval: minute,
         release_after: None,

@@ -86,6 +86,7 @@ impl World {
             Role::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
             Role::Secrets => return self.companion_event(CompanionKind::Secret, event),
             Role::Federated(i) => {
+                let told = matches!(event, Event::Applied(_));
                 let deltas = feed_table!(self.hub.copies[i], |o, words| Copy::read(o, &kinds[i], words));
                 for d in &deltas {
                     let new = self.hub.copies[i].get(&d.name.0, &d.name.1);
@@ -93,6 +94,9 @@ impl World {
                     if new.is_none() {
                         let copy = (i, d.name.0.clone(), d.name.1.clone());
                         self.hub.departed.remove(&copy);
+                    }
+                    if told {
+                        self.copy_told(i, d, &mut woken.keys);
                     }
                     let binding = self.binding_name(i, &d.name.1);
                     self.judge_binding(&(d.name.0.clone(), binding.into()), &mut woken);
@@ -108,6 +112,7 @@ impl World {
             }
             Role::WrittenBack(i) => {
                 let ends = matches!(event, Event::Deleted(_));
+                let complete = matches!(event, Event::Complete);
                 let deltas = feed_table!(self.hub.write_backs[i], |o, words| WriteBackDigest::read(
                     o, &kinds[i], words
                 ));
@@ -115,6 +120,10 @@ impl World {
                     let new = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
                     self.hub.index.write_back(&d.name, d.old.as_ref(), new);
                     self.note_end(i, &d.name, ends);
+                    self.written_back(i, d, &mut woken.keys);
+                }
+                if complete {
+                    self.withhold(i, &deltas);
                 }
                 for d in deltas {
                     let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);

@@ -15,6 +15,7 @@ pub mod networking;
 mod proof;
 mod readiness;
 mod resources;
+mod rewind;
 mod roles;
 pub mod shape;
 pub mod status;
@@ -22,6 +23,7 @@ pub mod status;
 mod tests;
 pub mod ties;
 mod waking;
+mod withheld;
 
 use crate::engine::chance::{HashMap, HashSet};
 use crate::{
@@ -109,6 +111,8 @@ pub struct Hub {
     pub ended: HashSet<Deployment>,
     /// UIDs of deployments that were seen to go while their copies were there, by the copy.
     pub departed: HashMap<Deployment, Arc<str>>,
+    /// Deployments whose write-backs vanished among many at once, and when; their projections stay for a while.
+    pub withheld: HashMap<Deployment, Instant>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, Crowd>,
 }
@@ -175,6 +179,7 @@ pub struct World {
     pub largest_spec: u32,
     /// The hub.
     pub hub: Hub,
+    hub_engagement: u64,
     engagements: u64,
     /// The engaged projects.
     pub projects: BTreeMap<ProjectKey, Project>,
@@ -221,6 +226,7 @@ impl World {
             outlived: BTreeSet::new(),
             ended: HashSet::default(),
             departed: HashMap::default(),
+            withheld: HashMap::default(),
             by_deployment: HashMap::default(),
         };
         let resources = Arc::default();
@@ -231,6 +237,7 @@ impl World {
             checks,
             largest_spec: LARGEST_SPEC,
             hub,
+            hub_engagement: 0,
             engagements: 0,
             projects: BTreeMap::new(),
             ties: HashMap::default(),

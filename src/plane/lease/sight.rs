@@ -43,7 +43,7 @@ pub(super) fn watch(
                         let Ok(lease) = object.try_parse() else { return };
                         Some(lease)
                     }
-                    Event::Failed | Event::Resumed => return,
+                    Event::Failed | Event::Resumed | Event::Rewound => return,
                     Event::Complete if present.get() => return,
                     Event::Complete | Event::Deleted(_) => None,
                 };

@@ -95,6 +95,49 @@ fn what_a_complete_list_does_not_name_is_gone() {
 }
 
 #[test]
+fn after_a_rewind_older_versions_count_and_the_dead_may_rise() {
+    let mut table = Table::with_bodies();
+    put(&mut table, object("a", "u1", 9), 1, Origin::Event);
+    put(&mut table, object("b", "u2", 8), 1, Origin::Event);
+    put(&mut table, object("c", "u3", 7), 1, Origin::Event);
+    table.remove(&object("c", "u3", 10));
+    table.end_list();
+    table.rewind();
+    assert!(!table.synced() && table.get("ns", "a").unwrap().body.is_none());
+    table.begin_list();
+    assert!(changed(&put(&mut table, object("a", "u1", 3), 2, Origin::List)));
+    assert!(changed(&put(&mut table, object("c", "u3", 2), 1, Origin::List)));
+    let (gone, first) = table.end_list();
+    assert!(first && gone.len() == 1 && &*gone[0].0.1 == "b");
+}
+
+#[test]
+fn a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say() {
+    let mut table = Table::with_bodies();
+    put(&mut table, object("a", "u1", 9), 1, Origin::Event);
+    put(&mut table, object("b", "u2", 8), 1, Origin::Event);
+    table.remove(&object("b", "u2", 10));
+    put(&mut table, object("c", "u3", 5), 1, Origin::Event);
+    put(&mut table, object("c", "u4", 11), 1, Origin::Event);
+    table.begin_list();
+    put(&mut table, object("d", "u5", 13), 1, Origin::Event);
+    put(&mut table, object("e", "u6", 14), 1, Origin::Event);
+    table.remove(&object("e", "u6", 15));
+    assert!(changed(&put(&mut table, object("a", "u1", 3), 2, Origin::List)));
+    assert!(table.get("ns", "a").unwrap().version == 3 && table.get("ns", "a").unwrap().body.is_none());
+    assert!(changed(&put(&mut table, object("b", "u2", 4), 1, Origin::List)));
+    assert!(changed(&put(&mut table, object("c", "u3", 5), 1, Origin::List)));
+    assert!(
+        !changed(&put(&mut table, object("d", "u5", 12), 2, Origin::List))
+            && !changed(&put(&mut table, object("e", "u6", 14), 1, Origin::List)),
+        "what an answer told while the list was read is newer than the list"
+    );
+    table.end_list();
+    assert_eq!(table.len(), 4);
+    assert!(!changed(&put(&mut table, object("a", "u1", 2), 1, Origin::Event)));
+}
+
+#[test]
 fn absence_counts_only_while_the_watch_tells_what_changes() {
     let mut table: Table<u8> = Table::default();
     table.begin_list();

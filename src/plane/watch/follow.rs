@@ -8,6 +8,8 @@ use super::{
     super::client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
     lines::Lines,
     pages::{Form, Pages},
+    reach::Silence,
+    trouble::{Cause, OfPlane},
 };
 use crate::engine::object::{Tolerant, Unread};
 use bytes::Bytes;
@@ -42,6 +44,11 @@ pub(super) struct Follower {
     asks: Asks,
     pages: Pages,
     state: State,
+    /// The version up to which all was told.
+    version: u64,
+    /// The connection broke: the server behind the next one may be one that was restored to an older state, and lets a
+    /// watch from a version that it does not have yet wait in silence.
+    doubtful: bool,
 }
 
 /// What is asked for.
@@ -83,6 +90,8 @@ enum State {
     Page(IntoIter<Bytes>, Then, Option<LargePage>),
     /// All up to this version is known.
     Known(String),
+    /// A list of one object is on its way, for the version of the server.
+    Asking(String, BoxFuture<'static, kube::Result<Page>>),
     /// A watch from this version is being opened.
     Opening(String, BoxFuture<'static, kube::Result<Body>>),
     /// It is open, until then at the latest.
@@ -116,6 +125,8 @@ impl Follower {
                 timeout,
             },
             state: State::Blank,
+            version: 0,
+            doubtful: false,
         }
     }
 
@@ -124,16 +135,26 @@ impl Follower {
         self.state = State::Blank;
     }
 
+    /// The version up to which all was told, as a number; while a list is read, that of the list.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     fn list(&self, token: Option<String>) -> State {
+        // A token stays good for pages of another size.
+        let page = self.page(self.pages.form(), self.pages.count(), token.clone());
+        State::Listing(token, page)
+    }
+
+    fn page(&self, form: Form, count: u32, token: Option<String>) -> BoxFuture<'static, kube::Result<Page>> {
         let params = ListParams {
             label_selector: self.asks.labels.clone(),
             field_selector: self.asks.fields.clone(),
-            limit: Some(self.pages.count()),
-            // It stays good for pages of another size.
-            continue_token: token.clone(),
+            limit: Some(count),
+            continue_token: token,
             ..ListParams::default()
         };
-        let (request, form) = (Request::new(&*self.asks.path), self.pages.form());
+        let request = Request::new(&*self.asks.path);
         let request = match form {
             Form::Small | Form::Large => request.list(&params),
             Form::Metadata => request.list_metadata(&params),
@@ -153,7 +174,7 @@ impl Follower {
             let text = answer.collect_bytes().await?;
             Page::read(&text, began.elapsed(), place).map_err(kube::Error::SerdeError)
         };
-        State::Listing(token, page.boxed())
+        page.boxed()
     }
 
     /// What follows from a page that did not come: asked for otherwise, or an error.
@@ -175,12 +196,14 @@ impl Follower {
     fn listed(&mut self, page: Page) -> (State, Step) {
         self.pages.came(page.objects.len(), page.bytes, page.took);
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let then = match (
-            text(page.metadata.continue_),
-            text(page.metadata.resource_version),
-        ) {
+        let version = text(page.metadata.resource_version);
+        self.version = version.as_deref().map_or(self.version, number);
+        let then = match (text(page.metadata.continue_), version) {
             (Some(token), _) => Then::More(token),
-            (None, Some(version)) => Then::Watch(version),
+            (None, Some(version)) => {
+                self.doubtful = false;
+                Then::Watch(version)
+            }
             (None, None) => return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion)))),
         };
         (
@@ -230,6 +253,14 @@ impl Follower {
                     (State::Known(version), Poll::Ready(Some(Ok(Event::InitDone))))
                 }
             },
+            State::Known(version) if self.doubtful => {
+                let page = self.page(Form::Metadata, 1, None);
+                (State::Asking(version, page), Poll::Ready(None))
+            }
+            State::Asking(version, mut page) => match page.poll_unpin(cx) {
+                Poll::Pending => (State::Asking(version, page), Poll::Pending),
+                Poll::Ready(page) => self.asked(version, page),
+            },
             State::Known(version) => (self.open(version), Poll::Ready(None)),
             State::Opening(version, mut open) => match open.poll_unpin(cx) {
                 Poll::Pending => (State::Opening(version, open), Poll::Pending),
@@ -246,6 +277,27 @@ impl Follower {
             },
             State::Watching(version, lines, end) => self.heed(version, lines, end, cx),
         }
+    }
+
+    /// What follows from the version that the server has.
+    fn asked(&mut self, version: String, page: kube::Result<Page>) -> (State, Step) {
+        let page = match page {
+            Ok(page) => page,
+            Err(error) => {
+                let error = Error::WatchStartFailed(error);
+                return (State::Known(version), Poll::Ready(Some(Err(error))));
+            }
+        };
+        self.doubtful = false;
+        let has = page.metadata.resource_version.as_deref().map_or(0, number);
+        if has < self.version {
+            let status = Status::failure("the server has an older state", "Expired").with_code(410);
+            return (
+                State::Blank,
+                Poll::Ready(Some(Err(Error::WatchError(status.boxed())))),
+            );
+        }
+        (State::Known(version), Poll::Ready(None))
     }
 
     /// The next event of an open watch.
@@ -292,8 +344,14 @@ impl Follower {
         if version.is_empty() {
             return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion))));
         }
+        self.version = self.version.max(number(&version));
         (State::Watching(version, lines, end), told)
     }
+}
+
+/// A version as a number; API servers promise that it is one.
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
 }
 
 impl Page {
@@ -338,6 +396,9 @@ impl Stream for Follower {
             let state = std::mem::replace(&mut self.state, State::Blank);
             let (state, step) = self.step(state, cx);
             self.state = state;
+            if let Poll::Ready(Some(Err(error))) = &step {
+                self.doubtful |= Cause::of(error).of_plane() == OfPlane::Away(Silence::Silent);
+            }
             if !matches!(step, Poll::Ready(None)) {
                 return step;
             }

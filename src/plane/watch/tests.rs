@@ -7,6 +7,7 @@ use crate::{
     plane::table::{Origin, Table},
 };
 use axum::body::{Body, Bytes};
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use serde_json::{Value, json};
 use std::{collections::VecDeque, io, sync::Arc};
@@ -92,6 +93,8 @@ struct Running {
     asked: Arc<Mutex<Vec<String>>>,
     rights: Arc<Mutex<Vec<bool>>>,
     health: Arc<Health>,
+    /// The version that the server gives when it is asked for that alone.
+    server: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
@@ -105,17 +108,24 @@ impl Running {
     fn start(script: impl IntoIterator<Item = Answer>) -> Self {
         let script: VecDeque<Answer> = script.into_iter().collect();
         let (script, asked) = (Arc::new(Mutex::new(script)), Arc::<Mutex<Vec<String>>>::default());
-        let seen = asked.clone();
+        let server = Arc::new(AtomicU64::new(1_000));
+        let (seen, version) = (asked.clone(), server.clone());
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            if query.split('&').any(|parameter| parameter == "limit=1") {
+                let version = Answer::List(version.load(Ordering::Relaxed), Vec::new());
+                let answer: BoxFuture<'static, _> = Box::pin(async { Ok(version.response()) });
+                return asking(false, answer);
+            }
             seen.lock().push(name_of(&request));
             let answer = script.lock().pop_front();
             let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
-            let answer = async {
+            let answer: BoxFuture<'static, _> = Box::pin(async {
                 match answer {
                     Some(answer) => Ok(answer.response()),
                     None => std::future::pending().await,
                 }
-            };
+            });
             asking(watch, answer)
         });
         let client = Arc::new(PlaneClient::of(kube::Client::new(service, "default")));
@@ -154,6 +164,7 @@ impl Running {
             asked,
             rights,
             health,
+            server,
             task,
         }
     }
@@ -206,6 +217,10 @@ fn words(table: &mut Table<()>, event: Event) -> Option<String> {
             table.remove(&object);
             format!("deleted {}", object.metadata.name.unwrap_or_default())
         }
+        Event::Rewound => {
+            table.rewind();
+            "rewound".to_owned()
+        }
         Event::Failed | Event::Resumed => {
             table.set_failing(matches!(event, Event::Failed));
             return None;
@@ -248,6 +263,32 @@ async fn a_version_that_is_gone_leads_to_a_new_list_in_whatever_form_it_is_told(
         watch.tells(&["deleted c"]).await;
         assert_eq!(watch.asked(), ["list", "watch 10", "list", "watch 20"]);
         assert_eq!(watch.health.restarts_by_cause(), [("gone", 1), ("error", 0)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_with_an_older_state_is_read_anew() {
+    let older = || Answer::List(4, vec![object("a", 1)]);
+    let bookmark = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"resourceVersion": "30"}});
+    let expired = line("BOOKMARK", &bookmark) + &line("ERROR", &status(410));
+    for (ends, version, anew) in [
+        (
+            Answer::Watch(String::new(), End::Breaks),
+            4,
+            older as fn() -> Answer,
+        ),
+        (Answer::Watch(expired, End::Stays), 1_000, || {
+            Answer::List(29, vec![object("a", 1)])
+        }),
+    ] {
+        let stays = Answer::Watch(String::new(), End::Stays);
+        let mut watch = Running::start([first(), ends, anew(), anew(), stays]);
+        watch.server.store(version, Ordering::Relaxed);
+        watch.tells(&FIRST).await;
+        watch.tells(&["began", "rewound"]).await;
+        watch
+            .tells(&["began", "listed a@1", r#"complete, gone: ["b"]"#])
+            .await;
     }
 }
 

@@ -27,6 +27,7 @@ mod meta;
 mod plane;
 mod prepare;
 mod random;
+mod restore;
 mod route;
 mod schema;
 mod select;

@@ -412,6 +412,12 @@ impl Plane {
         });
     }
 
+    /// Puts everything back to what it was at a revision, as an etcd that is restored from a snapshot: versions are given
+    /// anew, and all watches end. The history must still hold the revision.
+    pub fn restore(&self, revision: u64) {
+        self.0.with(|state| state.restore(revision));
+    }
+
     /// Takes the plane down, or brings it up again.
     pub fn set_down(&self, down: Option<Down>) {
         self.0.with(|state| {

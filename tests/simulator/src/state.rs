@@ -346,7 +346,7 @@ impl State {
     }
 
     /// Keeps the index of dependents.
-    fn index(&mut self, table: usize, key: &str, old: Option<&Value>, new: Option<&Value>) {
+    pub(crate) fn index(&mut self, table: usize, key: &str, old: Option<&Value>, new: Option<&Value>) {
         let owners = |object: Option<&Value>| -> BTreeSet<Box<str>> {
             let list = object.map(|object| meta::list(object, "ownerReferences"));
             let uids = list

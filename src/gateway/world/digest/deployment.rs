@@ -273,6 +273,12 @@ fn references(kind: &FederatedKind, object: &Value, words: &mut Words) -> Box<[R
 }
 
 impl Copy {
+    /// Whether a cell reports on it.
+    pub fn reports(&self) -> bool {
+        let available = self.status.condition("Available");
+        self.status.reported && !available.is_some_and(|c| &*c.reason == "NoCellReporting")
+    }
+
     /// Reads the hub's object of a federated kind.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Words) -> Self {
         let city = label(object, &kind.placement.label);
