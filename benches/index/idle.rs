@@ -34,6 +34,7 @@ fn settings() -> Settings {
         city_linger: Duration::from_secs(60),
         unused_city_set_after: Duration::from_secs(300),
         hub_namespace_retention: Duration::from_secs(600),
+        projection_retention: Duration::from_secs(3_600),
         orphan_after: Duration::from_secs(60),
         sweep_interval: Duration::from_secs(3_600),
         release_after: None,
