@@ -373,6 +373,8 @@ impl<D: PartialEq> Table<D> {
     pub fn end_list(&mut self) -> (Vec<(Name, Row<D>)>, bool) {
         let first = !self.synced;
         self.synced = true;
+        // Whoever reads a list to its end tells what changes from then on.
+        self.failing = false;
         if !std::mem::take(&mut self.listing) {
             return (Vec::new(), first);
         }

@@ -198,7 +198,7 @@ fn a_project_that_was_restored_while_the_gateway_was_down_is_followed() {
         assert_eq!(wrong(&rig), Vec::<String>::new());
         assert!(
             rig.projects["p"]
-                .list("Event")
+                .list("Event.events.k8s.io")
                 .iter()
                 .any(|e| e["reason"] == "GenerationRewound"),
             "it is said"
