@@ -1,26 +1,32 @@
-//! One etcd for all planes of a sandbox; each plane has a key prefix of its own.
+//! One etcd for all planes of a sandbox, each with a key prefix of its own; and one more for each plane that is to be put
+//! back to an older state by itself.
 
 use super::{
     SandboxError,
     process::{Launcher, Process, Spec},
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tokio::sync::Mutex;
 
-/// A running etcd.
+/// An etcd.
 pub(super) struct Etcd {
-    pub(super) process: Process,
+    /// Runs but for the moment in which its data is copied.
+    pub(super) process: Mutex<Option<Process>>,
     /// Its client address.
     pub(super) url: String,
+    spec: Spec,
+    dir: PathBuf,
 }
 
 impl Etcd {
-    /// Starts etcd with its data under `dir` and waits until it is healthy.
+    /// Starts an etcd of this name with its data under `dir` and waits until it is healthy.
     ///
     /// `fsync: false` is right for tests and wrong for measurements: a write is then confirmed before it is on disk.
     pub(super) async fn start(
         launcher: &Launcher,
         program: &Path,
-        dir: &Path,
+        name: &str,
+        dir: PathBuf,
         fsync: bool,
     ) -> Result<Self, SandboxError> {
         let url = format!("http://127.0.0.1:{}", super::ports::free_port()?);
@@ -39,13 +45,68 @@ impl Etcd {
         if !fsync {
             args.push("--unsafe-no-fsync".to_owned());
         }
-        let process = launcher.start(&Spec {
-            name: "etcd".to_owned(),
+        let spec = Spec {
+            name: name.to_owned(),
             program: program.to_owned(),
             args,
-        })?;
-        let client = super::kubeconfig::plain_client("etcd", &url)?;
-        process.ready(&client, "/health").await?;
-        Ok(Self { process, url })
+        };
+        let etcd = Self {
+            process: Mutex::default(),
+            url,
+            spec,
+            dir,
+        };
+        etcd.run(launcher).await?;
+        Ok(etcd)
     }
+
+    async fn run(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+        let process = launcher.start(&self.spec)?;
+        let client = super::kubeconfig::plain_client("etcd", &self.url)?;
+        process.ready(&client, "/health").await?;
+        *self.process.lock().await = Some(process);
+        Ok(())
+    }
+
+    async fn stop(&self) {
+        if let Some(process) = self.process.lock().await.take() {
+            process.stop().await;
+        }
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.dir.with_extension("copy")
+    }
+
+    /// Keeps a copy of what it holds; it stops meanwhile.
+    pub(super) async fn save(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+        self.stop().await;
+        replace(&self.copy(), &self.dir)?;
+        self.run(launcher).await
+    }
+
+    /// Puts back what was kept last: its revision goes back with it.
+    pub(super) async fn put_back(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+        self.stop().await;
+        replace(&self.dir, &self.copy())?;
+        self.run(launcher).await
+    }
+}
+
+/// Makes one folder a copy of another.
+fn replace(copy: &Path, of: &Path) -> Result<(), SandboxError> {
+    super::layout::remove(copy, std::fs::remove_dir_all(copy))?;
+    std::fs::create_dir_all(copy).map_err(SandboxError::io("create folder", copy))?;
+    let entries = std::fs::read_dir(of).map_err(SandboxError::io("list", of))?;
+    for entry in entries {
+        let from = entry.map_err(SandboxError::io("list", of))?.path();
+        let Some(name) = from.file_name() else { continue };
+        let to = copy.join(name);
+        if from.is_dir() {
+            replace(&to, &from)?;
+        } else {
+            std::fs::copy(&from, &to).map_err(SandboxError::io("copy", &from))?;
+        }
+    }
+    Ok(())
 }

@@ -18,9 +18,14 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Data of etcd.
-    pub(super) fn etcd(&self) -> PathBuf {
+    /// Data of all etcds.
+    pub(super) fn etcds(&self) -> PathBuf {
         self.dir.join("etcd")
+    }
+
+    /// Data of one of them.
+    pub(super) fn etcd(&self, name: &str) -> PathBuf {
+        self.etcds().join(name)
     }
 
     /// Certificates that the processes read.
@@ -132,7 +137,7 @@ impl Layout {
 
     /// Removes what a sandbox left here, logs too if `logs`; the lock files stay.
     pub(super) fn wipe(&self, logs: bool) -> Result<(), SandboxError> {
-        let mut old = vec![self.etcd(), self.pki(), self.kubeconfigs()];
+        let mut old = vec![self.etcds(), self.pki(), self.kubeconfigs()];
         if logs {
             old.push(self.logs());
         }

@@ -2,7 +2,7 @@
 //!
 //! [`Sandbox::up`] starts everything in order and answers when it is ready; dropping the [`Sandbox`], or the end of
 //! the process that owns it, ends everything ([`hold`]). Each plane is a kube-apiserver with RBAC, an audit log and a
-//! controller manager; one etcd serves them all. Users are client certificates of one authority, so that the gateway
+//! controller manager; one etcd serves them all, but for planes of [`Options::own_etcd`]. Users are client certificates of one authority, so that the gateway
 //! runs under its own role. The hub's controllers are real Karmada or the stand-in, see [`HubControllers`]. Cells may run
 //! Pods ([`Options::pods`]), and networking and quota may have stand-ins of their own ([`Options::backends`]).
 
@@ -121,6 +121,29 @@ impl Sandbox {
         let admin = self.users.client(plane, User::Admin)?;
         plane.start_server(&self.launcher, &admin).await?;
         self.write_state().await
+    }
+
+    /// Keeps a copy of all that the plane's own etcd holds. Its API server is stopped meanwhile.
+    pub async fn save_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        let etcd = self.own_etcd(plane)?;
+        self.stop_plane(plane).await?;
+        etcd.save(&self.launcher).await?;
+        self.start_plane(plane).await
+    }
+
+    /// Puts back what was kept of the plane last, as a restore from a snapshot does: versions are given anew from there.
+    /// Its API server must be stopped and is started; its controllers begin anew, whose caches are from after the copy.
+    /// The hub's controllers are not among them.
+    pub async fn restore_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        self.own_etcd(plane)?.put_back(&self.launcher).await?;
+        self.start_plane(plane).await?;
+        self.plane(plane)?.begin_controllers(&self.launcher).await?;
+        self.write_state().await
+    }
+
+    fn own_etcd(&self, plane: &str) -> Result<&Etcd, SandboxError> {
+        let own = self.plane(plane)?.etcd.as_ref();
+        own.ok_or_else(|| SandboxError::Options(format!("plane {plane:?} has no etcd of its own")))
     }
 
     /// Ends every process, waits until all are gone and removes data and credentials. The logs stay.

@@ -164,6 +164,8 @@ pub struct Options {
     /// Whether networking and quota have STAND-INS: their kinds on cells and projects, a network provider per cell, a
     /// granter of claims per project.
     pub backends: bool,
+    /// Planes with an etcd of their own, which [`super::Sandbox::save_plane`] and [`super::Sandbox::restore_plane`] need.
+    pub own_etcd: Vec<String>,
     /// Whether etcd waits for the disk: `false` for tests, `true` for measurements.
     pub fsync: bool,
     /// Lines for people.
@@ -187,6 +189,7 @@ impl Options {
             manifests: Vec::new(),
             pods: false,
             backends: false,
+            own_etcd: Vec::new(),
             fsync: false,
             progress: Progress::silent(),
         }

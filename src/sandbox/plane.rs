@@ -3,6 +3,7 @@
 use super::{
     SandboxError,
     apply::Objects,
+    etcd::Etcd,
     process::{Launcher, Process, Spec},
 };
 use std::fmt;
@@ -35,6 +36,8 @@ pub(super) struct Plane {
     pub(super) name: String,
     pub(super) role: PlaneRole,
     pub(super) url: String,
+    /// Its own etcd, if it does not share the sandbox's.
+    pub(super) etcd: Option<Etcd>,
     pub(super) server_spec: Spec,
     pub(super) controllers_specs: Vec<Spec>,
     pub(super) server: Mutex<Option<Process>>,
@@ -73,7 +76,15 @@ impl Plane {
         objects: &Objects,
     ) -> Result<(), SandboxError> {
         objects.apply(&self.name, admin, &launcher.logs).await?;
+        self.begin_controllers(launcher).await
+    }
+
+    /// Starts everything beside the API server; what runs of it ends first.
+    pub(super) async fn begin_controllers(&self, launcher: &Launcher) -> Result<(), SandboxError> {
         let mut controllers = self.controllers.lock().await;
+        for running in controllers.drain(..) {
+            running.stop().await;
+        }
         for spec in &self.controllers_specs {
             controllers.push(launcher.start(spec)?);
         }

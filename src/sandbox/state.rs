@@ -67,8 +67,11 @@ impl Sandbox {
             pid: process.pid(),
             log: process.log().to_owned(),
         };
-        let mut processes = vec![one(&self.etcd.process)];
+        let mut processes: Vec<_> = self.etcd.process.lock().await.iter().map(one).collect();
         for plane in &self.planes {
+            if let Some(etcd) = &plane.etcd {
+                processes.extend(etcd.process.lock().await.as_ref().map(one));
+            }
             processes.extend(plane.server.lock().await.as_ref().map(one));
             processes.extend(plane.controllers.lock().await.iter().map(one));
         }

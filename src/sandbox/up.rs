@@ -50,11 +50,21 @@ impl Sandbox {
         apiserver::write_audit_policy(&audit_policy(&layout))?;
         pods::write_stages(&layout)?;
 
-        let etcd = Etcd::start(&launcher, &binaries.etcd, &layout.etcd(), options.fsync).await?;
-        let planes = names
-            .into_iter()
-            .map(|(name, role)| plane(name, role, &layout, &binaries, &files, &etcd))
-            .collect::<Result<Vec<_>, _>>()?;
+        let etcd = |name: String, dir: &str| {
+            let (launcher, program) = (launcher.clone(), binaries.etcd.clone());
+            let dir = layout.etcd(dir);
+            async move { Etcd::start(&launcher, &program, &name, dir, options.fsync).await }
+        };
+        let shared = etcd("etcd".to_owned(), "shared").await?;
+        let mut planes = Vec::new();
+        for (name, role) in names {
+            let own = if options.own_etcd.contains(&name) {
+                Some(etcd(format!("{name} etcd"), &name).await?)
+            } else {
+                None
+            };
+            planes.push(plane(name, role, &layout, &binaries, &files, (own, &shared))?);
+        }
         users.write_kubeconfigs(&layout, &planes)?;
         progress.say(&format!("etcd is ready; starting {} API servers", planes.len()));
         start(&planes, &users, &launcher, &hub, &options).await?;
@@ -64,7 +74,7 @@ impl Sandbox {
             launcher,
             users,
             planes,
-            etcd,
+            etcd: shared,
             hub_processes: Vec::new(),
             hub_controllers: options.hub_controllers.to_string(),
             backends: None,
@@ -120,9 +130,13 @@ impl Sandbox {
         for plane in &self.planes {
             plane.server.lock().await.as_ref().map_or(Ok(()), alive)?;
             plane.controllers.lock().await.iter().try_for_each(alive)?;
+            if let Some(etcd) = &plane.etcd {
+                etcd.process.lock().await.iter().try_for_each(alive)?;
+            }
         }
-        let others = self.hub_processes.iter().chain(&self.backends);
-        others.chain([&self.etcd.process]).try_for_each(alive)
+        let mut others = self.hub_processes.iter().chain(&self.backends);
+        others.try_for_each(alive)?;
+        self.etcd.process.lock().await.iter().try_for_each(alive)
     }
 }
 
@@ -133,7 +147,7 @@ fn plane(
     layout: &Layout,
     binaries: &Binaries,
     files: &Files,
-    etcd: &Etcd,
+    (own, shared): (Option<Etcd>, &Etcd),
 ) -> Result<Plane, SandboxError> {
     let port = free_port()?;
     let server_spec = ApiServer {
@@ -141,7 +155,7 @@ fn plane(
         plane: &name,
         role,
         port,
-        etcd: &etcd.url,
+        etcd: &own.as_ref().unwrap_or(shared).url,
         files,
         audit_policy: &audit_policy(layout),
         audit_log: &layout.audit_log(&name),
@@ -162,6 +176,7 @@ fn plane(
         url: format!("https://127.0.0.1:{port}"),
         name,
         role,
+        etcd: own,
         server_spec,
         controllers_specs,
         server: Mutex::default(),

@@ -333,7 +333,7 @@ async fn run(plan: &Plan) -> anyhow::Result<bool> {
         hub_controllers: HubControllers::from_env()?.to_string(),
         ..Report::default()
     };
-    let suite = Arc::new(Suite::up("chaos", true).await?);
+    let suite = Arc::new(Suite::up("chaos", true, &[]).await?);
     let gateways = Gateways::new(&suite).await;
     let limit = LIMIT + seconds(plan.load);
     let body = AssertUnwindSafe(chaos(&suite, &gateways, plan, &mut report)).catch_unwind();

@@ -22,6 +22,7 @@ mod projection;
 mod projects;
 mod rest;
 mod restarts;
+mod restored;
 mod status;
 mod support;
 mod suspension;
@@ -65,6 +66,7 @@ fn alone() -> Vec<Trial> {
         by_hand::lone_trials(),
         deletion::lone_trials(),
         restarts::lone_trials(),
+        restored::lone_trials(),
         companions::lone_trials(),
         federation::lone_trials(),
         status::lone_trials(),

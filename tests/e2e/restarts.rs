@@ -81,7 +81,8 @@ async fn a86_the_hubs_controllers_are_killed(case: Case) {
         before.extend(standing(&case, cell).await);
     }
     let mut held = case.suite.controllers.lock().await;
-    let controllers = held.insert(Controllers::take(&case.suite).await);
+    let controllers = Controllers::taken(&case.suite, &mut held).await;
+    controllers.kill().await;
     for round in 1..=RESTARTS {
         let away = (round >= WITHOUT_CELL).then_some(cells[round as usize % 2]);
         if let Some(cell) = away {

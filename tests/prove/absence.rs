@@ -180,6 +180,35 @@ fn a_project_that_is_restored_to_an_older_state_is_followed() {
     });
 }
 
+/// Nothing says so: no version is lower than one that was seen, but those of the objects.
+#[test]
+fn a_plane_that_is_restored_with_its_versions_bumped_is_read_as_it_is() {
+    for restored in ["p", HUB] {
+        simulate(async {
+            let mut rig = settled(&["web", "api", "old"]).await;
+            let plane = rig.simulator.plane(restored).unwrap();
+            let then = plane.revision();
+            Scale("p", "default", "web", 2).apply(&mut rig);
+            Create("p", "default", "new", "LHR", 1).apply(&mut rig);
+            Delete("p", "default", "api").apply(&mut rig);
+            Delete("p", "default", "old").apply(&mut rig);
+            rest(SETTLED).await;
+            Create("p", "default", "old", "LHR", 1).apply(&mut rig);
+            rest(SETTLED).await;
+            assert_eq!(wrong(&rig), Vec::<String>::new());
+            plane.set_down(Some(Down::Refused));
+            rest(Duration::from_secs(5)).await;
+            plane.restore_bumped(then);
+            plane.set_down(None);
+            rest(SETTLED).await;
+            assert_eq!(wrong(&rig), Vec::<String>::new(), "{restored}");
+            Scale("p", "default", "web", 3).apply(&mut rig);
+            rest(SETTLED).await;
+            assert_eq!(wrong(&rig), Vec::<String>::new(), "{restored}");
+        });
+    }
+}
+
 #[test]
 fn a_project_that_was_restored_while_the_gateway_was_down_is_followed() {
     simulate(async {

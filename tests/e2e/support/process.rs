@@ -30,7 +30,7 @@ pub(crate) struct Controllers {
 
 impl Controllers {
     /// Kills the sandbox's; [`Self::start`] starts the same program in its place.
-    pub(crate) async fn take(suite: &Suite) -> Self {
+    async fn take(suite: &Suite) -> Self {
         let pid = HUB_CONTROLLERS.iter().find_map(|name| pid(&suite.dir, name));
         let pid = pid.expect("the sandbox has the hub's controllers");
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("read its command line");
@@ -38,6 +38,14 @@ impl Controllers {
         let killed = Command::new("kill").args(["-9", &pid]).status().await;
         assert!(killed.is_ok_and(|status| status.success()), "kill process {pid}");
         Self { program, child: None }
+    }
+
+    /// The ones that a test has taken over before, or takes now; they run or not.
+    pub(crate) async fn taken<'a>(suite: &Suite, held: &'a mut Option<Self>) -> &'a mut Self {
+        if held.is_none() {
+            *held = Some(Self::take(suite).await);
+        }
+        held.as_mut().expect("they were taken over")
     }
 
     /// Starts them; they end with the test's process.

@@ -42,6 +42,9 @@ pub(crate) const BETA_KEY: &str = "beta";
 /// Namespace of the gateway's own things on the hub.
 pub(crate) const SYSTEM: &str = "fedgate-system";
 
+/// The planes that tests put back to an older state.
+const OWN_ETCD: [&str; 2] = ["hub", "alpha"];
+
 /// Seconds at rest; the contract's ten minutes are `FEDGATE_E2E_REST_SECONDS=600`.
 pub(crate) fn rest_seconds() -> u64 {
     std::env::var("FEDGATE_E2E_REST_SECONDS")
@@ -144,7 +147,7 @@ impl Suite {
             .get_or_init(|| async {
                 // A panic is kept like an error: the second test must not try for another minute.
                 let up = async {
-                    let suite = Suite::up("e2e", false).await?;
+                    let suite = Suite::up("e2e", false, &OWN_ETCD).await?;
                     suite.gateway.start().await;
                     Ok(suite)
                 };
@@ -167,8 +170,9 @@ impl Suite {
         SUITE.get().and_then(|suite| suite.as_ref().ok()).map(Arc::clone)
     }
 
-    /// A sandbox in a folder of that name, whose etcd waits for the disk if `fsync`. The gateway is not started.
-    pub(crate) async fn up(name: &str, fsync: bool) -> Result<Suite> {
+    /// A sandbox in a folder of that name, whose etcd waits for the disk if `fsync`, and which these planes do not share.
+    /// The gateway is not started.
+    pub(crate) async fn up(name: &str, fsync: bool, own_etcd: &[&str]) -> Result<Suite> {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         if dir.exists() {
             std::fs::remove_dir_all(&dir).with_context(|| format!("remove {}", dir.display()))?;
@@ -180,6 +184,7 @@ impl Suite {
         let sandbox = Sandbox::up(Options {
             hub_controllers,
             fsync,
+            own_etcd: own_etcd.iter().map(ToString::to_string).collect(),
             manifests: manifests()?,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
             ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
@@ -298,6 +303,23 @@ impl Suite {
             .start_plane(plane)
             .await
             .expect("start the plane");
+        self.outage_ends(plane).await;
+    }
+
+    /// Keeps a copy of what a plane's etcd holds.
+    pub(crate) async fn save_plane(&self, plane: &str) {
+        self.outage_begins(plane).await;
+        let sandbox = self.sandbox.lock().await;
+        let sandbox = sandbox.as_ref().expect("the sandbox is up");
+        sandbox.save_plane(plane).await.expect("save the plane");
+        self.outage_ends(plane).await;
+    }
+
+    /// Puts a stopped plane back to that copy and starts it.
+    pub(crate) async fn restore_plane(&self, plane: &str) {
+        let sandbox = self.sandbox.lock().await;
+        let sandbox = sandbox.as_ref().expect("the sandbox is up");
+        sandbox.restore_plane(plane).await.expect("restore the plane");
         self.outage_ends(plane).await;
     }
 

@@ -418,6 +418,17 @@ impl Plane {
         self.0.with(|state| state.restore(revision));
     }
 
+    /// The same with the next versions above all that were ever given, as `etcdutl snapshot restore --bump-revision
+    /// --mark-compacted` does: objects keep the versions that they had.
+    pub fn restore_bumped(&self, revision: u64) {
+        self.0.with(|state| {
+            let given = state.revision;
+            state.restore(revision);
+            state.revision = given + 1_000_000;
+            state.compact();
+        });
+    }
+
     /// Takes the plane down, or brings it up again.
     pub fn set_down(&self, down: Option<Down>) {
         self.0.with(|state| {
