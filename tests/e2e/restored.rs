@@ -101,10 +101,9 @@ fn deleted(case: &Case, mark: u64, hub_ns: &str) -> Vec<String> {
 }
 
 async fn rewinds(case: &Case, plane: &str) -> f64 {
-    let sample = format!("fedgate_plane_rewinds_total{{plane=\"{plane}\"}}");
-    let text = case.suite.gateway.metrics().await;
-    let line = text.lines().find_map(|line| line.strip_prefix(&sample));
-    line.map_or(0.0, |value| value.trim().parse().expect("a sample is a number"))
+    let label = format!("plane=\"{plane}\"");
+    let gateway = &case.suite.gateway;
+    gateway.metric("fedgate_plane_rewinds_total", &[&label]).await
 }
 
 async fn a87_a_project_is_restored(case: Case) {

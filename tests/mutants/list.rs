@@ -162,6 +162,9 @@ mutants! {
         tenants_own_instance_deleted:
             "!ours || projection.deleting" => "projection.deleting",
             "gateway::projector::tests::a_write_back_that_is_gone_takes_its_projection_along_and_no_other";
+        projection_gone_with_a_hub_that_was_made_anew:
+            "settings.projection_retention.saturating_sub(now.since(since))" => "Duration::ZERO",
+            "gateway::projector::tests::a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_the_cells";
         write_back_of_an_untied_namespace:
             "!s.bound" => "false",
             "gateway::projector::tests::what_is_missing_is_awaited";
@@ -186,6 +189,21 @@ mutants! {
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
             "engine::executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
+    }
+    "src/plane/watch.rs" {
+        restored_plane_not_noticed:
+            "events.version() < highest" => "false",
+            "plane::watch::tests::a_server_with_an_older_state_is_read_anew";
+    }
+    "src/plane/watch/follow.rs" {
+        restored_server_watched_in_silence:
+            "has < self.version" => "false",
+            "plane::watch::tests::a_server_with_an_older_state_is_read_anew";
+    }
+    "src/plane/table.rs" {
+        older_versions_of_a_restored_plane_ignored:
+            "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",
+            "plane::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
     }
     "src/plane/lease/right.rs" {
         write_while_not_leader:
