@@ -168,14 +168,15 @@ async fn a88_the_hub_is_restored(case: Case) {
     case.remove("old").await;
     case.quiet().await;
     let seen = rewinds(&case, "hub").await;
-    // As an operator would: Karmada's controllers know what is no more.
+    let running = case.dfw.deployment(&case.hub_ns, "new").await;
+    // As docs say: Karmada's controllers know what is no more, and would deliver what was, until the hub is up to date.
     controllers.kill().await;
     case.suite.stop_plane("hub").await;
     let (mark, alpha) = (case.suite.hub_log.mark(), case.suite.alpha_log.mark());
     case.suite.restore_plane("hub").await;
-    controllers.start();
     has(&case, "web", 2).await;
     case.copy("new").await;
+    controllers.start();
     // Its deployment was deleted: it is an orphan.
     case.hub
         .gone(&DEPLOYMENT, &case.hub_ns, "old", seconds(180))
@@ -205,6 +206,8 @@ async fn a88_the_hub_is_restored(case: Case) {
         .exists(&INSTANCE, &case.ns, "new-0", seconds(10))
         .await;
     assert_eq!(uid(&shown), uid(&new));
+    let runs = case.dfw.deployment(&case.hub_ns, "new").await;
+    assert_eq!(uid(&runs), uid(&running), "what runs goes on");
     let gone = case.suite.alpha_log.since(alpha, GATEWAY).into_iter();
     let gone: Vec<_> = gone.filter(|e| e.action() == "delete instances").collect();
     assert!(gone.is_empty(), "{gone:?}");
