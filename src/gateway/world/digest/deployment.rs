@@ -276,7 +276,7 @@ impl Copy {
     /// Whether a cell reports on it.
     pub fn reports(&self) -> bool {
         let available = self.status.condition("Available");
-        self.status.reported && !available.is_some_and(|c| &*c.reason == "NoCellReporting")
+        self.status.reported && available.is_none_or(|c| &*c.reason != "NoCellReporting")
     }
 
     /// Reads the hub's object of a federated kind.
