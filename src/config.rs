@@ -74,6 +74,9 @@ pub struct GatewayArgs {
     /// How long a namespace keeps a city that nothing uses any more.
     #[arg(long, env = "FEDGATE_CITY_LINGER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub city_linger: Duration,
+    /// Most different sets of cities that the namespaces of one project may use: each is a policy for the whole hub.
+    #[arg(long, env = "FEDGATE_CITY_SETS_PER_PROJECT", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub city_sets_per_project: u32,
     /// After how long a city set's policy that no namespace uses is deleted.
     #[arg(long, env = "FEDGATE_UNUSED_CITY_SET_AFTER", value_name = "DURATION", value_parser = duration, default_value = "5m")]
     pub unused_city_set_after: Duration,
@@ -247,6 +250,7 @@ impl GatewayArgs {
             lease_namespace,
             lease_name,
             city_linger,
+            city_sets_per_project,
             unused_city_set_after,
             hub_namespace_retention,
             projection_retention,
@@ -279,6 +283,7 @@ impl GatewayArgs {
             lease: process.leader_elect.then_some((lease_namespace, lease_name)),
             settings: crate::gateway::context::Settings {
                 city_linger,
+                city_sets_per_project: city_sets_per_project as usize,
                 unused_city_set_after,
                 hub_namespace_retention,
                 projection_retention,

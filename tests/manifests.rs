@@ -100,7 +100,7 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     assert_eq!(hub(ours, "workloaddeployments"), ALL);
     assert_eq!(hub(ours, "instances"), READ);
     assert_eq!(hub("work.karmada.io", "resourcebindings"), "delete list watch");
-    assert_eq!(hub("cluster.karmada.io", "clusters"), "list");
+    assert_eq!(hub("cluster.karmada.io", "clusters"), WATCH);
     assert_eq!(
         hub("coordination.k8s.io", "leases"),
         "create get list update watch"

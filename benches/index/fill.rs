@@ -267,6 +267,12 @@ impl Filled {
         let all = projects * deployments;
         let (copies, write_backs) = (Role::Federated(KIND), Role::WrittenBack(KIND));
         self.part("projects", projects, Self::projects)?;
+        let cells = CITIES.iter().map(|city| {
+            json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+                "metadata": {"name": city.to_lowercase(), "uid": format!("cell-{city}"), "resourceVersion": "5",
+                    "labels": {keys::CITY_CODE: city}}})
+        });
+        list(cells, |e| self.world.hub_event(Role::Clusters, e))?;
         self.part("hub namespaces", projects, |f| {
             f.hub(Role::Namespaces, |home| vec![hub_namespace(home)])
         })?;

@@ -206,7 +206,7 @@ reasons! {
     5: ImageUnavailable InstanceCrashing ConfigurationError Failed NodeLost SourceNotFound SourceTooLarge SourceNameTooLong
         SourceUnauthorized;
     6: NetworkNotFound NoMatchingLocations NoMatchingLocation NoCellForCity InvalidCityCode InvalidName SpecTooLarge;
-    7: NetworkFailedToCreate ApplyFailed HubRefused HubNameTaken HubNamespaceClaimed;
+    7: NetworkFailedToCreate ApplyFailed HubRefused HubNameTaken HubNamespaceClaimed TooManyCitySets;
     8: InvalidTemplate UnsupportedManagementPolicy CityCodeMismatch AmbiguousServingLocation DeploymentNameConflict
         InstanceNameConflict;
     9: Suspended;
@@ -265,8 +265,7 @@ mod tests {
             "Federated",
             "Delivered",
             "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName SpecTooLarge HubRefused HubNameTaken \
-             HubNamespaceClaimed \
-             EarlierLifeDraining HubNamespaceTerminating WaitingForCells",
+             HubNamespaceClaimed TooManyCitySets EarlierLifeDraining HubNamespaceTerminating WaitingForCells",
         ),
         (
             "Instance Programmed",

@@ -35,6 +35,8 @@ use tokio::time::Instant;
 pub struct Settings {
     /// How long a city that nobody uses any more keeps the Namespace.
     pub city_linger: Duration,
+    /// Most sets of cities that the namespaces of one project may use.
+    pub city_sets_per_project: usize,
     /// After how long a city set's policy without users is deleted.
     pub unused_city_set_after: Duration,
     /// How long a hub Namespace outlives its project namespace.

@@ -162,6 +162,7 @@ pub(crate) fn context(world: Arc<Mutex<World>>, executor: Executor) -> Context {
 fn settings() -> Settings {
     Settings {
         city_linger: Duration::from_secs(60),
+        city_sets_per_project: 64,
         unused_city_set_after: Duration::from_secs(300),
         hub_namespace_retention: Duration::from_secs(600),
         projection_retention: Duration::from_secs(3_600),

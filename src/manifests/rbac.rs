@@ -113,7 +113,7 @@ fn hub_base() -> Vec<Value> {
                 &["resourcebindings"],
                 &["list", "watch", "delete"]
             ),
-            rule("cluster.karmada.io", &["clusters"], &["list"]),
+            rule("cluster.karmada.io", &["clusters"], WATCH),
         ]),
     ));
     objects.extend([

@@ -269,7 +269,7 @@ async fn too_long_name_stays_in_the_project(case: Case) {
 
 async fn a07_city_without_a_cell_until_one_joins(case: Case) {
     let city = unique_city();
-    case.deploy("web", &city).await;
+    case.create(&DEPLOYMENT, deployment("web", &city)).await;
     let federated = case.condition("web", "Federated", "False", "NoCellForCity").await;
     let message = federated["message"].as_str().unwrap_or_default();
     assert!(
@@ -277,6 +277,16 @@ async fn a07_city_without_a_cell_until_one_joins(case: Case) {
         "the message says {message:?}"
     );
     case.event("web", "NoCellForCity").await;
+    let written: Vec<String> = case
+        .hub_requests()
+        .iter()
+        .filter(|e| e.is_write())
+        .map(Entry::action)
+        .collect();
+    assert!(
+        written.is_empty(),
+        "nothing goes to the hub for it, but {written:?}"
+    );
     let relabel = |code: &str| json!({"metadata": {"labels": {keys::CITY_CODE: code}}});
     case.hub.merge(&CLUSTER, "", &case.lhr.name, relabel(&city)).await;
     let delivered = async {

@@ -105,6 +105,7 @@ pub(crate) struct Rig {
 pub(crate) fn settings() -> Settings {
     Settings {
         city_linger: Duration::from_secs(5),
+        city_sets_per_project: 64,
         unused_city_set_after: Duration::from_secs(20),
         hub_namespace_retention: Duration::from_secs(20),
         projection_retention: Duration::from_secs(60),

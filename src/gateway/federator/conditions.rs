@@ -39,7 +39,7 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
     }
 }
 
-/// A spec, city code or name that can go nowhere, or a city too many.
+/// A spec, city code or name that can go nowhere, a city too many, or one without a cell.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
     if !source.digest.fits(s.largest_spec) {
@@ -59,7 +59,10 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         );
         return Some(federated(false, "InvalidCityCode", &message, generation));
     }
-    let bad = source.digest.city.as_ref().err()?;
+    let bad = match source.digest.city.as_ref() {
+        Ok(city) => return s.no_cell.then(|| no_cell(s, city.as_str(), generation)),
+        Err(bad) => bad,
+    };
     let message = format!(
         "{} is {bad:?}, which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit",
         s.profile().placement.path.text().trim_start_matches("$.")
@@ -79,6 +82,15 @@ fn too_much(extent: Extent, largest: u32) -> String {
             "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
         ),
     }
+}
+
+fn no_cell(s: &Snapshot, city: &str, observed: i64) -> OwnCondition {
+    federated(false, "NoCellForCity", &without_cell(s, city), observed)
+}
+
+fn without_cell(s: &Snapshot, city: &str) -> String {
+    let label = &s.profile().placement.label;
+    format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}")
 }
 
 /// What the hub said when it refused what was made of the deployment.
@@ -220,6 +232,10 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
             "the hub namespace of this namespace is another project's, and nothing is carried; an operator of the hub can give it to this one".into(),
         )),
         HubNamespaceState::Absent | HubNamespaceState::Unproven | HubNamespaceState::Ours => {
+            if s.limited {
+                let message = "this project's namespaces use as many different sets of cities as they may; let this namespace use the cities of another one, or delete deployments";
+                return Some(("TooManyCitySets", message.into()));
+            }
             let message = if let Some(held) = &s.companion_taken {
                 format!("the hub has another object in {hub} in the place of {held}")
             } else if s.copy.as_ref().is_some_and(|copy| taken(s, copy)) {
@@ -245,9 +261,7 @@ fn verdict(
         return reports.then(|| (true, "Delivered", "a cell reports".to_owned()));
     };
     if binding.no_cluster {
-        let label = &s.profile().placement.label;
-        let message = format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
-        return Some((false, "NoCellForCity", message));
+        return Some((false, "NoCellForCity", without_cell(s, city)));
     }
     if let Some((cell, message)) = binding.failed.as_deref() {
         return Some((false, "ApplyFailed", format!("{cell}: {message}")));
@@ -304,7 +318,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 
 /// The Event that goes with a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Note> {
-    const FAULTS: [&str; 8] = [
+    const FAULTS: [&str; 9] = [
         "NoCellForCity",
         "ApplyFailed",
         "InvalidCityCode",
@@ -313,6 +327,7 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         "HubRefused",
         "HubNameTaken",
         "HubNamespaceClaimed",
+        "TooManyCitySets",
     ];
     let had = source
         .digest

@@ -118,6 +118,9 @@ async fn turn(
                 return Ok(Next::OnEvent);
             };
             arrival::note_seen(&mut world, &snapshot);
+            if snapshot.cell_unproven {
+                world.await_proof(Plane::Hub, key);
+            }
             snapshot
         };
         if snapshot.complete {

@@ -63,6 +63,12 @@ pub struct Snapshot {
     pub largest_spec: u32,
     /// Whether its city finds no place in its namespace, which uses too many.
     pub crowded_out: bool,
+    /// Whether its city has no cell, and had none when it came into use in its namespace.
+    pub no_cell: bool,
+    /// Whether no cell of its city is seen where that proves nothing: what was carried before keeps what it says.
+    pub cell_unproven: bool,
+    /// Whether its city finds no place because its project uses too many sets of cities.
+    pub limited: bool,
     /// Whether the claim on the copy names a policy that is there and selects the copy's city.
     pub claim_good: bool,
     /// What the references resolve to; `None` for a kind without companions.
@@ -119,6 +125,8 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
     let city_ready = city.is_some_and(|city| world.city_ready(kind, hub_name, city));
+    let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !world.is_served(hub_name, city));
+    let cell_unproven = unserved && copy.is_some() && !world.hub.clusters.proves();
     let references = references(world, project, kind, &key.namespace, source.as_ref());
     let expected = references
         .as_ref()
@@ -151,7 +159,13 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
             hub_state(world, project, &key.namespace, hub_name, complete)
         },
         binding: world.binding(kind, hub_name, &key.name).cloned(),
-        crowded_out: !city_ready && !hub_name.is_empty() && crowded_out(world, hub_name, source.as_ref()),
+        no_cell: unserved && !cell_unproven,
+        cell_unproven,
+        limited: !city_ready && world.is_limited(hub_name),
+        crowded_out: !city_ready
+            && !unserved
+            && !hub_name.is_empty()
+            && crowded_out(world, hub_name, source.as_ref()),
         city_ready,
         largest_spec: world.largest_spec,
         claim_good: claim_good(world, kind, hub_name, copy.as_ref()),

@@ -155,7 +155,8 @@ impl Garbage {
             // Its end is an event, which wakes those who wait for it.
             let stays = world.hub.city_sets.get("", &key.name).is_some();
             if stays {
-                world.tied_namespace_keys()
+                let set = key.name.strip_prefix("cities-").unwrap_or_default();
+                world.namespace_keys_of_set(set)
             } else {
                 Vec::new()
             }

@@ -52,10 +52,18 @@ pub struct Snapshot {
     pub current: Option<BTreeSet<CityCode>>,
     /// When cities were left.
     pub left: BTreeMap<CityCode, Instant>,
-    /// All city-set policies.
-    pub city_sets: BTreeMap<Arc<str>, Row<CitySet>>,
     /// The Namespace.
     pub row: Option<Row<HubNamespaceDigest>>,
+}
+
+/// What is known of city sets.
+pub trait CitySets {
+    /// The policy of this name.
+    fn policy(&self, name: &str) -> Option<&Row<CitySet>>;
+    /// Whether the policy of this name is being deleted this moment, though nothing shows it.
+    fn is_ending(&self, name: &str) -> bool;
+    /// Whether the project may have this set on this Namespace, which counts among those that it uses.
+    fn has_room(&self, set: &str) -> bool;
 }
 
 /// The decision.
@@ -67,6 +75,10 @@ pub struct Decision {
     pub left: BTreeMap<CityCode, Instant>,
     /// The set that the plan puts on the Namespace, if it changes it.
     pub set: Option<Arc<str>>,
+    /// The set that the Namespace is to have, whether that is possible now or not.
+    pub wanted: Option<Arc<str>>,
+    /// Whether it cannot have it, because its project uses as many sets as it may.
+    pub limited: bool,
     /// Cities that the plan takes away.
     pub narrowed: BTreeSet<CityCode>,
     /// Whether someone had edited what the Namespace says of its owner.
@@ -83,6 +95,8 @@ impl Decision {
             plan: Plan::wait(next),
             left,
             set: None,
+            wanted: None,
+            limited: false,
             narrowed: BTreeSet::new(),
             identity_restored: false,
             foreign: false,
@@ -92,16 +106,16 @@ impl Decision {
 }
 
 /// Decides.
-pub fn decide(s: &Snapshot, linger: Duration, now: Now) -> Decision {
+pub fn decide(s: &Snapshot, sets: &impl CitySets, linger: Duration, now: Now) -> Decision {
     let Some(current) = &s.current else {
-        return decide_blind(s, linger, now);
+        return decide_blind(s, sets, linger, now);
     };
-    decide_from(s, current, linger, now)
+    decide_from(s, sets, current, linger, now)
 }
 
 /// Any city may be one that it goes to and that lingers, so all have the patience of one: it is counted with the first
 /// that is in use.
-fn decide_blind(s: &Snapshot, linger: Duration, now: Now) -> Decision {
+fn decide_blind(s: &Snapshot, sets: &impl CitySets, linger: Duration, now: Now) -> Decision {
     let Some(first) = s.in_use.first() else {
         return Decision::wait(BTreeMap::new(), Next::OnEvent);
     };
@@ -110,7 +124,7 @@ fn decide_blind(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     if rest.is_zero() && !s.unlabelled {
         return Decision {
             left: [(first.clone(), since)].into(),
-            ..decide_from(s, &s.in_use, linger, now)
+            ..decide_from(s, sets, &s.in_use, linger, now)
         };
     }
     let next = if s.unlabelled {
@@ -121,7 +135,13 @@ fn decide_blind(s: &Snapshot, linger: Duration, now: Now) -> Decision {
     Decision::wait([(first.clone(), since)].into(), next)
 }
 
-fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now: Now) -> Decision {
+fn decide_from(
+    s: &Snapshot,
+    sets: &impl CitySets,
+    current: &BTreeSet<CityCode>,
+    linger: Duration,
+    now: Now,
+) -> Decision {
     let mut next = Next::OnEvent;
     let mut left = BTreeMap::new();
     let mut wanted = s.in_use.clone();
@@ -154,19 +174,43 @@ fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now
             ..Decision::wait(left, Next::OnEvent)
         };
     }
-    let Some(set) = city_set(&wanted).or_else(|| s.row.as_ref()?.digest.cities.as_deref().map(str::to_owned))
-    else {
+    let labelled = s.row.as_ref().and_then(|row| row.digest.cities.clone());
+    let Some(mut set) = city_set(&wanted).map(Arc::from).or_else(|| labelled.clone()) else {
         return Decision::wait(left, Next::OnEvent);
     };
+    let asked = Some(set.clone());
+    let limited = labelled.as_ref() != Some(&set) && !sets.has_room(&set);
+    if limited {
+        // It stays where it is, until the project uses one less.
+        let stays = Decision {
+            wanted: asked.clone(),
+            limited,
+            ..Decision::wait(left.clone(), next)
+        };
+        let left_at = city_set(current).map(Arc::from).filter(|_| s.row.is_some());
+        let Some(left_at) = left_at.filter(|at| labelled.as_ref() == Some(at) || sets.has_room(at)) else {
+            return stays;
+        };
+        set = left_at;
+        wanted.clone_from(current);
+    }
     let mut plan = Plan::wait(next);
     if !wanted.is_empty() {
         let policy = city_set_policy(&set);
-        match s.city_sets.get(&*policy) {
-            Some(row) if row.deleting => return Decision::wait(left, next),
+        match sets.policy(&policy) {
+            Some(row) if row.deleting || sets.is_ending(&policy) => {
+                return Decision {
+                    wanted: asked,
+                    limited,
+                    ..Decision::wait(left, next)
+                };
+            }
             Some(row) if row.digest.cities.as_ref() == Some(&wanted) && row.digest.exact => {}
             Some(row) if collides(&row.digest, &set, &wanted) => {
                 return Decision {
                     collision: true,
+                    wanted: asked,
+                    limited,
                     ..Decision::wait(left, next)
                 };
             }
@@ -182,7 +226,9 @@ fn decide_from(s: &Snapshot, current: &BTreeSet<CityCode>, linger: Duration, now
     Decision {
         plan,
         left,
-        set: moves.then(|| set.into()),
+        set: moves.then_some(set),
+        wanted: asked,
+        limited,
         narrowed,
         identity_restored,
         foreign: false,

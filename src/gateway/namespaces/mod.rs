@@ -2,6 +2,7 @@
 //! (contract: federation.md §3.5).
 
 pub mod decide;
+pub mod sets;
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +14,7 @@ use super::{
 };
 use crate::{
     api::names::{CityCode, ProjectKey, city_set},
-    engine::{error::Failure, key::Key, plan::Next},
-    plane::table::Row,
+    engine::{error::Failure, key::Key, plan::Next, queue::Urgency},
 };
 use decide::Snapshot;
 use std::{collections::BTreeSet, sync::Arc};
@@ -128,21 +128,6 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
         unlabelled: unlabelled || world.lacks_proof(hub).is_some(),
         current,
         left: world.left.get(hub).cloned().unwrap_or_default(),
-        city_sets: world
-            .hub
-            .city_sets
-            .iter()
-            .map(|((_, name), row)| {
-                let deleting = row.deleting || world.ending_sets.contains(name);
-                (
-                    name.clone(),
-                    Row {
-                        deleting,
-                        ..row.clone()
-                    },
-                )
-            })
-            .collect(),
         row,
     })
 }
@@ -159,13 +144,16 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
     let hub = &*key.name;
     for _ in 0..PASSES {
         let now = ctx.now();
-        let (decision, condemned) = {
+        let (decision, condemned, told) = {
             let mut world = ctx.world.lock();
             confirm::awaits_proof(&mut world, key, hub);
             let Some(snapshot) = observe(&world, hub) else {
                 return Ok(Next::OnEvent);
             };
-            let decision = decide::decide(&snapshot, ctx.settings.city_linger, now);
+            let (linger, limit) = (ctx.settings.city_linger, ctx.settings.city_sets_per_project);
+            let decision = sets::decided(&world, &snapshot, linger, limit, now);
+            let told = sets::note_limit(&mut world, hub, decision.limited);
+            world.left_at.want(&hub.into(), decision.wanted.as_ref());
             if decision.left.is_empty() {
                 world.left.remove(hub);
             } else {
@@ -179,9 +167,13 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             world.condemned.extend(condemned.iter().cloned());
             if let Some(set) = &decision.set {
                 world.left_at.intend(&hub.into(), set);
+                world
+                    .moving
+                    .insert(hub.into(), (snapshot.cluster.as_str().into(), set.clone()));
             }
-            (decision, condemned)
+            (decision, condemned, told)
         };
+        ctx.queue.extend(told, Urgency::Fresh);
         if decision.foreign {
             if ctx.quarantine.put(key, FOREIGN) {
                 ctx.metrics.identity_rejected(FOREIGN);
@@ -226,6 +218,8 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
         let result = ctx.perform(decision.plan).await;
+        let room = sets::arrived(&mut ctx.world.lock(), hub, result.is_ok());
+        ctx.queue.extend(room, Urgency::Fresh);
         ctx.lift_ban(hub, &condemned);
         ctx.heard(key, hub, result)?;
         note_set(&mut ctx.world.lock(), hub, true);

@@ -80,6 +80,7 @@ fn tables(world: &World, figures: &mut Figures) {
     let mut add = |plane, role, count| *counts.entry((plane, role)).or_default() += count;
     let hub = &world.hub;
     add("hub", Role::Namespaces, hub.namespaces.len());
+    add("hub", Role::Clusters, hub.clusters.len());
     add("hub", Role::CitySets, hub.city_sets.len());
     add("hub", Role::CityPolicies, hub.city_policies.len());
     add("hub", Role::Bindings, hub.bindings.len());

@@ -127,6 +127,7 @@ fn settings() -> Settings {
     let minute = Duration::from_mins(1);
     Settings {
         city_linger: minute,
+        city_sets_per_project: 64,
         unused_city_set_after: minute,
         hub_namespace_retention: minute,
         projection_retention: minute,

@@ -1,11 +1,16 @@
 //! Which cities a hub namespace goes to: those of its copies and of what is announced, up to a limit.
 
-use super::{World, digest::Source};
+use super::{Role, World, digest::Source};
 use crate::{
     api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
+    engine::key::Key,
     plane::table::Row,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Most cities that one project namespace may use. Each set of cities is a policy for the whole hub, and many of them
 /// make every namespace slow: a tenant must not be able to invent cities without end.
@@ -18,13 +23,40 @@ impl World {
         city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
-    /// The cities of the announced deployments of a kind in the project namespace that a hub namespace is tied to.
-    fn announced_in<'a>(&'a self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = &'a CityCode> {
+    /// The cities that the Namespace of a hub namespace goes to now, as far as they are known.
+    fn delivered_to(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let row = self.hub.namespaces.get("", hub_namespace);
+        let labelled = row.and_then(|row| row.digest.cities.as_ref());
+        let set = self.left_at.at(hub_namespace, labelled).or(labelled);
+        set.and_then(|set| self.cities_of_set(set)).unwrap_or_default()
+    }
+
+    /// The cities that a hub namespace's copies or its Namespace are at. A cell that is away for a while takes nothing
+    /// with it.
+    fn in_place(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let mut cities = self.delivered_to(hub_namespace);
+        cities.extend((0..self.kinds.len()).flat_map(|kind| self.cities_of_copies(kind, hub_namespace)));
+        cities
+    }
+
+    /// Whether a city may be used in a hub namespace: it has a cell, or had one when it came into use there.
+    pub fn is_served(&self, hub_namespace: &str, city: &CityCode) -> bool {
+        self.hub.index.serves(city) || self.in_place(hub_namespace).contains(city)
+    }
+
+    /// The cities of the announced deployments of a kind in the project namespace that a hub namespace is tied to, those
+    /// aside that have no cell.
+    fn announced_in<'a>(&'a self, kind: usize, hub_namespace: &'a str) -> impl Iterator<Item = &'a CityCode> {
         let tie = self.ties.get(hub_namespace);
         let project = tie.and_then(|tie| Some((self.projects.get(&tie.project)?, tie)));
+        let in_place = OnceCell::new();
         project
             .into_iter()
             .flat_map(move |(project, tie)| project.index.announced(&tie.namespace, kind))
+            .filter(move |city| {
+                let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
+                self.hub.index.serves(city) || there().contains(city)
+            })
     }
 
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.
@@ -74,7 +106,7 @@ impl World {
             .flat_map(|i| self.tied_sources(i, hub_namespace))
             .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
             .chain(asked)
-            .filter(|(_, city)| !placed.contains(city))
+            .filter(|(_, city)| !placed.contains(city) && new.contains(city))
             .map(|(row, city)| (row.digest.created, &*row.uid, city))
             .collect();
         waiting.sort_unstable();
@@ -87,6 +119,57 @@ impl World {
             }
         }
         out
+    }
+
+    /// The deployments that ask for a city, and what is decided of their namespaces. Every deployment is looked at: it
+    /// takes an operator to make a city's first cell join, or its last one leave.
+    pub(super) fn wake_city(&self, city: &CityCode, keys: &mut Vec<Key>) {
+        for (project, p) in &self.projects {
+            for (i, table) in p.sources.iter().enumerate() {
+                for ((namespace, name), row) in table.iter() {
+                    if row.digest.city.as_ref() != Ok(city) {
+                        continue;
+                    }
+                    keys.push(self.source_key(i, project, namespace, name));
+                    if let Some(hub) = self.hub_namespace(project, namespace) {
+                        keys.push(self.hub_key(Role::Namespaces, "", hub.as_str()));
+                        keys.push(self.hub_key(Role::CityPolicies, hub.as_str(), ""));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a hub namespace may have no more city sets for the sake of its project.
+    pub fn is_limited(&self, hub: &str) -> bool {
+        self.ties
+            .get(hub)
+            .is_some_and(|tie| self.limited.contains(&(tie.project.label().into(), hub.into())))
+    }
+
+    /// The keys of the Namespaces of a project, named by its label, that wait for room for another city set.
+    pub fn limited_keys(&self, label: &Arc<str>) -> Vec<Key> {
+        let limited = self.limited_of(label);
+        limited
+            .map(|hub| self.hub_key(Role::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// Those of them that are to have this set.
+    pub(super) fn limited_keys_for(&self, label: &Arc<str>, set: &Arc<str>) -> Vec<Key> {
+        let limited = self.limited_of(label);
+        limited
+            .filter(|hub| self.left_at.wanted(hub) == Some(set))
+            .map(|hub| self.hub_key(Role::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// The hub namespaces of a project, named by its label, that may have no more city sets.
+    fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
+        let from = (label.clone(), Arc::from(""));
+        let label = label.clone();
+        let all = self.limited.range(from..);
+        all.take_while(move |(of, _)| *of == label).map(|(_, hub)| hub)
     }
 }
 
@@ -133,6 +216,10 @@ mod tests {
         for role in world.hub_roles() {
             world.hub_event(role, Event::Began);
             world.hub_event(role, Event::Complete);
+        }
+        for n in 0..CITY_LIMIT + 2 {
+            let cell = crate::gateway::world::fixture::cluster(&format!("C{:03}", 900 - n));
+            world.hub_event(Role::Clusters, applied(&cell));
         }
         for own in [namespace("kube-system", "p1"), namespace("default", "a1")] {
             world.project_event(&shop, Role::Namespaces, applied(&own));

@@ -1,4 +1,4 @@
-//! Which city set each hub Namespace was left at, and which ones it may have got since.
+//! Which city set each hub Namespace was left at, which ones it may have got since, and which one it is to have.
 //!
 //! What a write intends is noted before it is sent: its answer may be lost though it was applied, and an edit by someone
 //! else must not be taken for it, nor it for an edit.
@@ -13,11 +13,13 @@ struct Delivery {
     at: Option<Arc<str>>,
     /// Sets that were sent since, of which it is not known whether they were applied.
     intended: BTreeSet<Arc<str>>,
+    /// The set that it is to have by the last decision.
+    wanted: Option<Arc<str>>,
 }
 
 impl Delivery {
     fn sets(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.at.iter().chain(&self.intended)
+        self.at.iter().chain(&self.intended).chain(&self.wanted)
     }
 }
 
@@ -48,7 +50,7 @@ impl Deliveries {
     /// A turn leaves a hub Namespace in order: it carries this set, which this replica has `written`, or found.
     pub fn leave(&mut self, hub: &Arc<str>, set: Option<&Arc<str>>, written: bool) {
         self.change(hub, |of| match set {
-            None => *of = Delivery::default(),
+            None => (of.at, of.intended) = Default::default(),
             Some(set) if written || of.intended.contains(set) => {
                 of.at = Some(set.clone());
                 of.intended.clear();
@@ -68,7 +70,20 @@ impl Deliveries {
             .any(|hub| self.of.get(hub).is_some_and(|of| of.intended.contains(set)))
     }
 
-    fn users_of<'a>(&'a self, set: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
+    /// A set is wanted, or none in particular.
+    pub fn want(&mut self, hub: &Arc<str>, set: Option<&Arc<str>>) {
+        if self.wanted(hub) != set {
+            self.change(hub, |of| of.wanted = set.cloned());
+        }
+    }
+
+    /// The set that a hub Namespace is to have by the last decision.
+    pub fn wanted(&self, hub: &str) -> Option<&Arc<str>> {
+        self.of.get(hub)?.wanted.as_ref()
+    }
+
+    /// The hub Namespaces that a set is noted of.
+    pub fn users_of<'a>(&'a self, set: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
         let from = (Arc::from(set), Arc::from(""));
         let users = self.users.range(from..).take_while(move |(of, _)| **of == *set);
         users.map(|(_, hub)| hub)
@@ -138,7 +153,11 @@ mod tests {
             Some(&both),
             "from now on that is an edit"
         );
-        assert!(noted.mentions("dfw-lhr") && !noted.mentions("dfw"));
+        let uses = |noted: &Deliveries, set| noted.users_of(set).count();
+        assert_eq!([uses(&noted, "dfw-lhr"), uses(&noted, "dfw")], [1, 0]);
+        noted.want(&hub, Some(&other));
+        assert_eq!([uses(&noted, "dfw-lhr"), uses(&noted, "lhr")], [1, 1]);
+        noted.want(&hub, None);
         noted.leave(&hub, None, false);
         assert!(noted.of.is_empty() && noted.users.is_empty());
     }

@@ -3,7 +3,7 @@
 use super::{
     Role, World,
     digest::{
-        Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
+        Binding, Cell, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
         Projection, Source, Words, WriteBackDigest,
     },
     status::SIZE_LIMIT,
@@ -61,6 +61,7 @@ impl World {
         }
         match role {
             Role::Namespaces => return self.hub_namespace_event(event),
+            Role::Clusters => return self.cluster_event(event),
             Role::CitySets => return self.city_set_event(event),
             Role::Interpreters => return self.interpreter_event(event),
             Role::CityPolicies => {
@@ -239,7 +240,13 @@ impl World {
         let mut woken = Woken::synced(synced);
         for d in &deltas {
             let new = self.hub.namespaces.get("", &d.name.1);
-            self.hub.index.namespace(&d.name.1, d.old.as_ref(), new);
+            let changed = self.hub.index.namespace(&d.name.1, d.old.as_ref(), new);
+            if let Some(label) = changed.fewer {
+                woken.keys.extend(self.limited_keys(&label));
+            }
+            if let Some((label, set)) = changed.new {
+                woken.keys.extend(self.limited_keys_for(&label, &set));
+            }
         }
         if synced {
             self.elect_all(&mut woken);
@@ -256,6 +263,22 @@ impl World {
                 let policy = crate::api::names::city_set_policy(&set);
                 woken.keys.push(self.hub_key(Role::CitySets, "", &policy));
                 self.forget_set(&set);
+            }
+        }
+        woken
+    }
+
+    /// A city whose first cell joins, or whose last one leaves, wakes those that ask for it.
+    fn cluster_event(&mut self, event: Event) -> Woken {
+        let key = self.cluster_label().to_owned();
+        let (deltas, synced) = feed(&mut self.hub.clusters, event, &mut self.words, |o, _| {
+            Cell::read(o, &key)
+        });
+        let mut woken = Woken::synced(synced);
+        for d in deltas {
+            let new = self.hub.clusters.get("", &d.name.1);
+            for city in self.hub.index.cluster(d.old.as_ref(), new) {
+                self.wake_city(&city, &mut woken.keys);
             }
         }
         woken
@@ -280,9 +303,9 @@ impl World {
             for name in users {
                 self.wake_hub_namespace(&name, &mut woken.keys);
             }
+            // Those that are to carry it may have waited for its end.
+            woken.keys.extend(self.namespace_keys_of_set(set));
             if self.hub.city_sets.get("", &d.name.1).is_none() {
-                // Any Namespace may have waited for its end, to carry the set from then on.
-                woken.keys.extend(self.tied_namespace_keys());
                 self.forget_set(set);
             }
         }
@@ -445,7 +468,7 @@ impl World {
                     }
                 }
             }
-            Role::CitySets | Role::CityPolicies | Role::Bindings | Role::Interpreters => {}
+            Role::Clusters | Role::CitySets | Role::CityPolicies | Role::Bindings | Role::Interpreters => {}
         }
         woken
     }

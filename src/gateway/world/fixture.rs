@@ -85,6 +85,16 @@ pub(crate) fn city_set(name: &str, cities: &[&str]) -> Value {
     policy
 }
 
+/// The cities that have a cell.
+pub(crate) const CITIES: [&str; 5] = ["DFW", "LHR", "FRA", "IAD", "SYD"];
+
+/// The cell of a city, as Karmada's Cluster.
+pub(crate) fn cluster(city: &str) -> Value {
+    let mut cluster = object("", &format!("{}-1", city.to_lowercase()), &format!("m-{city}"));
+    cluster["metadata"]["labels"] = json!({keys::CITY_CODE: city});
+    cluster
+}
+
 /// A policy of our shape for a city.
 pub(crate) fn city_policy(name: &str, city: &str) -> Value {
     let kind = &FederatedKind::builtin().unwrap()[0];
@@ -108,6 +118,7 @@ impl World {
         for role in world.hub_roles() {
             world.list_hub(role, &[]);
         }
+        world.list_hub(Role::Clusters, &CITIES.map(cluster));
         world.list_hub(Role::Namespaces, &[hub_namespace("dfw")]);
         world.engage(shop());
         let live = [

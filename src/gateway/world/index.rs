@@ -6,7 +6,7 @@
 
 use super::{
     World,
-    digest::{Binding, Companion, Copy, HubNamespaceDigest, Source, WriteBackDigest},
+    digest::{Binding, Cell, Companion, Copy, HubNamespaceDigest, Source, WriteBackDigest},
 };
 use crate::{
     api::names::CityCode,
@@ -233,6 +233,19 @@ struct OfHub {
 pub struct HubIndex {
     namespaces: HashMap<Arc<str>, OfHub>,
     carried: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// The sets that the Namespaces of a project carry, by the label that names it.
+    sets: HashMap<Arc<str>, Counts<Arc<str>>>,
+    /// Cities of the Clusters.
+    served: Counts<CityCode>,
+}
+
+/// How a Namespace changes which city sets the Namespaces of projects carry. Projects are named by their labels.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SetsChanged {
+    /// The project that uses one less.
+    pub fewer: Option<Arc<str>>,
+    /// The project that uses one more, and which.
+    pub new: Option<(Arc<str>, Arc<str>)>,
 }
 
 /// Who a companion says references it; nobody if its list cannot be read.
@@ -317,19 +330,90 @@ impl HubIndex {
         });
     }
 
+    /// Takes in a Namespace. Returns what that changes in the sets of projects.
     pub(super) fn namespace(
         &mut self,
         name: &Arc<str>,
         old: Option<&Row<HubNamespaceDigest>>,
         new: Option<&Row<HubNamespaceDigest>>,
-    ) {
+    ) -> SetsChanged {
         let set = |row: Option<&Row<HubNamespaceDigest>>| row.and_then(|row| row.digest.cities.clone());
+        let project = |row: Option<&Row<HubNamespaceDigest>>| {
+            row.and_then(|row| Some((row.digest.cluster.clone()?, row.digest.cities.clone()?)))
+        };
         if let Some(set) = set(old) {
             self.carried.remove(&(set, name.clone()));
         }
         if let Some(set) = set(new) {
             self.carried.insert((set, name.clone()));
         }
+        let mut changed = SetsChanged::default();
+        if project(old) == project(new) {
+            return changed;
+        }
+        if let Some((label, set)) = project(new) {
+            let sets = self.sets.entry(label.clone()).or_default();
+            if !sets.0.contains_key(&set) {
+                changed.new = Some((label, set.clone()));
+            }
+            sets.add(set);
+        }
+        if let Some((label, set)) = project(old)
+            && let Some(sets) = self.sets.get_mut(&label)
+        {
+            sets.take(&set);
+            if sets.0.is_empty() {
+                self.sets.remove(&label);
+            }
+            let left = self.sets.get(&label);
+            if left.is_none_or(|sets| !sets.0.contains_key(&set)) {
+                changed.fewer = Some(label);
+            }
+        }
+        changed
+    }
+
+    /// Takes in a Cluster. Returns the cities that have got their first one by it, or lost their last.
+    pub(super) fn cluster(&mut self, old: Option<&Row<Cell>>, new: Option<&Row<Cell>>) -> Vec<CityCode> {
+        let city = |row: Option<&Row<Cell>>| row.and_then(|row| row.digest.city.clone());
+        let both = [city(old), city(new)];
+        let before = both.clone().map(|c| c.is_some_and(|c| self.serves(&c)));
+        if let Some(city) = &both[0] {
+            self.served.take(city);
+        }
+        if let Some(city) = &both[1] {
+            self.served.add(city.clone());
+        }
+        let cities = both.into_iter().zip(before);
+        cities
+            .filter_map(|(city, before)| city.filter(|city| self.serves(city) != before))
+            .collect()
+    }
+
+    /// Whether a city has a cell.
+    pub fn serves(&self, city: &CityCode) -> bool {
+        self.served.0.contains_key(city)
+    }
+
+    /// Whether a project, named by its label, may have a set on this Namespace of its own without having more than `limit`,
+    /// those counted that other Namespaces of it are `moving` to.
+    pub fn may_carry(
+        &self,
+        label: &str,
+        own: Option<&Arc<str>>,
+        moving: &BTreeSet<&Arc<str>>,
+        set: &str,
+        limit: usize,
+    ) -> bool {
+        let sets = self.sets.get(label);
+        let carried = |set: &str| sets.and_then(|sets| sets.0.get(set)).copied().unwrap_or(0);
+        if carried(set) > 0 || moving.iter().any(|of| ***of == *set) {
+            return true;
+        }
+        // The set that nobody else of the project carries is given up for the new one.
+        let given_up = own.is_some_and(|own| carried(own) == 1 && !moving.contains(own));
+        let coming = moving.iter().filter(|of| carried(of) == 0).count();
+        sets.map_or(0, |sets| sets.0.len()) + coming < limit + usize::from(given_up)
     }
 
     /// The cities of the copies of a kind in a hub namespace.

@@ -36,7 +36,7 @@ use arriving::Arriving;
 use crowd::Crowd;
 use delivery::Deliveries;
 use digest::{
-    Binding, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
+    Binding, Cell, CityPolicy, CitySet, Companion, Copy, HubNamespaceDigest, InterpreterDigest, Payload,
     Projection, Source, Words, WriteBackDigest,
 };
 use index::{HubIndex, SourceIndex};
@@ -58,6 +58,8 @@ pub use waking::companion_role;
 pub enum Role {
     /// Namespaces of the plane.
     Namespaces,
+    /// Karmada's Clusters on the hub: the cells.
+    Clusters,
     /// Cluster policies on the hub.
     CitySets,
     /// Policies on the hub.
@@ -87,6 +89,8 @@ pub enum Role {
 pub struct Hub {
     /// Namespaces.
     pub namespaces: Table<HubNamespaceDigest>,
+    /// Clusters.
+    pub clusters: Table<Cell>,
     /// `cities-*` policies.
     pub city_sets: Table<CitySet>,
     /// City policies.
@@ -201,6 +205,10 @@ pub struct World {
     pub ending_sets: HashSet<Arc<str>>,
     /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
     pub taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
+    /// Hub namespaces whose project uses as many city sets as it may, by the label value of the project.
+    pub limited: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Sets that are being sent to hub namespaces this moment, by hub namespace, with the label value of the project.
+    pub moving: HashMap<Arc<str>, (Arc<str>, Arc<str>)>,
     /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
     pub refused: HashMap<Key, String>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
@@ -214,6 +222,7 @@ impl World {
     pub fn new(kinds: Arc<Vec<FederatedKind>>, checks: WorkloadChecks) -> Self {
         let hub = Hub {
             namespaces: Table::default(),
+            clusters: Table::default(),
             city_sets: Table::default(),
             city_policies: Table::default(),
             bindings: Table::default(),
@@ -249,6 +258,8 @@ impl World {
             arriving: Arriving::default(),
             ending_sets: HashSet::default(),
             taken: HashSet::default(),
+            limited: BTreeSet::new(),
+            moving: HashMap::default(),
             refused: HashMap::default(),
             unproven: HashMap::default(),
             words: Words::default(),
@@ -292,6 +303,10 @@ impl World {
         self.left.retain(|hub, _| ties.contains_key(hub));
         self.condemned.retain(|(hub, _)| ties.contains_key(hub));
         self.taken.retain(|(_, hub, _)| ties.contains_key(hub));
+        self.limited.retain(|(label, hub)| {
+            let tie = ties.get(hub);
+            tie.is_some_and(|tie| *tie.project.label() == **label)
+        });
         self.left_at.retain(|hub| ties.contains_key(hub));
         self.arriving.retain(|hub| ties.contains_key(hub));
         self.refused

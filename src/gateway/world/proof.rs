@@ -14,6 +14,7 @@ impl World {
         let hub = &self.hub;
         self.hub_ready()
             && hub.namespaces.proves()
+            && hub.clusters.proves()
             && hub.city_sets.proves()
             && hub.city_policies.proves()
             && hub.bindings.proves()

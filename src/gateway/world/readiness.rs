@@ -17,6 +17,7 @@ impl Role {
     pub fn is_for_carrying(self) -> bool {
         match self {
             Self::Namespaces
+            | Self::Clusters
             | Self::CitySets
             | Self::CityPolicies
             | Self::ConfigMaps
@@ -39,11 +40,12 @@ impl Project {
 }
 
 impl World {
-    /// Whether the hub's lists that carrying needs are complete: whose its namespaces are, what they are delivered by,
-    /// the companions and the copies.
+    /// Whether the hub's lists that carrying needs are complete: whose its namespaces are, which cells there are, what
+    /// the namespaces are delivered by, the companions and the copies.
     pub fn hub_carries(&self) -> bool {
         let hub = &self.hub;
         hub.namespaces.synced()
+            && hub.clusters.synced()
             && hub.city_sets.synced()
             && hub.city_policies.synced()
             && hub.config_maps.synced()

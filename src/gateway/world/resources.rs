@@ -27,6 +27,8 @@ pub struct Resources {
     pub config_maps: ApiResource,
     /// v1 Secret.
     pub secrets: ApiResource,
+    /// Karmada's member cluster: a cell.
+    pub clusters: ApiResource,
     /// Karmada's cluster-scoped policy.
     pub city_sets: ApiResource,
     /// Karmada's namespaced policy.
@@ -49,6 +51,7 @@ impl Default for Resources {
             namespaces: resource("", "v1", "Namespace", "namespaces"),
             config_maps: resource("", "v1", "ConfigMap", "configmaps"),
             secrets: resource("", "v1", "Secret", "secrets"),
+            clusters: resource("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"),
             city_sets: resource(
                 "policy.karmada.io",
                 "v1alpha1",

@@ -6,8 +6,9 @@ use crate::{engine::key::Kind, kinds::FederatedKind};
 use kube::core::ApiResource;
 
 /// The roles that every hub has, whatever is federated.
-pub(super) const HUB: [Role; 7] = [
+pub(super) const HUB: [Role; 8] = [
     Role::Namespaces,
+    Role::Clusters,
     Role::CitySets,
     Role::CityPolicies,
     Role::Bindings,
@@ -61,6 +62,7 @@ pub(super) fn federated(kinds: &[FederatedKind]) -> impl Iterator<Item = Role> {
 pub(super) fn resource<'a>(r: &'a Resources, kinds: &'a [FederatedKind], role: Role) -> &'a ApiResource {
     match role {
         Role::Namespaces => &r.namespaces,
+        Role::Clusters => &r.clusters,
         Role::CitySets => &r.city_sets,
         Role::CityPolicies => &r.city_policies,
         Role::Bindings => &r.bindings,

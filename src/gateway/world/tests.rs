@@ -12,8 +12,15 @@ fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
     let mut world = World::fixture();
     let policy = city_set("cities-lhr", &["LHR"]);
     let key = world.hub_key(Role::Namespaces, "", HUB);
-    assert!(!world.hub_has(Role::CitySets, &policy).contains(&key));
-    assert!(world.hub_lost(Role::CitySets, &policy).contains(&key));
+    world.shop_has(Role::Namespaces, &namespace("other", "b2", &json!({})));
+    world.hub_has(Role::CitySets, &policy);
+    let lost = world.hub_lost(Role::CitySets, &policy);
+    assert!(!lost.iter().any(|k| k.kind == key.kind), "nobody wants it");
+    world.hub_has(Role::CitySets, &policy);
+    world.left_at.want(&HUB.into(), Some(&"lhr".into()));
+    let lost = world.hub_lost(Role::CitySets, &policy);
+    let woken: Vec<_> = lost.iter().filter(|k| k.kind == key.kind).collect();
+    assert_eq!(woken, [&key], "the other one does not want it");
 }
 
 #[test]

@@ -83,10 +83,10 @@ impl World {
         keys
     }
 
-    /// The keys of the hub Namespaces of live project namespaces.
-    pub fn tied_namespace_keys(&self) -> Vec<Key> {
-        let tied = self.ties.keys();
-        tied.map(|hub| self.hub_key(Role::Namespaces, "", hub)).collect()
+    /// The keys of the hub Namespaces that were left at a city set, were sent it, or are to have it.
+    pub fn namespace_keys_of_set(&self, set: &str) -> Vec<Key> {
+        let users = self.left_at.users_of(set);
+        users.map(|hub| self.hub_key(Role::Namespaces, "", hub)).collect()
     }
 
     /// Every key of the hub namespaces that are a project's, by its live namespaces or by their labels.

@@ -40,8 +40,50 @@ fn policy(codes: &[&str]) -> (Arc<str>, Row<CitySet>) {
     )
 }
 
+/// A snapshot, and the city sets around it.
+struct Seen {
+    snapshot: Snapshot,
+    city_sets: BTreeMap<Arc<str>, Row<CitySet>>,
+    /// Policies that are being deleted.
+    ending: BTreeSet<&'static str>,
+    /// Whether the project may have no more sets.
+    full: bool,
+}
+
+impl std::ops::Deref for Seen {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        &self.snapshot
+    }
+}
+
+impl std::ops::DerefMut for Seen {
+    fn deref_mut(&mut self) -> &mut Snapshot {
+        &mut self.snapshot
+    }
+}
+
+impl CitySets for Seen {
+    fn policy(&self, name: &str) -> Option<&Row<CitySet>> {
+        self.city_sets.get(name)
+    }
+
+    fn is_ending(&self, name: &str) -> bool {
+        self.ending.contains(name)
+    }
+
+    fn has_room(&self, _: &str) -> bool {
+        !self.full
+    }
+}
+
+fn decide(s: &Seen, linger: Duration, now: Now) -> Decision {
+    super::decide(s, s, linger, now)
+}
+
 /// A Namespace at these cities, with these in use.
-fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
+fn snapshot(current: &[&str], used: &[&str]) -> Seen {
     let digest = HubNamespaceDigest {
         cluster: Some("cluster-shop".into()),
         namespace: Some("default".into()),
@@ -51,7 +93,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
         reassign_to: None,
         garbage_confirmed: None,
     };
-    Snapshot {
+    let snapshot = Snapshot {
         name: "ns-a".into(),
         label: keys::CITY_CODE.into(),
         resources: Arc::default(),
@@ -64,12 +106,17 @@ fn snapshot(current: &[&str], used: &[&str]) -> Snapshot {
         unlabelled: false,
         current: Some(cities(current)),
         left: BTreeMap::new(),
+        row: (!current.is_empty()).then(|| row(digest)),
+    };
+    Seen {
+        snapshot,
         city_sets: if current.is_empty() {
             BTreeMap::new()
         } else {
             [policy(current)].into()
         },
-        row: (!current.is_empty()).then(|| row(digest)),
+        ending: BTreeSet::new(),
+        full: false,
     }
 }
 
@@ -275,4 +322,22 @@ async fn a_namespace_that_an_operator_gave_away_says_so_in_one_patch() {
         patch["metadata"].get("labels").is_none(),
         "it was this one's already"
     );
+}
+
+#[tokio::test]
+async fn a_namespace_whose_project_may_have_no_more_sets_stays_where_it_is() {
+    let mut s = snapshot(&["DFW"], &["DFW", "LHR"]);
+    s.full = true;
+    let d = decide(&s, LINGER, now());
+    assert!(d.limited && d.plan.is_idle(), "{d:?}");
+    assert_eq!((d.set, d.wanted.as_deref()), (None, Some("dfw-lhr")));
+    s.project_uid = "p2".into();
+    assert_eq!(reasons(&decide(&s, LINGER, now())), ["restore_namespace"]);
+    let mut new = snapshot(&[], &["DFW"]);
+    new.full = true;
+    let d = decide(&new, LINGER, now());
+    assert!(d.limited && d.plan.is_idle(), "it is not even made");
+    let mut settled = snapshot(&["DFW"], &["DFW"]);
+    settled.full = true;
+    assert!(!decide(&settled, LINGER, now()).limited, "it has its set already");
 }

@@ -227,6 +227,7 @@ async fn lists_begin(in_time: bool) {
     let first = [
         named(&[
             "namespaces",
+            "clusters",
             "clusterpropagationpolicies",
             "propagationpolicies",
             "configmaps",

@@ -50,6 +50,22 @@ impl HubNamespaceDigest {
     }
 }
 
+/// A cell, as its Karmada Cluster shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The code that its label says, if that is one.
+    pub city: Option<CityCode>,
+}
+
+impl Cell {
+    /// Reads a `Cluster`.
+    pub fn read(object: &DynamicObject, key: &str) -> Self {
+        Self {
+            city: label(object, key).and_then(|text| CityCode::parse(text).ok()),
+        }
+    }
+}
+
 /// A `ClusterPropagationPolicy` of a city set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CitySet {

@@ -8,7 +8,7 @@ mod rollup;
 
 pub use companion::{Companion, Payload};
 pub use deployment::{Copy, Extent, Much, Notes, REFERENCE_LIMIT, Reference, Source, template_digest};
-pub use hub::{Binding, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
+pub use hub::{Binding, Cell, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use rollup::{Rollup, WHY, written};
 

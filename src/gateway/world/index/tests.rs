@@ -22,6 +22,9 @@ impl HubIndex {
         for ((_, name), row) in hub.namespaces.iter() {
             index.namespace(name, None, Some(row));
         }
+        for (_, row) in hub.clusters.iter() {
+            index.cluster(None, Some(row));
+        }
         for (kind, table) in hub.copies.iter().enumerate() {
             table
                 .iter()
@@ -274,4 +277,48 @@ proptest! {
         let companion = Companion::read(&serde_json::from_value(object).unwrap());
         prop_assert_eq!(entries(&companion), by.into_iter().collect::<Vec<_>>());
     }
+}
+
+#[tokio::test]
+async fn a_turn_and_the_end_of_a_policy_among_many_city_sets_go_through_few_rows() {
+    let mut world = World::fixture();
+    for n in 0..300 {
+        let set = format!("a{n:03}");
+        let policy = fixture::city_set(&format!("cities-{set}"), &[&set.to_uppercase()]);
+        world.hub_has(Role::CitySets, &policy);
+        let mut carrying = fixture::hub_namespace(&set);
+        let name = format!("ns-x{n}");
+        carrying["metadata"]["name"] = json!(name);
+        carrying["metadata"]["uid"] = json!(format!("u-{n}"));
+        world.hub_has(Role::Namespaces, &carrying);
+        let own = fixture::namespace(&name, &format!("x{n}"), &json!({}));
+        world.shop_has(Role::Namespaces, &own);
+    }
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    world.left_at.want(&HUB.into(), Some(&"a007".into()));
+    let now = crate::engine::clock::Now {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        instant: tokio::time::Instant::now(),
+    };
+    let mut woken = Vec::new();
+    let seen = visits::of(|| {
+        let snapshot = namespaces::observe(&world, HUB).unwrap();
+        let decision =
+            namespaces::sets::decided(&world, &snapshot, std::time::Duration::from_secs(60), 64, now);
+        assert!(!decision.limited, "it has its set already");
+        let policy = fixture::city_set("cities-a007", &["A007"]);
+        woken = world.hub_lost(Role::CitySets, &policy);
+    });
+    assert!(seen <= 20, "{seen} rows");
+    let kind = world.kind_of(Role::Namespaces);
+    let namespaces: BTreeSet<_> = woken
+        .iter()
+        .filter(|k| k.kind == kind)
+        .map(|k| &*k.name)
+        .collect();
+    assert_eq!(
+        namespaces,
+        BTreeSet::from([HUB, "ns-x7"]),
+        "the one that wants it, and the one that has it"
+    );
 }
