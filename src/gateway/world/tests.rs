@@ -10,12 +10,14 @@ use serde_json::json;
 #[test]
 fn the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it() {
     let mut world = World::fixture();
-    let policy = city_set("cities-lhr", &["LHR"]);
+    let mut policy = city_set("cities-lhr", &["LHR"]);
     let key = world.hub_key(Role::Namespaces, "", HUB);
     world.shop_has(Role::Namespaces, &namespace("other", "b2", &json!({})));
     world.hub_has(Role::CitySets, &policy);
     let lost = world.hub_lost(Role::CitySets, &policy);
     assert!(!lost.iter().any(|k| k.kind == key.kind), "nobody wants it");
+    policy["metadata"]["uid"] = json!("again");
+    policy["metadata"]["resourceVersion"] = json!("7");
     world.hub_has(Role::CitySets, &policy);
     world.left_at.want(&HUB.into(), Some(&"lhr".into()));
     let lost = world.hub_lost(Role::CitySets, &policy);

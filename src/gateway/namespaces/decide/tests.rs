@@ -147,7 +147,10 @@ async fn the_first_city_makes_policy_and_complete_namespace_in_this_order() {
 async fn at_rest_nothing_is_written() {
     assert_eq!(
         decide(&snapshot(&["DFW"], &["DFW"]), LINGER, now()),
-        Decision::wait(BTreeMap::new(), Next::OnEvent)
+        Decision {
+            wanted: Some("dfw".into()),
+            ..Decision::wait(BTreeMap::new(), Next::OnEvent)
+        }
     );
     assert!(
         decide(&snapshot(&["DFW"], &[]), LINGER, now()).plan.is_idle(),
