@@ -61,6 +61,10 @@ impl Planes {
         policy["apiVersion"] = json!("policy.karmada.io/v1alpha1");
         policy["kind"] = json!("ClusterPropagationPolicy");
         hub.create(policy).map_err(failed)?;
+        let mut cluster = objects::cluster();
+        cluster["apiVersion"] = json!("cluster.karmada.io/v1alpha1");
+        cluster["kind"] = json!("Cluster");
+        hub.create(cluster).map_err(failed)?;
         // Where the gateway keeps its Lease.
         namespace(&hub, "fedgate-system")?;
         let address = Address::serve(&simulator).await?;

@@ -7,7 +7,7 @@ use crate::support::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// City that no cell serves.
+/// City whose only cell is not ready and never will be.
 pub(crate) const NOWHERE: &str = "NYC";
 /// Sources that every namespace has: kind and name.
 pub(crate) const SOURCES: [(&str, &str); 3] =

@@ -3,7 +3,7 @@
 use crate::support::{
     Case, deployment,
     kinds::{CLUSTER_POLICY, DEPLOYMENT, INSTANCE, NAMESPACE, POLICY},
-    label, seconds, trials, uid, unique_city,
+    label, seconds, trials, uid,
 };
 use fedgate::api::{keys, names};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn a78_first_of_a_city(case: Case) {
 }
 
 async fn a78_city_sets(case: Case) {
-    let city = unique_city();
+    let city = case.unready_city().await;
     let code = names::CityCode::parse(&city).unwrap();
     let policy = names::city_set_policy(&names::city_set(&[code].into()).unwrap());
     let count = case.count();

@@ -12,7 +12,7 @@ use crate::support::{
     },
     label, lone_trials, objects,
     plane::{Plane, brief},
-    seconds, uid, unique_city,
+    seconds, uid,
 };
 use fedgate::api::{keys, names};
 use futures::{Stream, StreamExt};
@@ -224,7 +224,7 @@ fn projected(instance: &Value) -> Value {
 }
 
 async fn changes_by_hand_on_the_hub_are_undone(case: Case) {
-    let nowhere = unique_city();
+    let nowhere = case.unready_city().await;
     case.config_map("settings", &json!({"a": "1"})).await;
     case.secret("keys", "Opaque", &json!({"password": "p"})).await;
     let web = deployment_with_data("web", "DFW", Some("settings"), Some("keys"), &[]);

@@ -97,6 +97,7 @@ async fn a02_city_policy_is_exact(case: Case) {
 
 async fn a03_codes_that_differ_in_case_have_a_policy_each(case: Case) {
     case.deploy("upper", "DFW").await;
+    case.join_unready("dfw").await;
     case.deploy("lower", "dfw").await;
     let policies = case.hub.list(&POLICY, &case.hub_ns, "").await;
     let mut codes: Vec<(&str, &str)> = policies

@@ -8,7 +8,7 @@ use crate::support::{
     kinds::{CLUSTER_POLICY, DEPLOYMENT, INSTANCE, NAMESPACE},
     label,
     plane::BY_EVENT,
-    seconds, trials, uid, unique_city, wait_for,
+    seconds, trials, uid, wait_for,
 };
 use fedgate::api::{keys, names};
 use futures::StreamExt;
@@ -229,7 +229,7 @@ async fn a21_return_within_the_linger_writes_nothing(case: Case) {
 }
 
 async fn a22_project_namespace_gone(case: Case) {
-    let nowhere = unique_city();
+    let nowhere = case.unready_city().await;
     case.deploy("web", "DFW").await;
     case.dfw.deployment(&case.hub_ns, "web").await;
     case.deploy("other", &nowhere).await;

@@ -7,7 +7,8 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
-use fedgate_simulator::{Fault, Rule, Verb, When};
+use fedgate::api::keys;
+use fedgate_simulator::{Fault, Rule, Verb, When, karmada::Cluster};
 use std::time::Duration;
 
 /// What the gateway has written since the log was cleared.
@@ -23,6 +24,7 @@ fn written(rig: &Rig) -> Vec<String> {
 /// leaves, a report, a projection that is missing, a policy that nobody needs.
 async fn hangs(plane: &str, resource: &str) {
     let mut rig = Rig::new(1, &["p"]);
+    rig.karmada.join(&Cluster::new("syd-1", keys::CITY_CODE, "SYD"));
     rig.start();
     for (name, city) in [("web", "DFW"), ("api", "LHR"), ("old", "FRA")] {
         Create("p", "default", name, city, 1).apply(&mut rig);

@@ -13,6 +13,7 @@ mod bindings;
 mod carry;
 mod cell;
 mod cells;
+mod cities;
 mod crash;
 mod end;
 mod faults;

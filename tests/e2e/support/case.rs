@@ -4,10 +4,11 @@ use super::{
     audit::{Entry, GATEWAY, between},
     cell::Cell,
     gateway::RETENTION,
-    kinds::{CLUSTER_POLICY, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
+    kinds::{CLUSTER, CLUSTER_POLICY, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
     plane::{Plane, seconds, wait_for},
     suite::{ALPHA_KEY, Suite},
 };
+use fedgate::api::keys;
 use serde_json::{Value, json};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -79,6 +80,22 @@ impl Case {
         }
     }
 
+    /// Lets a cell join that serves a city, is not ready and never will be: what is for it goes as far as the hub.
+    pub(crate) async fn join_unready(&self, city: &str) {
+        self.suite.join_unready(&self.unready_cell(), city).await;
+    }
+
+    /// A city that no other test uses, and that only such a cell serves.
+    pub(crate) async fn unready_city(&self) -> String {
+        let city = unique_city();
+        self.join_unready(&city).await;
+        city
+    }
+
+    fn unready_cell(&self) -> String {
+        format!("absent-{}", self.ns)
+    }
+
     /// The same planes, seen from other namespaces.
     pub(crate) fn within(&self, (ns, hub_ns): (String, String)) -> Case {
         Case {
@@ -101,6 +118,7 @@ impl Case {
                 self.hub.delete(&INSTANCE, &self.hub_ns, name).await;
             }
         }
+        self.hub.delete(&CLUSTER, "", &self.unready_cell()).await;
         self.project.delete(&NAMESPACE, "", &self.ns).await;
     }
 

@@ -344,3 +344,14 @@ async fn a_namespace_whose_project_may_have_no_more_sets_stays_where_it_is() {
     settled.full = true;
     assert!(!decide(&settled, LINGER, now()).limited, "it has its set already");
 }
+
+#[tokio::test]
+async fn a_policy_that_is_being_deleted_is_waited_for_and_the_set_is_noted() {
+    let mut s = snapshot(&["DFW"], &["DFW", "LHR"]);
+    s.city_sets.extend([policy(&["DFW", "LHR"])]);
+    assert_eq!(reasons(&decide(&s, LINGER, now())), ["move_namespace"]);
+    s.ending = BTreeSet::from(["cities-dfw-lhr"]);
+    let d = decide(&s, LINGER, now());
+    assert!(d.plan.is_idle(), "{d:?}");
+    assert_eq!(d.wanted.as_deref(), Some("dfw-lhr"), "its end wakes this one");
+}

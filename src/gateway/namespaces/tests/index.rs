@@ -15,6 +15,7 @@ use crate::{
         Role, World,
         fixture::{self, HUB, hub_namespace},
     },
+    plane::watch::Event,
 };
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
@@ -195,4 +196,105 @@ async fn a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_o
     world.hub_has(Role::Namespaces, &placed);
     world.hub_lost(Role::Clusters, &cell);
     assert_eq!((in_use(&world), refused(&world)), (vec!["XYZ".to_owned()], false));
+}
+
+#[tokio::test]
+async fn sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again() {
+    let now = Now {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        instant: Instant::now(),
+    };
+    let mut world = World::fixture();
+    for (name, city) in [("web", "DFW"), ("api", "FRA")] {
+        world.shop_has(Role::Federated(0), &fixture::source(name, city));
+    }
+    let shop = world.ties[HUB].project.label();
+    let limited = |world: &World| decided(world, &observe(world, HUB).unwrap(), now).limited;
+    let sent = |world: &mut World, hub: &str, project: &str, set: &str| {
+        let entry = (project.into(), set.into());
+        world.moving.insert(hub.into(), entry);
+    };
+    assert!(!limited(&world), "its own set is given up for the new one");
+    sent(&mut world, "ns-b", &shop, "lhr");
+    assert!(!limited(&world), "that is the second");
+    sent(&mut world, "ns-c", &shop, "iad");
+    assert!(limited(&world), "lhr, iad and the new one are three");
+    sent(&mut world, "ns-c", "cluster-other", "iad");
+    assert!(!limited(&world), "it is another project's");
+    sent(&mut world, "ns-c", &shop, "dfw-fra");
+    assert!(!limited(&world), "it is the same set");
+    sent(&mut world, "ns-c", &shop, "iad");
+    note_limit(&mut world, HUB, true);
+    assert_eq!(sets::arrived(&mut world, "ns-b", true), [], "the Namespace tells");
+    let waiting = world.hub_key(Role::Namespaces, "", HUB);
+    assert_eq!(sets::arrived(&mut world, "ns-c", false), [waiting]);
+    assert!(world.moving.is_empty() && !limited(&world));
+}
+
+#[tokio::test]
+async fn a_namespace_that_waits_for_room_is_put_back_where_it_was_all_the_same() {
+    let now = Now {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        instant: Instant::now(),
+    };
+    let mut world = World::fixture();
+    note_set(&mut world, HUB, true);
+    for (name, city) in [("web", "DFW"), ("api", "FRA")] {
+        world.shop_has(Role::Federated(0), &fixture::source(name, city));
+    }
+    let mut edited = hub_namespace("syd");
+    edited["metadata"]["resourceVersion"] = json!("6");
+    world.hub_has(Role::Namespaces, &edited);
+    let seen = observe(&world, HUB).unwrap();
+    let d = sets::decided(&world, &seen, LINGER, 1, now);
+    assert!(!d.limited, "its own set is given up");
+    for (name, set) in [("ns-b", "syd"), ("ns-c", "dfw")] {
+        let mut other = hub_namespace(set);
+        other["metadata"]["name"] = json!(name);
+        other["metadata"]["uid"] = json!(format!("u-{name}"));
+        world.hub_has(Role::Namespaces, &other);
+    }
+    let d = sets::decided(&world, &seen, LINGER, 2, now);
+    assert!(d.limited);
+    let Some(Write::Merge { patch }) = d.plan.effects.last().map(|e| &e.write) else {
+        panic!("{d:?}")
+    };
+    assert_eq!(patch["metadata"]["labels"][keys::CITIES], "dfw");
+}
+
+#[tokio::test]
+async fn while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied() {
+    let now = Now {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        instant: Instant::now(),
+    };
+    let due = Now {
+        instant: now.instant + LINGER,
+        ..now
+    };
+    let mut world = World::fixture();
+    let mut both = hub_namespace("dfw-lhr");
+    both["metadata"]["resourceVersion"] = json!("6");
+    world.hub_has(Role::Namespaces, &both);
+    world.hub_has(Role::Federated(0), &fixture::copy("web", "DFW"));
+    for name in ["web", "new"] {
+        world.shop_has(Role::Federated(0), &fixture::source(name, "XYZ"));
+    }
+    let seen = |world: &World, name: &str| {
+        let key = world.source_key(0, &fixture::shop(), "default", name);
+        crate::gateway::federator::observe::observe(world, &key, &fixture::shop()).unwrap()
+    };
+    let narrowed = |world: &World| {
+        let mut s = observe(world, HUB).unwrap();
+        s.left = decided(world, &s, now).left;
+        !decided(world, &s, due).narrowed.is_empty()
+    };
+    assert!(narrowed(&world) && seen(&world, "web").no_cell);
+    world.hub_event(Role::Clusters, Event::Failed);
+    assert!(!narrowed(&world));
+    let web = seen(&world, "web");
+    assert!(!web.no_cell && web.cell_unproven, "it may have a cell by now");
+    assert!(seen(&world, "new").no_cell, "it was never carried");
+    world.hub_event(Role::Clusters, Event::Resumed);
+    assert!(narrowed(&world) && seen(&world, "web").no_cell);
 }
