@@ -60,7 +60,7 @@ pub(crate) fn live() -> Result<u64> {
     Ok(allocated.wrapping_sub(freed))
 }
 
-fn uid(kind: u32, number: usize) -> String {
+pub(crate) fn uid(kind: u32, number: usize) -> String {
     format!("{kind:08x}-5e1f-4c0d-8a4b-{number:012x}")
 }
 
@@ -111,7 +111,7 @@ fn stored(mut object: Value, namespace: &str, name: &str, uid: &str) -> Value {
     object
 }
 
-fn namespace(name: &str, uid: &str, labels: &Value) -> Value {
+pub(crate) fn namespace(name: &str, uid: &str, labels: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": uid, "resourceVersion": "123456",
         "creationTimestamp": THEN, "labels": labels}})
 }
@@ -220,7 +220,7 @@ fn event(object: Value) -> Result<Event> {
 }
 
 /// Feeds one complete list.
-fn list(objects: impl Iterator<Item = Value>, mut feed: impl FnMut(Event) -> Woken) -> Result<()> {
+pub(crate) fn list(objects: impl Iterator<Item = Value>, mut feed: impl FnMut(Event) -> Woken) -> Result<()> {
     drop(feed(Event::Began));
     for object in objects {
         drop(feed(event(object)?));

@@ -5,6 +5,7 @@ mod idle;
 #[path = "../planes/objects.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
 mod objects;
+mod sets;
 
 use anyhow::Result;
 use fedgate::{
@@ -24,6 +25,9 @@ const SIZE: Size = Size {
 
 /// Projects that do nothing.
 const IDLE: usize = 100;
+
+/// Hub Namespaces and city sets of one project, as a tenant without bounds would have them.
+const MANY: (usize, usize) = (10_000, 3_000);
 
 /// Resident memory in KiB.
 fn resident() -> f64 {
@@ -62,5 +66,11 @@ fn main() -> Result<()> {
         size_of::<Row<Projection>>(),
     );
     drop(filled);
+    let (namespaces, sets) = MANY;
+    let cost = sets::measure(namespaces, sets)?;
+    println!(
+        "{namespaces} hub Namespaces with {sets} city sets: a turn {:?}, the end of a policy {:?}, which wakes {} keys",
+        cost.turn, cost.end, cost.woken
+    );
     Ok(())
 }

@@ -112,9 +112,43 @@ mutants! {
         wider_set_keeps_the_claim:
             "metadata[\"annotations\"][keys::CLUSTER_CLAIM_NAME] = Value::Null" => "()",
             "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
+        set_beyond_what_the_project_may_use:
+            "!sets.has_room(&set)" => "false",
+            "gateway::namespaces::decide::tests::a_namespace_whose_project_may_have_no_more_sets_stays_where_it_is";
+        set_whose_policy_is_being_deleted:
+            "row.deleting || sets.is_ending(&policy)" => "row.deleting",
+            "gateway::namespaces::decide::tests::a_policy_that_is_being_deleted_is_waited_for_and_the_set_is_noted";
         namespace_moved_unseen:
             "json!({\"uid\": &*row.uid, \"resourceVersion\": row.resource_version()})" => "json!({})",
             "gateway::namespaces::decide::tests::a_wider_set_takes_the_claim_off_in_the_same_patch";
+    }
+    "src/gateway/namespaces/sets.rs" {
+        sets_that_are_being_sent_do_not_count:
+            "**of == *label" => "false",
+            "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
+    }
+    "src/gateway/world/cities.rs" {
+        code_without_a_cell_enters_a_set:
+            "self.hub.index.serves(city) || there().contains(city)" => "true",
+            "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
+        cell_that_leaves_takes_its_city_along:
+            "there().contains(city)" => "false",
+            "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
+    }
+    "src/gateway/world/proof.rs" {
+        city_left_while_clusters_are_not_seen:
+            "hub.clusters.proves()" => "true",
+            "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
+    }
+    "src/gateway/federator/observe.rs" {
+        cell_denied_while_clusters_are_not_seen:
+            "copy.is_some() && !world.hub.clusters.proves()" => "false",
+            "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
+    }
+    "src/gateway/world/events.rs" {
+        end_of_a_policy_wakes_nobody:
+            "self.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
+            "gateway::world::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
     "src/gateway/garbage/decide.rs" {
         orphan_by_an_incomplete_list:

@@ -67,6 +67,8 @@ pub trait CitySets {
 }
 
 /// The decision.
+// Each flag is a fact of its own; no enum would say it better.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// What to do.

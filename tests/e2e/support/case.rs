@@ -8,7 +8,6 @@ use super::{
     plane::{Plane, seconds, wait_for},
     suite::{ALPHA_KEY, Suite},
 };
-use fedgate::api::keys;
 use serde_json::{Value, json};
 use std::{
     hash::{BuildHasher, RandomState},

@@ -1,0 +1,118 @@
+//! What many city sets cost: a turn of a hub Namespace, and the end of one set's policy.
+
+use super::fill::{list, namespace, uid};
+use anyhow::{Context, Result};
+use fedgate::{
+    api::{
+        keys,
+        names::{CityCode, HubNamespace, ProjectKey, city_set_policy},
+    },
+    engine::clock::Clock,
+    gateway::{
+        namespaces,
+        world::{Role, World, networking::WorkloadChecks, shape},
+    },
+    kinds::FederatedKind,
+};
+use serde_json::{Value, json};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Turns, and ends of policies, that are measured.
+const SAMPLES: usize = 1_000;
+
+/// What was measured.
+#[derive(Debug)]
+pub(crate) struct Cost {
+    /// Time of one turn of a hub Namespace under the index's lock.
+    pub(crate) turn: Duration,
+    /// Time under the lock that the end of one policy takes.
+    pub(crate) end: Duration,
+    /// Keys that it wakes.
+    pub(crate) woken: usize,
+}
+
+fn code(n: usize) -> String {
+    format!("C{n:05}")
+}
+
+fn set(n: usize) -> String {
+    code(n).to_lowercase()
+}
+
+fn policy(n: usize) -> Value {
+    let set = set(n);
+    let cities = CityCode::parse(&code(n)).into_iter().collect();
+    json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": city_set_policy(&set), "uid": uid(12, n), "resourceVersion": "5"},
+        "spec": shape::city_set_spec(&set, &cities, keys::CITY_CODE)})
+}
+
+fn cell(n: usize) -> Value {
+    json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": format!("cell-{n}"), "uid": uid(13, n), "resourceVersion": "5",
+            "labels": {keys::CITY_CODE: code(n)}}})
+}
+
+/// A project with so many namespaces, whose Namespaces on the hub carry the sets in turn.
+fn filled(count: usize, sets: usize) -> Result<(World, Vec<HubNamespace>)> {
+    let mut world = World::new(Arc::new(FederatedKind::builtin()?), WorkloadChecks::default());
+    let (project, mark) = (ProjectKey::parse("shop")?, uid(10, 0));
+    let hubs: Vec<HubNamespace> = (0..count).map(|n| HubNamespace::of(&uid(1, n))).collect();
+    world.engage(project.clone());
+    for role in world.project_roles() {
+        let own = (0..count).map(|n| namespace(&format!("n-{n}"), &uid(1, n), &json!({})));
+        let there = std::iter::once(namespace("kube-system", &mark, &json!({}))).chain(own);
+        let there = there.take(if role == Role::Namespaces { usize::MAX } else { 0 });
+        list(there, |e| world.project_event(&project, role, e))?;
+    }
+    for role in world.hub_roles() {
+        let there: Vec<Value> = match role {
+            Role::Clusters => (0..sets).map(cell).collect(),
+            Role::CitySets => (0..sets).map(policy).collect(),
+            Role::Namespaces => hubs
+                .iter()
+                .enumerate()
+                .map(|(n, hub)| {
+                    let labels = json!({keys::UPSTREAM_CLUSTER: project.label(), keys::UPSTREAM_NAMESPACE: format!("n-{n}"),
+                        keys::SKIP_AUTO_PROPAGATION: "true", keys::PROJECT_UID: mark, keys::CITIES: set(n % sets)});
+                    namespace(hub.as_str(), &uid(11, n), &labels)
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        list(there.into_iter(), |e| world.hub_event(role, e))?;
+    }
+    Ok((world, hubs))
+}
+
+fn each(time: Duration) -> Duration {
+    time / u32::try_from(SAMPLES).unwrap_or(u32::MAX)
+}
+
+/// Measures with so many hub Namespaces and city sets.
+pub(crate) fn measure(count: usize, sets: usize) -> Result<Cost> {
+    let (mut world, hubs) = filled(count, sets)?;
+    let now = Clock::system().now();
+    let began = Instant::now();
+    for hub in hubs.iter().cycle().take(SAMPLES) {
+        let seen = namespaces::observe(&world, hub.as_str()).context("everything is listed")?;
+        let decision = namespaces::sets::decided(&world, &seen, Duration::from_secs(60), sets, now);
+        world.left_at.want(&seen.name, decision.wanted.as_ref());
+    }
+    let turn = each(began.elapsed());
+    let mut woken = 0;
+    let began = Instant::now();
+    for n in 0..SAMPLES {
+        let gone = serde_json::from_value(policy(n % sets))?;
+        let event = fedgate::plane::watch::Event::Deleted(Box::new(gone));
+        woken += world.hub_event(Role::CitySets, event).keys.len();
+    }
+    Ok(Cost {
+        turn,
+        end: each(began.elapsed()),
+        woken: woken / SAMPLES,
+    })
+}
