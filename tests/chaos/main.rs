@@ -334,7 +334,7 @@ async fn run(plan: &Plan) -> anyhow::Result<bool> {
         ..Report::default()
     };
     let suite = Arc::new(Suite::up("chaos", true, &[]).await?);
-    suite.join_unready("absent", wanted::NOWHERE).await;
+    suite.hub.join_unready("absent", wanted::NOWHERE).await;
     let gateways = Gateways::new(&suite).await;
     let limit = LIMIT + seconds(plan.load);
     let body = AssertUnwindSafe(chaos(&suite, &gateways, plan, &mut report)).catch_unwind();

@@ -268,7 +268,7 @@ mutants! {
             "network_policy::limits(instance)" => "false",
             "cell::provider::tests::policies::limits_that_nobody_would_enforce_are_refused";
         policy_goes_before_its_pod:
-            "if pod.is_none() {" => "if true {",
+            "pod.is_none()" => "true",
             "cell::provider::tests::policies::a_policy_comes_before_the_pod_is_mended_and_goes_after_it";
     }
     "src/cell/provider/network_policy.rs" {

@@ -148,6 +148,10 @@ fn engaged(rig: &Rig, hub: &str) -> bool {
 fn federated(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mut Vec<String>) {
     let (namespace, name) = (text(deployment, "namespace"), text(deployment, "name"));
     let place = format!("{project} {namespace}/{name}");
+    let city = deployment["spec"]["cityCode"].as_str().unwrap_or_default();
+    if !has_cluster(rig, city) {
+        return unserved(rig, &place, hub, deployment, lines);
+    }
     let Some(copy) = rig.hub.get("WorkloadDeployment", hub, name) else {
         return lines.push(format!("{place} has no copy"));
     };
@@ -161,7 +165,6 @@ fn federated(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mu
     if suspended(&copy) != suspended(deployment) {
         lines.push(format!("{place}: suspended is {} on the hub", suspended(&copy)));
     }
-    let city = deployment["spec"]["cityCode"].as_str().unwrap_or_default();
     if CELLS.iter().all(|(_, of)| *of != city) {
         return;
     }
@@ -173,6 +176,41 @@ fn federated(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mu
         ));
     }
     projected(rig, project, hub, deployment, lines);
+}
+
+/// Whether a Cluster of the hub has the code.
+fn has_cluster(rig: &Rig, city: &str) -> bool {
+    let clusters = rig.hub.list("Cluster.cluster.karmada.io");
+    clusters
+        .iter()
+        .any(|cluster| cluster["metadata"]["labels"][keys::CITY_CODE] == city)
+}
+
+/// A deployment whose city never had a cell says so, and the code is nowhere on the hub.
+fn unserved(rig: &Rig, place: &str, hub: &str, deployment: &Value, lines: &mut Vec<String>) {
+    let (name, city) = (text(deployment, "name"), &deployment["spec"]["cityCode"]);
+    let conditions = deployment["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let federated = conditions.clone().find(|c| c["type"] == "Federated");
+    if federated.is_none_or(|c| c["reason"] != "NoCellForCity") {
+        lines.push(format!("{place} has no cell and says {federated:?}"));
+    }
+    let copy = rig.hub.get("WorkloadDeployment", hub, name);
+    if copy.is_some_and(|copy| copy["spec"]["cityCode"] == *city) {
+        lines.push(format!("{place} has no cell and is carried"));
+    }
+    let values = "/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values";
+    for policy in rig.hub.list("ClusterPropagationPolicy") {
+        let cities = policy.pointer(values).and_then(Value::as_array);
+        if cities.is_some_and(|cities| cities.contains(city)) {
+            lines.push(format!(
+                "{place} has no cell and {} has its code",
+                text(&policy, "name")
+            ));
+        }
+    }
 }
 
 fn projected(rig: &Rig, project: &str, hub: &str, deployment: &Value, lines: &mut Vec<String>) {

@@ -10,7 +10,8 @@ use crate::{
     ops::Op,
     rig::{GATEWAY, Rig, number, rest, simulate},
 };
-use fedgate_simulator::{Fault, Rule, Simulator, When};
+use fedgate::api::keys;
+use fedgate_simulator::{Fault, Rule, Simulator, When, karmada::Cluster};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -201,6 +202,11 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     let mut rig = Rig::unhurried(seed, &["p", "q"]);
     rig.simulator
         .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+    if seed % 2 == 0 {
+        // The code that is drawn beside those of cells has one that is not ready; otherwise it has none.
+        rig.karmada.join(&Cluster::new("low-1", keys::CITY_CODE, "dfw"));
+        rig.karmada.ready("low-1", false);
+    }
     rig.start();
     for (op, disturbance, pause) in moments {
         op.apply(&mut rig);

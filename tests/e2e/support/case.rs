@@ -81,7 +81,7 @@ impl Case {
 
     /// Lets a cell join that serves a city, is not ready and never will be: what is for it goes as far as the hub.
     pub(crate) async fn join_unready(&self, city: &str) {
-        self.suite.join_unready(&self.unready_cell(), city).await;
+        self.hub.join_unready(&self.unready_cell(), city).await;
     }
 
     /// A city that no other test uses, and that only such a cell serves.

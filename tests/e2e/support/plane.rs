@@ -1,6 +1,7 @@
 //! One API server as the suite sees it: dynamic objects as JSON, and waits that are woken by watches.
 
-use super::kinds::Kind;
+use super::kinds::{CLUSTER, Kind};
+use fedgate::api::keys;
 use futures::StreamExt;
 use kube::{
     Api, Client,
@@ -136,6 +137,16 @@ impl Plane {
         let object: DynamicObject = serde_json::from_value(object).expect("an object with metadata");
         let created = self.api(kind, namespace).create(params, &object).await?;
         Ok(value(&created))
+    }
+
+    /// Lets a cell join this hub that serves a city, is not ready and never will be.
+    pub(crate) async fn join_unready(&self, name: &str, city: &str) {
+        let taint = json!({"key": "fedgate.dev/absent", "effect": "NoSchedule"});
+        let cluster = json!({
+            "metadata": {"name": name, "labels": {keys::CITY_CODE: city}},
+            "spec": {"syncMode": "Pull", "taints": [taint]},
+        });
+        self.create(&CLUSTER, "", cluster).await;
     }
 
     pub(crate) async fn create(&self, kind: &Kind, namespace: &str, object: Value) -> Value {

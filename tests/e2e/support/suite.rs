@@ -381,16 +381,6 @@ impl Suite {
             })
     }
 
-    /// Lets a cell join that serves a city, is not ready and never will be.
-    pub(crate) async fn join_unready(&self, name: &str, city: &str) {
-        let taint = json!({"key": "fedgate.dev/absent", "effect": "NoSchedule"});
-        let cluster = json!({
-            "metadata": {"name": name, "labels": {keys::CITY_CODE: city}},
-            "spec": {"syncMode": "Pull", "taints": [taint]},
-        });
-        self.hub.create(&CLUSTER, "", cluster).await;
-    }
-
     /// Puts everything back to work after a test that failed halfway.
     pub(crate) async fn recover(&self, namespace: &str) {
         for plane in ["hub", "alpha", "beta", "dfw-1", "lhr-1"] {
