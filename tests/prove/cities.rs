@@ -70,6 +70,7 @@ fn a_cell_that_leaves_by_mistake_takes_no_running_workload_with_it() {
         let mut rig = Rig::new(1, &["p"]);
         rig.start();
         Create("p", "default", "web", "FRA", 1).apply(&mut rig);
+        Create("p", "default", "api", "DFW", 1).apply(&mut rig);
         rest(SETTLED).await;
         rig.simulator.log().clear();
         rig.hub.delete(CLUSTER, "", "fra-1").unwrap();
@@ -79,7 +80,12 @@ fn a_cell_that_leaves_by_mistake_takes_no_running_workload_with_it() {
         rig.start();
         rest(SETTLED).await;
         assert_eq!(written(&rig), Vec::<String>::new());
-        assert_eq!(sets(&rig), BTreeSet::from(["fra".to_owned()]));
+        // Nothing of the city is left but the set, and that it is wanted.
+        DropCopy("web").apply(&mut rig);
+        DropPolicies.apply(&mut rig);
+        rest(SETTLED).await;
+        assert_eq!(sets(&rig), BTreeSet::from(["dfw-fra".to_owned()]));
+        assert_eq!(rig.hub.count("WorkloadDeployment"), 2, "it is carried again");
         fra(&rig);
         rest(SETTLED).await;
         assert_eq!(reason(&rig, "web"), "Delivered");
