@@ -202,7 +202,7 @@ async fn play(seed: u64, moments: &[Moment]) -> Vec<String> {
     let mut rig = Rig::unhurried(seed, &["p", "q"]);
     rig.simulator
         .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         // The code that is drawn beside those of cells has one that is not ready; otherwise it has none.
         rig.karmada.join(&Cluster::new("low-1", keys::CITY_CODE, "dfw"));
         rig.karmada.ready("low-1", false);
