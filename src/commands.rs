@@ -177,7 +177,7 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        assert_eq!(table.lines().count(), 2 + 33, "{table}");
+        assert_eq!(table.lines().count(), 2 + 34, "{table}");
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub struct Snapshot {
     pub crowded_out: bool,
     /// Whether its city has no cell, and had none when it came into use in its namespace.
     pub no_cell: bool,
-    /// Whether no cell of its city is seen where that proves nothing: what was carried before keeps what it says.
+    /// Whether no cell of its city is seen where that proves nothing: what was carried before keeps what it says, and before
+    /// the cells were ever listed nothing is said.
     pub cell_unproven: bool,
     /// Whether its city finds no place because its project uses too many sets of cities.
     pub limited: bool,
@@ -126,7 +127,8 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
     let city_ready = city.is_some_and(|city| world.city_ready(kind, hub_name, city));
     let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !world.is_served(hub_name, city));
-    let cell_unproven = unserved && copy.is_some() && !world.hub.clusters.proves();
+    let clusters = &world.hub.clusters;
+    let cell_unproven = unserved && !clusters.proves() && (copy.is_some() || !clusters.synced());
     let references = references(world, project, kind, &key.namespace, source.as_ref());
     let expected = references
         .as_ref()

@@ -40,12 +40,12 @@ impl Project {
 }
 
 impl World {
-    /// Whether the hub's lists that carrying needs are complete: whose its namespaces are, which cells there are, what
-    /// the namespaces are delivered by, the companions and the copies.
+    /// Whether the hub's lists that carrying needs are complete: whose its namespaces are, what they are delivered by, the
+    /// companions and the copies. Which cells there are matters to cities that come into use alone, and another server of
+    /// Karmada's says it: while it is away all else goes on.
     pub fn hub_carries(&self) -> bool {
         let hub = &self.hub;
         hub.namespaces.synced()
-            && hub.clusters.synced()
             && hub.city_sets.synced()
             && hub.city_policies.synced()
             && hub.config_maps.synced()

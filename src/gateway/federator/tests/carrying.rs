@@ -108,13 +108,18 @@ async fn what_the_hub_refused_waits_with_and_without_the_other_lists() {
 
 /// The hub and the project with an edit that the copy lacks, and only the lists that carrying needs.
 fn half_read(cluster: &str) -> World {
+    half_read_without(cluster, &[])
+}
+
+/// The same without these lists.
+fn half_read_without(cluster: &str, missing: &[Role]) -> World {
     let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
     let mut home = hub_namespace("dfw");
     home["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!(cluster);
     for role in world
         .hub_roles()
         .into_iter()
-        .filter(|role| role.is_for_carrying())
+        .filter(|role| role.is_for_carrying() && !missing.contains(role))
     {
         let objects = match role {
             Role::Namespaces => vec![home.clone()],
@@ -167,6 +172,34 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     assert!(observe(&world, &key, &shop()).unwrap().complete);
 }
 
+#[tokio::test]
+async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new_city_waits() {
+    let mut world = half_read_without(&shop().label(), &[Role::Clusters]);
+    let seen = |world: &World, name: &str| {
+        let key = world.source_key(0, &shop(), "default", name);
+        let mut s = observe(world, &key, &shop()).unwrap();
+        s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source(name, "DFW"))));
+        s
+    };
+    world.shop_has(Role::Federated(0), &fixture::source("new", "LHR"));
+    for complete in [false, true] {
+        if complete {
+            let rest = world.hub_roles().into_iter().filter(|r| !r.is_for_carrying());
+            rest.for_each(|role| world.list_hub(role, &[]));
+            let rest = world.project_roles().into_iter().filter(|r| !r.is_for_carrying());
+            rest.for_each(|role| world.list_shop(role, &[]));
+        }
+        let web = seen(&world, "web");
+        assert_eq!(web.complete, complete);
+        let effect = one(decide(&web, &mut Memory::default(), &SETTINGS, now()));
+        assert_eq!(effect.reason, "update_copy");
+        let new = seen(&world, "new");
+        assert!(!new.no_cell && new.cell_unproven && !new.city_ready);
+    }
+    world.list_hub(Role::Clusters, &[]);
+    assert!(seen(&world, "new").no_cell);
+}
+
 #[test]
 fn each_list_that_carrying_needs_is_waited_for() {
     let all = half_read(&shop().label());
@@ -174,7 +207,8 @@ fn each_list_that_carrying_needs_is_waited_for() {
         world
             .hub_roles()
             .into_iter()
-            .filter(|role| role.is_for_carrying())
+            // What is in place is carried without.
+            .filter(|role| role.is_for_carrying() && *role != Role::Clusters)
             .collect::<Vec<_>>()
     };
     for missing in lists(&all) {
