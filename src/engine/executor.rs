@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
-    core::{DynamicObject, Request, TypeMeta},
+    core::{DynamicObject, PartialObjectMeta, Request, TypeMeta},
 };
 use notes::Notes;
 use serde_json::Value;
@@ -55,12 +55,15 @@ pub trait Surroundings: Send + Sync {
     fn fought(&self, target: &Target, field_group: &'static str);
 }
 
+/// How many objects with a label are looked at.
+const MANY: u32 = 100;
+
 /// Which objects are asked for.
 #[derive(Debug, Clone, Copy)]
 pub enum Which<'a> {
-    /// Those with this label.
+    /// Those with this label that are here to stay.
     Labelled(&'a str, &'a str),
-    /// The one with the target's name. Who may list need not be allowed to get.
+    /// The one with the target's name, terminating or not. Who may list need not be allowed to get.
     Named,
 }
 
@@ -131,17 +134,26 @@ impl Executor {
     pub async fn any(&self, target: &Target, which: Which<'_>) -> Result<bool, Failure> {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
-        let params = ListParams::default().limit(1);
         let params = match which {
-            Which::Labelled(key, value) => params.labels(&format!("{key}={value}")),
-            Which::Named => params.fields(&format!("metadata.name={}", target.name)),
+            Which::Labelled(key, value) => ListParams::default()
+                .labels(&format!("{key}={value}"))
+                .limit(MANY),
+            Which::Named => ListParams::default().fields(&format!("metadata.name={}", target.name)),
         };
         let answer = api
             .list_metadata(&params)
             .await
             .map_err(|e| failure(target, "list", &e));
         self.ended(target, Endpoint::Main, "list", answer.as_ref().err());
-        answer.map(|found| !found.items.is_empty())
+        answer.map(|found| match which {
+            Which::Labelled(..) => {
+                let stays = |o: &PartialObjectMeta<_>| o.metadata.deletion_timestamp.is_none();
+                // If they are more than one looks at, one of them will stay.
+                found.metadata.continue_.is_some_and(|token| !token.is_empty())
+                    || found.items.iter().any(stays)
+            }
+            Which::Named => !found.items.is_empty(),
+        })
     }
 
     fn api(&self, target: &Target, endpoint: Endpoint, verb: &'static str) -> Result<Api<Tolerant>, Failure> {

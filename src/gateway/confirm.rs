@@ -53,7 +53,7 @@ pub async fn is_absent(ctx: &Turn<'_>, target: &Target) -> Result<bool, Failure>
     Ok(ctx.executor.reread(target).await?.is_none())
 }
 
-/// Whether no object of a kind has a label, whatever its watch shows.
+/// Whether no object of a kind that is here to stay has a label, whatever its watch shows.
 pub async fn is_unused(ctx: &Turn<'_>, kind: &Target, key: &str, value: &str) -> Result<bool, Failure> {
     Ok(!ctx.executor.any(kind, Which::Labelled(key, value)).await?)
 }

@@ -1,6 +1,6 @@
 //! A plane that was restored to an older state: what is known of it is judged by its next lists alone.
 
-use super::World;
+use super::{Hub, Project, World};
 use crate::{engine::key::Plane, plane::table::Table};
 
 impl World {
@@ -18,34 +18,82 @@ impl World {
         }
         self.engagements += 1;
         if let Plane::Project(key) = plane {
-            let project = self.projects.get_mut(key)?;
-            project.engagement = self.engagements;
-            project.namespaces.rewind();
-            project.workloads.rewind();
-            project.locations.rewind();
-            project.networks.rewind();
-            project.sources.iter_mut().for_each(Table::rewind);
-            project.projections.iter_mut().for_each(Table::rewind);
-            project.config_maps.rewind();
-            project.secrets.rewind();
+            self.projects.get_mut(key)?.rewind(self.engagements);
         } else {
             self.hub_engagement = self.engagements;
-            let hub = &mut self.hub;
-            hub.namespaces.rewind();
-            hub.city_sets.rewind();
-            hub.city_policies.rewind();
-            hub.bindings.rewind();
-            hub.interpreters.rewind();
-            hub.config_maps.rewind();
-            hub.secrets.rewind();
-            hub.copies.iter_mut().for_each(Table::rewind);
-            hub.write_backs.iter_mut().for_each(Table::rewind);
-            hub.ended.clear();
-            hub.departed.clear();
+            self.hub.rewind();
             // What is not as this replica left it is no edit.
             self.left_at.clear();
             self.left.clear();
         }
         Some(self.engagements)
+    }
+}
+
+impl Project {
+    fn rewind(&mut self, engagement: u64) {
+        let Self {
+            engagement: of,
+            namespaces,
+            workloads,
+            locations,
+            networks,
+            sources,
+            projections,
+            config_maps,
+            secrets,
+            // These follow the rows, and are as before until the lists say otherwise.
+            uid: _,
+            index: _,
+            workloads_by_uid: _,
+            references: _,
+            forbidden: _,
+        } = self;
+        *of = engagement;
+        namespaces.rewind();
+        workloads.rewind();
+        locations.rewind();
+        networks.rewind();
+        sources.iter_mut().for_each(Table::rewind);
+        projections.iter_mut().for_each(Table::rewind);
+        config_maps.rewind();
+        secrets.rewind();
+    }
+}
+
+impl Hub {
+    fn rewind(&mut self) {
+        let Self {
+            namespaces,
+            clusters,
+            city_sets,
+            city_policies,
+            bindings,
+            interpreters,
+            config_maps,
+            secrets,
+            copies,
+            write_backs,
+            ended,
+            departed,
+            // These follow the rows.
+            index: _,
+            outlived: _,
+            by_deployment: _,
+            // What was withheld before is so still.
+            withheld: _,
+        } = self;
+        namespaces.rewind();
+        clusters.rewind();
+        city_sets.rewind();
+        city_policies.rewind();
+        bindings.rewind();
+        interpreters.rewind();
+        config_maps.rewind();
+        secrets.rewind();
+        copies.iter_mut().for_each(Table::rewind);
+        write_backs.iter_mut().for_each(Table::rewind);
+        ended.clear();
+        departed.clear();
     }
 }

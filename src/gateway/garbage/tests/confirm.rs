@@ -97,8 +97,11 @@ async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() 
     let carrier = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns-a", "uid": "n"}});
     let kept: &[&str] = &["GET namespaces"];
     let gone: &[&str] = &["GET namespaces", "DELETE cities-lhr"];
+    let mut leaving = carrier.clone();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
     for (answer, expected) in [
-        (list(json!([carrier])), kept),
+        (list(json!([leaving, carrier])), kept),
+        (list(json!([leaving])), gone),
         (list(json!([])), gone),
         (refusal(500, "InternalError", &json!({})), kept),
         (refusal(403, "Forbidden", &json!({})), kept),
