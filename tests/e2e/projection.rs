@@ -137,6 +137,10 @@ async fn a35_scale_down_while_the_gateway_is_down(case: Case) {
         case.dfw.run(&case.hub_ns, "web", ordinal).await;
         projection(&case, &format!("web-{ordinal}")).await;
     }
+    // Without a report the hub may have lost its write-backs.
+    case.dfw.report(&case.hub_ns, "web", 2, 2).await;
+    let reported = |o: &Value| o["status"]["readyReplicas"] == 2;
+    case.project_sees("web", "has the cell's report", reported).await;
     case.suite.gateway.stop().await;
     case.dfw.hub.delete(&INSTANCE, &case.hub_ns, "web-1").await;
     case.suite.gateway.start().await;
