@@ -219,11 +219,6 @@ mutants! {
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
     }
-    "src/plane/watch/follow.rs" {
-        version_of_a_server_that_was_away_not_asked:
-            "matches!(Cause::of(error).of_plane(), OfPlane::Away(_))" => "false",
-            "plane::watch::tests::a_server_that_was_away_behind_another_is_asked_for_its_version";
-    }
     "src/engine/executor.rs" {
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",

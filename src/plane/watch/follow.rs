@@ -8,6 +8,7 @@ use super::{
     super::client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
     lines::Lines,
     pages::{Form, Pages},
+    reach::Silence,
     trouble::{Cause, OfPlane},
 };
 use crate::engine::object::{Tolerant, Unread};
@@ -45,8 +46,8 @@ pub(super) struct Follower {
     state: State,
     /// The version up to which all was told.
     version: u64,
-    /// The connection broke, or somebody in between answered instead: the server behind the next one may be one that was
-    /// restored to an older state, and lets a watch from a version that it does not have yet wait in silence.
+    /// The connection broke: the server behind the next one may be one that was restored to an older state, and lets a
+    /// watch from a version that it does not have yet wait in silence.
     doubtful: bool,
 }
 
@@ -396,7 +397,7 @@ impl Stream for Follower {
             let (state, step) = self.step(state, cx);
             self.state = state;
             if let Poll::Ready(Some(Err(error))) = &step {
-                self.doubtful |= matches!(Cause::of(error).of_plane(), OfPlane::Away(_));
+                self.doubtful |= Cause::of(error).of_plane() == OfPlane::Away(Silence::Silent);
             }
             if !matches!(step, Poll::Ready(None)) {
                 return step;

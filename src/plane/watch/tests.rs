@@ -293,26 +293,6 @@ async fn a_server_with_an_older_state_is_read_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_away_behind_another_is_asked_for_its_version() {
-    for code in [503, 401] {
-        let mut watch = Running::start([
-            first(),
-            Answer::Watch(String::new(), End::Ends),
-            Answer::Refuse(code),
-            Answer::List(4, vec![object("a", 1)]),
-            Answer::List(4, vec![object("a", 1)]),
-            Answer::Watch(String::new(), End::Stays),
-        ]);
-        watch.server.store(4, Ordering::Relaxed);
-        watch.tells(&FIRST).await;
-        watch.tells(&["began", "rewound"]).await;
-        watch
-            .tells(&["began", "listed a@1", r#"complete, gone: ["b"]"#])
-            .await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_within_a_line_goes_on_where_it_was() {
     for end in [End::Ends, End::Breaks] {
         let whole = line("MODIFIED", &object("a", 11));
