@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE, NAMESPACE},
     lone_trials,
     process::Controllers,
-    seconds, uid,
+    seconds, uid, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -192,6 +192,13 @@ async fn a88_the_hub_is_restored(case: Case) {
         let shown = case.project.exists(&INSTANCE, &case.ns, name, seconds(10)).await;
         assert_eq!(uid(&shown), uid(made), "the tenant's Instance stays");
     }
+    // A server that has just begun does not know for a while the kinds that its admission policies compare with.
+    wait_for("the hub admits what cells write", seconds(120), || async {
+        let same = json!({});
+        let written = case.dfw.hub.try_merge(&INSTANCE, &case.hub_ns, "web-0", &same);
+        written.await.is_ok().then_some(())
+    })
+    .await;
     let instance = case.dfw.plane.get(&INSTANCE, &case.hub_ns, "new-0").await;
     // Karmada leaves at a member what it has no Work of; the stand-in takes it away, and delivers it anew.
     match instance {
