@@ -28,6 +28,7 @@ mod report;
 mod restart;
 mod run;
 mod single;
+mod soak;
 mod storm;
 
 use anyhow::{Result, ensure};
@@ -38,7 +39,7 @@ use std::{path::Path, process::ExitCode};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The figures, each with the part that gives it; a part has planes of its own.
-const FIGURES: [(&str, Part); 15] = [
+const FIGURES: [(&str, Part); 16] = [
     ("p1", Part::Single),
     ("p5", Part::Burst),
     ("p14", Part::Storm),
@@ -54,6 +55,7 @@ const FIGURES: [(&str, Part); 15] = [
     ("p11", Part::Load),
     ("p18", Part::Churn),
     ("large", Part::Large),
+    ("soak", Part::Soak),
 ];
 
 /// What is measured together.
@@ -69,6 +71,7 @@ enum Part {
     Load,
     Churn,
     Large,
+    Soak,
 }
 
 impl Part {
@@ -84,6 +87,7 @@ impl Part {
             Self::Load => load::measure(run).await,
             Self::Churn => churn::measure(run).await,
             Self::Large => large::measure(run).await,
+            Self::Soak => soak::measure(run).await,
         }
     }
 }

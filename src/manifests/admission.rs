@@ -141,6 +141,7 @@ fn cell_writes() -> Vec<Value> {
         whose_tenant(),
         whose_deployment(),
         what_comes_along(),
+        how_large(),
     ]
     .concat();
     let spec = json!({
@@ -268,6 +269,22 @@ fn what_comes_along() -> Vec<Value> {
             "metadata.finalizers: a cell may not set any on a write-back; leave them out",
         ),
     ]
+}
+
+/// No more than what any deployment may ask for; what is projected is less (contract: federation.md §6 rule 5).
+fn how_large() -> Vec<Value> {
+    let limit = 256 * 1024;
+    ["spec", "status"]
+        .map(|part| {
+            validation(
+                format!("!has(object.{part}) || '%s'.format([object.{part}]).size() <= {limit}"),
+                &format!(
+                    "{part} of a write-back may have at most {} KiB; write back less",
+                    limit / 1024
+                ),
+            )
+        })
+        .into()
 }
 
 /// A cell speaks for its own city alone.

@@ -2,7 +2,7 @@
 
 use crate::support::{
     Case, Cell, deployment_with_data,
-    kinds::{CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, SECRET},
+    kinds::{CLUSTER, CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, SECRET},
     lone_trials,
     process::Controllers,
     seconds, uid,
@@ -14,8 +14,10 @@ lone_trials![a86_the_hubs_controllers_are_killed];
 
 /// How often they are killed.
 const RESTARTS: u32 = 20;
-/// From this restart on a cell is away while they start, as with a credential that has expired.
+/// From this restart on a cell is away while they start.
 const WITHOUT_CELL: u32 = 15;
+/// And from this one on its credential at the hub is refused, as one that has expired.
+const EXPIRED: u32 = 18;
 
 const NAMES: [&str; 3] = ["web", "api", "jobs"];
 
@@ -60,6 +62,40 @@ async fn standing(case: &Case, cell: &Cell) -> BTreeMap<String, String> {
     all
 }
 
+/// A cell's credential at the hub. Karmada keeps one; the stand-in has a certificate of its own.
+struct Credential<'a> {
+    case: &'a Case,
+    secret: String,
+    token: Value,
+}
+
+impl<'a> Credential<'a> {
+    const NAMESPACE: &'static str = "karmada-cluster";
+
+    /// Makes it one that the cell refuses.
+    async fn expire(case: &'a Case, cell: &Cell) -> Option<Self> {
+        let hub = &case.suite.hub;
+        let cluster = hub.get(&CLUSTER, "", &cell.name).await.unwrap();
+        let secret = cluster["spec"]["secretRef"]["name"].as_str()?.to_owned();
+        let found = hub.get(&SECRET, Self::NAMESPACE, &secret).await.unwrap();
+        let token = found["data"]["token"].clone();
+        assert!(token.is_string(), "{secret} has a token");
+        let this = Self { case, secret, token };
+        this.set(&json!("ZXhwaXJlZA==")).await;
+        Some(this)
+    }
+
+    async fn renew(self) {
+        self.set(&self.token).await;
+    }
+
+    async fn set(&self, token: &Value) {
+        let data = json!({"data": {"token": token}});
+        let hub = &self.case.suite.hub;
+        hub.merge(&SECRET, Self::NAMESPACE, &self.secret, data).await;
+    }
+}
+
 async fn a86_the_hubs_controllers_are_killed(case: Case) {
     case.config_map("settings", &json!({"a": "1"})).await;
     case.secret("keys", "Opaque", &json!({"password": "p"})).await;
@@ -85,8 +121,14 @@ async fn a86_the_hubs_controllers_are_killed(case: Case) {
     controllers.kill().await;
     for round in 1..=RESTARTS {
         let away = (round >= WITHOUT_CELL).then_some(cells[round as usize % 2]);
+        let mut expired = None;
         if let Some(cell) = away {
-            case.suite.stop_plane(&cell.name).await;
+            if round >= EXPIRED {
+                expired = Credential::expire(&case, cell).await;
+            }
+            if expired.is_none() {
+                case.suite.stop_plane(&cell.name).await;
+            }
         }
         // Changes are on their way while the controllers are gone, and while they read all they know.
         let scale = json!({"spec": {"scaleSettings": {"minReplicas": round}}});
@@ -106,7 +148,15 @@ async fn a86_the_hubs_controllers_are_killed(case: Case) {
             arrived(&case, cell, round).await;
         }
         if let Some(cell) = away {
-            case.suite.start_plane(&cell.name).await;
+            match expired.take() {
+                // Karmada uses the credential that it has started with.
+                Some(credential) => {
+                    credential.renew().await;
+                    controllers.kill().await;
+                    controllers.start();
+                }
+                None => case.suite.start_plane(&cell.name).await,
+            }
             arrived(&case, cell, round).await;
         }
         let mut after = BTreeMap::new();

@@ -227,12 +227,15 @@ mutants! {
     "src/plane/watch.rs" {
         restored_plane_not_noticed:
             "events.version() < highest" => "false",
-            "plane::watch::tests::a_server_with_an_older_state_is_read_anew";
+            "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
     }
     "src/plane/watch/follow.rs" {
         restored_server_watched_in_silence:
             "has < self.version" => "false",
-            "plane::watch::tests::a_server_with_an_older_state_is_read_anew";
+            "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
+        version_of_a_server_that_was_away_not_asked:
+            "OfPlane::Away(Silence::Unwell) => Doubt::OnceOpen" => "OfPlane::Away(Silence::Unwell) => Doubt::None",
+            "plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
     "src/plane/table.rs" {
         older_versions_of_a_restored_plane_ignored:

@@ -46,9 +46,19 @@ pub(super) struct Follower {
     state: State,
     /// The version up to which all was told.
     version: u64,
-    /// The connection broke: the server behind the next one may be one that was restored to an older state, and lets a
-    /// watch from a version that it does not have yet wait in silence.
-    doubtful: bool,
+    doubt: Doubt,
+}
+
+/// Whether the server may have been restored to an older state since it last answered: then it lets a watch from a version
+/// that it does not have yet wait in silence, and is asked for its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    None,
+    /// A watch ended before its time, or a proxy answered in the server's place. The version is asked for once a watch is
+    /// open: one that is refused says what is wrong by itself.
+    OnceOpen,
+    /// The connection broke. The version is asked for before the next watch.
+    First,
 }
 
 /// What is asked for.
@@ -90,8 +100,8 @@ enum State {
     Page(IntoIter<Bytes>, Then, Option<LargePage>),
     /// All up to this version is known.
     Known(String),
-    /// A list of one object is on its way, for the version of the server.
-    Asking(String, BoxFuture<'static, kube::Result<Page>>),
+    /// A list of one object is on its way, for the version of the server; with the watch, if one is open.
+    Asking(String, Option<Body>, BoxFuture<'static, kube::Result<Page>>),
     /// A watch from this version is being opened.
     Opening(String, BoxFuture<'static, kube::Result<Body>>),
     /// It is open, until then at the latest.
@@ -126,7 +136,7 @@ impl Follower {
             },
             state: State::Blank,
             version: 0,
-            doubtful: false,
+            doubt: Doubt::None,
         }
     }
 
@@ -201,7 +211,7 @@ impl Follower {
         let then = match (text(page.metadata.continue_), version) {
             (Some(token), _) => Then::More(token),
             (None, Some(version)) => {
-                self.doubtful = false;
+                self.doubt = Doubt::None;
                 Then::Watch(version)
             }
             (None, None) => return (State::Blank, Poll::Ready(Some(Err(Error::NoResourceVersion)))),
@@ -253,23 +263,20 @@ impl Follower {
                     (State::Known(version), Poll::Ready(Some(Ok(Event::InitDone))))
                 }
             },
-            State::Known(version) if self.doubtful => {
-                let page = self.page(Form::Metadata, 1, None);
-                (State::Asking(version, page), Poll::Ready(None))
+            State::Known(version) if self.doubt == Doubt::First => {
+                (self.ask_version(version, None), Poll::Ready(None))
             }
-            State::Asking(version, mut page) => match page.poll_unpin(cx) {
-                Poll::Pending => (State::Asking(version, page), Poll::Pending),
-                Poll::Ready(page) => self.asked(version, page),
+            State::Asking(version, body, mut page) => match page.poll_unpin(cx) {
+                Poll::Pending => (State::Asking(version, body, page), Poll::Pending),
+                Poll::Ready(page) => self.asked(version, body, page),
             },
             State::Known(version) => (self.open(version), Poll::Ready(None)),
             State::Opening(version, mut open) => match open.poll_unpin(cx) {
                 Poll::Pending => (State::Opening(version, open), Poll::Pending),
-                Poll::Ready(Ok(body)) => {
-                    let asked = Duration::from_secs(self.asks.timeout.into());
-                    let end = Box::pin(sleep(asked + MARGIN));
-                    let lines = Lines::new(body, self.asks.unread);
-                    (State::Watching(version, lines, end), Poll::Ready(None))
+                Poll::Ready(Ok(body)) if self.doubt == Doubt::None => {
+                    (self.watch(version, body), Poll::Ready(None))
                 }
+                Poll::Ready(Ok(body)) => (self.ask_version(version, Some(body)), Poll::Ready(None)),
                 Poll::Ready(Err(error)) => (
                     State::Known(version),
                     Poll::Ready(Some(Err(Error::WatchStartFailed(error)))),
@@ -279,8 +286,22 @@ impl Follower {
         }
     }
 
+    fn ask_version(&self, version: String, watch: Option<Body>) -> State {
+        State::Asking(version, watch, self.page(Form::Metadata, 1, None))
+    }
+
+    fn watch(&self, version: String, body: Body) -> State {
+        let end = Box::pin(sleep(self.time_asked() + MARGIN));
+        State::Watching(version, Lines::new(body, self.asks.unread), end)
+    }
+
+    /// How long the server is asked to keep a watch open.
+    fn time_asked(&self) -> Duration {
+        Duration::from_secs(self.asks.timeout.into())
+    }
+
     /// What follows from the version that the server has.
-    fn asked(&mut self, version: String, page: kube::Result<Page>) -> (State, Step) {
+    fn asked(&mut self, version: String, watch: Option<Body>, page: kube::Result<Page>) -> (State, Step) {
         let page = match page {
             Ok(page) => page,
             Err(error) => {
@@ -288,7 +309,7 @@ impl Follower {
                 return (State::Known(version), Poll::Ready(Some(Err(error))));
             }
         };
-        self.doubtful = false;
+        self.doubt = Doubt::None;
         let has = page.metadata.resource_version.as_deref().map_or(0, number);
         if has < self.version {
             let status = Status::failure("the server has an older state", "Expired").with_code(410);
@@ -297,7 +318,11 @@ impl Follower {
                 Poll::Ready(Some(Err(Error::WatchError(status.boxed())))),
             );
         }
-        (State::Known(version), Poll::Ready(None))
+        let state = match watch {
+            Some(body) => self.watch(version, body),
+            None => State::Known(version),
+        };
+        (state, Poll::Ready(None))
     }
 
     /// The next event of an open watch.
@@ -314,7 +339,13 @@ impl Follower {
                 return (State::Known(version), Poll::Ready(None));
             }
             Poll::Pending => return (State::Watching(version, lines, end), Poll::Pending),
-            Poll::Ready(None) => return (State::Known(version), Poll::Ready(None)),
+            Poll::Ready(None) => {
+                // A server ends its watches with itself, and a proxy those of a server that is gone.
+                if Instant::now() + MARGIN * 2 < end.deadline() {
+                    self.doubt = self.doubt.max(Doubt::OnceOpen);
+                }
+                return (State::Known(version), Poll::Ready(None));
+            }
             Poll::Ready(Some(Err(error))) => {
                 // An event that cannot be read is an event missed.
                 let state = if matches!(error, kube::Error::SerdeError(_)) {
@@ -397,7 +428,12 @@ impl Stream for Follower {
             let (state, step) = self.step(state, cx);
             self.state = state;
             if let Poll::Ready(Some(Err(error))) = &step {
-                self.doubtful |= Cause::of(error).of_plane() == OfPlane::Away(Silence::Silent);
+                let doubt = match Cause::of(error).of_plane() {
+                    OfPlane::Away(Silence::Silent) => Doubt::First,
+                    OfPlane::Away(Silence::Unwell) => Doubt::OnceOpen,
+                    OfPlane::Well | OfPlane::Unsaid => Doubt::None,
+                };
+                self.doubt = self.doubt.max(doubt);
             }
             if !matches!(step, Poll::Ready(None)) {
                 return step;

@@ -232,8 +232,9 @@ impl Line {
     async fn pace(&self, watch: bool) {
         let pause = {
             let mut pace = self.pace.lock();
-            let was_short = pace.open.take().filter(|_| watch).map(|at| at.elapsed() < SHORT);
-            match was_short {
+            // A list between two watches leaves the first one's end to be judged with the second.
+            let ended = if watch { pace.open.take() } else { None };
+            match ended.map(|at| at.elapsed() < SHORT) {
                 Some(true) => {
                     pace.short += 1;
                     FIRST_DELAY

@@ -1,5 +1,7 @@
 //! A watch against a server that answers by a script: what reaches the sink, and what was asked.
 
+mod restored;
+
 use super::{reach::asking, *};
 use crate::{
     api::names::ProjectKey,
@@ -19,6 +21,8 @@ enum End {
     Ends,
     Breaks,
     Stays,
+    /// Well, after this.
+    After(Duration),
     /// The same text comes again, each time after this.
     Repeats(Duration),
 }
@@ -51,6 +55,10 @@ impl Answer {
                 let rest =
                     futures::stream::iter(matches!(end, End::Breaks).then(|| Err(io::Error::other("reset"))));
                 let body = match end {
+                    End::After(time) => {
+                        let end = futures::stream::once(tokio::time::sleep(time)).map(|()| Ok(Bytes::new()));
+                        Body::from_stream(text.chain(end))
+                    }
                     End::Ends | End::Breaks => Body::from_stream(text.chain(rest)),
                     End::Stays | End::Repeats(_) => Body::from_stream(text.chain(futures::stream::pending())),
                 };
@@ -95,6 +103,8 @@ struct Running {
     health: Arc<Health>,
     /// The version that the server gives when it is asked for that alone.
     server: Arc<AtomicU64>,
+    /// How often it was.
+    versions_asked: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
@@ -109,10 +119,12 @@ impl Running {
         let script: VecDeque<Answer> = script.into_iter().collect();
         let (script, asked) = (Arc::new(Mutex::new(script)), Arc::<Mutex<Vec<String>>>::default());
         let server = Arc::new(AtomicU64::new(1_000));
-        let (seen, version) = (asked.clone(), server.clone());
+        let versions_asked = Arc::<AtomicU64>::default();
+        let (seen, version, count) = (asked.clone(), server.clone(), versions_asked.clone());
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let query = request.uri().query().unwrap_or_default();
             if query.split('&').any(|parameter| parameter == "limit=1") {
+                count.fetch_add(1, Ordering::Relaxed);
                 let version = Answer::List(version.load(Ordering::Relaxed), Vec::new());
                 let answer: BoxFuture<'static, _> = Box::pin(async { Ok(version.response()) });
                 return asking(false, answer);
@@ -165,6 +177,7 @@ impl Running {
             rights,
             health,
             server,
+            versions_asked,
             task,
         }
     }
@@ -263,32 +276,6 @@ async fn a_version_that_is_gone_leads_to_a_new_list_in_whatever_form_it_is_told(
         watch.tells(&["deleted c"]).await;
         assert_eq!(watch.asked(), ["list", "watch 10", "list", "watch 20"]);
         assert_eq!(watch.health.restarts_by_cause(), [("gone", 1), ("error", 0)]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_with_an_older_state_is_read_anew() {
-    let older = || Answer::List(4, vec![object("a", 1)]);
-    let bookmark = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"resourceVersion": "30"}});
-    let expired = line("BOOKMARK", &bookmark) + &line("ERROR", &status(410));
-    for (ends, version, anew) in [
-        (
-            Answer::Watch(String::new(), End::Breaks),
-            4,
-            older as fn() -> Answer,
-        ),
-        (Answer::Watch(expired, End::Stays), 1_000, || {
-            Answer::List(29, vec![object("a", 1)])
-        }),
-    ] {
-        let stays = Answer::Watch(String::new(), End::Stays);
-        let mut watch = Running::start([first(), ends, anew(), anew(), stays]);
-        watch.server.store(version, Ordering::Relaxed);
-        watch.tells(&FIRST).await;
-        watch.tells(&["began", "rewound"]).await;
-        watch
-            .tells(&["began", "listed a@1", r#"complete, gone: ["b"]"#])
-            .await;
     }
 }
 
