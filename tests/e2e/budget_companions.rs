@@ -3,16 +3,19 @@
 use crate::{
     budget::{APPLY, CREATE, NEVER, ONCE, PATCH, REMOVE, REST, costs, reported, settled},
     support::{
-        Case, deployment_with_data,
+        Case, condition, deployment_with_data,
         kinds::{CONFIG_MAP, DEPLOYMENT},
         seconds, trials, uid,
     },
 };
 use fedgate::api::keys;
 use serde_json::{Value, json};
+use std::ops::RangeInclusive;
 
 trials![a78_companion_lists, a78_companions];
 
+/// The verdict and the report.
+const TWICE: RangeInclusive<usize> = 2..=2;
 const CREATE_COMPANION: &str = "hub: create configmaps";
 const PATCH_COMPANION: &str = "hub: patch configmaps";
 const REMOVE_COMPANION: &str = "hub: delete configmaps";
@@ -47,9 +50,11 @@ async fn a78_companions(case: Case) {
     case.quiet_for(REST).await;
     let row = [PATCH, CREATE, CREATE_COMPANION];
     // Beside the cell's report: the verdict, which turns from Resolving to Ready.
-    costs(&case, "deployment with a companion", &row, 1..=2, async {
+    costs(&case, "deployment with a companion", &row, TWICE, async {
         case.create(&DEPLOYMENT, with_settings("web")).await;
         companion_at_cell(&case, "settings", "1").await;
+        case.condition("web", "ReferencedDataReady", "True", "Ready")
+            .await;
         reported(&case, "web", "DFW").await;
     })
     .await;
@@ -118,9 +123,11 @@ async fn a78_companion_lists(case: Case) {
     // The status returns with the cell's report of the new generation, and before that once alone: the verdict is news.
     let row = [PATCH, APPLY, CREATE_COMPANION];
     let what = "first reference of a live deployment";
-    costs(&case, what, &row, 1..=2, async {
+    costs(&case, what, &row, TWICE, async {
         refer(Some("settings")).await;
         companion_at_cell(&case, "settings", "1").await;
+        case.condition("web", "ReferencedDataReady", "True", "Ready")
+            .await;
         expects("[\"ConfigMap/settings\"]").await;
     })
     .await;
@@ -147,8 +154,12 @@ async fn a78_companion_lists(case: Case) {
     // With the last companion the referenced-data finalizer goes, which cannot ride with the list that lets go of it; the
     // verdict goes at once, the report follows.
     let row = [PATCH, PATCH, APPLY, REMOVE_COMPANION];
-    costs(&case, "companion released", &row, 1..=2, async {
+    costs(&case, "companion released", &row, TWICE, async {
         refer(None).await;
+        case.project_sees("web", "has no verdict", |o| {
+            condition(o, "ReferencedDataReady").is_none()
+        })
+        .await;
         case.hub
             .gone(&CONFIG_MAP, &case.hub_ns, "more", seconds(60))
             .await;

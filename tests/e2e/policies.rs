@@ -7,6 +7,7 @@ use crate::support::{
 };
 use fedgate::api::keys;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 trials![
@@ -98,7 +99,37 @@ async fn a10_last_deletion_removes_the_policy_after_the_binding(case: Case) {
     );
 }
 
+/// Each moment at which a copy was there and the policy of its city was not, or was going.
+async fn without_policy(case: &Case, since: &str) -> Vec<String> {
+    let copies = case.hub.history(&DEPLOYMENT, &case.hub_ns, since).await;
+    let policies = case.hub.history(&POLICY, &case.hub_ns, since).await;
+    let mut changes: Vec<_> = copies.into_iter().chain(policies).collect();
+    changes.sort_by_key(|(version, ..)| *version);
+    let (mut copies, mut policy, mut wrong) = (BTreeSet::new(), false, Vec::new());
+    let (mut made, mut ended) = (0, 0);
+    for (version, object, there) in changes {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if object["kind"] == POLICY.name {
+            policy = there && object["metadata"]["deletionTimestamp"].is_null();
+            ended += u32::from(!there);
+        } else if there {
+            made += u32::from(copies.insert(name));
+        } else {
+            copies.remove(&name);
+        }
+        if !policy && !copies.is_empty() {
+            wrong.push(format!("at version {version}: {copies:?}"));
+        }
+    }
+    assert!(
+        made > 8 && ended > 3,
+        "{made} copies were made, {ended} policies went: no race"
+    );
+    wrong
+}
+
 async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
+    let since = case.hub.version(&POLICY, &case.hub_ns).await;
     case.deploy("web-0", "DFW").await;
     let gone = |state: Option<&Value>| state.is_none();
     let going = |state: Option<&Value>| state.is_none_or(|o| !o["metadata"]["deletionTimestamp"].is_null());
@@ -140,34 +171,8 @@ async fn a11_creation_racing_with_the_policys_deletion(case: Case) {
         assert_eq!(uid(&still), uid(&copy));
     }
     case.dfw.deployment(&case.hub_ns, "web-8").await;
-    // In the order of the requests: no copy was created while the policy was deleted or not there yet.
-    let (mut present, mut made) = (false, 0);
-    for entry in case
-        .hub_requests()
-        .iter()
-        .filter(|entry| entry.is_write() && entry.succeeded())
-    {
-        match entry.action().as_str() {
-            "delete propagationpolicies" => present = false,
-            "create propagationpolicies" => {
-                present = true;
-                made += 1;
-            }
-            "patch propagationpolicies" => present = true,
-            "create workloaddeployments" => {
-                assert!(
-                    present,
-                    "copy {} was created without a policy",
-                    entry.object_ref.name
-                );
-            }
-            _ => {}
-        }
-    }
-    assert!(
-        made >= 5,
-        "the first creation and the four that waited for the policy's deletion each need one, yet {made} were made"
-    );
+    // At each version of the hub, between two looks as well.
+    assert_eq!(without_policy(&case, &since).await, Vec::<String>::new());
 }
 
 async fn a12_policy_deleted_by_hand_is_back(case: Case) {

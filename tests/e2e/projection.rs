@@ -157,6 +157,8 @@ async fn a36_recreated_deployment(case: Case) {
     case.project
         .gone(&DEPLOYMENT, &case.ns, "web", seconds(120))
         .await;
+    let since = case.project.version(&INSTANCE, &case.ns).await;
+    let left = case.project.get(&INSTANCE, &case.ns, "web-0").await;
     let second = case.create(&DEPLOYMENT, deployment("web", "DFW")).await;
     assert_ne!(uid(&first), uid(&second));
     let owner = |o: &Value| {
@@ -202,6 +204,16 @@ async fn a36_recreated_deployment(case: Case) {
             adopted,
         )
         .await;
+    // What the first life had left may only go; whatever came since is the second's alone.
+    let left = left.as_ref().map(uid);
+    for (_, projection, there) in case.project.history(&INSTANCE, &case.ns, &since).await {
+        let going = !there || !projection["metadata"]["deletionTimestamp"].is_null();
+        let owners = projection["metadata"]["ownerReferences"]
+            .as_array()
+            .map_or(0, Vec::len);
+        let dead = going && left == Some(uid(&projection));
+        assert!(dead || (adopted(&projection) && owners == 1), "{projection}");
+    }
 }
 
 async fn a37_forged_identity(case: Case) {

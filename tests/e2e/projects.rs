@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use tokio::{net::TcpListener, time::Instant};
+use tokio::net::TcpListener;
 
 trials![a72_namespace_recreated, a73_kubeconfig_with_exec_is_refused];
 
@@ -102,15 +102,21 @@ async fn a68_project_added_late(case: Case) {
     leave_beta(&case).await;
 }
 
+/// The whole life of a deployment, as far as a gateway has a part in it.
+async fn lives_and_ends(case: &Case, name: &str) {
+    case.deploy(name, "DFW").await;
+    case.dfw.report(&case.hub_ns, name, 1, 1).await;
+    case.condition(name, "Federated", "True", "Delivered").await;
+    let scale = json!({"spec": {"scaleSettings": {"minReplicas": 4}}});
+    case.merge(&DEPLOYMENT, name, scale).await;
+    case.copy_sees(name, "has the new scale", scaled).await;
+    case.remove(name).await;
+}
+
+/// How little a silent project costs the others is measured where time stands still: `tests/prove/outage.rs`. Here it is
+/// silent for real, and everything else gets done meanwhile.
 async fn a69_project_that_never_answers(case: Case) {
     let gateway = &case.suite.gateway;
-    let timed = async |name: &str| {
-        let began = Instant::now();
-        case.deploy(name, "DFW").await;
-        began.elapsed()
-    };
-    timed("first").await;
-    let alone = timed("alone").await;
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("bind a free port");
     let address = silent.local_addr().expect("a bound listener has an address");
     let (reached, mut called) = tokio::sync::mpsc::unbounded_channel();
@@ -127,20 +133,22 @@ async fn a69_project_that_never_answers(case: Case) {
         &credentials::with_server(&file_of(&case, BETA_KEY), address),
     );
     called.recv().await.expect("the gateway calls the silent project");
-    // The gateway gives a connection 5 s to come about: what waits for the silent project takes longer than that.
-    let quick = async |name: &str| {
-        let beside = timed(name).await;
-        assert!(
-            beside < 3 * alone + seconds(4),
-            "{name} took {beside:?} beside a silent project, and {alone:?} without"
-        );
-    };
-    quick("beside").await;
-    // It does not keep the process from being ready either.
-    let began = Instant::now();
-    gateway.restart().await;
-    assert!(began.elapsed() < seconds(60), "ready after {:?}", began.elapsed());
-    quick("after-restart").await;
+    lives_and_ends(&case, "beside").await;
+    // It does not keep the process from being ready either, nor from carrying as soon as it is.
+    gateway.stop().await;
+    while called.try_recv().is_ok() {}
+    gateway.start().await;
+    called
+        .recv()
+        .await
+        .expect("the gateway calls the silent project again");
+    lives_and_ends(&case, "after-restart").await;
+    called
+        .recv()
+        .await
+        .expect("it is called for as long as it is silent");
+    let seen = gateway.project("silent").await.expect("it is engaged");
+    assert_eq!(seen["ready"], false, "it has never answered: {seen}");
     remove(&file);
     gateway.left("silent").await;
     holder.abort();

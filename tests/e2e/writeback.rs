@@ -222,7 +222,12 @@ async fn a49_one_author(case: Case) {
     case.project
         .exists(&INSTANCE, &case.ns, "web-0", seconds(30))
         .await;
-    // Another cell can neither edit nor delete what this one wrote while it is in the copy's city.
+    let before = case.hub.get(&INSTANCE, &case.hub_ns, "web-0").await;
+    // Another cell can neither make, edit nor delete what this one wrote while it is in the copy's city.
+    let mut same = case.dfw.written_back(&written).await;
+    same["metadata"]["labels"][keys::CELL] = json!("lhr-1");
+    let made = case.lhr.hub.try_create(&INSTANCE, &case.hub_ns, same).await;
+    assert!(made.is_err(), "lhr-1 made a write-back of DFW");
     let edit = json!({"metadata": {"labels": {keys::CELL: "lhr-1"}}});
     assert!(
         case.lhr
@@ -238,6 +243,15 @@ async fn a49_one_author(case: Case) {
         .try_delete(&INSTANCE, &case.hub_ns, "web-0", Some(uid(&written)))
         .await;
     assert!(deleted.is_err(), "lhr-1 deleted the write-back of dfw-1");
+    let status = json!({"status": {"conditions": []}});
+    let told = case
+        .lhr
+        .hub
+        .try_merge_status(&INSTANCE, &case.hub_ns, "web-0", &status)
+        .await;
+    assert!(told.is_err(), "lhr-1 wrote the status of dfw-1's write-back");
+    let untouched = case.hub.get(&INSTANCE, &case.hub_ns, "web-0").await;
+    assert_eq!(untouched, before, "the second keeps off");
     // After a move the new city's cell may: the left cell's write-back stayed behind.
     case.merge(&DEPLOYMENT, "web", json!({"spec": {"cityCode": "LHR"}}))
         .await;
@@ -266,5 +280,5 @@ async fn a49_one_author(case: Case) {
         .get(&INSTANCE, &case.hub_ns, "web-0")
         .await
         .expect("the new write-back stays");
-    assert_eq!(uid(&still), uid(&taken));
+    assert_eq!(still, taken);
 }

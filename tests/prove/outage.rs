@@ -137,6 +137,50 @@ fn one_project_that_is_away_holds_up_no_other() {
     });
 }
 
+/// What a gateway does for project `q` while another one is silent from the start, or is not: each of its writes there and on
+/// the hub, and when it came.
+async fn beside(silent: bool) -> Vec<(Duration, String)> {
+    let mut rig = Rig::new(1, &["p", "q"]);
+    let began = tokio::time::Instant::now();
+    Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+    rig.projects["p"].set_down(silent.then_some(Down::BlackHole));
+    rig.start();
+    for step in [
+        Create("q", "default", "web", "LHR", 2),
+        Scale("q", "default", "web", 3),
+        Move("q", "default", "web", "FRA"),
+        Delete("q", "default", "web"),
+    ] {
+        step.apply(&mut rig);
+        rest(SETTLED).await;
+        // A replica that starts waits for nobody either.
+        rig.kill().await;
+        rig.start();
+    }
+    rest(SETTLED).await;
+    assert!(rig.gateway().ready().is_ok(), "{:?}", rig.gateway().ready());
+    let namespaces = rig.projects["q"].list("Namespace");
+    let home = namespaces
+        .iter()
+        .find(|ns| ns["metadata"]["name"] == "default")
+        .unwrap();
+    let hub = format!("ns-{}", home["metadata"]["uid"].as_str().unwrap());
+    let entries = rig.simulator.log().entries();
+    let of_q = entries.iter().filter(|e| {
+        let there = &*e.plane == "q" || e.namespace == hub || e.name == hub;
+        there && &*e.user == GATEWAY && e.verb.writes() && !["leases", "events"].contains(&&*e.resource)
+    });
+    of_q.map(|e| (e.at - began, e.to_string())).collect()
+}
+
+/// Acceptance 69 of federation.md: to the millisecond.
+#[test]
+fn a_project_that_never_answers_delays_no_other() {
+    let (alone, silent) = (simulate(beside(false)), simulate(beside(true)));
+    assert!(alone.len() > 20, "{alone:#?}");
+    assert_eq!(silent, alone);
+}
+
 #[test]
 fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
     simulate(async {

@@ -308,6 +308,82 @@ fn labels_and_place_are_mended_one_write_after_the_other() {
     assert_eq!(kept["metadata"]["labels"]["mine"], "yes");
 }
 
+/// A deployment of two Instances that are ready.
+fn two_ready(reading: Reading) -> Fixture {
+    let mut fixture = Fixture::new(reading);
+    let place = json!({"metadata": {"name": "us-south-1"}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
+    fixture.has(&Cell, Role::ServingLocations, place);
+    fixture.has(&Cell, Role::Deployments, deployment("web", 2));
+    for name in ["web-0", "web-1"] {
+        settle(&mut fixture, "web");
+        ready(&mut fixture, name);
+    }
+    settle(&mut fixture, "web");
+    fixture
+}
+
+fn instances(fixture: &Fixture) -> [Value; 2] {
+    ["web-0", "web-1"].map(|name| fixture.get(&Cell, Role::Instances, NS, name).unwrap().clone())
+}
+
+/// Case W14.
+#[test]
+fn a_renamed_placement_and_a_place_that_goes_replace_nothing() {
+    let networked = Reading {
+        networking: true,
+        place: None,
+        ..reading()
+    };
+    let mut fixture = two_ready(networked);
+    let before = instances(&fixture);
+    let renamed = json!({"spec": {"placementName": "america"}});
+    fixture.change(&Cell, Role::Deployments, NS, "web", &renamed);
+    let patched = ["web-0", "web-1"].map(|name| format!("cell: patch instances {name}: instance_labels"));
+    assert_eq!(settle(&mut fixture, "web"), patched);
+    for (now, mut before) in instances(&fixture).into_iter().zip(before) {
+        before["metadata"]["labels"][keys::PLACEMENT_NAME] = json!("america");
+        before["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+        assert_eq!(now, before);
+    }
+    let before = instances(&fixture);
+    fixture.lost(&Cell, Role::ServingLocations, "", "us-south-1");
+    assert_eq!(settle(&mut fixture, "web"), [""; 0]);
+    let three = json!({"spec": {"scaleSettings": {"minReplicas": 3}}});
+    fixture.change(&Cell, Role::Deployments, NS, "web", &three);
+    let said = ["cell: patch workloaddeployments/status web: deployment_status"];
+    assert_eq!(settle(&mut fixture, "web"), said, "without a place none is made");
+    assert_eq!(instances(&fixture), before);
+}
+
+/// Case W29.
+#[test]
+fn an_edited_template_changes_no_instance_that_was_made_from_it() {
+    let mut fixture = two_ready(reading());
+    let before = instances(&fixture);
+    let template = json!({"metadata": {"labels": {"app": "other"}, "annotations": {"note": "new"}}});
+    fixture.change(
+        &Cell,
+        Role::Deployments,
+        NS,
+        "web",
+        &json!({"spec": {"template": template}}),
+    );
+    let all = effects(&fixture, "web");
+    assert_eq!(
+        words(&all)[0],
+        "cell: delete instances web-1: instance_roll",
+        "it is replaced, not edited"
+    );
+    fixture.perform(&all);
+    let of = |name| fixture.get(&Cell, Role::Instances, NS, name);
+    assert_eq!(of("web-0"), Some(&before[0]));
+    fixture.lost(&Cell, Role::Instances, NS, "web-1");
+    settle(&mut fixture, "web");
+    let made = fixture.get(&Cell, Role::Instances, NS, "web-1").unwrap();
+    assert_eq!(made["metadata"]["labels"]["app"], "other");
+    assert_eq!(fixture.get(&Cell, Role::Instances, NS, "web-0"), Some(&before[0]));
+}
+
 #[test]
 fn the_network_is_bound_and_claimed_and_then_its_gate_goes() {
     let mut fixture = with(

@@ -76,8 +76,13 @@ impl Instances {
             Answer::default()
         } else if !ctx.settings.quota && decide::has_claimed(&snapshot) {
             // Before nothing tells of it any more.
-            forsake(ctx, &snapshot, releases).await?;
-            claims::ask(ctx, &snapshot).await
+            match forsake(ctx, &snapshot, releases).await {
+                Ok(()) => claims::ask(ctx, &snapshot).await,
+                Err(failure) => Answer {
+                    failure: Some(failure),
+                    ..Answer::default()
+                },
+            }
         } else if decide::may_claim(&snapshot) || !ctx.settings.quota {
             claims::ask(ctx, &snapshot).await
         } else {

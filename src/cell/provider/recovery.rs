@@ -224,6 +224,33 @@ mod tests {
         );
     }
 
+    /// When a Pod that fails at once is replaced, in seconds of a time that never jumps: in an hour and a half, in which the
+    /// wall clock jumps amid a pause.
+    fn replacements(jump: i64) -> Vec<i64> {
+        let (mut state, mut replaced) = (State::default(), Vec::new());
+        for second in 0..5400 {
+            let wall = second + if second < 1200 { 0 } else { jump };
+            if let Recovery::Replace(next) = decided(&failed(), &state, wall) {
+                replaced.push(second);
+                state = next;
+            }
+        }
+        replaced
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_ends_one_pause_and_brings_no_burst() {
+        let before = [0, 30, 90, 210, 450, 930];
+        let calm = [1530, 2130, 2730, 3330, 3930, 4530, 5130];
+        assert_eq!(replacements(0), [&before[..], &calm].concat());
+        let jumped = [1200, 1800, 2400, 3000, 3600, 4200, 4800];
+        for jump in [3600, -3600] {
+            assert_eq!(replacements(jump), [&before[..], &jumped].concat(), "{jump}");
+        }
+        // Back so far that the longest pause is still to come.
+        assert_eq!(replacements(-270), [&before[..], &jumped[1..]].concat());
+    }
+
     #[test]
     fn a_node_has_ten_seconds_by_our_clock_whatever_its_own_says() {
         let ended = |finished: i64| {

@@ -107,6 +107,37 @@ fn a_companion_concerns_those_alone_that_wait_for_it() {
 }
 
 #[test]
+fn one_of_a_hundred_companions_concerns_its_own_instances_alone() {
+    let mut fixture = Fixture::new(reading());
+    let name = |n: usize| format!("web{n}");
+    let all: Vec<String> = (0..100).map(|n| format!("Secret/db{n}")).collect();
+    // One waits for all of them, the others for one each.
+    for n in 0..=100 {
+        let expected = if n == 100 { json!(all) } else { json!([all[n]]) };
+        let mut of = deployment(&name(n), 1);
+        of["metadata"]["annotations"] = json!({keys::EXPECTED_REFERENCED_DATA: expected.to_string()});
+        fixture.has(&Cell, Role::Deployments, of);
+        let mut waits = instance(&name(n), 0);
+        waits["spec"]["controller"]["schedulingGates"] = json!([{"name": "ReferencedData"}]);
+        fixture.has(&Cell, Role::Instances, waits);
+    }
+    for n in [0, 37, 99] {
+        let db = json!({"metadata": {"namespace": NS, "name": format!("db{n}")}});
+        let mut woken = fixture.has(&Cell, Role::Secrets, db);
+        woken.sort();
+        let mut waiting = [n, 100].map(|n| Role::Instances.key(NS, &format!("{}-0", name(n))));
+        waiting.sort();
+        assert_eq!(woken, waiting, "Secret db{n}");
+    }
+    let other = json!({"metadata": {"namespace": NS, "name": "db100"}});
+    assert_eq!(
+        fixture.has(&Cell, Role::Secrets, other),
+        [],
+        "nobody waits for it"
+    );
+}
+
+#[test]
 fn a_claim_concerns_its_instance_and_none_of_another_project_or_cell() {
     let mut fixture = whole();
     let project = Project(shop());

@@ -248,6 +248,15 @@ impl Case {
         self.requests(self.marks, GATEWAY).1
     }
 
+    /// What the gateway wrote to the hub for this test, conflicts left out, since they add their retry.
+    pub(crate) fn hub_writes(&self) -> Vec<String> {
+        let asked = self.hub_requests();
+        let writes = asked
+            .iter()
+            .filter(|e| e.is_write() && e.response_status.code != 409);
+        writes.map(Entry::action).collect()
+    }
+
     /// All that the gateway asked of the project for this test.
     pub(crate) fn project_requests(&self) -> Vec<Entry> {
         self.requests(self.marks, GATEWAY).0
@@ -297,12 +306,33 @@ impl Case {
             .collect()
     }
 
-    /// The gateway's gets since the count began.
-    pub(crate) fn gets(&self, count: &Count) -> Vec<String> {
+    /// What the gateway has read since the count began that no write of it followed from: lists, and objects of which
+    /// neither they nor their counterpart on the other plane was written later.
+    pub(crate) fn idle_reads(&self, count: &Count) -> Vec<String> {
         let (project, hub) = self.requests(count.marks, GATEWAY);
-        let gets = project.iter().chain(&hub).filter(|entry| entry.verb == "get");
-        gets.map(|entry| format!("{} {}", entry.action(), entry.object_ref.name))
+        let all: Vec<&Entry> = project.iter().chain(&hub).collect();
+        let followed = |read: &Entry| {
+            all.iter().any(|e| {
+                let (a, b) = (&e.object_ref, &read.object_ref);
+                // The name of what is created may be in its body alone.
+                let counterpart = a.resource == b.resource && (a.name == b.name || a.name.is_empty());
+                e.is_write() && counterpart && e.request_received_timestamp > read.request_received_timestamp
+            })
+        };
+        let reads = all.iter().filter(|e| matches!(e.verb.as_str(), "get" | "list"));
+        let idle = reads.filter(|read| read.verb == "list" || !followed(read));
+        idle.map(|read| format!("{} {}", read.action(), read.object_ref.name))
             .collect()
+    }
+
+    /// How often the gateway has read an object since the count began.
+    pub(crate) fn gets(&self, count: &Count) -> usize {
+        let (project, hub) = self.requests(count.marks, GATEWAY);
+        project
+            .iter()
+            .chain(&hub)
+            .filter(|entry| entry.verb == "get")
+            .count()
     }
 
     /// Waits until the gateway has written nothing for this test for a while.

@@ -7,7 +7,7 @@ use kube::{
     Api, Client,
     api::{
         DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
-        PropagationPolicy,
+        PropagationPolicy, WatchEvent, WatchParams,
     },
     runtime::{WatchStreamExt, watcher},
 };
@@ -249,6 +249,36 @@ impl Plane {
             .default_backoff()
             .filter_map(|item| async move { item.ok().map(|object| object.as_ref().map(value)) })
             .boxed()
+    }
+
+    /// The version of the plane now; what happens to objects of the kind later has a higher one.
+    pub(crate) async fn version(&self, kind: &Kind, namespace: &str) -> String {
+        let list = self.api(kind, namespace).list(&ListParams::default()).await;
+        let list = list.unwrap_or_else(|error| panic!("list {}: {error}", self.at(kind, namespace, "*")));
+        list.metadata.resource_version.expect("a list has a version")
+    }
+
+    /// Every change of objects of the kind since that version, in order: the object, and whether it is there. Versions of
+    /// the kinds of one API server can be compared.
+    pub(crate) async fn history(&self, kind: &Kind, namespace: &str, since: &str) -> Vec<(u64, Value, bool)> {
+        // The server sends what it has and ends the watch.
+        let params = WatchParams::default().timeout(2).disable_bookmarks();
+        let api = self.api(kind, namespace);
+        let events = api.watch(&params, since).await;
+        let events =
+            events.unwrap_or_else(|error| panic!("watch {}: {error}", self.at(kind, namespace, "*")));
+        let mut changes = Vec::new();
+        for event in events.collect::<Vec<_>>().await {
+            let (object, there) = match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => (object, true),
+                Ok(WatchEvent::Deleted(object)) => (object, false),
+                other => panic!("the history of {}: {other:?}", self.at(kind, namespace, "*")),
+            };
+            let version = object.metadata.resource_version.as_deref();
+            let version = version.and_then(|version| version.parse().ok());
+            changes.push((version.expect("versions are numbers"), value(&object), there));
+        }
+        changes
     }
 
     /// Waits until the object (or its absence) passes `test`, and returns it.

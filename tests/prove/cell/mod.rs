@@ -3,6 +3,7 @@
 mod courses;
 mod crash;
 mod end;
+mod gates;
 mod invariants;
 mod ops;
 mod outage;

@@ -117,6 +117,45 @@ fn a_nodes_wrong_clock_replaces_no_pod() {
     }
 }
 
+fn attempts(rig: &Rig) -> (u64, jiff::Timestamp) {
+    let instance = rig.cell.get("Instance", NS, "web-0").unwrap();
+    let text = instance["metadata"]["annotations"][keys::RECOVERY]
+        .as_str()
+        .unwrap();
+    let recovery: Value = serde_json::from_str(text).unwrap();
+    let not_before = recovery["notBefore"].as_str().unwrap().parse().unwrap();
+    (recovery["attempts"].as_u64().unwrap(), not_before)
+}
+
+/// Case W22: the count of attempts and the end of the pause are the Instance's, not the process's.
+#[test]
+fn a_cell_that_restarts_amid_a_pause_keeps_it_and_counts_on() {
+    simulate(async {
+        let mut rig = running(1, false).await;
+        let fail = |rig: &Rig| {
+            let failed = json!({"status": {"phase": "Failed"}});
+            rig.cell.merge_status("Pod", NS, "web-0", failed).unwrap();
+        };
+        fail(&rig);
+        rest(Duration::from_secs(10)).await;
+        let (count, not_before) = attempts(&rig);
+        assert_eq!(count, 1, "the first is replaced at once");
+        let second = pod_uid(&rig, "web-0");
+        fail(&rig);
+        rest(Duration::from_secs(2)).await;
+        rig.kill().await;
+        rig.start();
+        let left = Duration::try_from(not_before.duration_since(rig.wall())).unwrap();
+        rest(left - Duration::from_millis(500)).await;
+        assert_eq!(pod_uid(&rig, "web-0"), second, "not before its time");
+        assert_eq!(attempts(&rig), (1, not_before));
+        rest(Duration::from_secs(10)).await;
+        assert_ne!(pod_uid(&rig, "web-0"), second, "and then at once");
+        assert_eq!(attempts(&rig).0, 2);
+        assert_eq!((settled(&rig), unready(&rig)), (vec![], vec![]), "recovered");
+    });
+}
+
 #[test]
 fn a_label_that_is_taken_off_a_pod_or_service_is_put_back() {
     simulate(async {

@@ -216,3 +216,32 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     let woken: Vec<_> = rig.woken().await.iter().map(|key| key.kind.to_string()).collect();
     assert_eq!(woken.len(), 2, "the policies and the Namespace: {woken:?}");
 }
+
+/// Acceptance 16: what a claim is, whoever lets go of it first.
+#[test]
+fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
+    let mut world = World::fixture();
+    world.hub_has(Role::Namespaces, &hub_namespace("dfw-lhr"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-lhr", "LHR"));
+    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let claims = [
+        (None, true),
+        (Some("city-dfw"), true),
+        (Some("city-lhr"), false),
+        (Some("city-gone"), false),
+    ];
+    for (version, (policy, good)) in (10..).zip(claims) {
+        let mut copy = fixture::copy("web", "DFW");
+        copy["metadata"]["resourceVersion"] = json!(version.to_string());
+        copy["metadata"]["annotations"][keys::CLAIM_NAME] = json!(policy);
+        if policy.is_none() {
+            copy["metadata"]["annotations"]
+                .as_object_mut()
+                .unwrap()
+                .remove(keys::CLAIM_NAME);
+        }
+        world.hub_has(Role::Federated(0), &copy);
+        assert_eq!(seen(&world).claim_good, good, "{policy:?}");
+    }
+}

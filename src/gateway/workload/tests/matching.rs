@@ -1,6 +1,7 @@
 //! Which deployment is whose, and what new ones are called.
 
 use super::*;
+use std::collections::BTreeSet;
 
 #[test]
 fn a_renamed_placement_keeps_its_deployments() {
@@ -106,4 +107,59 @@ fn a_name_whose_holder_is_terminating_is_waited_for() {
     s.held.insert("shop-us-dfw".into(), true);
     assert_eq!(words(&step(&mut s, 0)), ["status"]);
     assert_eq!(step(&mut s, 1), []);
+}
+
+/// Case W15: what is made of long names, Instances, Services and labels among it, is still valid.
+#[test]
+fn names_of_sixty_characters_become_names_that_a_service_may_have() {
+    let long = |c: &str| c.repeat(60);
+    let mut s = snapshot(&[(&long("p"), &["DFW", "IAD"]), (&long("q"), &["DFW"])]);
+    s.workload.metadata.name = Some(long("w"));
+    assert_eq!(words(&step(&mut s, 0)).len(), 4);
+    let names: BTreeSet<&str> = s
+        .deployments
+        .iter()
+        .filter_map(|d| d.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for name in names {
+        let service = format!("{name}-999");
+        let dns = service
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        assert!(
+            service.len() <= 63 && dns && service.starts_with('w'),
+            "{service}"
+        );
+    }
+    for deployment in &s.deployments {
+        for (key, value) in deployment.metadata.labels.iter().flatten() {
+            let whole = value
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            assert!(value.len() <= 63 && whole, "{key}: {value}");
+        }
+    }
+    assert_eq!(step(&mut s, 1), []);
+}
+
+/// Case W15: another Workload's pair has the plain name.
+#[test]
+fn the_deployment_of_another_workload_is_not_taken_over() {
+    let mut first = snapshot(&[("b-c", &["DFW"])]);
+    first.workload.metadata.name = Some("a".to_owned());
+    step(&mut first, 0);
+    let held = first.deployments[0].metadata.name.clone().unwrap();
+    assert_eq!(held, "a-b-c-dfw");
+    let mut second = snapshot(&[("c", &["DFW"])]);
+    second.workload.metadata.name = Some("a-b".to_owned());
+    second.workload.metadata.uid = Some("5f1c2d9e-0000-4000-8000-000000000002".to_owned());
+    second.held.insert(held.clone(), false);
+    let effects = step(&mut second, 0);
+    let [Create(made), PatchStatus(_)] = effects.as_slice() else {
+        panic!("{:?}", words(&effects))
+    };
+    assert_ne!(made.metadata.name.as_deref(), Some(&*held));
+    assert_eq!(step(&mut second, 1), []);
+    assert_eq!(step(&mut first, 1), []);
 }

@@ -241,6 +241,40 @@ fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
     assert_eq!(step(&mut s, 5), []);
 }
 
+/// Case W16: the Workload alone says what a deployment is to be, whatever is edited there.
+#[test]
+fn an_edited_template_is_restored_once_and_an_edited_status_restores_nothing() {
+    let mut s = settled(&[("us", &["DFW"])]);
+    let ours = s.deployments[0].spec.clone();
+    let labels = &mut s.deployments[0].spec.template.metadata.labels;
+    labels.insert("app".to_owned(), "forged".to_owned());
+    s.deployments[0].spec.placement_name = "elsewhere".to_owned();
+    s.deployments[0].spec.scale_settings.min_replicas = 9;
+    assert_eq!(
+        words(&step(&mut s, 2)),
+        ["apply shop-us-dfw us/DFW"],
+        "one write restores it"
+    );
+    assert_eq!(s.deployments[0].spec, ours);
+    assert_eq!(step(&mut s, 3), [], "and no war follows");
+    let counts = ReplicaCounts {
+        desired_replicas: 9,
+        ..ReplicaCounts::default()
+    };
+    report(
+        &mut s.deployments[0],
+        &[("Available", ConditionStatus::True, "Forged")],
+        counts,
+    );
+    assert_eq!(
+        words(&step(&mut s, 4)),
+        ["status"],
+        "what is said of it is told, no more"
+    );
+    assert_eq!(s.deployments[0].spec, ours);
+    assert_eq!(step(&mut s, 5), []);
+}
+
 #[test]
 fn a_city_that_is_gone_is_deleted_after_every_upsert() {
     let mut s = settled(&[("us", &["DFW", "IAD"])]);
