@@ -25,6 +25,8 @@ trials![
 ];
 
 const BAD: &str = "shop/web:broken";
+/// By this label a cell watches what it makes.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// What a condition of an object says in words.
 fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
@@ -318,6 +320,16 @@ async fn nothing_reaches_an_instance_but_what_its_template_lets_in(case: Case) {
             "podSelector": {"matchLabels": {"app": "other"}}, "policyTypes": ["Ingress", "Egress"]}});
         cell.merge(&NETWORK_POLICY, &case.hub_ns, instance, by_hand).await;
         case.sees(&NETWORK_POLICY, instance, "is as it was", is_wanted)
+            .await;
+        // Without the label by which the cell watches its objects it is found under its name, and labelled again.
+        let unlabelled = json!({"metadata": {"labels": {MANAGED_BY: null}}});
+        cell.merge(&NETWORK_POLICY, &case.hub_ns, instance, unlabelled)
+            .await;
+        let is_labelled = |after: &Value| {
+            let label = &after["metadata"]["labels"][MANAGED_BY];
+            label.is_string() && uid(after) == uid(&policy)
+        };
+        case.sees(&NETWORK_POLICY, instance, "has its label again", is_labelled)
             .await;
     }
     case.delete(&open).await;
