@@ -42,6 +42,11 @@ pub struct Limits {
     pub call: Duration,
     /// A TCP and TLS connection must be open after this time.
     pub connect: Duration,
+    /// The server of a connection with watches must show that it lives this often, by a ping if it says nothing else:
+    /// whoever vanishes without an end ends no watch.
+    pub ping_every: Duration,
+    /// A ping must be answered after this time.
+    pub ping_answer: Duration,
     /// Calls that one plane may have under way at once; watches do not count.
     pub concurrency: usize,
     /// Watches on one HTTP/2 connection: as many streams as an API server allows by default (100, 250 in older ones).
@@ -68,6 +73,8 @@ impl Default for Limits {
         Self {
             call: Duration::from_secs(10),
             connect: Duration::from_secs(5),
+            ping_every: Duration::from_secs(15),
+            ping_answer: Duration::from_secs(5),
             concurrency: 64,
             streams_per_connection: 100,
             answer_bytes: 16 * 1024 * 1024,
@@ -242,11 +249,7 @@ impl Clients {
             return pool;
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
-        let pool = Arc::new(Pool::new(
-            credential,
-            self.limits.connect,
-            self.limits.streams_per_connection,
-        ));
+        let pool = Arc::new(Pool::new(credential, self.limits));
         pools.insert(credential.connection_digest, Arc::downgrade(&pool));
         pool
     }

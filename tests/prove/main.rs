@@ -21,6 +21,7 @@ mod flow;
 mod invariants;
 mod large;
 mod leader;
+mod lost;
 mod objects;
 mod ops;
 mod outage;

@@ -3,6 +3,7 @@
 //! hyper keeps a single HTTP/2 connection per client and queues what exceeds the server's stream limit, so watches are
 //! spread over several clients ("lanes") by counting their streams. Short calls have HTTP/1.1 connections of their own.
 
+use super::Limits;
 use crate::plane::kubeconfig::Credential;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -22,9 +23,6 @@ use std::{
 const IDLE: Duration = Duration::from_secs(30);
 /// How many idle connections for short calls are kept; as many as the executor's workers.
 const MAX_IDLE: usize = 32;
-/// A dead link is noticed after the interval and the timeout: 20 s.
-const PING_EVERY: Duration = Duration::from_secs(15);
-const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) type Hyper = Client<HttpsConnector<HttpConnector>, kube::client::Body>;
 
@@ -33,7 +31,7 @@ pub(super) struct Pool {
     pub(super) calls: Hyper,
     connector: HttpsConnector<HttpConnector>,
     http2: bool,
-    streams_per_lane: usize,
+    limits: Limits,
     lanes: Mutex<Vec<Lane>>,
 }
 
@@ -112,7 +110,7 @@ impl Drop for Slot {
 }
 
 impl Pool {
-    pub(super) fn new(credential: &Credential, connect_timeout: Duration, streams_per_lane: usize) -> Self {
+    pub(super) fn new(credential: &Credential, limits: Limits) -> Self {
         // Plain http (development) has no way to agree on HTTP/2.
         let http2 = !credential.is_plain();
         let mut builder = Client::builder(TokioExecutor::new());
@@ -122,10 +120,10 @@ impl Pool {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MAX_IDLE);
         Self {
-            calls: builder.build(connector(credential, connect_timeout, false)),
-            connector: connector(credential, connect_timeout, http2),
+            calls: builder.build(connector(credential, &limits, false)),
+            connector: connector(credential, &limits, http2),
             http2,
-            streams_per_lane,
+            limits,
             lanes: Mutex::new(Vec::new()),
         }
     }
@@ -139,7 +137,7 @@ impl Pool {
         let index = free.unwrap_or_else(|| {
             lanes.push(Lane {
                 client: self.build_lane(),
-                streams: Arc::new(Streams::new(self.streams_per_lane)),
+                streams: Arc::new(Streams::new(self.limits.streams_per_connection)),
             });
             lanes.len() - 1
         });
@@ -161,8 +159,8 @@ impl Pool {
         if self.http2 {
             builder
                 .http2_only(true)
-                .http2_keep_alive_interval(PING_EVERY)
-                .http2_keep_alive_timeout(PING_TIMEOUT)
+                .http2_keep_alive_interval(self.limits.ping_every)
+                .http2_keep_alive_timeout(self.limits.ping_answer)
                 .http2_keep_alive_while_idle(true);
         }
         builder.build(self.connector.clone())
@@ -174,16 +172,12 @@ impl Pool {
     }
 }
 
-fn connector(
-    credential: &Credential,
-    connect_timeout: Duration,
-    http2: bool,
-) -> HttpsConnector<HttpConnector> {
+fn connector(credential: &Credential, limits: &Limits, http2: bool) -> HttpsConnector<HttpConnector> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(connect_timeout));
-    tcp.set_keepalive(Some(PING_EVERY));
+    tcp.set_connect_timeout(Some(limits.connect));
+    tcp.set_keepalive(Some(limits.ping_every));
     let builder = HttpsConnectorBuilder::new().with_tls_config(credential.tls.as_ref().clone());
     let builder = if credential.is_plain() {
         builder.https_or_http()
@@ -204,7 +198,7 @@ fn connector(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::{client::Limits, kubeconfig::Rules};
+    use crate::plane::kubeconfig::Rules;
 
     fn slot(streams: &Arc<Streams>) -> Slot {
         streams.taken.fetch_add(1, Ordering::AcqRel);
@@ -235,8 +229,7 @@ mod tests {
             "users": [{"name": "u", "user": {}}]}"#;
         let rules = Rules { plain_http: true };
         let credential = Credential::from_secret("n", "s", kubeconfig.as_bytes(), rules).unwrap();
-        let limits = Limits::default();
-        let pool = Pool::new(&credential, limits.connect, limits.streams_per_connection);
+        let pool = Pool::new(&credential, Limits::default());
         let slots: Vec<Slot> = (0..10_000 * 4).map(|_| pool.lane().1).collect();
         assert_eq!(pool.lanes(), 400);
         drop(slots);
