@@ -301,11 +301,12 @@ impl Executor {
         };
         let answer = tokio::select! {
             biased;
-            answer = request => answer.map_err(|e| failure(target, verb, &e)),
+            // First, so that a process that was stopped sends nothing on when it goes on without the Lease.
             () = self.surroundings.writing_ends() => {
                 let message = "the right to write ended before the answer came";
                 Err(failed(target, verb, Category::NotLeader, message))
             }
+            answer = request => answer.map_err(|e| failure(target, verb, &e)),
         };
         under_way.answered = !answer.as_ref().is_err_and(|failure| {
             matches!(

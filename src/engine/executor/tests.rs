@@ -167,6 +167,27 @@ async fn a_write_under_way_ends_with_the_right() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_can_go_on_when_the_right_ends_is_not_sent() {
+    let sent = Arc::<AtomicUsize>::default();
+    let count = sent.clone();
+    let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+        let count = count.clone();
+        async move {
+            // As it waits for its place among the calls.
+            sleep(seconds(3)).await;
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        }
+    });
+    let ground = Ground::new(Client::new(service, "default"), Instant::now() + seconds(3));
+    let executor = Executor::new(ground.clone(), "test".into());
+    let write = Write::Create { body: body() };
+    let failure = executor.perform(plan(write)).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!((sent.load(Ordering::Relaxed), ground.unanswered()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_write_is_finished_while_the_right_is_renewed() {
     for write in writes() {
         let (_, ground, executor) = set_up(5, 3);

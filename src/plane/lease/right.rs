@@ -4,7 +4,9 @@ use super::{LEASE_DURATION, RENEW_DEADLINE};
 use crate::engine::told::{Listener, Told};
 use parking_lot::Mutex;
 use std::{
+    future::poll_fn,
     sync::atomic::{AtomicBool, Ordering},
+    task::Poll,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -76,8 +78,22 @@ impl Right {
         self.leading.listen()
     }
 
-    /// Waits until the right ends, however often it is renewed before.
+    /// Waits until the right ends, however often it is renewed before. In a process that was stopped the clock is ahead of
+    /// the timers, so each poll reads it.
     pub(super) async fn ends(&self) {
+        let mut ended = std::pin::pin!(self.told_to_end());
+        poll_fn(|cx| {
+            let lasts = self.until.read(lasts);
+            if lasts {
+                ended.as_mut().poll(cx)
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
+    }
+
+    async fn told_to_end(&self) {
         let mut changes = self.until.listen();
         loop {
             let until = changes.hear().filter(|until| lasts(Some(*until)));
