@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_secs(30);
 /// The cell has come to rest when it has asked for nothing for this time.
 const QUIET: Duration = Duration::from_secs(3);
 /// Requests of one Instance's life: created, ready, gone (docs/performance.md names each).
-const BUDGET: f64 = 30.0;
+const BUDGET: f64 = 32.0;
 
 fn per_instance(requests: Requests, count: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]

@@ -66,7 +66,7 @@ async fn calls_on_half_open_connections_end_within_their_limit_and_the_next_ones
     // As many connections as calls, since each waits for its answer.
     server.hold_calls(true);
     let mut calls = server.calls();
-    let (answers, _) = tokio::join!(comes("the answers", all()), async {
+    let (answers, ()) = tokio::join!(comes("the answers", all()), async {
         comes("all calls", calls.wait_for(|calls| *calls == CALLS))
             .await
             .unwrap();

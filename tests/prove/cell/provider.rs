@@ -146,7 +146,7 @@ fn a_cell_that_restarts_amid_a_pause_keeps_it_and_counts_on() {
         rig.kill().await;
         rig.start();
         let left = Duration::try_from(not_before.duration_since(rig.wall())).unwrap();
-        rest(left - Duration::from_millis(500)).await;
+        rest(left.checked_sub(Duration::from_millis(500)).unwrap()).await;
         assert_eq!(pod_uid(&rig, "web-0"), second, "not before its time");
         assert_eq!(attempts(&rig), (1, not_before));
         rest(Duration::from_secs(10)).await;
