@@ -50,6 +50,17 @@ impl<R, T> Default for Planes<R, T> {
     }
 }
 
+impl<R: PartialEq, T> Planes<R, T> {
+    /// A write to a plane was answered with this version of an object that is watched under this role.
+    pub fn note_written(&self, plane: &Plane, role: R, version: &str) {
+        let planes = self.lock();
+        let watches = planes.get(plane).into_iter().flat_map(|engaged| &engaged.watches);
+        for (_, health) in watches.filter(|(watched, _)| *watched == role) {
+            health.note_written(version);
+        }
+    }
+}
+
 impl<R, T> Planes<R, T> {
     /// All of them; nobody else sees them meanwhile.
     pub fn lock(&self) -> MutexGuard<'_, HashMap<Plane, Engaged<R, T>>> {

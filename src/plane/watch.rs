@@ -84,6 +84,8 @@ pub struct Health {
     last_event: Mutex<Instant>,
     /// The highest version that the watch has told of.
     highest: AtomicU64,
+    /// The highest version in an answer to a write.
+    written: AtomicU64,
     error: Mutex<Option<(Cause, String)>>,
     malformed: Mutex<Malformed>,
 }
@@ -97,6 +99,7 @@ impl Default for Health {
             expiries: AtomicU64::new(0),
             last_event: Mutex::new(Instant::now()),
             highest: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             error: Mutex::default(),
             malformed: Mutex::default(),
         }
@@ -104,6 +107,13 @@ impl Default for Health {
 }
 
 impl Health {
+    /// A write was answered with this version, which the watch may tell of later: a server that was restored to a state
+    /// before it is older than what is known, although it may have all that the watch has told.
+    pub fn note_written(&self, version: &str) {
+        let version = version.parse().unwrap_or(0);
+        self.written.fetch_max(version, Ordering::Relaxed);
+    }
+
     /// Whether a complete list has been read.
     pub fn synced(&self) -> bool {
         self.synced.load(Ordering::Relaxed)
@@ -197,7 +207,7 @@ pub async fn run(
     let timeout = watch_timeout(plane, watch.kind);
     let line = watch.line.clone();
     line.hold(async {
-        let mut follower = Follower::new(client, selection, timeout);
+        let mut follower = Follower::new(client, selection, timeout, health);
         loop {
             watch.follow(&mut follower).await;
             follower.begin_anew();
@@ -219,7 +229,7 @@ struct Watch<'a, S, R> {
 
 impl<S: Fn(Event), R: Fn(bool)> Watch<'_, S, R> {
     /// Follows one watcher until it has lost its place.
-    async fn follow(&mut self, events: &mut Follower) {
+    async fn follow(&mut self, events: &mut Follower<'_>) {
         loop {
             let event = tokio::select! {
                 biased;

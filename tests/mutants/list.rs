@@ -231,8 +231,11 @@ mutants! {
     }
     "src/plane/watch/follow.rs" {
         restored_server_watched_in_silence:
-            "has < self.version" => "false",
+            "has < known" => "false",
             "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
+        lost_write_not_missed:
+            "self.version.max(written)" => "self.version",
+            "plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
         version_of_a_server_that_was_away_not_asked:
             "OfPlane::Away(Silence::Unwell) => Doubt::OnceOpen" => "OfPlane::Away(Silence::Unwell) => Doubt::None",
             "plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";

@@ -236,7 +236,12 @@ impl Surroundings for Links {
             .role_of(&target.plane, &target.kind(), namespace, &target.name);
         let Some(role) = role else { return };
         let event = match answer {
-            Answer::Is(object) => Event::Applied(object),
+            Answer::Is(object) => {
+                if let Some(version) = &object.metadata.resource_version {
+                    self.planes.note_written(&target.plane, role, version);
+                }
+                Event::Applied(object)
+            }
             Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
                 types: None,
                 metadata: ObjectMeta {

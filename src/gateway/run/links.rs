@@ -383,7 +383,13 @@ impl Surroundings for Links {
             return;
         };
         let event = match answer {
-            Answer::Is(object) => Event::Applied(object),
+            Answer::Is(object) => {
+                let version = object.metadata.resource_version.as_ref();
+                if let Some(version) = version.filter(|_| engagement == self.engagement(&target.plane)) {
+                    self.planes.note_written(&target.plane, role, version);
+                }
+                Event::Applied(object)
+            }
             Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
                 types: None,
                 metadata: ObjectMeta {

@@ -6,6 +6,7 @@
 
 use super::{
     super::client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
+    Health,
     lines::Lines,
     pages::{Form, Pages},
     reach::Silence,
@@ -27,7 +28,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::Duration,
     vec::IntoIter,
@@ -39,7 +40,8 @@ use tokio::time::{Instant, Sleep, sleep};
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// See the module. After an error it goes on where it was; when its version is gone, with a new list.
-pub(super) struct Follower {
+pub(super) struct Follower<'a> {
+    health: &'a Health,
     client: Arc<PlaneClient>,
     asks: Asks,
     pages: Pages,
@@ -100,12 +102,22 @@ enum State {
     Page(IntoIter<Bytes>, Then, Option<LargePage>),
     /// All up to this version is known.
     Known(String),
-    /// A list of one object is on its way, for the version of the server; with the watch, if one is open.
-    Asking(String, Option<Body>, BoxFuture<'static, kube::Result<Page>>),
+    /// A list of one object is on its way, for the version of the server.
+    Asking(Question, BoxFuture<'static, kube::Result<Page>>),
     /// A watch from this version is being opened.
     Opening(String, BoxFuture<'static, kube::Result<Body>>),
     /// It is open, until then at the latest.
     Watching(String, Lines, Pin<Box<Sleep>>),
+}
+
+/// Whether the server has all that is known.
+struct Question {
+    /// From here the watch goes on.
+    from: String,
+    /// The version that the server must have at least: that of the watch, and of each write that was answered before.
+    known: u64,
+    /// The watch, if one is open.
+    watch: Option<Body>,
 }
 
 /// What follows a page.
@@ -119,9 +131,15 @@ enum Then {
 /// What a step leads to: a wait for someone else, another step, or something to tell.
 type Step = Poll<Option<Result<Event<Tolerant>>>>;
 
-impl Follower {
-    pub(super) fn new(client: Arc<PlaneClient>, selection: &super::Selection, timeout: u32) -> Self {
+impl<'a> Follower<'a> {
+    pub(super) fn new(
+        client: Arc<PlaneClient>,
+        selection: &super::Selection,
+        timeout: u32,
+        health: &'a Health,
+    ) -> Self {
         Self {
+            health,
             pages: Pages::new(selection.page, client.page_bytes()),
             client,
             asks: Asks {
@@ -266,9 +284,9 @@ impl Follower {
             State::Known(version) if self.doubt == Doubt::First => {
                 (self.ask_version(version, None), Poll::Ready(None))
             }
-            State::Asking(version, body, mut page) => match page.poll_unpin(cx) {
-                Poll::Pending => (State::Asking(version, body, page), Poll::Pending),
-                Poll::Ready(page) => self.asked(version, body, page),
+            State::Asking(question, mut page) => match page.poll_unpin(cx) {
+                Poll::Pending => (State::Asking(question, page), Poll::Pending),
+                Poll::Ready(page) => self.asked(question, page),
             },
             State::Known(version) => (self.open(version), Poll::Ready(None)),
             State::Opening(version, mut open) => match open.poll_unpin(cx) {
@@ -286,8 +304,11 @@ impl Follower {
         }
     }
 
-    fn ask_version(&self, version: String, watch: Option<Body>) -> State {
-        State::Asking(version, watch, self.page(Form::Metadata, 1, None))
+    fn ask_version(&self, from: String, watch: Option<Body>) -> State {
+        let written = self.health.written.load(Ordering::Relaxed);
+        let known = self.version.max(written);
+        let question = Question { from, known, watch };
+        State::Asking(question, self.page(Form::Metadata, 1, None))
     }
 
     fn watch(&self, version: String, body: Body) -> State {
@@ -301,17 +322,19 @@ impl Follower {
     }
 
     /// What follows from the version that the server has.
-    fn asked(&mut self, version: String, watch: Option<Body>, page: kube::Result<Page>) -> (State, Step) {
+    fn asked(&mut self, question: Question, page: kube::Result<Page>) -> (State, Step) {
+        let Question { from, known, watch } = question;
         let page = match page {
             Ok(page) => page,
             Err(error) => {
                 let error = Error::WatchStartFailed(error);
-                return (State::Known(version), Poll::Ready(Some(Err(error))));
+                return (State::Known(from), Poll::Ready(Some(Err(error))));
             }
         };
         self.doubt = Doubt::None;
         let has = page.metadata.resource_version.as_deref().map_or(0, number);
-        if has < self.version {
+        if has < known {
+            self.health.written.store(0, Ordering::Relaxed);
             let status = Status::failure("the server has an older state", "Expired").with_code(410);
             return (
                 State::Blank,
@@ -319,8 +342,8 @@ impl Follower {
             );
         }
         let state = match watch {
-            Some(body) => self.watch(version, body),
-            None => State::Known(version),
+            Some(body) => self.watch(from, body),
+            None => State::Known(from),
         };
         (state, Poll::Ready(None))
     }
@@ -419,7 +442,7 @@ async fn accepted(response: http::Response<Body>) -> kube::Result<Body> {
     Err(kube::Error::Api(status.boxed()))
 }
 
-impl Stream for Follower {
+impl Stream for Follower<'_> {
     type Item = Result<Event<Tolerant>>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

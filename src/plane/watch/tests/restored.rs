@@ -34,6 +34,19 @@ async fn a_server_with_an_older_state_is_read_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_lost_an_answered_write_is_read_anew() {
+    let list = || Answer::List(12, vec![object("a", 1), object("b", 2)]);
+    let breaks = Answer::Watch(String::new(), End::Breaks);
+    let mut watch = Running::start([first(), breaks, list(), stays()]);
+    watch.health.note_written("15");
+    // It has all that the watch has told, up to version 10.
+    watch.server.store(12, Ordering::Relaxed);
+    watch.tells(&FIRST).await;
+    watch.tells(&FIRST).await;
+    assert_eq!(watch.versions_asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew() {
     is_read_anew(4, 4, [ends(), stays()]).await;
     for code in [401, 502, 503] {
