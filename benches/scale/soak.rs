@@ -86,7 +86,7 @@ struct Soaked {
 
 async fn soak(planes: &Planes, gateway: &Gateway, lasts: Duration) -> Result<Soaked> {
     let (began, mut sampled, mut acts) = (Instant::now(), Instant::now(), 0);
-    let mut samples = Vec::new();
+    let mut readings = Vec::new();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut ticks = interval(PAUSE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,11 +102,11 @@ async fn soak(planes: &Planes, gateway: &Gateway, lasts: Duration) -> Result<Soa
             sampled = Instant::now();
             // Buffers and tables have their size after the first quarter.
             if began.elapsed() >= lasts / 4 {
-                samples.push((began.elapsed().as_secs_f64() / 3600.0, gateway.memory()?.0));
+                readings.push((began.elapsed().as_secs_f64() / 3600.0, gateway.memory()?.0));
             }
         }
     }
-    let (first, last) = (samples.first(), samples.last());
+    let (first, last) = (readings.first(), readings.last());
     Ok(Soaked {
         acts,
         first: first.context("too short for a sample")?.1,

@@ -50,7 +50,7 @@ impl<R, T> Default for Planes<R, T> {
     }
 }
 
-impl<R: PartialEq, T> Planes<R, T> {
+impl<R: Copy + PartialEq, T> Planes<R, T> {
     /// A write to a plane was answered with this version of an object that is watched under this role.
     pub fn note_written(&self, plane: &Plane, role: R, version: &str) {
         let planes = self.lock();
