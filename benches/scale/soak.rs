@@ -111,7 +111,7 @@ async fn soak(planes: &Planes, gateway: &Gateway, lasts: Duration) -> Result<Soa
         acts,
         first: first.context("too short for a sample")?.1,
         last: last.context("too short for a sample")?.1,
-        slope: slope(&samples),
+        slope: slope(&readings),
     })
 }
 
