@@ -237,7 +237,7 @@ mutants! {
             "self.version.max(written)" => "self.version",
             "plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
         version_of_a_server_that_was_away_not_asked:
-            "OfPlane::Away(Silence::Unwell) => Doubt::OnceOpen" => "OfPlane::Away(Silence::Unwell) => Doubt::None",
+            "self.doubt.max(doubt)" => "if matches!(doubt, Doubt::OnceOpen) { self.doubt } else { self.doubt.max(doubt) }",
             "plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
     "src/plane/table.rs" {
