@@ -1,5 +1,6 @@
 //! Clients of planes: watches over shared HTTP/2 connections, every other call bounded in time, nothing retried.
 
+mod fence;
 mod large;
 mod pool;
 mod request;
@@ -16,6 +17,7 @@ use crate::{
 };
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+pub use fence::Fence;
 use http::{Request, Response};
 use large::{LargePages, Rooms};
 use parking_lot::Mutex;
@@ -138,6 +140,7 @@ pub struct PlaneClient {
     retire: Told<bool>,
     large: LargePages,
     page_bytes: usize,
+    fence: Fence,
 }
 
 impl PlaneClient {
@@ -149,6 +152,7 @@ impl PlaneClient {
             retire: Told::new(false),
             large: Rooms::default().of(PlaneKind::Project),
             page_bytes: Limits::default().page_bytes(),
+            fence: Fence::default(),
         }
     }
 
@@ -191,6 +195,7 @@ pub struct Clients {
     metrics: ClientMetrics,
     rooms: Rooms,
     pools: Arc<Mutex<HashMap<[u8; 32], Weak<Pool>>>>,
+    fence: Fence,
 }
 
 impl Clients {
@@ -201,6 +206,7 @@ impl Clients {
             metrics,
             rooms: Rooms::default(),
             pools: Arc::default(),
+            fence: Fence::default(),
         }
     }
 
@@ -240,6 +246,7 @@ impl Clients {
             retire,
             large: self.rooms.of(plane),
             page_bytes: self.limits.page_bytes(),
+            fence: self.fence.clone(),
         }
     }
 
@@ -249,7 +256,7 @@ impl Clients {
             return pool;
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
-        let pool = Arc::new(Pool::new(credential, self.limits));
+        let pool = Arc::new(Pool::new(credential, self.limits, self.fence.clone()));
         pools.insert(credential.connection_digest, Arc::downgrade(&pool));
         pool
     }
@@ -296,6 +303,11 @@ impl Connection {
     /// A number that grows with each replaced credential: watches start again, calls that were refused are repeated.
     pub fn generation(&self) -> Listener<u64> {
         self.0.generation.listen()
+    }
+
+    /// What holds the connections of this process once its right to write has run out.
+    pub fn fence(&self) -> Fence {
+        self.0.client.load().fence.clone()
     }
 
     /// What all that ask the plane find out together.

@@ -49,6 +49,7 @@ pub fn feed<D: PartialEq, W: Texts>(
         }
         Event::Listed(object) => (upsert(table, *object, Origin::List), false),
         Event::Applied(object) => (upsert(table, *object, Origin::Event), false),
+        Event::Answered(object) => (upsert(table, *object, Origin::Answer), false),
         Event::Deleted(object) => {
             let old = table.remove(&object);
             let meta = &object.metadata;

@@ -47,7 +47,7 @@ pub struct Lease;
 impl Lease {
     /// Stands for election on `plane` until [`LeaseHandle::release`]. `identity` must be this process's alone.
     pub fn run(plane: &Connection, namespace: &str, name: &str, identity: &str) -> LeaseHandle {
-        let right = Arc::new(Right::none());
+        let right = Arc::new(Right::none(plane.fence()));
         let stop = Told::new(false);
         let stopped = stop.listen();
         let candidate = Candidate {

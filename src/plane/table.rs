@@ -42,8 +42,10 @@ impl<D> Row<D> {
 pub enum Origin {
     /// A list: most of it is old news.
     List,
-    /// A watch event or the answer to a write.
+    /// A watch event.
     Event,
+    /// The answer to a write, which may come late.
+    Answer,
 }
 
 /// What became known by an event.
@@ -121,6 +123,8 @@ struct Tombstones {
 struct End {
     version: u64,
     list: u32,
+    /// Nothing but its absence from that list says so.
+    unlisted: bool,
 }
 
 impl Tombstones {
@@ -146,11 +150,23 @@ impl Tombstones {
         self.ends.get(uid).is_some_and(|end| end.version >= version)
     }
 
+    /// A watch goes on from the version of its list. One that tells of an object which the list lacked shows that the
+    /// list was older than what was known of it, as one of a server that lags behind.
+    fn tell(&mut self, uid: &str) {
+        if self.ends.get(uid).is_some_and(|end| end.unlisted) {
+            self.forget(uid);
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.ends.remove(uid);
+        self.order.retain(|buried| **buried != *uid);
+    }
+
     /// The end of an object that was before this list began is void.
     fn open(&mut self, uid: &str, list: u32) {
         if self.ends.get(uid).is_some_and(|end| end.list != list) {
-            self.ends.remove(uid);
-            self.order.retain(|buried| **buried != *uid);
+            self.forget(uid);
         }
     }
 }
@@ -276,8 +292,10 @@ impl<D: PartialEq> Table<D> {
         );
         let uid = word(&object.metadata.uid, words);
         let version = version_of(&object).unwrap_or(0);
-        if origin == Origin::List {
-            self.tombstones.open(&uid, self.list);
+        match origin {
+            Origin::List => self.tombstones.open(&uid, self.list),
+            Origin::Event => self.tombstones.tell(&uid),
+            Origin::Answer => {}
         }
         if let Some(held) = self.rows.get_mut(&name.0).and_then(|rows| rows.get_mut(&name.1)) {
             if origin == Origin::List && held.list != self.list && held.row.version > version {
@@ -293,7 +311,7 @@ impl<D: PartialEq> Table<D> {
         let partial = is_partial(&object);
         let mut object = object;
         object.metadata.managed_fields = None;
-        let body = (self.bodies && origin == Origin::Event).then(|| Arc::new(object));
+        let body = (self.bodies && origin != Origin::List).then(|| Arc::new(object));
         if let Some(row) = self.get(&name.0, &name.1)
             && row.uid != uid
         {
@@ -302,7 +320,7 @@ impl<D: PartialEq> Table<D> {
                 return (name, Change::None);
             }
             let replaced = row.uid.clone();
-            self.bury(replaced, u64::MAX);
+            self.bury(replaced, u64::MAX, origin == Origin::List);
         }
         if let Some(row) = self.get_mut(&name.0, &name.1)
             && row.uid == uid
@@ -339,7 +357,7 @@ impl<D: PartialEq> Table<D> {
     pub fn remove(&mut self, last: &DynamicObject) -> Option<Row<D>> {
         let meta = &last.metadata;
         let uid = meta.uid.as_deref().unwrap_or_default();
-        self.bury(uid.into(), version_of(last).unwrap_or(u64::MAX));
+        self.bury(uid.into(), version_of(last).unwrap_or(u64::MAX), false);
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();
         if self.get(namespace, name).is_some_and(|row| &*row.uid != uid) {
@@ -348,9 +366,13 @@ impl<D: PartialEq> Table<D> {
         self.take(namespace, name)
     }
 
-    fn bury(&mut self, uid: Arc<str>, version: u64) {
-        let list = self.list;
-        self.tombstones.bury(uid, End { version, list });
+    fn bury(&mut self, uid: Arc<str>, version: u64, unlisted: bool) {
+        let end = End {
+            version,
+            list: self.list,
+            unlisted,
+        };
+        self.tombstones.bury(uid, end);
     }
 
     fn take(&mut self, namespace: &str, name: &str) -> Option<Row<D>> {
@@ -390,7 +412,7 @@ impl<D: PartialEq> Table<D> {
             .filter_map(|name| self.take(&name.0, &name.1).map(|row| (name, row)))
             .collect();
         for (_, row) in &rows {
-            self.bury(row.uid.clone(), row.version);
+            self.bury(row.uid.clone(), row.version, true);
         }
         (rows, first)
     }

@@ -47,6 +47,8 @@ pub enum Event {
     Complete,
     /// An object was created or changed.
     Applied(Box<DynamicObject>),
+    /// An object as the answer to our own write has it: no watch told of it, and it may come late.
+    Answered(Box<DynamicObject>),
     /// An object was deleted; its last state.
     Deleted(Box<DynamicObject>),
     /// The watch has failed: what changes is not told until it goes on.

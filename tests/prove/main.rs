@@ -9,6 +9,7 @@
 )]
 
 mod absence;
+mod backwards;
 mod bindings;
 mod carry;
 mod cell;

@@ -31,16 +31,16 @@ const NAMED: [(u64, &str); 2] = [
 ];
 /// After the last disturbance everything must have come to rest within this time: what was refused for want of rights is
 /// asked again after five minutes.
-const SETTLED: Duration = Duration::from_mins(6);
+pub(crate) const SETTLED: Duration = Duration::from_mins(6);
 /// So long nothing may be written then.
-const QUIET: Duration = Duration::from_mins(10);
+pub(crate) const QUIET: Duration = Duration::from_mins(10);
 
 /// The cities that a Workload may be in.
 const CITIES: [&[&str]; 3] = [&["DFW"], &["DFW", "LHR"], &["FRA"]];
 
 /// What happens at one moment, beside what tenants do.
 #[derive(Debug, Clone)]
-enum Disturbance {
+pub(crate) enum Disturbance {
     None,
     /// The gateway is killed and comes back.
     Kill,
@@ -63,7 +63,7 @@ enum Disturbance {
 /// One moment: what is done, what else happens, and how long it lasts in milliseconds.
 type Moment = (Op, Disturbance, u64);
 
-fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     let project = prop::sample::select(vec!["p", "q"]);
     let namespace = prop::sample::select(vec!["default", "shop"]);
     let name = prop::sample::select(vec!["web", "api"]);
@@ -105,7 +105,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn disturbance() -> impl Strategy<Value = Disturbance> {
+pub(crate) fn disturbance() -> impl Strategy<Value = Disturbance> {
     let plane = prop::sample::select(vec!["hub", "p", "q"]);
     let fault = prop::sample::select(vec![
         Fault::DropBefore,
@@ -140,15 +140,19 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
+/// How long a moment lasts, in milliseconds.
+pub(crate) fn pause() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => 0..50u64, 2 => 50..2_000u64, 1 => 2_000..12_000u64]
+}
+
 fn course() -> impl Strategy<Value = (u64, Vec<Moment>)> {
-    let pause = prop_oneof![3 => 0..50u64, 2 => 50..2_000u64, 1 => 2_000..12_000u64];
     (
         any::<u64>(),
-        prop::collection::vec((op(), disturbance(), pause), 4..24),
+        prop::collection::vec((op(), disturbance(), pause()), 4..24),
     )
 }
 
-async fn disturb(rig: &mut Rig, what: &Disturbance) {
+pub(crate) async fn disturb(rig: &mut Rig, what: &Disturbance) {
     match *what {
         Disturbance::None => {}
         Disturbance::Kill => {

@@ -133,7 +133,7 @@ impl Links {
     /// One event of a watch. Never waits.
     pub(super) fn event(&self, plane: &Plane, role: Role, event: Event) {
         let urgency = match &event {
-            Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
+            Event::Applied(_) | Event::Answered(_) | Event::Deleted(_) => Urgency::Fresh,
             Event::Began
             | Event::Listed(_)
             | Event::Complete
@@ -240,7 +240,7 @@ impl Surroundings for Links {
                 if let Some(version) = &object.metadata.resource_version {
                     self.planes.note_written(&target.plane, role, version);
                 }
-                Event::Applied(object)
+                Event::Answered(object)
             }
             Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
                 types: None,

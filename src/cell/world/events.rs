@@ -23,7 +23,7 @@ pub struct Woken {
 }
 
 fn has_provider_finalizer(event: &Event) -> bool {
-    let (Event::Listed(object) | Event::Applied(object)) = event else {
+    let (Event::Listed(object) | Event::Applied(object) | Event::Answered(object)) = event else {
         return false;
     };
     let mut finalizers = object.metadata.finalizers.iter().flatten();
@@ -50,7 +50,9 @@ impl World {
         let limits = self.reading.limits.clone();
         let event = match event {
             // The answer to a write: the watch would never tell of its end.
-            Event::Applied(object) if role == Role::HubInstances && !self.is_own_copy(&object) => {
+            Event::Applied(object) | Event::Answered(object)
+                if role == Role::HubInstances && !self.is_own_copy(&object) =>
+            {
                 Event::Deleted(object)
             }
             event => event,

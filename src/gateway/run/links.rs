@@ -173,7 +173,7 @@ impl Links {
     /// One event of a watch. Never waits.
     pub(super) fn event(&self, plane: &Plane, engagement: u64, role: Role, event: Event) {
         let urgency = match &event {
-            Event::Applied(_) | Event::Deleted(_) => Urgency::Fresh,
+            Event::Applied(_) | Event::Answered(_) | Event::Deleted(_) => Urgency::Fresh,
             Event::Began | Event::Listed(_) | Event::Complete | Event::Failed | Event::Resumed => {
                 Urgency::Backlog
             }
@@ -388,7 +388,7 @@ impl Surroundings for Links {
                 if let Some(version) = version.filter(|_| engagement == self.engagement(&target.plane)) {
                     self.planes.note_written(&target.plane, role, version);
                 }
-                Event::Applied(object)
+                Event::Answered(object)
             }
             Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
                 types: None,

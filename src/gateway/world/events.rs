@@ -87,7 +87,7 @@ impl World {
             Role::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
             Role::Secrets => return self.companion_event(CompanionKind::Secret, event),
             Role::Federated(i) => {
-                let told = matches!(event, Event::Applied(_));
+                let told = matches!(event, Event::Applied(_) | Event::Answered(_));
                 let deltas = feed_table!(self.hub.copies[i], |o, words| Copy::read(o, &kinds[i], words));
                 for d in &deltas {
                     let new = self.hub.copies[i].get(&d.name.0, &d.name.1);

@@ -3,7 +3,10 @@
 //! hyper keeps a single HTTP/2 connection per client and queues what exceeds the server's stream limit, so watches are
 //! spread over several clients ("lanes") by counting their streams. Short calls have HTTP/1.1 connections of their own.
 
-use super::Limits;
+use super::{
+    Limits,
+    fence::{self, Connector, Fence},
+};
 use crate::plane::kubeconfig::Credential;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -24,12 +27,12 @@ const IDLE: Duration = Duration::from_secs(30);
 /// How many idle connections for short calls are kept; as many as the executor's workers.
 const MAX_IDLE: usize = 32;
 
-pub(super) type Hyper = Client<HttpsConnector<HttpConnector>, kube::client::Body>;
+pub(super) type Hyper = Client<HttpsConnector<Connector>, kube::client::Body>;
 
 /// See the module.
 pub(super) struct Pool {
     pub(super) calls: Hyper,
-    connector: HttpsConnector<HttpConnector>,
+    connector: HttpsConnector<Connector>,
     http2: bool,
     limits: Limits,
     lanes: Mutex<Vec<Lane>>,
@@ -110,7 +113,7 @@ impl Drop for Slot {
 }
 
 impl Pool {
-    pub(super) fn new(credential: &Credential, limits: Limits) -> Self {
+    pub(super) fn new(credential: &Credential, limits: Limits, fence: Fence) -> Self {
         // Plain http (development) has no way to agree on HTTP/2.
         let http2 = !credential.is_plain();
         let mut builder = Client::builder(TokioExecutor::new());
@@ -120,8 +123,9 @@ impl Pool {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MAX_IDLE);
         Self {
-            calls: builder.build(connector(credential, &limits, false)),
-            connector: connector(credential, &limits, http2),
+            calls: builder.build(connector(credential, &limits, false, Some(fence))),
+            // Watches write nothing.
+            connector: connector(credential, &limits, http2, None),
             http2,
             limits,
             lanes: Mutex::new(Vec::new()),
@@ -172,12 +176,18 @@ impl Pool {
     }
 }
 
-fn connector(credential: &Credential, limits: &Limits, http2: bool) -> HttpsConnector<HttpConnector> {
+fn connector(
+    credential: &Credential,
+    limits: &Limits,
+    http2: bool,
+    fence: Option<Fence>,
+) -> HttpsConnector<Connector> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(limits.connect));
     tcp.set_keepalive(Some(limits.ping_every));
+    let tcp = fence::connector(tcp, fence);
     let builder = HttpsConnectorBuilder::new().with_tls_config(credential.tls.as_ref().clone());
     let builder = if credential.is_plain() {
         builder.https_or_http()
@@ -229,7 +239,7 @@ mod tests {
             "users": [{"name": "u", "user": {}}]}"#;
         let rules = Rules { plain_http: true };
         let credential = Credential::from_secret("n", "s", kubeconfig.as_bytes(), rules).unwrap();
-        let pool = Pool::new(&credential, Limits::default());
+        let pool = Pool::new(&credential, Limits::default(), Fence::default());
         let slots: Vec<Slot> = (0..10_000 * 4).map(|_| pool.lane().1).collect();
         assert_eq!(pool.lanes(), 400);
         drop(slots);

@@ -1,7 +1,10 @@
 //! The right to write, as this process knows it: until when it lasts, and what may still follow from its use.
 
 use super::{LEASE_DURATION, RENEW_DEADLINE};
-use crate::engine::told::{Listener, Told};
+use crate::{
+    engine::told::{Listener, Told},
+    plane::client::Fence,
+};
 use parking_lot::Mutex;
 use std::{
     future::poll_fn,
@@ -23,6 +26,8 @@ pub(super) struct Right {
     /// Until when writes may be under way; `None` while another may write.
     until: Told<Option<Instant>>,
     leading: Told<bool>,
+    /// What was handed to connections ends with it.
+    fence: Fence,
     /// The process ends: what is under way may be finished, nothing more begins.
     closing: AtomicBool,
     /// When a write was last given up without an answer.
@@ -31,10 +36,11 @@ pub(super) struct Right {
 
 impl Right {
     /// That of a candidate: none.
-    pub(super) fn none() -> Self {
+    pub(super) fn none(fence: Fence) -> Self {
         Self {
             until: Told::new(None),
             leading: Told::new(false),
+            fence,
             closing: AtomicBool::new(false),
             unanswered: Mutex::default(),
         }
@@ -42,7 +48,7 @@ impl Right {
 
     /// That of a single replica.
     pub(super) fn unlimited() -> Self {
-        let right = Self::none();
+        let right = Self::none(Fence::default());
         right.allow(Some(Instant::now() + FOR_EVER));
         right
     }
@@ -61,6 +67,7 @@ impl Right {
         self.until.modify(|had| {
             lapsed = !lasts(*had);
             *had = until;
+            self.fence.allow(until);
             true
         });
         let leads = until.is_some();

@@ -37,7 +37,7 @@ pub(super) fn watch(
             let sink = move |event| {
                 let seen = match event {
                     Event::Began => return present.set(false),
-                    Event::Listed(object) | Event::Applied(object) => {
+                    Event::Listed(object) | Event::Applied(object) | Event::Answered(object) => {
                         present.set(true);
                         // One that cannot be read is found out by whoever looks.
                         let Ok(lease) = object.try_parse() else { return };

@@ -409,7 +409,7 @@ async fn a_living_holder_makes_its_deleted_lease_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lapsed_right_that_comes_back_is_told_even_if_nobody_saw_the_gap() {
-    let right = Right::none();
+    let right = Right::none(crate::plane::client::Fence::default());
     let second = Duration::from_secs(1);
     right.allow(Some(Instant::now() + second));
     let mut changes = right.changes();

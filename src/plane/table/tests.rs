@@ -66,7 +66,7 @@ fn what_is_said_late_of_an_earlier_object_does_not_touch_its_successor() {
         &mut table,
         object("a", "u2", 10),
         3,
-        Origin::Event
+        Origin::Answer
     )));
 }
 
@@ -173,4 +173,30 @@ fn a_body_lives_until_it_is_dropped_and_lists_bring_none() {
     }
     table.keep_body(object("a", "u1", 2));
     assert!(table.get("ns", "a").unwrap().body.is_some());
+}
+
+#[test]
+fn a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older() {
+    let mut table = Table::default();
+    put(&mut table, object("a", "u1", 9), 1, Origin::Answer);
+    put(&mut table, object("b", "u2", 8), 1, Origin::Event);
+    table.remove(&object("b", "u2", 8));
+    put(&mut table, object("c", "u4", 7), 1, Origin::Event);
+    table.begin_list();
+    assert!(
+        changed(&put(&mut table, object("c", "u3", 3), 1, Origin::List)),
+        "the one before"
+    );
+    assert_eq!(table.end_list().0.len(), 1);
+    assert!(
+        !changed(&put(&mut table, object("a", "u1", 9), 1, Origin::Answer)),
+        "an answer that came late"
+    );
+    assert!(changed(&put(&mut table, object("a", "u1", 9), 1, Origin::Event)));
+    assert_eq!(table.get("ns", "a").unwrap().version, 9);
+    assert!(changed(&put(&mut table, object("c", "u4", 7), 1, Origin::Event)));
+    assert!(
+        !changed(&put(&mut table, object("b", "u2", 8), 1, Origin::Event)),
+        "its end was told"
+    );
 }

@@ -225,7 +225,7 @@ fn words(table: &mut Table<()>, event: Event) -> Option<String> {
             "began".to_owned()
         }
         Event::Listed(object) => take(table, "listed", *object),
-        Event::Applied(object) => take(table, "applied", *object),
+        Event::Applied(object) | Event::Answered(object) => take(table, "applied", *object),
         Event::Deleted(object) => {
             table.remove(&object);
             format!("deleted {}", object.metadata.name.unwrap_or_default())

@@ -320,6 +320,11 @@ impl Plane {
         self.0.state.lock().revision
     }
 
+    /// The oldest revision that is not compacted.
+    pub fn oldest(&self) -> u64 {
+        self.0.state.lock().compacted
+    }
+
     /// The revision after each write.
     pub fn changed(&self) -> watch::Receiver<u64> {
         let revision = self.revision();
