@@ -90,7 +90,8 @@ fn serve(hub: &Plane, copy: &Value) {
     settle(hub, namespace, name, &expected);
 }
 
-/// Makes the write-backs of a deployment what they should be, and never touches those that are.
+/// Makes the write-backs of a deployment what they should be, and never touches those that are; one whose status was
+/// lost gets it again.
 fn settle(hub: &Plane, namespace: &str, deployment: &str, expected: &[WriteBack<'_>]) {
     let names: BTreeSet<String> = expected.iter().map(WriteBack::name).collect();
     let held: Vec<Arc<Value>> = hub
@@ -115,7 +116,12 @@ fn settle(hub: &Plane, namespace: &str, deployment: &str, expected: &[WriteBack<
     }
     for write_back in expected {
         let name = write_back.name();
-        if hub.get("Instance", namespace, &name).is_none() && hub.create(write_back.object()).is_ok() {
+        let there = hub.get("Instance", namespace, &name);
+        let unsaid = match &there {
+            Some(instance) => instance["status"].is_null(),
+            None => hub.create(write_back.object()).is_ok(),
+        };
+        if unsaid {
             let status = json!({"apiVersion": COMPUTE, "status": instance_status(true)});
             hub.merge_status("Instance", namespace, &name, status).unwrap();
         }

@@ -1,7 +1,7 @@
 //! Calls that are no watches, which have HTTP/1.1 connections of their own.
 
 use crate::{
-    client::{api, comes, config_map, connection},
+    client::{Watching, api, comes, config_map, connection},
     relay::{Fate, Relay},
     server::Server,
 };
@@ -9,6 +9,7 @@ use fedgate::plane::client::is_timeout;
 use fedgate_simulator::{Simulator, Verb};
 use futures::future::join_all;
 use kube::api::PostParams;
+use tokio::time::Instant;
 
 /// How many calls are under way at once.
 const CALLS: usize = 8;
@@ -99,4 +100,34 @@ async fn calls_end_within_their_limit_while_no_connection_leads_anywhere() {
     assert!(is_timeout(&error), "{error:?}");
     relay.leads(Some(server.address));
     comes("an answer", api.get("a")).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_sent_once_the_right_to_write_has_run_out_and_watches_go_on() {
+    let simulator = Simulator::new(1);
+    let plane = simulator.add("hub");
+    plane.create(config_map("a")).unwrap();
+    let server = Server::start(&simulator, "hub").await;
+    let connection = connection(server.address);
+    let mut watch = Watching::start(&connection);
+    watch.until("complete").await;
+    let api = api(&connection);
+    comes("an answer", api.get("a")).await.unwrap();
+    connection.fence().allow(Some(Instant::now()));
+    let how = PostParams::default();
+    let object = serde_json::from_value(config_map("b")).unwrap();
+    let create = api.create(&how, &object);
+    comes("the end of the call", create).await.unwrap_err();
+    assert_eq!(plane.requests(Verb::Create), 0);
+    plane.create(config_map("c")).unwrap();
+    watch.until("applied c").await;
+    connection.fence().allow(None);
+    let create = api.create(&how, &object);
+    // The connection of the first call may be the next one's; what it was handed is lost with it.
+    if comes("the end of the call", create).await.is_err() {
+        assert_eq!(plane.requests(Verb::Create), 0);
+        let create = api.create(&how, &object);
+        comes("an answer", create).await.unwrap();
+    }
+    assert_eq!(plane.requests(Verb::Create), 1);
 }

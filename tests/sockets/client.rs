@@ -114,7 +114,7 @@ fn words(event: Event) -> String {
         Event::Resumed => return "resumed".to_owned(),
         Event::Rewound => return "rewound".to_owned(),
         Event::Listed(object) => ("listed", object),
-        Event::Applied(object) => ("applied", object),
+        Event::Applied(object) | Event::Answered(object) => ("applied", object),
         Event::Deleted(object) => ("deleted", object),
     };
     format!("{what} {}", object.metadata.name.unwrap_or_default())

@@ -392,8 +392,8 @@ impl Plane {
         self.each(Some(kind), |state, table| state.tables[table].paused = None);
     }
 
-    /// Lets lists and watches of a kind show an older version, as an API server does whose cache lags. Gets and writes
-    /// are current. The history must still hold the version.
+    /// Lets lists and watches of a kind show an older version, as an API server does whose cache lags. Gets, lists
+    /// of one name and writes are current. The history must still hold the version.
     pub fn serve_stale(&self, kind: &str, revision: u64) {
         self.each(Some(kind), |state, table| {
             state.tables[table].stale = Some(revision);
