@@ -244,6 +244,14 @@ mutants! {
         older_versions_of_a_restored_plane_ignored:
             "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",
             "plane::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
+        lagging_list_hides_an_object_for_good:
+            "self.ends.get(uid).is_some_and(|end| end.unlisted)" => "false",
+            "plane::table::tests::a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older";
+    }
+    "src/plane/client/fence.rs" {
+        what_is_queued_is_sent_after_the_lease:
+            "right.lapses == lapses && !right.has_lapsed()" => "true",
+            "plane::client::fence::tests::what_waits_when_the_right_runs_out_is_never_sent";
     }
     "src/plane/lease/right.rs" {
         write_while_not_leader:
