@@ -191,13 +191,13 @@ fn violates_nothing(seed: u64, setback: impl Strategy<Value = Setback>) {
 #[test]
 fn servers_that_show_kinds_as_they_were() {
     share(0, 1, "FEDGATE_PROVE_SEEDS", SEEDS, |seed| {
-        violates_nothing(seed, stale())
+        violates_nothing(seed, stale());
     });
 }
 
 #[test]
 fn planes_that_lose_what_they_acknowledged() {
     share(0, 1, "FEDGATE_PROVE_SEEDS", SEEDS, |seed| {
-        violates_nothing(seed, lost())
+        violates_nothing(seed, lost());
     });
 }

@@ -46,8 +46,8 @@ struct Page {
 impl Page {
     fn of(state: &State, table: usize, call: &Call) -> Result<Self, Status> {
         let named = call.query.get("fieldSelector").starts_with("metadata.name=");
-        let stale = state.tables[table].stale.filter(|_| !named);
-        let current = state.revision.min(stale.unwrap_or(u64::MAX));
+        let lagging = state.tables[table].stale.filter(|_| !named);
+        let current = state.revision.min(lagging.unwrap_or(u64::MAX));
         let asked = call.query.number("resourceVersion")?;
         let token = call.query.get("continue");
         if !token.is_empty() {
