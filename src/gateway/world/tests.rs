@@ -1,5 +1,7 @@
 //! What events change in the index, and whom they wake.
 
+mod digests;
+
 use super::{
     fixture::{self, HUB, city_set, namespace, shop},
     *,
