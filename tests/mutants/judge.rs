@@ -24,6 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The memory that tests may take with a mutation, in KiB: one that never ends may want all there is.
 const MEMORY: u32 = 6 << 20;
 
+/// Tests that choose by chance choose the same each time, so that the verdict is the same, and the first failure is enough.
+const CASES: [(&str, &str); 3] = [
+    ("PROPTEST_RNG_SEED", "1"),
+    ("PROPTEST_MAX_SHRINK_ITERS", "0"),
+    ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"),
+];
+
 /// The survivors that are explained: file, function, mutation and reason.
 const EXPLAINED: &str = "tests/mutants/survivors.txt";
 
@@ -223,6 +230,7 @@ impl Judge {
             .current_dir(&copy)
             .env_remove(VARIABLE)
             .env(RECORD, &record)
+            .envs(CASES)
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&run.stdout);
@@ -272,6 +280,7 @@ impl Judge {
             .current_dir(&self.copy)
             .env(VARIABLE, number.to_string())
             .env("RUST_BACKTRACE", "0")
+            .envs(CASES)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

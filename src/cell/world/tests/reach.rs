@@ -77,7 +77,7 @@ fn the_sweep_comes_by_everything_and_by_instances_that_left_a_copy_or_a_claim() 
     fixture.has(&Cell, Role::Deployments, deployment("web", 1));
     fixture.has(&Cell, Role::Instances, instance("web", 0));
     let mut copy = instance("web", 1);
-    copy["metadata"]["labels"][keys::SOURCE_CLUSTER] = json!("dfw-1");
+    copy["metadata"]["labels"][keys::CELL] = json!("dfw-1");
     fixture.has(&Hub, Role::HubInstances, copy);
     let left = claim("dfw-1", NS, "instance-web-2");
     fixture.has(&Project(shop()), Role::Claims, left);

@@ -40,7 +40,10 @@ fn a_payloads_digest_is_of_its_values_and_its_size_that_of_their_bytes() {
     assert_ne!(secret.payload, other.payload);
     let (none, empty) = (read(json!({})), read(json!({"data": {}})));
     assert_eq!(none.payload, empty.payload, "an empty map is none");
-    assert_eq!(read(json!({"data": null, "binaryData": {}})).payload, none.payload);
+    assert_eq!(
+        read(json!({"data": null, "binaryData": {}})).payload,
+        none.payload
+    );
 }
 
 #[test]
@@ -93,7 +96,11 @@ fn templates_are_told_apart() {
             "sandbox": {"containers": [{"name": "web", "image": image}]}}}})
     };
     assert_ne!(template_digest(&template("a")), template_digest(&template("b")));
-    assert_ne!(template_digest(&json!(1)), template_digest(&json!(2)), "of what is none, too");
+    assert_ne!(
+        template_digest(&json!(1)),
+        template_digest(&json!(2)),
+        "of what is none, too"
+    );
 }
 
 #[test]
@@ -172,7 +179,11 @@ fn linking_labels_alone_are_compared_and_the_owner_is_of_the_kind_and_plain() {
     assert!(plain.plain_owner && plain.owner.is_some());
     let other = read(|o| o["metadata"]["labels"]["mine"] = json!("x"));
     assert_eq!(other.labels, plain.labels);
-    for key in [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE, keys::INSTANCE_CITY_CODE] {
+    for key in [
+        keys::UPSTREAM_CLUSTER,
+        keys::UPSTREAM_NAMESPACE,
+        keys::INSTANCE_CITY_CODE,
+    ] {
         let mut edited = json!({"metadata": {"labels": {
             keys::UPSTREAM_CLUSTER: "cluster-prod", keys::UPSTREAM_NAMESPACE: "shop", keys::INSTANCE_CITY_CODE: "DFW"}}});
         edited["metadata"]["labels"][key] = json!("else");
@@ -183,9 +194,18 @@ fn linking_labels_alone_are_compared_and_the_owner_is_of_the_kind_and_plain() {
         let read = read(change);
         (read.owner.is_some(), read.plain_owner)
     };
-    assert_eq!(owner(|o| o["metadata"]["ownerReferences"][0]["kind"] = json!("X")), (false, false));
-    assert_eq!(owner(|o| o["metadata"]["ownerReferences"][0]["apiVersion"] = json!("v1")), (false, false));
-    assert_eq!(owner(|o| o["metadata"]["ownerReferences"][0]["controller"] = json!(true)), (true, false));
+    assert_eq!(
+        owner(|o| o["metadata"]["ownerReferences"][0]["kind"] = json!("X")),
+        (false, false)
+    );
+    assert_eq!(
+        owner(|o| o["metadata"]["ownerReferences"][0]["apiVersion"] = json!("v1")),
+        (false, false)
+    );
+    assert_eq!(
+        owner(|o| o["metadata"]["ownerReferences"][0]["controller"] = json!(true)),
+        (true, false)
+    );
     assert_eq!(
         owner(|o| o["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = json!(true)),
         (true, false)
@@ -193,7 +213,10 @@ fn linking_labels_alone_are_compared_and_the_owner_is_of_the_kind_and_plain() {
     assert_eq!(
         owner(|o| {
             let second = o["metadata"]["ownerReferences"][0].clone();
-            o["metadata"]["ownerReferences"].as_array_mut().unwrap().push(second);
+            o["metadata"]["ownerReferences"]
+                .as_array_mut()
+                .unwrap()
+                .push(second);
         }),
         (true, false)
     );
@@ -219,9 +242,17 @@ fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read()
         let status = rollup.status();
         assert_eq!(status.counts, rollup.counts);
         let all = status.conditions.iter();
-        all.map(|c| format!("{} {:?}", c.type_, c.status)).collect::<Vec<_>>()
+        all.map(|c| format!("{} {:?}", c.type_, c.status))
+            .collect::<Vec<_>>()
     };
-    assert_eq!((said(&up), said(&down)), (vec!["Available True".into()], vec!["Available False".into()]));
+    assert_eq!(
+        (said(&up), said(&down)),
+        (vec!["Available True".into()], vec!["Available False".into()])
+    );
     assert_eq!(up.written, down.written, "the status is not what is written");
-    assert_ne!(up.written, read("True", false).unwrap().written, "the controller is");
+    assert_ne!(
+        up.written,
+        read("True", false).unwrap().written,
+        "the controller is"
+    );
 }
