@@ -31,6 +31,10 @@ const CASES: [(&str, &str); 3] = [
     ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"),
 ];
 
+/// How many cases such tests try of a mutation at first, and of one that has survived so far.
+const FEW: &str = "8";
+const MANY: &str = "256";
+
 /// The survivors that are explained: file, function, mutation and reason.
 const EXPLAINED: &str = "tests/mutants/survivors.txt";
 
@@ -153,7 +157,9 @@ fn build(root: &Path) -> (PathBuf, Vec<Mutation>, usize) {
     loop {
         let mut mutations = Vec::new();
         let mut met = BTreeSet::new();
-        let copy = copy_of(root, "generated", &mut |file, text| {
+        let switch = generated::SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
+        let switch = switch.replace("RECORD", &format!("{RECORD:?}"));
+        let copy = copy_of(root, "generated", &switch, &mut |file, text| {
             if is_of_interest(file) {
                 met.insert(file.to_owned());
                 generated::mutate(file, &text, &unviable, &mut mutations)
@@ -162,9 +168,6 @@ fn build(root: &Path) -> (PathBuf, Vec<Mutation>, usize) {
             }
         });
         assert!(!met.is_empty(), "no decide.rs was found; has the layout changed?");
-        let switch = generated::SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
-        let switch = switch.replace("RECORD", &format!("{RECORD:?}"));
-        crate::write(&copy.join("src/mutants.rs"), switch.as_bytes());
         let errors = match compile(root, &copy) {
             Ok(tests) => return (tests, mutations, unviable.len()),
             Err(errors) => errors,
@@ -253,16 +256,17 @@ impl Judge {
         Self { tests, copy, reached }
     }
 
-    /// Runs the tests of the mutation's own module, then all others that reach it.
+    /// Runs the tests of the mutation's own module, then the others that reach it, then all once more with more cases.
     fn judge(&self, number: usize, file: &str) -> Outcome {
         let Some(reached) = self.reached.get(&number) else {
             return Outcome::Survives(0);
         };
         let parts: Vec<&str> = file.split('/').skip(1).take(2).collect();
         let module = parts.join("::");
-        let (own, other): (Vec<_>, Vec<_>) = reached.iter().partition(|name| name.starts_with(&module));
-        for tests in [own, other].iter().filter(|tests| !tests.is_empty()) {
-            match self.run(number, tests) {
+        let all: Vec<&String> = reached.iter().collect();
+        let (own, other): (Vec<_>, Vec<_>) = all.iter().partition(|name| name.starts_with(&module));
+        for (tests, cases) in [(own, FEW), (other, FEW), (all, MANY)] {
+            match self.run(number, &tests, cases) {
                 Outcome::Survives(_) => {}
                 ended => return ended,
             }
@@ -271,7 +275,10 @@ impl Judge {
     }
 
     /// Runs tests with a mutation until the first fails.
-    fn run(&self, number: usize, names: &[&String]) -> Outcome {
+    fn run(&self, number: usize, names: &[&String], cases: &str) -> Outcome {
+        if names.is_empty() {
+            return Outcome::Survives(0);
+        }
         let mut tests = Command::new("sh")
             .args(["-c", &format!("ulimit -v {MEMORY}; exec \"$0\" \"$@\"")])
             .arg(&self.tests)
@@ -280,6 +287,7 @@ impl Judge {
             .current_dir(&self.copy)
             .env(VARIABLE, number.to_string())
             .env("RUST_BACKTRACE", "0")
+            .env("PROPTEST_CASES", cases)
             .envs(CASES)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

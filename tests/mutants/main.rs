@@ -49,9 +49,8 @@ fn main() -> ExitCode {
 
 /// Takes the kept safeguards away.
 fn kept(root: &Path) -> ExitCode {
-    let copy = copy_of(root, "tree", &mut without_safeguards);
     let switch = SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
-    write(&copy.join("src/mutants.rs"), switch.as_bytes());
+    let copy = copy_of(root, "tree", &switch, &mut without_safeguards);
     let tests = compile(root, &copy).unwrap_or_else(|errors| panic!("the copy does not build: {errors:#?}"));
     let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
     for test in named {
@@ -76,12 +75,17 @@ fn kept(root: &Path) -> ExitCode {
 }
 
 /// Copies the sources below `target/mutants`, each text as `change` makes it; `change` is given its path.
-fn copy_of(root: &Path, name: &str, change: &mut impl FnMut(&str, String) -> String) -> PathBuf {
+fn copy_of(
+    root: &Path,
+    name: &str,
+    switch: &str,
+    change: &mut impl FnMut(&str, String) -> String,
+) -> PathBuf {
     let copy = root.join("target/mutants").join(name);
     let mut change = |path: &Path, content: Vec<u8>| {
         let relative = path.strip_prefix(root).unwrap().to_str().unwrap();
         match String::from_utf8(content) {
-            Ok(text) => change(relative, switched(relative, name, text)).into_bytes(),
+            Ok(text) => change(relative, switched(relative, name, switch, text)).into_bytes(),
             Err(other) => other.into_bytes(),
         }
     };
@@ -129,9 +133,9 @@ fn write(path: &Path, content: &[u8]) {
 }
 
 /// A file as every copy has it: with the switch's module, and as a crate of its own.
-fn switched(file: &str, copy: &str, text: String) -> String {
+fn switched(file: &str, copy: &str, switch: &str, text: String) -> String {
     match file {
-        "src/lib.rs" => format!("#![allow(warnings)]\n{text}\nmod mutants;\n"),
+        "src/lib.rs" => format!("#![allow(warnings)]\n{text}\nmod mutants {{\n{switch}}}\n"),
         // Another version is another crate to cargo: all may be built in one directory.
         "Cargo.toml" | "Cargo.lock" => {
             let (name, version) = ("name = \"fedgate\"\nversion = \"", env!("CARGO_PKG_VERSION"));
