@@ -125,7 +125,7 @@ pub(crate) fn mutate(file: &str, text: &str, unviable: &BTreeSet<String>, all: &
     let pieces = maker.pieces;
     // Where each begins and ends is known once all are in their places.
     let (mut made, mut copied) = (String::new(), 0);
-    let mut regions = vec![usize::MAX..0; all.len() - first];
+    let mut regions = vec![(usize::MAX, 0); all.len() - first];
     for (
         at,
         Pieces {
@@ -140,9 +140,9 @@ pub(crate) fn mutate(file: &str, text: &str, unviable: &BTreeSet<String>, all: &
         let after = after.iter().rev();
         for (number, piece) in after.chain(&before).chain(instead.iter().map(|(piece, _)| piece)) {
             let region = &mut regions[number - first];
-            region.start = region.start.min(made.len());
+            region.0 = region.0.min(made.len());
             made += piece;
-            region.end = made.len();
+            region.1 = made.len();
         }
         if let Some((_, end)) = instead {
             copied = end;
@@ -150,7 +150,7 @@ pub(crate) fn mutate(file: &str, text: &str, unviable: &BTreeSet<String>, all: &
     }
     made += &text[copied..];
     for (mutation, region) in all[first..].iter_mut().zip(regions) {
-        mutation.region = region;
+        mutation.region = region.0..region.1;
     }
     made
 }

@@ -26,8 +26,8 @@ use std::{
 /// Chooses the mutation in the copy.
 const VARIABLE: &str = "FEDGATE_MUTANT";
 
-/// The module that the copy has beside the sources.
-const SWITCH: &str = r#"//! Which mutation is on.
+/// The module that the copy of the kept mutations has beside the sources.
+const SWITCH: &str = r"//! Which mutation is on.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,7 @@ static ON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(VARIABLE).o
 pub(crate) fn on(name: &str) -> bool {
     ON.as_deref() == Some(name)
 }
-"#;
+";
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -74,7 +74,7 @@ fn kept(root: &Path) -> ExitCode {
     }
 }
 
-/// Copies the sources below `target/mutants`, each text as `change` makes it; `change` is given its path.
+/// Copies the sources below `target/mutants`, with the switch's module, each text as `change` makes it of its path and itself.
 fn copy_of(
     root: &Path,
     name: &str,
