@@ -7,8 +7,9 @@ CARGO ?= cargo
 KEEP ?=
 # make e2e ARGS=a14 or make cells ARGS=w07 runs some tests only.
 ARGS ?=
-# make mutants FILES='src/gateway/policies/decide.rs' changes some files only.
-FILES ?= $(shell find src -path '*decide*' -name '*.rs' -not -path '*tests*') 'src/gateway/world/*.rs' 'src/cell/world/*.rs'
+# make mutants FILES='src/gateway/policies/decide.rs' judges the mutations of some files only; FILES=survivors those that
+# survived the last run.
+FILES ?= all
 # make image IMAGE=registry.example.com/fedgate:0.1.0 BUILDER=podman
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 IMAGE ?= fedgate:$(VERSION)
@@ -78,9 +79,8 @@ chaos: build prepare ## Kill and stop gateways, API servers and etcd under load,
 mutants-kept: ## Take the kept safeguards away, one at a time, and see the named test of each fail
 	$(CARGO) test --test mutants
 
-mutants: ## Let cargo-mutants change every decision and the indexes; FILES=src/x.rs does that one alone. Hours long
-	@$(CARGO) mutants --version >/dev/null 2>&1 || { echo 'cargo-mutants is not installed: cargo install --locked cargo-mutants'; exit 1; }
-	$(CARGO) mutants --output target $(foreach file,$(FILES),--file $(file))
+mutants: ## Change every decision and the indexes, one place at a time, and see the unit tests notice; FILES=src/x.rs does that one alone
+	FEDGATE_MUTANTS='$(FILES)' $(CARGO) test --test mutants
 
 bench: prepare ## Measure on real planes, beside a bare client; results in target/bench/
 	$(CARGO) bench --bench planes

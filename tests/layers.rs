@@ -364,3 +364,24 @@ fn each_kept_mutation_applies_and_names_a_test() {
     }
     assert!(names.len() >= 25, "{} mutations are kept", names.len());
 }
+
+/// `make mutants` compares the survivors with those that are explained; it takes long, so the list is read here too.
+#[test]
+fn each_explained_survivor_names_a_function_that_is_there() {
+    let mut lines = BTreeSet::new();
+    for line in fs::read_to_string("tests/mutants/survivors.txt").unwrap().lines() {
+        if line.starts_with('#') {
+            continue;
+        }
+        let parts: Vec<&str> = line.split(" -- ").collect();
+        let [file, function, mutation, reason] = parts[..] else {
+            panic!("{line}: file, function, mutation and reason have ` -- ` between them");
+        };
+        assert!(lines.insert((file, function, mutation)), "{line} is there twice");
+        assert!(!reason.is_empty(), "{line}: why?");
+        let source = fs::read_to_string(file).unwrap();
+        let (_, name) = function.rsplit_once("::").unwrap_or(("", function));
+        let there = source.contains(&format!("fn {name}(")) || source.contains(&format!("fn {name}<"));
+        assert!(there, "{line}: the function is not there");
+    }
+}

@@ -1,7 +1,8 @@
-//! `make mutants-kept`: takes safeguards away, one at a time, and sees the named test of each fail.
+//! `make mutants-kept` and `make mutants`: what the unit tests notice of sources that are changed.
 //!
-//! The sources are copied, and in the copy each safeguard stands beside its mutation; the environment chooses between them.
-//! So one build serves all, and the sources themselves carry no switch.
+//! The sources are copied, and in the copy each mutation stands beside the original; the environment chooses between them.
+//! So one build serves all, and the sources themselves carry no switch. The kept mutations take safeguards away, one at a
+//! time, and the named test of each must fail; the generated ones are made by rules, and any test may notice them.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +11,8 @@
     reason = "a failing test says where"
 )]
 
+mod generated;
+mod judge;
 mod list;
 
 use list::{MUTANTS, Mutant};
@@ -23,8 +26,8 @@ use std::{
 /// Chooses the mutation in the copy.
 const VARIABLE: &str = "FEDGATE_MUTANT";
 
-/// The module that the copy has beside the sources.
-const SWITCH: &str = r#"//! Which mutation is on.
+/// The module that the copy of the kept mutations has beside the sources.
+const SWITCH: &str = r"//! Which mutation is on.
 
 use std::sync::LazyLock;
 
@@ -34,21 +37,21 @@ static ON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(VARIABLE).o
 pub(crate) fn on(name: &str) -> bool {
     ON.as_deref() == Some(name)
 }
-"#;
+";
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let copy = root.join("target/mutants/tree");
-    for entry in fs::read_dir(root).unwrap() {
-        let name = entry.unwrap().file_name();
-        // What was built, and what belongs to tools.
-        if name != "target" && !name.to_string_lossy().starts_with('.') {
-            mirror(&root.join(&name), &copy.join(&name), &mutate);
-        }
+    match std::env::var("FEDGATE_MUTANTS") {
+        Ok(files) => judge::run(root, &files),
+        Err(_) => kept(root),
     }
+}
+
+/// Takes the kept safeguards away.
+fn kept(root: &Path) -> ExitCode {
     let switch = SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
-    write(&copy.join("src/mutants.rs"), switch.as_bytes());
-    let tests = build(root, &copy);
+    let copy = copy_of(root, "tree", &switch, &mut without_safeguards);
+    let tests = compile(root, &copy).unwrap_or_else(|errors| panic!("the copy does not build: {errors:#?}"));
     let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
     for test in named {
         assert!(
@@ -71,8 +74,33 @@ fn main() -> ExitCode {
     }
 }
 
+/// Copies the sources below `target/mutants`, with the switch's module, each text as `change` makes it of its path and itself.
+fn copy_of(
+    root: &Path,
+    name: &str,
+    switch: &str,
+    change: &mut impl FnMut(&str, String) -> String,
+) -> PathBuf {
+    let copy = root.join("target/mutants").join(name);
+    let mut change = |path: &Path, content: Vec<u8>| {
+        let relative = path.strip_prefix(root).unwrap().to_str().unwrap();
+        match String::from_utf8(content) {
+            Ok(text) => change(relative, switched(relative, name, switch, text)).into_bytes(),
+            Err(other) => other.into_bytes(),
+        }
+    };
+    for entry in fs::read_dir(root).unwrap() {
+        let name = entry.unwrap().file_name();
+        // What was built, and what belongs to tools.
+        if name != "target" && !name.to_string_lossy().starts_with('.') {
+            mirror(&root.join(&name), &copy.join(&name), &mut change);
+        }
+    }
+    copy
+}
+
 /// Copies what has changed, each file as `change` makes it, and takes away what is there no more.
-fn mirror(from: &Path, to: &Path, change: &impl Fn(&Path, Vec<u8>) -> Vec<u8>) {
+fn mirror(from: &Path, to: &Path, change: &mut impl FnMut(&Path, Vec<u8>) -> Vec<u8>) {
     if !from.is_dir() {
         return write(to, &change(from, fs::read(from).unwrap()));
     }
@@ -104,26 +132,25 @@ fn write(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// A file as the copy has it.
-fn mutate(path: &Path, content: Vec<u8>) -> Vec<u8> {
-    let relative = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap();
-    let relative = relative.to_str().unwrap();
-    let Ok(mut text) = String::from_utf8(content.clone()) else {
-        return content;
-    };
-    match relative {
-        "src/lib.rs" => text = format!("#![allow(warnings)]\n{text}\nmod mutants;\n"),
-        // Another version is another crate to cargo: both may be built in one directory.
+/// A file as every copy has it: with the switch's module, and as a crate of its own.
+fn switched(file: &str, copy: &str, switch: &str, text: String) -> String {
+    match file {
+        "src/lib.rs" => format!("#![allow(warnings)]\n{text}\nmod mutants {{\n{switch}}}\n"),
+        // Another version is another crate to cargo: all may be built in one directory.
         "Cargo.toml" | "Cargo.lock" => {
             let (name, version) = ("name = \"fedgate\"\nversion = \"", env!("CARGO_PKG_VERSION"));
-            text = text.replace(
+            text.replace(
                 &format!("{name}{version}\""),
-                &format!("{name}{version}-mutants\""),
-            );
+                &format!("{name}{version}-{copy}\""),
+            )
         }
-        _ => {}
+        _ => text,
     }
-    for mutant in MUTANTS.iter().filter(|mutant| mutant.file == relative) {
+}
+
+/// A file that has the kept mutations.
+fn without_safeguards(file: &str, mut text: String) -> String {
+    for mutant in MUTANTS.iter().filter(|mutant| mutant.file == file) {
         let Mutant {
             name,
             original,
@@ -133,36 +160,32 @@ fn mutate(path: &Path, content: Vec<u8>) -> Vec<u8> {
         assert_eq!(
             text.matches(original).count(),
             1,
-            "{name}: {original:?} in {relative}; adapt tests/mutants/list.rs"
+            "{name}: {original:?} in {file}; adapt tests/mutants/list.rs"
         );
         let switched = format!("(if crate::mutants::on({name:?}) {{ {mutated} }} else {{ {original} }})");
         text = text.replace(original, &switched);
     }
-    text.into_bytes()
+    text
 }
 
-/// Builds the unit tests of the copy; answers where they are.
-fn build(root: &Path, copy: &Path) -> PathBuf {
+/// Builds the unit tests of a copy; answers where they are, or the compiler's errors.
+fn compile(root: &Path, copy: &Path) -> Result<PathBuf, Vec<serde_json::Value>> {
     let built = Command::new(env!("CARGO"))
-        .args([
-            "test",
-            "--lib",
-            "--no-run",
-            "--message-format=json-render-diagnostics",
-        ])
+        .args(["test", "--lib", "--no-run", "--message-format=json"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", root.join("target"))
         .stderr(std::process::Stdio::inherit())
         .output()
         .unwrap();
-    assert!(built.status.success(), "the copy does not build");
-    let executable = |line: &str| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message["executable"].as_str()?))
-    };
     let lines = String::from_utf8(built.stdout).unwrap();
-    let executable = lines.lines().find_map(executable);
-    executable.expect("cargo names the executable of the unit tests")
+    let messages = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+    if !built.status.success() {
+        let is_error = |message: &serde_json::Value| message["message"]["level"] == "error";
+        return Err(messages.filter(is_error).collect());
+    }
+    let executable = |message: serde_json::Value| Some(PathBuf::from(message["executable"].as_str()?));
+    let executable = messages.into_iter().find_map(executable);
+    Ok(executable.expect("cargo names the executable of the unit tests"))
 }
 
 /// Whether a test passes; it must be there.

@@ -398,3 +398,93 @@ fn an_instance_that_never_was_ready_does_not_say_so() {
     settle(&mut fixture, Some(&says(True, Reason::QuotaAvailable)));
     assert_eq!(said(&fixture, "Initialized"), "-");
 }
+
+fn observed(fixture: &Fixture) -> observe::Snapshot {
+    observe::observe(&fixture.context, &key()).unwrap()
+}
+
+#[test]
+fn quota_was_asked_for_once_the_condition_says_so_of_a_generation() {
+    let asked = |said: Value| {
+        let mut instance = instance("web", 0);
+        instance["status"]["conditions"] = json!([said]);
+        decide::has_claimed(&observed(&with(instance)))
+    };
+    let mut default = condition("QuotaGranted", "Unknown", "Pending");
+    default["observedGeneration"] = Value::Null;
+    assert!(!asked(default), "the server's default");
+    assert!(!asked(condition("QuotaGranted", "True", "QuotaDisabled")));
+    assert!(asked(condition("QuotaGranted", "False", "QuotaExceeded")));
+}
+
+#[test]
+fn a_grant_behind_its_gate_is_urgent_however_old_and_progress_is_not() {
+    let judged = |fixture: &Fixture, quota| {
+        let (snapshot, plan) = (observed(fixture), decided(fixture, quota));
+        (
+            decide::is_urgent(&snapshot, &plan),
+            decide::is_seen(&snapshot, &plan),
+        )
+    };
+    let mut fixture = with(instance("web", 0));
+    let waits = says(Unknown, Reason::QuotaNoBudget);
+    settle(&mut fixture, Some(&waits));
+    assert_eq!(
+        judged(&fixture, Some(&waits)),
+        (None, false),
+        "nothing is written"
+    );
+    let raised = json!({"metadata": {"generation": 2}});
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
+    assert_eq!(judged(&fixture, Some(&waits)), (Some(false), false));
+    for (gate, type_) in [
+        ("Quota", "QuotaGranted"),
+        ("ReferencedData", "ReferencedDataReady"),
+    ] {
+        let mut old = instance("web", 0);
+        old["spec"]["controller"]["schedulingGates"] = json!([{"name": gate}]);
+        let mut fixture = with(old);
+        settle(&mut fixture, None);
+        let stored = stored(&fixture)["status"]["conditions"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let others = stored.into_iter().filter(|c| c["type"] != type_);
+        let mut conditions: Vec<Value> = others.collect();
+        conditions.extend([
+            condition(type_, "True", "Ready"),
+            condition("Other", "True", "Other"),
+        ]);
+        let raised = json!({"metadata": {"generation": 2}, "status": {"conditions": conditions}});
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
+        assert_eq!(judged(&fixture, None), (Some(true), false), "{type_}");
+        fixture.perform(&decided(&fixture, None).effects);
+        assert!(
+            said(&fixture, type_).ends_with("@2"),
+            "it holds at this generation"
+        );
+        assert_eq!(said(&fixture, "Other"), "True Other @1", "another's word");
+    }
+    let mut up = instance("web", 0);
+    up["spec"]["controller"]["schedulingGates"] = json!([]);
+    up["status"]["conditions"] = json!(["Programmed", "Available"].map(|t| condition(t, "True", t)));
+    assert_eq!(judged(&with(up), None), (Some(true), true), "it is ready");
+}
+
+#[test]
+fn a_denial_is_no_start_of_what_is_suspended_or_behind_no_gate() {
+    for change in [
+        json!({"status": {"suspended": true}}),
+        json!({"spec": {"controller": {"schedulingGates": []}}}),
+    ] {
+        let mut fixture = with(instance("web", 0));
+        fixture.change(&Cell, Role::Instances, NS, "web-0", &change);
+        settle(&mut fixture, Some(&says(False, Reason::QuotaExceeded)));
+        assert_eq!(said(&fixture, "Available"), "-", "{change}");
+    }
+}
+
+#[test]
+fn what_is_not_deleted_is_not_ending_though_all_its_finalizers_are_ours() {
+    assert!(!decide::is_ending(&observed(&with(instance("web", 0)))));
+}

@@ -220,3 +220,56 @@ fn what_a_binding_says_for_good_is_a_refusal_and_the_rest_is_waited_for() {
     }
     assert_eq!(says("NetworkContextNotReady"), State::Pending);
 }
+
+#[test]
+fn a_reference_may_name_its_own_namespace_or_none() {
+    for namespace in [None, Some(""), Some("ns-1")] {
+        let mut cell = up();
+        let binding = cell.bindings.get_mut("web-net-0").unwrap();
+        binding.network.namespace = namespace.map(str::to_owned);
+        assert_eq!(decided(&cell), (vec![], State::Ready), "{namespace:?}");
+    }
+}
+
+#[test]
+fn a_binding_of_another_place_is_none() {
+    for (name, namespace) in [("eu-west-1", "default"), ("us-south-1", "other")] {
+        let mut cell = up();
+        let binding = cell.bindings.get_mut("web-net-0").unwrap();
+        binding.location.name = name.to_owned();
+        binding.location.namespace = Some(namespace.to_owned());
+        cell.used.push((0, "default".to_owned()));
+        let (acts, state) = decided(&cell);
+        assert!(matches!(&acts[..], [Act::Bind { .. }]), "{name}: {acts:?}");
+        assert_eq!(state, State::Pending);
+    }
+}
+
+#[test]
+fn a_claim_fits_by_class_family_context_and_place_and_under_any_name() {
+    let mut given = up();
+    given.claims[0].name = "given".into();
+    assert_eq!(decided(&given), (vec![], State::Ready));
+    let changes: [&dyn Fn(&mut Claim); 4] = [
+        &|c| c.class = "public".into(),
+        &|c| c.family = "IPv6".into(),
+        &|c| c.context = "other".into(),
+        &|c| c.location.name = "eu-west-1".to_owned(),
+    ];
+    for (n, change) in changes.iter().enumerate() {
+        let mut cell = given.clone();
+        change(&mut cell.claims[0]);
+        let (acts, state) = decided(&cell);
+        assert!(
+            matches!(&acts[..], [Act::Claim { name, .. }] if name == "ctx-0"),
+            "{n}: {acts:?}"
+        );
+        assert_eq!(state, State::Pending);
+        cell.claims[0].name = "ctx-0".into();
+        assert_eq!(
+            decided(&cell),
+            (vec![], State::Pending),
+            "{n}: our own name is held"
+        );
+    }
+}

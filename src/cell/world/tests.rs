@@ -1,5 +1,7 @@
 //! What the index knows, and whom a change wakes.
 
+mod reach;
+
 use super::{Located, Reading, World, role::Role};
 use crate::{
     api::keys,

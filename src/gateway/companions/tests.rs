@@ -1,9 +1,10 @@
 //! Who wants a companion, as the index shows it.
 
 use super::*;
-use crate::engine::error::Retry;
+use crate::engine::{error::Retry, plan::Plan};
 use crate::gateway::{
     federator::observe::observe as observe_source,
+    rate_limit::Class,
     rig::{Rig, refusal},
     world::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
 };
@@ -179,4 +180,33 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
         let failure = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
         assert_eq!(failure.retry(), retry);
     }
+}
+
+#[test]
+fn nothing_is_made_where_nothing_is_open_and_all_but_a_deletion_takes_a_permit() {
+    use super::decide::{class, decide};
+    let mut world = delivered(&json!([]));
+    let secret =
+        json!({"metadata": {"namespace": "default", "name": "db", "uid": "u-db"}, "data": {"a": "Yg=="}});
+    world.shop_has(Role::Secrets, &secret);
+    let mut s = observe(&world, CompanionKind::Secret, HUB, "db").unwrap();
+    assert!(s.payload.is_some(), "{s:?}");
+    s.wanted_by = ["default/web".to_owned()].into();
+    let row = s.row.take();
+    s.open = false;
+    assert_eq!(decide(&s, None), Decision::Do(Plan::default()));
+    s.open = true;
+    assert_eq!(decide(&s, None), Decision::Read);
+    assert_eq!(class(&s, &Decision::Read), Some(Class::Create));
+    s.row = row;
+    s.payload = None;
+    let counts = decide(&s, None);
+    assert_eq!(class(&s, &counts), Some(Class::Update), "{counts:?}");
+    s.wanted_by.clear();
+    let goes = decide(&s, None);
+    assert!(
+        matches!(&goes, Decision::Do(plan) if plan.effects.len() == 1),
+        "{goes:?}"
+    );
+    assert_eq!(class(&s, &goes), None);
 }

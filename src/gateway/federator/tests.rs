@@ -3,6 +3,7 @@
 mod carrying;
 mod city;
 mod deletion;
+mod edges;
 mod index;
 mod memory;
 mod standby;

@@ -281,3 +281,13 @@ fn no_policy_is_made_in_a_namespace_that_names_another_owner() {
         "a peer's, of this project"
     );
 }
+
+#[test]
+fn a_policy_under_our_name_that_goes_is_waited_for() {
+    let mut going = policy("city-dfw", None, true);
+    going.1.deleting = true;
+    assert_eq!(done(&snapshot(&["DFW"], vec![going])), []);
+    let taken = policy("city-dfw", None, true);
+    let restored = [("city-dfw".to_owned(), "restore_city_policy")];
+    assert_eq!(done(&snapshot(&["DFW"], vec![taken])), restored);
+}

@@ -1,5 +1,6 @@
 //! Decisions of the projector: the exact effects, and that nothing else came.
 
+mod edges;
 mod index;
 
 use super::{

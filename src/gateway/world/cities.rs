@@ -229,6 +229,10 @@ mod tests {
             let one = deployment(n, &format!("C{:03}", 900 - n));
             world.project_event(&shop, Role::Federated(0), applied(&one));
         }
+        // The oldest of all asks for a city that has no cell, which takes no place.
+        let mut oldest = deployment(1_000, "NONE");
+        oldest["metadata"]["creationTimestamp"] = json!("1970-01-02T00:00:00Z");
+        world.project_event(&shop, Role::Federated(0), applied(&oldest));
         for role in world.project_roles() {
             world.project_event(&shop, role, Event::Complete);
         }

@@ -157,8 +157,12 @@ mod tests {
         assert_eq!([uses(&noted, "dfw-lhr"), uses(&noted, "dfw")], [1, 0]);
         noted.want(&hub, Some(&other));
         assert_eq!([uses(&noted, "dfw-lhr"), uses(&noted, "lhr")], [1, 1]);
+        assert!(noted.mentions("lhr") && !noted.mentions("dfw"));
         noted.want(&hub, None);
         noted.leave(&hub, None, false);
+        assert!(noted.of.is_empty() && noted.users.is_empty());
+        noted.want(&hub, Some(&other));
+        noted.clear();
         assert!(noted.of.is_empty() && noted.users.is_empty());
     }
 }

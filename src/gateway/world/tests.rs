@@ -1,5 +1,10 @@
 //! What events change in the index, and whom they wake.
 
+mod digests;
+mod noted;
+mod proof;
+mod woken;
+
 use super::{
     fixture::{self, HUB, city_set, namespace, shop},
     *,

@@ -239,3 +239,52 @@ fn rolls_wait_where_no_grant_is_possible() {
     roll(&mut off, "next");
     assert_eq!(deleted(&off), ["web-1: instance_roll"]);
 }
+
+#[test]
+fn as_many_instances_as_the_cell_allows_are_made() {
+    let fixture = with(reading(), deployment("web", 1_000));
+    assert_eq!(
+        words(&effects(&fixture, "web"))[0],
+        "cell: create instances web-0: instance_missing"
+    );
+}
+
+/// The network goes on being looked after although nothing is made.
+#[test]
+fn a_policy_that_is_not_known_makes_nothing_and_binds_the_network() {
+    let mut of = deployment("web", 1);
+    of["spec"]["scaleSettings"]["instanceManagementPolicy"] = json!("Random");
+    let on = Reading {
+        networking: true,
+        ..reading()
+    };
+    let written = words(&effects(&with(on, of), "web"));
+    assert_eq!(
+        written[0],
+        "cell: create networkbindings web-net-0: network_binding"
+    );
+}
+
+#[test]
+fn a_template_that_its_project_would_refuse_is_refused() {
+    let mut of = deployment("web", 1);
+    of["spec"]["template"]["metadata"]["labels"] = json!({"x".repeat(400): "a"});
+    let mut fixture = with(reading(), of);
+    assert_eq!(settle(&mut fixture, "web"), STATUS_ONLY);
+    refused(&fixture, "spec.template.metadata.labels[xxx");
+}
+
+#[test]
+fn a_roll_that_no_project_answers_for_is_looked_at_again() {
+    let held = |fixture: &Fixture| {
+        let snapshot = observe::observe(&fixture.context, &key("web")).unwrap();
+        decide::decide(&snapshot, now()).held
+    };
+    let mut fixture = up(2);
+    assert!(!held(&fixture));
+    roll(&mut fixture, "2");
+    assert!(!held(&fixture), "it rolls");
+    let asks = Role::Instances.key(NS, "web-0");
+    fixture.context.world.lock().quota_failed(&shop(), asks);
+    assert!(held(&fixture));
+}

@@ -129,3 +129,57 @@ fn a_profile_that_a_namespace_has_stays() {
         "{written:?}"
     );
 }
+
+#[test]
+fn what_starts_a_pod_is_no_mere_progress() {
+    let mut fixture = with(&json!({}));
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    let finalizer = decided(&fixture);
+    assert!(!decide::is_progress(&snapshot, &finalizer), "{finalizer:?}");
+    fixture = running();
+    let down = json!({"status": {"conditions": [condition("Ready", "False", "Down")]}});
+    fixture.change(&Cell, Role::Pods, NS, "web-0", &down);
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    let report = decided(&fixture);
+    assert_eq!(
+        words(&report.effects),
+        ["cell: patch instances/status web-0: instance_report"]
+    );
+    assert!(!decide::is_progress(&snapshot, &report), "it serves no more");
+}
+
+#[test]
+fn the_labels_of_a_pod_that_goes_are_left_alone() {
+    let mut fixture = running();
+    let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z", "finalizers": ["x.example.com/y"],
+        "labels": {keys::INSTANCE_INDEX: "7"}}});
+    fixture.change(&Cell, Role::Pods, NS, "web-0", &going);
+    let written = settle(&mut fixture);
+    assert!(
+        written.iter().all(|one| !one.contains("provider_labels")),
+        "{written:?}"
+    );
+}
+
+#[test]
+fn disks_that_no_pod_can_have_are_told_of_when_it_is_made() {
+    let told = |volume: Value| {
+        let mut fixture = with(&json!({"spec": {"volumes": [volume]}}));
+        let finalizer = decided(&fixture);
+        fixture.perform(&finalizer.effects);
+        loop {
+            let plan = decided(&fixture);
+            let made = plan.effects.iter().any(|effect| effect.reason == "pod");
+            if made {
+                return plan.notes.len();
+            }
+            assert!(!plan.is_idle(), "a Pod is made");
+            fixture.perform(&plan.effects);
+        }
+    };
+    assert_eq!(told(json!({"name": "data", "disk": {"template": {}}})), 1);
+    assert_eq!(
+        told(json!({"name": "settings", "configMap": {"name": "settings"}})),
+        0
+    );
+}

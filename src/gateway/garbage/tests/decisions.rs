@@ -322,3 +322,25 @@ async fn a_policy_that_is_used_or_not_of_our_shape_is_never_touched() {
     stays(|s| s.row.as_mut().unwrap().digest.exact = false);
     stays(|s| s.target.name = "dfw".into());
 }
+
+#[tokio::test]
+async fn an_orphan_is_due_when_its_time_is_over_and_a_confirmation_counts_from_its_first_moment() {
+    let start = now();
+    let mut s = copy_with(Origin::Absent);
+    s.since = Some(start.instant);
+    assert!(!s.is_due(SETTINGS, start));
+    assert!(s.is_due(SETTINGS, later(start, PATIENCE)));
+    s.copy.as_mut().unwrap().origin = Origin::There;
+    assert!(!s.is_due(SETTINGS, later(start, PATIENCE)), "it is no orphan");
+    s = copy_with(Origin::Absent);
+    s.since = Some(start.instant);
+    (s.project.orphans, s.hub.orphans) = (90, 90);
+    let due = later(start, PATIENCE);
+    assert!(copy(&s, SETTINGS, due).held.is_some());
+    s.confirmed = Some(start.wall);
+    assert_eq!(
+        copy(&s, SETTINGS, due).held,
+        None,
+        "confirmed as soon as it was one"
+    );
+}

@@ -355,3 +355,15 @@ async fn a_policy_that_is_being_deleted_is_waited_for_and_the_set_is_noted() {
     assert!(d.plan.is_idle(), "{d:?}");
     assert_eq!(d.wanted.as_deref(), Some("dfw-lhr"), "its end wakes this one");
 }
+
+#[test]
+fn a_namespace_with_a_mark_of_ours_is_not_foreign() {
+    let named = |project_uid: Option<&str>, cities: Option<&str>| HubNamespaceDigest {
+        project_uid: project_uid.map(Into::into),
+        cities: cities.map(Into::into),
+        ..snapshot(&["DFW"], &[]).snapshot.row.unwrap().digest
+    };
+    let foreign = |d| foreign(&d, "cluster-other", "default");
+    assert!(foreign(named(None, None)));
+    assert!(!foreign(named(None, Some("dfw"))) && !foreign(named(Some("p1"), None)));
+}

@@ -331,3 +331,26 @@ fn only_what_changes_deployments_beside_others_is_confirmed() {
     s.workload.metadata.deletion_timestamp = Some(Time(at(2)));
     assert!(doubtful(&s), "the end");
 }
+
+#[test]
+fn a_deployment_of_this_workloads_gets_back_its_owner_as_it_is() {
+    for (field, of) in [("uid", "u-former"), ("name", "former"), ("kind", "Former")] {
+        let mut s = settled(&[("main", &["DFW"])]);
+        let owner = &mut s.deployments[0].metadata.owner_references.as_mut().unwrap()[0];
+        match field {
+            "uid" => owner.uid = of.into(),
+            "name" => owner.name = of.into(),
+            _ => owner.kind = of.into(),
+        }
+        let effects = decide(&s, at(9)).effects;
+        let [Apply(applied)] = &effects[..] else {
+            panic!("{field}: {:?}", words(&effects));
+        };
+        let owner = &applied.metadata.owner_references.as_ref().unwrap()[0];
+        assert_eq!(
+            (&*owner.uid, &*owner.name, &*owner.kind),
+            (UID, "shop", "Workload"),
+            "{field}"
+        );
+    }
+}

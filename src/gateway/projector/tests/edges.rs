@@ -1,0 +1,54 @@
+//! The measures and words at which a decision turns, each to the one side and the other.
+
+use super::*;
+
+/// The most conditions that are projected.
+const CONDITION_LIMIT: u32 = 32;
+
+#[test]
+fn a_controller_of_another_kind_or_name_is_no_owner_whatever_its_uid() {
+    for (field, value) in [("kind", "Workload"), ("name", "other")] {
+        let mut w = write_back();
+        w["metadata"]["ownerReferences"][0][field] = json!(value);
+        let decision = decide(&snapshot(Some(&w), None), LENIENT);
+        assert_eq!(quarantined(&decision), "owner_mismatch", "{field}");
+    }
+}
+
+#[test]
+fn as_many_conditions_as_are_allowed_are_projected() {
+    let of = |count: u32| {
+        let mut s = snapshot(Some(&write_back()), None);
+        s.write_back.as_mut().unwrap().digest.conditions = count;
+        decide(&s, LENIENT)
+    };
+    assert_eq!(effects(of(CONDITION_LIMIT)).len(), 1);
+    assert_eq!(quarantined(&of(CONDITION_LIMIT + 1)), "too_large");
+}
+
+#[test]
+fn what_is_too_large_says_its_size_if_that_is_known() {
+    let said = |size| {
+        let mut s = snapshot(Some(&write_back()), None);
+        s.write_back.as_mut().unwrap().digest.size = size;
+        match decide(&s, LENIENT) {
+            Decision::Quarantine(verdict) => verdict.message,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(said(u32::MAX).starts_with("Instance web-0 has more than can be read and "));
+    assert!(said(SIZE_LIMIT + 1).starts_with(&format!("Instance web-0 has {} bytes and ", SIZE_LIMIT + 1)));
+}
+
+#[test]
+fn a_spec_is_applied_and_labels_are_mended() {
+    let mut w = write_back();
+    w["spec"]["more"] = json!(1);
+    let p = projection("u-source");
+    let made = effects(decide(&snapshot(Some(&w), Some(&p)), LENIENT));
+    assert!(matches!(made[0].write, Write::Apply { .. }), "{made:?}");
+    let mut edited = p;
+    edited["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
+    let made = effects(decide(&snapshot(Some(&write_back()), Some(&edited)), LENIENT));
+    assert!(matches!(made[0].write, Write::Merge { .. }), "{made:?}");
+}
