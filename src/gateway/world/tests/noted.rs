@@ -1,9 +1,9 @@
 //! What is noted of what was seen, and whose bodies are kept.
 
+use super::*;
 use super::{
     super::digest::{SIZE_LIMIT, size_of},
     fixture::{HUB, companion, copy, object, source},
-    *,
 };
 use serde_json::Value;
 

@@ -1,9 +1,7 @@
 //! Which list holds up what: carrying, every decision, or that absence proves something.
 
-use super::{
-    fixture::{HUB, copy, leaving, shop, source},
-    *,
-};
+use super::fixture::{HUB, copy, leaving, shop, source};
+use super::*;
 use crate::api::keys;
 
 /// A table's list begins anew, or its watch fails.

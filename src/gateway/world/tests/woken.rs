@@ -1,9 +1,7 @@
 //! Exactly whom each change wakes: two deployments of one namespace, each with copy, binding, companion and write-back.
 
-use super::{
-    fixture::{HUB, binding, companion, copy, object, shop, source},
-    *,
-};
+use super::fixture::{HUB, binding, companion, copy, object, shop, source};
+use super::*;
 use crate::api::keys;
 use serde_json::Value;
 
