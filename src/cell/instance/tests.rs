@@ -437,34 +437,34 @@ fn a_grant_behind_its_gate_is_urgent_however_old_and_progress_is_not() {
     let raised = json!({"metadata": {"generation": 2}});
     fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
     assert_eq!(judged(&fixture, Some(&waits)), (Some(false), false));
-    for (gate, type_) in [
-        ("Quota", "QuotaGranted"),
-        ("ReferencedData", "ReferencedDataReady"),
-    ] {
-        let mut old = instance("web", 0);
-        old["spec"]["controller"]["schedulingGates"] = json!([{"name": gate}]);
-        let mut fixture = with(old);
-        settle(&mut fixture, None);
-        let stored = stored(&fixture)["status"]["conditions"]
-            .as_array()
-            .unwrap()
-            .clone();
-        let others = stored.into_iter().filter(|c| c["type"] != type_);
-        let mut conditions: Vec<Value> = others.collect();
-        conditions.extend([
-            condition(type_, "True", "Ready"),
-            condition("Other", "True", "Other"),
-        ]);
-        let raised = json!({"metadata": {"generation": 2}, "status": {"conditions": conditions}});
-        fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
-        assert_eq!(judged(&fixture, None), (Some(true), false), "{type_}");
-        fixture.perform(&decided(&fixture, None).effects);
-        assert!(
-            said(&fixture, type_).ends_with("@2"),
-            "it holds at this generation"
-        );
-        assert_eq!(said(&fixture, "Other"), "True Other @1", "another's word");
+    let mut fixture = with(instance("web", 0));
+    settle(&mut fixture, None);
+    let mut conditions = stored(&fixture)["status"]["conditions"].clone();
+    let all = conditions.as_array_mut().unwrap();
+    all.retain(|c| c["type"] != "QuotaGranted");
+    all.insert(0, condition("Other", "True", "Other"));
+    all.push(condition("QuotaGranted", "True", "QuotaAvailable"));
+    let old = json!({"metadata": {"generation": 2}, "status": {"conditions": conditions}});
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &old);
+    assert_eq!(judged(&fixture, None), (Some(true), false));
+    fixture.perform(&decided(&fixture, None).effects);
+    assert_eq!(said(&fixture, "QuotaGranted"), "True QuotaAvailable @2");
+    assert_eq!(said(&fixture, "Other"), "True Other @1", "another's word");
+    // The same of data that is there.
+    let mut waits = instance("web", 0);
+    waits["spec"]["controller"]["schedulingGates"] = json!([{"name": "ReferencedData"}]);
+    let mut fixture = with(waits);
+    let expects = json!({"metadata": {"annotations": {keys::EXPECTED_REFERENCED_DATA: r#"["Secret/db"]"#}}});
+    fixture.change(&Cell, Role::Deployments, NS, "web", &expects);
+    let db = json!({"metadata": {"namespace": NS, "name": "db"}});
+    fixture.has(&Cell, Role::Secrets, db);
+    while said(&fixture, "ReferencedDataReady") != "True Ready @1" {
+        let plan = decided(&fixture, None);
+        assert!(!plan.is_idle(), "all are there");
+        fixture.perform(&plan.effects);
     }
+    fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
+    assert_eq!(judged(&fixture, None), (Some(true), false));
     let mut up = instance("web", 0);
     up["spec"]["controller"]["schedulingGates"] = json!([]);
     up["status"]["conditions"] = json!(["Programmed", "Available"].map(|t| condition(t, "True", t)));

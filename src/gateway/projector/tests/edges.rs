@@ -52,3 +52,9 @@ fn a_spec_is_applied_and_labels_are_mended() {
     let made = effects(decide(&snapshot(Some(&write_back()), Some(&edited)), LENIENT));
     assert!(matches!(made[0].write, Write::Merge { .. }), "{made:?}");
 }
+
+#[test]
+fn the_deployment_is_the_one_that_the_write_back_names() {
+    assert_eq!(snapshot(Some(&write_back()), None).deployment(), Some("web"));
+    assert_eq!(snapshot(None, None).deployment(), None);
+}

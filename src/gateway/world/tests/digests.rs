@@ -224,10 +224,10 @@ fn linking_labels_alone_are_compared_and_the_owner_is_of_the_kind_and_plain() {
 
 #[test]
 fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read() {
-    let read = |status: &str, controller: bool| {
+    let read_of = |uid: &str, status: &str, controller: bool| {
         let of = source(&json!({
             "metadata": {"ownerReferences": [
-                {"apiVersion": "v1", "kind": "Workload", "name": "shop", "uid": "u", "controller": controller}]},
+                {"apiVersion": "v1", "kind": "Workload", "name": "shop", "uid": uid, "controller": controller}]},
             "spec": {"workloadRef": {"name": "shop", "uid": "u"}, "placementName": "main", "cityCode": "DFW",
                 "scaleSettings": {"minReplicas": 1}},
             "status": {"replicas": 2, "conditions": [{"type": "Available", "status": status, "reason": "R",
@@ -235,6 +235,7 @@ fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read()
         }));
         *of.rollup.unwrap()
     };
+    let read = |status: &str, controller: bool| read_of("u", status, controller);
     let (up, down) = (read("True", true).unwrap(), read("False", true).unwrap());
     assert_eq!((up.available, up.why.len()), (true, 0));
     assert_eq!((down.available, down.why.len()), (false, 1));
@@ -254,5 +255,12 @@ fn of_a_workloads_deployment_its_conditions_its_counts_and_its_writer_are_read()
         up.written,
         read("True", false).unwrap().written,
         "the controller is"
+    );
+    let other = |controller| read_of("other", "True", controller).unwrap().written;
+    assert_ne!(up.written, other(true));
+    assert_eq!(
+        read("True", false).unwrap().written,
+        other(false),
+        "another owner is not"
     );
 }

@@ -124,3 +124,78 @@ fn who_may_have_no_more_city_sets_is_known_by_project_and_by_the_set_it_waits_fo
     assert_eq!(world.limited_keys_for(&label, &lhr), [key]);
     assert_eq!(world.limited_keys_for(&label, &"dfw".into()), []);
 }
+
+#[test]
+fn a_deployments_body_is_kept_if_it_may_be_carried_and_until_it_is_dropped() {
+    let kept = |world: &World| {
+        let shop = &world.projects[&fixture::shop()];
+        shop.sources[0].get("default", "web").unwrap().body.is_some()
+    };
+    let mut world = World::fixture();
+    world.shop_has(Role::Federated(0), &source("web", "DFW"));
+    assert!(kept(&world));
+    let key = world.source_key(0, &fixture::shop(), "default", "web");
+    world.drop_source(&key, &fixture::shop());
+    assert!(!kept(&world));
+    world = World::fixture();
+    world.largest_spec = 10;
+    world.shop_has(Role::Federated(0), &source("web", "DFW"));
+    assert!(!kept(&world), "it is too large");
+    world = World::fixture();
+    world.hub.copies[0].rewind();
+    world.shop_has(Role::Federated(0), &source("web", "DFW"));
+    assert!(!kept(&world), "nothing is carried yet");
+}
+
+#[test]
+fn a_write_backs_body_is_kept_until_it_is_dropped() {
+    let mut world = World::fixture();
+    world.hub_has(Role::WrittenBack(0), &object(HUB, "web-0", "u-w"));
+    let kept = |world: &World| world.hub.write_backs[0].get(HUB, "web-0").unwrap().body.is_some();
+    assert!(kept(&world));
+    world.drop_write_back(&world.hub_key(Role::WrittenBack(0), HUB, "web-0"));
+    assert!(!kept(&world));
+}
+
+#[test]
+fn a_policy_claims_a_binding_until_that_says_otherwise() {
+    let mut world = World::fixture();
+    let (dfw, lhr): (Arc<str>, Arc<str>) = ("city-dfw".into(), "city-lhr".into());
+    let claims = |world: &World| [&dfw, &lhr].map(|policy| world.hub.index.claims(HUB, policy));
+    let mut of = fixture::binding("web");
+    of["metadata"]["annotations"] = json!({crate::api::keys::CLAIM_NAME: "city-dfw"});
+    world.hub_has(Role::Bindings, &of);
+    assert_eq!(claims(&world), [true, false]);
+    of["metadata"]["annotations"] = json!({crate::api::keys::CLAIM_NAME: "city-lhr"});
+    of["metadata"]["resourceVersion"] = json!("7");
+    world.hub_has(Role::Bindings, &of);
+    assert_eq!(claims(&world), [false, true]);
+    world.hub_lost(Role::Bindings, &of);
+    assert_eq!(claims(&world), [false, false]);
+}
+
+#[test]
+fn who_waits_for_a_set_is_woken_when_the_project_has_it_first() {
+    let mut world = World::fixture();
+    let (hub, lhr): (Arc<str>, Arc<str>) = (HUB.into(), "lhr".into());
+    world.limited.insert((fixture::shop().label().into(), hub.clone()));
+    world.left_at.want(&hub, Some(&lhr));
+    let key = world.hub_key(Role::Namespaces, "", HUB);
+    for (name, first) in [("ns-b2", true), ("ns-c3", false)] {
+        let mut of = fixture::hub_namespace("lhr");
+        of["metadata"]["name"] = json!(name);
+        of["metadata"]["uid"] = json!(format!("u-{name}"));
+        assert_eq!(world.hub_has(Role::Namespaces, &of).contains(&key), first, "{name}");
+    }
+}
+
+#[test]
+fn deployments_that_leave_are_counted_until_they_are_gone() {
+    let mut world = World::fixture();
+    let leaving = |world: &World| world.projects[&fixture::shop()].index.deleting().count();
+    world.shop_has(Role::Federated(0), &source("api", "DFW"));
+    world.shop_has(Role::Federated(0), &fixture::leaving("web", "DFW"));
+    assert_eq!(leaving(&world), 1);
+    world.shop_lost(Role::Federated(0), &fixture::leaving("web", "DFW"));
+    assert_eq!(leaving(&world), 0);
+}

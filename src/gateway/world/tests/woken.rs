@@ -159,6 +159,15 @@ fn data_concerns_those_that_reference_it() {
     };
     change(secret("db"), |_| (), event, "sd");
     let mut scene = Scene::new();
+    let mut api = source("api", "DFW");
+    api["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db2"}}]);
+    scene.shop(Role::Federated(0), api);
+    assert_eq!(
+        scene.shop(Role::Secrets, secret("db")),
+        scene.keys("sd"),
+        "the other has another"
+    );
+    let mut scene = Scene::new();
     let other = scene.world.hub_key(Role::Secrets, HUB, "other");
     assert_eq!(scene.shop(Role::Secrets, secret("other")), [other].into());
     let event = |scene: &mut Scene, of| scene.hub(Role::Secrets, of);
