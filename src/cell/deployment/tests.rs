@@ -221,6 +221,18 @@ fn what_is_made_by_hand_keeps_its_name_and_is_not_touched() {
 }
 
 #[test]
+fn an_instance_of_a_former_deployment_goes_as_a_stray() {
+    let mut fixture = with(reading(), deployment("web", 1));
+    let mut former = instance("web", 0);
+    former["metadata"]["ownerReferences"][0]["uid"] = json!("u-former");
+    fixture.has(&Cell, Role::Instances, former);
+    assert_eq!(
+        words(&effects(&fixture, "web"))[0],
+        "cell: delete instances web-0: instance_stray"
+    );
+}
+
+#[test]
 fn a_suspension_is_carried_to_each_instance_and_back() {
     let mut fixture = with(reading(), deployment("web", 2));
     settle(&mut fixture, "web");

@@ -37,6 +37,14 @@ fn claim(cell: &str, namespace: &str, name: &str) -> Value {
 }
 
 #[test]
+fn of_a_project_claims_alone_are_taken_in() {
+    let mut fixture = whole();
+    let of = claim("dfw-1", NS, "instance-web-0");
+    assert_eq!(fixture.has(&Project(shop()), Role::Pods, of.clone()), []);
+    assert_eq!(fixture.has(&Project(shop()), Role::Claims, of), [first()]);
+}
+
+#[test]
 fn an_instance_concerns_itself_its_pod_and_its_deployment_alone() {
     let mut fixture = whole();
     let ready = json!({"status": {"conditions": [condition("Ready", "True", "Available")]}});

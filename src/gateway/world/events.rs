@@ -15,7 +15,7 @@ use crate::{
     kinds::CompanionKind,
     plane::{
         feed::{Delta, feed},
-        table::{Name, Row},
+        table::Name,
         watch::Event,
     },
 };
@@ -69,7 +69,7 @@ impl World {
                     woken.keys.push(self.hub_key(Role::CityPolicies, &d.name.0, ""));
                     // It may have been the last of an earlier life.
                     woken.keys.push(self.hub_key(Role::Namespaces, "", &d.name.0));
-                    self.wake_sources(&d.name.0, &mut woken.keys);
+                    woken.keys.extend(self.source_keys(&d.name.0));
                     self.referenced_keys(&d.name.0, &mut woken.keys);
                 }
             }
@@ -252,11 +252,6 @@ impl World {
             self.elect_all(&mut woken);
         }
         for d in deltas {
-            let confirmed =
-                |row: Option<&Row<HubNamespaceDigest>>| row.and_then(|r| r.digest.garbage_confirmed);
-            if confirmed(self.hub.namespaces.get("", &d.name.1)) != confirmed(d.old.as_ref()) {
-                self.wake_copies(&d.name.1, &mut woken.keys);
-            }
             self.elect(&d.name.1, &mut woken);
             self.wake_hub_namespace(&d.name.1, &mut woken.keys);
             if let Some(set) = d.old.and_then(|row| row.digest.cities) {

@@ -316,6 +316,59 @@ mod tests {
     }
 
     #[test]
+    fn an_own_condition_is_compared_by_all_it_says_and_keeps_its_time_while_its_status_is_the_same() {
+        let own = OwnCondition {
+            kind: "Federated",
+            status: true,
+            reason: "R",
+            message: "m".into(),
+            observed: 3,
+        };
+        let had = |status: &str, observed| {
+            digest(&json!({"conditions": [condition("Federated", status, Some(observed), OLD)]}))
+        };
+        let said = |status, reason, message: &str, observed| {
+            let own = OwnCondition {
+                status,
+                reason,
+                message: message.into(),
+                ..own.clone()
+            };
+            let had = had("True", observed);
+            let had = had.condition("Federated").unwrap();
+            (own.agrees(had), own.equals(had))
+        };
+        assert_eq!(said(true, "R", "m", 3), (true, true));
+        assert_eq!(said(true, "R", "m", 2), (true, false));
+        assert_eq!(said(false, "R", "m", 3), (false, false));
+        assert_eq!(said(true, "Other", "m", 3), (false, false));
+        assert_eq!(said(true, "R", "other", 3), (false, false));
+        let since = |status: &str| {
+            let now = NEW.parse().unwrap();
+            let written = returned(
+                &json!({}),
+                &[],
+                &[],
+                std::slice::from_ref(&own),
+                &had(status, 3),
+                3,
+                now,
+            );
+            written["conditions"][0]["lastTransitionTime"].clone()
+        };
+        assert_eq!((since("True"), since("False")), (json!(OLD), json!(NEW)));
+    }
+
+    #[test]
+    fn counters_that_are_absent_are_zero_also_where_there_is_no_status() {
+        let counters = ["replicas".to_owned()];
+        let absent = StatusDigest::of(None, &counters, &mut Words::default());
+        assert_eq!(absent.rest, digest(&json!({})).rest);
+        assert_eq!(absent.rest, digest(&json!({"replicas": 0})).rest);
+        assert_ne!(absent.rest, digest(&json!({"replicas": 1})).rest);
+    }
+
+    #[test]
     fn more_conditions_than_return_count_as_returned() {
         let own_types = vec!["Federated".to_owned()];
         let own = [OwnCondition {

@@ -1,8 +1,10 @@
 //! What events change in the index, and whom they wake.
 
+mod answers;
 mod digests;
 mod noted;
 mod proof;
+mod withheld;
 mod woken;
 
 use super::{

@@ -214,7 +214,7 @@ impl World {
         }
         if self.ties.get(hub) != holder.as_ref() {
             self.namespace_keys(hub, &mut woken.keys);
-            self.wake_sources(hub, &mut woken.keys);
+            woken.keys.extend(self.source_keys(hub));
         }
     }
 

@@ -179,16 +179,8 @@ impl World {
             return;
         }
         self.namespace_keys(name, keys);
-        self.wake_sources(name, keys);
+        keys.extend(self.source_keys(name));
         self.referenced_keys(name, keys);
-    }
-
-    /// The copies in a hub namespace, for garbage.
-    pub(super) fn wake_copies(&self, hub: &str, keys: &mut Vec<Key>) {
-        for (i, table) in self.hub.copies.iter().enumerate() {
-            let names = table.in_namespace(hub);
-            keys.extend(names.map(|(name, _)| self.hub_key(Role::Federated(i), hub, name)));
-        }
     }
 
     /// The companions that the deployments of a hub namespace reference, whether they exist or not.
@@ -239,10 +231,6 @@ impl World {
         let mut keys = self.source_keys(hub);
         self.referenced_keys(hub, &mut keys);
         keys
-    }
-
-    pub(super) fn wake_sources(&self, hub: &str, keys: &mut Vec<Key>) {
-        keys.extend(self.source_keys(hub));
     }
 
     pub(super) fn wake_for_binding(&self, delta: &Delta<Binding>, keys: &mut Vec<Key>) {

@@ -281,11 +281,26 @@ fn two_sets_of_one_name_are_told_from_an_edited_policy() {
         cities: Some(cities(codes)),
         exact: true,
     };
-    // Sets whose hashes agree take years to find; these agree because the hash is not asked for.
     let (mine, name) = (cities(&["DFW"]), "dfw-lhr");
     assert!(collides(&policy(&["DFW", "LHR"]), name, &mine));
     assert!(!collides(&policy(&["DFW", "IAD"]), name, &mine));
     assert!(!collides(&policy(&["DFW"]), "dfw", &mine));
+}
+
+/// The names of these two sets agree: 32 bits of a hash do, once in 65,000 codes that are long enough to have one.
+#[tokio::test]
+async fn a_set_whose_name_another_set_has_writes_nothing_and_says_so() {
+    const LONG: &str = "EDGE-LOCATION-WITH-A-NAME-OF-MORE-THAN-FORTY-CHARACTERS";
+    let [one, other] = ["28000", "145696"].map(|n| format!("{LONG}-{n}"));
+    assert_eq!(city_set(&cities(&[&one])), city_set(&cities(&[&other])));
+    let mut s = snapshot(&[], &[&one]);
+    s.city_sets = [policy(&[&other])].into();
+    let d = decide(&s, LINGER, now());
+    assert!(d.collision && d.plan.effects.is_empty(), "{d:?}");
+    s.city_sets = [policy(&[&one])].into();
+    let d = decide(&s, LINGER, now());
+    assert!(!d.collision, "{d:?}");
+    assert_eq!(reasons(&d), ["create_namespace"]);
 }
 
 #[tokio::test]

@@ -189,3 +189,19 @@ fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
     let woken = world.hub_event(Role::Bindings, event(binding(9, "u-copy")));
     assert!(!woken.keys.contains(&key));
 }
+
+#[test]
+fn the_end_of_one_wakes_the_next_also_where_as_many_are_left_as_always_have_a_place() {
+    let mut world = world(true, &greedy(65));
+    let mut source = deployment("u-source");
+    source["metadata"]["namespace"] = json!("shop");
+    source["spec"]["scaleSettings"]["minReplicas"] = json!(1);
+    project_event(&mut world, Role::Federated(0), source);
+    for n in 0..64 {
+        project(&mut world, &format!("web--{n:03}"));
+    }
+    let s = observed(&world, "web--064");
+    assert_eq!((s.most, s.rank), (64, 64), "it has no place");
+    assert_eq!(woken_without(&mut world, "web--000"), ["web--064"]);
+    assert!(observed(&world, "web--064").rank < 64);
+}

@@ -178,14 +178,20 @@ fn a_policy_claims_a_binding_until_that_says_otherwise() {
 fn who_waits_for_a_set_is_woken_when_the_project_has_it_first() {
     let mut world = World::fixture();
     let (hub, lhr): (Arc<str>, Arc<str>) = (HUB.into(), "lhr".into());
-    world.limited.insert((fixture::shop().label().into(), hub.clone()));
+    world
+        .limited
+        .insert((fixture::shop().label().into(), hub.clone()));
     world.left_at.want(&hub, Some(&lhr));
     let key = world.hub_key(Role::Namespaces, "", HUB);
     for (name, first) in [("ns-b2", true), ("ns-c3", false)] {
         let mut of = fixture::hub_namespace("lhr");
         of["metadata"]["name"] = json!(name);
         of["metadata"]["uid"] = json!(format!("u-{name}"));
-        assert_eq!(world.hub_has(Role::Namespaces, &of).contains(&key), first, "{name}");
+        assert_eq!(
+            world.hub_has(Role::Namespaces, &of).contains(&key),
+            first,
+            "{name}"
+        );
     }
 }
 
