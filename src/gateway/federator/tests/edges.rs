@@ -165,7 +165,7 @@ async fn a_copy_that_goes_or_is_not_whole_or_anothers_is_not_written() {
 #[tokio::test]
 async fn what_makes_karmada_work_asks_for_its_permit() {
     let asked = |s: &Snapshot, permit| -> Decision {
-        super::super::decide::decide(s, &mut Memory::default(), &SETTINGS, permit, now())
+        super::super::decide::decide(s, &Memory::default(), &SETTINGS, permit, now())
     };
     let mut changed = deployment();
     changed["spec"]["scaleSettings"]["minReplicas"] = json!(5);

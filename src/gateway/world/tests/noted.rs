@@ -118,7 +118,7 @@ fn who_may_have_no_more_city_sets_is_known_by_project_and_by_the_set_it_waits_fo
         world.is_limited(HUB) && !world.is_limited("ns-z"),
         "that is not tied"
     );
-    assert_eq!(world.limited_keys(&label), [key.clone()]);
+    assert_eq!(world.limited_keys(&label), std::slice::from_ref(&key));
     assert_eq!(world.limited_keys_for(&label, &lhr), []);
     world.left_at.want(&hub, Some(&lhr));
     assert_eq!(world.limited_keys_for(&label, &lhr), [key]);
