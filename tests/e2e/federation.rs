@@ -286,6 +286,8 @@ async fn a07_city_without_a_cell_until_one_joins(case: Case) {
     // A Cluster that comes, with no API server behind it: what is the gateway's part is done by that event.
     case.join_unready(&city).await;
     case.hub.exists(&DEPLOYMENT, &case.hub_ns, "web", BY_EVENT).await;
+    // A request is in the audit log only once it has been answered.
+    case.quiet().await;
     let mut written = case.hub_writes();
     written.sort();
     assert_eq!(
