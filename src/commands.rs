@@ -1,4 +1,4 @@
-//! The command line of `fedgate`: its commands and flags, and the README's tables of them.
+//! The command line of `fedgate`: its commands and flags, and their tables in the README.
 
 use crate::{
     config::{CellArgs, GatewayArgs},
@@ -7,30 +7,30 @@ use crate::{
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use std::{fmt::Write, path::PathBuf};
 
-/// The commands with a table of their own.
+/// The commands with their own table.
 const ROLES: [&str; 2] = ["gateway", "cell"];
 
 /// A federation gateway for Karmada.
 #[derive(Debug, Parser)]
 #[command(name = "fedgate", version)]
 pub enum Command {
-    /// Carry what tenants write from their projects to the hub, and bring status and Instances back.
+    /// Sync tenants' specs from their projects to the hub, and return status and Instances.
     Gateway(Box<GatewayArgs>),
-    /// In a cell: turn deployments into running Instances, and write them back to the hub.
+    /// In a cell: run deployments as Instances, and write the Instances back to the hub.
     Cell(Box<CellArgs>),
-    /// Check hub and projects for everything that the gateway needs; each line says what to do.
+    /// Check hub and projects for all requirements of the gateway; each line has its next step.
     Doctor(DoctorArgs),
-    /// Local planes for trying things out and for tests.
+    /// Run local planes for trials and tests.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
-    /// Print what an administrator applies: definitions, roles, policies, interpreters, the deployment.
+    /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
     Manifests(ManifestsArgs),
     /// Check the Lua scripts of federated kinds, without a cluster.
     #[command(subcommand)]
     Interpreters(InterpretersCommand),
 }
 
-/// What to check.
+/// Planes to check.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Kubeconfig of the Karmada hub.
@@ -39,21 +39,21 @@ pub struct DoctorArgs {
     /// Kubeconfig of a project; may be repeated.
     #[arg(long = "project-kubeconfig", value_name = "PATH")]
     pub project_kubeconfigs: Vec<PathBuf>,
-    /// Folder with more federated kinds, beside the built-in ones.
+    /// Folder with additional federated kinds.
     #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
 }
 
-/// What to generate, and what to do with it.
+/// Manifests to generate, and their destination.
 #[derive(Debug, Args)]
 pub struct ManifestsArgs {
     /// Write the files under this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
     pub write: Option<PathBuf>,
-    /// Compare the files under this folder with what would be written; fail if they differ.
+    /// Compare the files under this folder with the generated ones; fail if they differ.
     #[arg(long, value_name = "DIR")]
     pub check: Option<PathBuf>,
-    /// Folder with more federated kinds, beside the built-in ones: roles and interpreters are theirs too.
+    /// Folder with additional federated kinds: includes their roles and interpreters.
     #[arg(long, value_name = "DIR")]
     pub interpreters: Option<PathBuf>,
 }
@@ -61,13 +61,13 @@ pub struct ManifestsArgs {
 /// The commands of `fedgate interpreters`.
 #[derive(Debug, Subcommand)]
 pub enum InterpretersCommand {
-    /// Run the cases beside the scripts, and show how results differ from what is expected.
+    /// Run the cases beside the scripts, and show how results differ from the expected ones.
     Test(KindsDir),
-    /// Look for what Karmada would refuse or misunderstand.
+    /// Find errors that Karmada would reject or misinterpret.
     Lint(KindsDir),
 }
 
-/// Which kinds.
+/// Federated kinds to check.
 #[derive(Debug, Args)]
 pub struct KindsDir {
     /// Folder of federated kinds.
@@ -113,7 +113,7 @@ fn header(first: &str) -> String {
     format!("| {first} | environment | default | meaning |\n|---|---|---|---|\n")
 }
 
-/// A command's rows, or those of its subcommands. Hidden ones are for the program itself.
+/// Rows of a command, or of its subcommands. Hidden ones are internal.
 fn describe(command: &clap::Command, parent: &str, table: &mut String) {
     let name = format!("{parent} {}", command.get_name());
     if command.has_subcommands() {

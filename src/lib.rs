@@ -1,18 +1,18 @@
 //! fedgate: a federation gateway for Karmada.
 //!
-//! Tenants write to their own project control planes; fedgate carries what they wrote to a Karmada hub and brings
-//! status and the cells' Instances back. The map of modules, lowest first; an arrow in `tests/layers.rs` holds it:
+//! Tenants write to their own project control planes; fedgate syncs their specs to a Karmada hub, and returns status
+//! and the cells' Instances. Map of the modules, lowest first; `tests/layers.rs` enforces their dependencies:
 //!
-//! * [`api`]: wire types, keys and name newtypes. No I/O, uses nothing of ours.
-//! * [`lua`]: a Lua host equal to Karmada's. Uses nothing of ours.
+//! * [`api`]: wire types, keys and name newtypes. No I/O, no dependency on other modules.
+//! * [`lua`]: a Lua host equal to Karmada's. No dependency on other modules.
 //! * [`kinds`]: federated kinds, read from `interpreters/`. Uses `api` and `lua`.
-//! * [`engine`]: key, queue, workers, plan, executor, diff, errors, clock, chance. Knows no workload.
-//! * [`plane`]: clients, watches, index, discovery of project planes, lease.
-//! * [`gateway`]: the controllers that join projects and hub.
-//! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. It and [`gateway`] do not know each
-//!   other.
-//! * [`metrics`], [`telemetry`], [`admin`]: figures, logs, and the address that serves them. [`metrics`] uses nothing of
-//!   ours and is used everywhere.
+//! * [`engine`]: key, queue, workers, plan, executor, diff, errors, clock, random. Independent of workloads.
+//! * [`plane`]: clients, watches, tables, discovery of project planes, lease.
+//! * [`gateway`]: the controllers between projects and hub.
+//! * [`cell`]: the controllers of a cell, from a deployment to its running Instances. [`cell`] and [`gateway`] do not
+//!   depend on each other.
+//! * [`metrics`], [`telemetry`], [`admin`]: metrics, logs, and the address that serves them. [`metrics`] depends on no
+//!   other module, and many modules use it.
 //! * [`manifests`]: definitions, roles and policies that an administrator applies. Uses `api` and `kinds`.
 //! * [`config`]: the flags of the roles.
 //! * [`doctor`]: checks of hub and projects, before the start and on demand.

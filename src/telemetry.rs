@@ -1,7 +1,7 @@
-//! Logs: one JSON line per state change, or readable text for people.
+//! Logs: one JSON line per state change, or readable text.
 //!
-//! Text that came from a tenant or a server cannot begin a line of its own: JSON formatting escapes it, readable lines
-//! lose their control characters. Every line has a bounded length.
+//! Text from a tenant or a server cannot start a new line: JSON escapes it, and readable lines drop control characters.
+//! Every line has a bounded length.
 
 use serde_json::Value;
 use std::{
@@ -14,7 +14,7 @@ use tracing_subscriber::{
     prelude::*,
 };
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// One JSON object per line.
@@ -23,32 +23,32 @@ pub enum LogFormat {
     Pretty,
 }
 
-/// Why logging could not begin.
+/// Reason why logging could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter is not understood.
+    /// The filter is invalid.
     #[error("--log-level {filter:?}: {cause}; write a level such as info, or info,fedgate=debug")]
     Filter {
-        /// What was given.
+        /// The given filter.
         filter: String,
-        /// What is wrong with it.
+        /// The parse error.
         cause: String,
     },
-    /// Logging was begun before.
+    /// Logging is already initialized.
     #[error("logging is already set up in this process: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Longest text of one field in a line that is too long, in characters.
+/// Maximum length of a field in a line that is cut, in characters.
 const FIELD_CAP: usize = 1_024;
-/// A line may have this many bytes before its fields are cut.
+/// Maximum length of a line before it is cut: bytes of a JSON line, characters of a readable line.
 const LINE_CAP: usize = 8 * 1_024;
 
-/// kube-runtime's watcher tells of each attempt that is refused, ours of each change of a watch's state. A filter that
+/// kube-runtime's watcher logs each rejected attempt; the gateway logs only changes of a watch's state. A filter that
 /// names this target overrides it.
 const QUIET: &str = "kube_runtime::watcher=error";
 
-/// Begins logging to standard error, once per process.
+/// Starts logging to standard error, once per process.
 pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     let parsed = EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|e| TelemetryError::Filter {
         filter: filter.to_owned(),
@@ -78,7 +78,7 @@ pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     Ok(())
 }
 
-/// Writes whole lines to standard error, each made fit first.
+/// Writes whole lines to standard error; shortens lines that are too long.
 #[derive(Debug, Clone, Copy)]
 struct Lines(LogFormat);
 

@@ -4,16 +4,16 @@
 
 use fedgate::{
     kinds::FederatedKind,
-    manifests::{self, Carried, Manifest, Plane},
+    manifests::{self, KindManifests, Manifest, Plane},
 };
 use serde_json::{Value, json};
 use std::{path::Path, process::Command};
 
-fn kinds() -> Vec<Carried> {
+fn kinds() -> Vec<KindManifests> {
     let kinds = FederatedKind::builtin().unwrap();
     kinds
         .iter()
-        .map(|kind| Carried::of(kind, Some(kind.interpreter_object())))
+        .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect()
 }
 
@@ -114,7 +114,7 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
 
 #[test]
 fn a_kind_without_rust_gets_its_roles_from_its_profile() {
-    let kind = Carried {
+    let kind = KindManifests {
         group: "example.com".into(),
         plural: "widgets".into(),
         write_back: None,

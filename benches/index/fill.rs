@@ -7,9 +7,9 @@ use fedgate::{
         keys,
         names::{CityCode, HubNamespace, ProjectKey},
     },
-    gateway::world::{Role, World, events::Woken, networking::WorkloadChecks, shape},
+    gateway::index::{GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec},
     kinds::FederatedKind,
-    plane::watch::Event,
+    plane::watch::WatchEvent,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -178,7 +178,7 @@ fn binding(home: &Home, n: usize) -> Value {
 }
 
 fn policy(home: &Home, city: &str, kind: &FederatedKind) -> Result<Value> {
-    let spec = shape::city_policy_spec(kind, home.hub.as_str(), &CityCode::parse(city)?);
+    let spec = policy_spec::city_policy_spec(kind, home.hub.as_str(), &CityCode::parse(city)?);
     let name = policy_name(city);
     Ok(stored(
         json!({"spec": spec}),
@@ -209,23 +209,26 @@ fn projection(home: &Home, n: usize, i: usize) -> Value {
 
 /// The index and what its parts take.
 pub(crate) struct Filled {
-    pub(crate) world: World,
+    pub(crate) index: GatewayIndex,
     pub(crate) parts: Vec<Part>,
     size: Size,
     homes: Vec<Home>,
 }
 
-fn event(object: Value) -> Result<Event> {
-    Ok(Event::Listed(Box::new(serde_json::from_value(object)?)))
+fn event(object: Value) -> Result<WatchEvent> {
+    Ok(WatchEvent::InitApply(Box::new(serde_json::from_value(object)?)))
 }
 
 /// Feeds one complete list.
-pub(crate) fn list(objects: impl Iterator<Item = Value>, mut feed: impl FnMut(Event) -> Woken) -> Result<()> {
-    drop(feed(Event::Began));
+pub(crate) fn list(
+    objects: impl Iterator<Item = Value>,
+    mut feed: impl FnMut(WatchEvent) -> Change,
+) -> Result<()> {
+    drop(feed(WatchEvent::Init));
     for object in objects {
         drop(feed(event(object)?));
     }
-    drop(feed(Event::Complete));
+    drop(feed(WatchEvent::InitDone));
     Ok(())
 }
 
@@ -234,9 +237,9 @@ impl Filled {
     pub(crate) fn new(size: Size) -> Result<Self> {
         let kinds = Arc::new(FederatedKind::builtin()?);
         let homes = (0..size.projects).map(Home::new).collect::<Result<Vec<_>>>()?;
-        let world = World::new(kinds, WorkloadChecks::default());
+        let index = GatewayIndex::new(kinds, WorkloadChecks::default());
         let mut filled = Self {
-            world,
+            index,
             parts: Vec::with_capacity(16),
             size,
             homes,
@@ -265,20 +268,20 @@ impl Filled {
             instances,
         } = self.size;
         let all = projects * deployments;
-        let (copies, write_backs) = (Role::Federated(KIND), Role::WrittenBack(KIND));
+        let (copies, write_backs) = (TableId::Federated(KIND), TableId::WrittenBack(KIND));
         self.part("projects", projects, Self::projects)?;
         let cells = CITIES.iter().map(|city| {
             json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
                 "metadata": {"name": city.to_lowercase(), "uid": format!("cell-{city}"), "resourceVersion": "5",
                     "labels": {keys::CITY_CODE: city}}})
         });
-        list(cells, |e| self.world.hub_event(Role::Clusters, e))?;
+        list(cells, |e| self.index.hub_event(TableId::Clusters, e))?;
         self.part("hub namespaces", projects, |f| {
-            f.hub(Role::Namespaces, |home| vec![hub_namespace(home)])
+            f.hub(TableId::Namespaces, |home| vec![hub_namespace(home)])
         })?;
         self.part("city policies", projects * CITIES.len(), |f| {
-            let kinds = f.world.kinds.clone();
-            f.hub(Role::CityPolicies, |home| {
+            let kinds = f.index.kinds.clone();
+            f.hub(TableId::CityPolicies, |home| {
                 CITIES
                     .iter()
                     .filter_map(|city| policy(home, city, &kinds[KIND]).ok())
@@ -292,7 +295,7 @@ impl Filled {
             f.hub(copies, |home| (0..deployments).map(|n| copy(home, n)).collect())
         })?;
         self.part("bindings", all, |f| {
-            f.hub(Role::Bindings, |home| {
+            f.hub(TableId::Bindings, |home| {
                 (0..deployments).map(|n| binding(home, n)).collect()
             })
         })?;
@@ -315,10 +318,10 @@ impl Filled {
     /// Projects with the namespaces that every one has, and nothing else.
     fn projects(&mut self) -> Result<()> {
         for home in &self.homes {
-            self.world.engage(home.key.clone());
-            for role in self.world.project_roles() {
+            self.index.engage(home.key.clone());
+            for role in self.index.project_roles() {
                 let mut there = Vec::new();
-                if role == Role::Namespaces {
+                if role == TableId::Namespaces {
                     there.extend(
                         ["default", "kube-node-lease", "kube-public"]
                             .into_iter()
@@ -329,22 +332,22 @@ impl Filled {
                     there.push(namespace(NAMESPACE, &uid(1, home.number), &json!({})));
                 }
                 list(there.into_iter(), |e| {
-                    self.world.project_event(&home.key, role, e)
+                    self.index.project_event(&home.key, role, e)
                 })?;
             }
         }
         Ok(())
     }
 
-    fn hub(&mut self, role: Role, of: impl Fn(&Home) -> Vec<Value>) -> Result<()> {
-        let (world, homes) = (&mut self.world, &self.homes);
-        list(homes.iter().flat_map(of), |e| world.hub_event(role, e))
+    fn hub(&mut self, role: TableId, of: impl Fn(&Home) -> Vec<Value>) -> Result<()> {
+        let (index, homes) = (&mut self.index, &self.homes);
+        list(homes.iter().flat_map(of), |e| index.hub_event(role, e))
     }
 
-    fn project(&mut self, role: Role, of: impl Fn(&Home) -> Vec<Value>) -> Result<()> {
+    fn project(&mut self, role: TableId, of: impl Fn(&Home) -> Vec<Value>) -> Result<()> {
         for home in &self.homes {
             list(of(home).into_iter(), |e| {
-                self.world.project_event(&home.key, role, e)
+                self.index.project_event(&home.key, role, e)
             })?;
         }
         Ok(())

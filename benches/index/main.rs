@@ -9,7 +9,7 @@ mod sets;
 
 use anyhow::Result;
 use fedgate::{
-    gateway::world::digest::{Binding, Copy, Projection, Source, WriteBackDigest},
+    gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest},
     plane::table::Row,
 };
 use fill::{Filled, Size};
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     println!(
         "rows: deployment {} copy {} binding {} write-back {} projection {}",
         size_of::<Row<Source>>(),
-        size_of::<Row<Copy>>(),
+        size_of::<Row<HubCopy>>(),
         size_of::<Row<Binding>>(),
         size_of::<Row<WriteBackDigest>>(),
         size_of::<Row<Projection>>(),

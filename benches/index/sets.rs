@@ -9,8 +9,8 @@ use fedgate::{
     },
     engine::clock::Clock,
     gateway::{
+        index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec},
         namespaces,
-        world::{Role, World, networking::WorkloadChecks, shape},
     },
     kinds::FederatedKind,
 };
@@ -47,7 +47,7 @@ fn policy(n: usize) -> Value {
     let cities = CityCode::parse(&code(n)).into_iter().collect();
     json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
         "metadata": {"name": city_set_policy(&set), "uid": uid(12, n), "resourceVersion": "5"},
-        "spec": shape::city_set_spec(&set, &cities, keys::CITY_CODE)})
+        "spec": policy_spec::city_set_spec(&set, &cities, keys::CITY_CODE)})
 }
 
 fn cell(n: usize) -> Value {
@@ -57,22 +57,26 @@ fn cell(n: usize) -> Value {
 }
 
 /// A project with so many namespaces, whose Namespaces on the hub carry the sets in turn.
-fn filled(count: usize, sets: usize) -> Result<(World, Vec<HubNamespace>)> {
-    let mut world = World::new(Arc::new(FederatedKind::builtin()?), WorkloadChecks::default());
+fn filled(count: usize, sets: usize) -> Result<(GatewayIndex, Vec<HubNamespace>)> {
+    let mut index = GatewayIndex::new(Arc::new(FederatedKind::builtin()?), WorkloadChecks::default());
     let (project, mark) = (ProjectKey::parse("shop")?, uid(10, 0));
     let hubs: Vec<HubNamespace> = (0..count).map(|n| HubNamespace::of(&uid(1, n))).collect();
-    world.engage(project.clone());
-    for role in world.project_roles() {
+    index.engage(project.clone());
+    for role in index.project_roles() {
         let own = (0..count).map(|n| namespace(&format!("n-{n}"), &uid(1, n), &json!({})));
         let there = std::iter::once(namespace("kube-system", &mark, &json!({}))).chain(own);
-        let there = there.take(if role == Role::Namespaces { usize::MAX } else { 0 });
-        list(there, |e| world.project_event(&project, role, e))?;
+        let there = there.take(if role == TableId::Namespaces {
+            usize::MAX
+        } else {
+            0
+        });
+        list(there, |e| index.project_event(&project, role, e))?;
     }
-    for role in world.hub_roles() {
+    for role in index.hub_roles() {
         let there: Vec<Value> = match role {
-            Role::Clusters => (0..sets).map(cell).collect(),
-            Role::CitySets => (0..sets).map(policy).collect(),
-            Role::Namespaces => hubs
+            TableId::Clusters => (0..sets).map(cell).collect(),
+            TableId::CitySets => (0..sets).map(policy).collect(),
+            TableId::Namespaces => hubs
                 .iter()
                 .enumerate()
                 .map(|(n, hub)| {
@@ -83,9 +87,9 @@ fn filled(count: usize, sets: usize) -> Result<(World, Vec<HubNamespace>)> {
                 .collect(),
             _ => Vec::new(),
         };
-        list(there.into_iter(), |e| world.hub_event(role, e))?;
+        list(there.into_iter(), |e| index.hub_event(role, e))?;
     }
-    Ok((world, hubs))
+    Ok((index, hubs))
 }
 
 fn each(time: Duration) -> Duration {
@@ -94,21 +98,21 @@ fn each(time: Duration) -> Duration {
 
 /// Measures with so many hub Namespaces and city sets.
 pub(crate) fn measure(count: usize, sets: usize) -> Result<Cost> {
-    let (mut world, hubs) = filled(count, sets)?;
+    let (mut index, hubs) = filled(count, sets)?;
     let now = Clock::system().now();
     let began = Instant::now();
     for hub in hubs.iter().cycle().take(SAMPLES) {
-        let seen = namespaces::observe(&world, hub.as_str()).context("everything is listed")?;
-        let decision = namespaces::sets::decided(&world, &seen, Duration::from_secs(60), sets, now);
-        world.left_at.want(&seen.name, decision.wanted.as_ref());
+        let seen = namespaces::observe(&index, hub.as_str()).context("everything is listed")?;
+        let decision = namespaces::sets::decided(&index, &seen, Duration::from_secs(60), sets, now);
+        index.deliveries.want(&seen.name, decision.wanted.as_ref());
     }
     let turn = each(began.elapsed());
     let mut woken = 0;
     let began = Instant::now();
     for n in 0..SAMPLES {
         let gone = serde_json::from_value(policy(n % sets))?;
-        let event = fedgate::plane::watch::Event::Deleted(Box::new(gone));
-        woken += world.hub_event(Role::CitySets, event).keys.len();
+        let event = fedgate::plane::watch::WatchEvent::Delete(Box::new(gone));
+        woken += index.hub_event(TableId::CitySets, event).keys.len();
     }
     Ok(Cost {
         turn,

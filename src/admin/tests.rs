@@ -1,4 +1,4 @@
-//! What each path answers, and to whom.
+//! Tests of each path's response, with and without the token.
 
 use super::*;
 use axum::body::Body;
@@ -8,7 +8,7 @@ use tower::ServiceExt;
 
 struct Waiting;
 
-impl Subject for Waiting {
+impl AdminSource for Waiting {
     fn ready(&self) -> Result<(), String> {
         Err("the hub's first lists are not complete".to_owned())
     }
@@ -20,7 +20,7 @@ impl Subject for Waiting {
     }
 }
 
-/// Asks with this `Authorization`, if any.
+/// Sends a request with this `Authorization` header, if any.
 async fn ask(token: Option<&Path>, path: &str, authorization: Option<&str>) -> (u16, String) {
     let mut request = Request::get(path);
     if let Some(value) = authorization {
@@ -37,7 +37,7 @@ async fn ask(token: Option<&Path>, path: &str, authorization: Option<&str>) -> (
     (code, String::from_utf8(text.to_vec()).unwrap())
 }
 
-/// A file with a token that goes with the test.
+/// A file with a token that is removed at the end of the test.
 struct File(PathBuf);
 
 impl File {

@@ -1,18 +1,18 @@
-//! The token that the administrative address asks for: a file, read when it is needed.
+//! The token that the administrative address requires: a file, read at each request.
 
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
-/// Fewest characters of a token.
+/// Minimum length of a token, in characters.
 pub(super) const LEAST: usize = 16;
 
-/// Where the token is.
+/// Location of the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     file: PathBuf,
 }
 
-/// Why there is no token.
+/// Reason why no token is available.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read.
@@ -20,20 +20,20 @@ pub enum TokenError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is easily guessed.
+    /// The token is shorter than the minimum.
     #[error("{}: the token has {length} characters", file.display())]
     Short {
         /// The file.
         file: PathBuf,
-        /// What the file has.
+        /// Length of the file's token, in characters.
         length: usize,
     },
 }
 
-/// A token as it is now. Its characters are not kept.
+/// The current token as a SHA-256 digest, without its characters.
 pub(super) struct Wanted([u8; 32]);
 
 impl Token {
@@ -42,7 +42,7 @@ impl Token {
         Self { file }
     }
 
-    /// Reads it; white space around it does not count.
+    /// Reads the token; surrounding white space is ignored.
     pub(super) async fn read(&self) -> Result<Wanted, TokenError> {
         let file = || self.file.clone();
         let text = tokio::fs::read_to_string(&self.file).await;
@@ -56,7 +56,8 @@ impl Token {
 }
 
 impl Wanted {
-    /// Whether this is the token. Digests are compared, and to their ends: the time tells nothing of the token.
+    /// True if this is the token. Compares the digests in constant time, so that the duration reveals nothing about the
+    /// token.
     pub(super) fn is(&self, shown: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(shown).into();
         let differing = self.0.iter().zip(shown).fold(0, |all, (a, b)| all | (a ^ b));

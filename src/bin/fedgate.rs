@@ -7,7 +7,7 @@ use fedgate::{
     doctor::{self, Verdict},
     kinds::FederatedKind,
     lua::{self, Report},
-    manifests::{self, Carried, Plane},
+    manifests::{self, KindManifests, Plane},
     metrics::{Metrics, PlaneKind},
     plane::{
         client::PlaneClient,
@@ -99,9 +99,9 @@ async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
-    let kinds: Vec<Carried> = FederatedKind::load(args.interpreters.as_deref())?
+    let kinds: Vec<KindManifests> = FederatedKind::load(args.interpreters.as_deref())?
         .iter()
-        .map(|kind| Carried::of(kind, Some(kind.interpreter_object())))
+        .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect();
     if let Some(dir) = &args.write {
         manifests::write(dir, &kinds)?;

@@ -1,4 +1,4 @@
-//! The `kubectl-compute` executable: a stub until the users' command line is built.
+//! The `kubectl-compute` executable: a stub until the users' command line is implemented.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! What every controller of a cell shares.
 
-use super::{provider, size::Sizes, world::World};
+use super::{index::CellIndex, instance_types::InstanceTypes, provider};
 use crate::{
     api::names::ProjectKey,
     engine::{
@@ -32,7 +32,7 @@ pub struct Settings {
     /// How Pods are run; `None` leaves Instances to another provider.
     pub provider: Option<provider::settings::Settings>,
     /// Sizes of the instance types.
-    pub sizes: Sizes,
+    pub sizes: InstanceTypes,
     /// Whether quota is asked for.
     pub quota: bool,
     /// Shortest time between two status writes of one deployment.
@@ -52,9 +52,9 @@ impl Settings {
 }
 
 /// See the module.
-pub struct Context {
+pub struct Shared {
     /// The index.
-    pub world: Arc<Mutex<World>>,
+    pub index: Arc<Mutex<CellIndex>>,
     /// The queue.
     pub queue: Arc<Queue>,
     /// The only writer.
@@ -73,26 +73,26 @@ pub struct Context {
     pub wanted: mpsc::UnboundedSender<ProjectKey>,
 }
 
-impl std::fmt::Debug for Context {
+impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Context")
     }
 }
 
 /// Passes that one turn of a key may take: each write may open the next step.
-pub const PASSES: usize = 8;
+pub const MAX_PASSES: usize = 8;
 
 /// So many writes that do not depend on each other are under way at a time.
 const AT_ONCE: usize = 16;
 
-impl Context {
+impl Shared {
     /// Reads the clock.
     pub fn now(&self) -> Now {
         self.clock.now()
     }
 
     /// Asks for the claims of a project, and so for the way to it.
-    pub fn want(&self, project: &ProjectKey) {
+    pub fn request_project(&self, project: &ProjectKey) {
         // Fails only while the process ends.
         let _ = self.wanted.send(project.clone());
     }
@@ -137,38 +137,38 @@ fn log(effect: &Effect) {
 
 /// One turn of one key: what all share, and whether the turn has asked for a write.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn<'a> {
-    context: &'a Context,
+pub struct Context<'a> {
+    shared: &'a Shared,
     wrote: &'a AtomicBool,
 }
 
-impl Deref for Turn<'_> {
-    type Target = Context;
+impl Deref for Context<'_> {
+    type Target = Shared;
 
-    fn deref(&self) -> &Context {
-        self.context
+    fn deref(&self) -> &Shared {
+        self.shared
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Context<'a> {
     /// A turn that begins now; `wrote` is set if it asks for any write.
-    pub fn new(context: &'a Context, wrote: &'a AtomicBool) -> Self {
-        Self { context, wrote }
+    pub fn new(shared: &'a Shared, wrote: &'a AtomicBool) -> Self {
+        Self { shared, wrote }
     }
 
     /// Performs a plan.
-    pub async fn perform(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+    pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
         if !plan.effects.is_empty() {
             self.wrote.store(true, Ordering::Relaxed);
         }
-        let plan = self.executor.perform(plan).await?;
+        let plan = self.executor.execute(plan).await?;
         plan.effects.iter().for_each(log);
         Ok(plan)
     }
 
     /// Performs writes of which none depends on another; the first failure is returned when all have ended.
     pub async fn perform_all(&self, effects: Vec<Effect>) -> Result<(), Failure> {
-        let writes = effects.into_iter().map(|effect| self.perform(Plan::one(effect)));
+        let writes = effects.into_iter().map(|effect| self.execute(Plan::one(effect)));
         let ends: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
         ends.into_iter().try_for_each(|end| end.map(drop))
     }

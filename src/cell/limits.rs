@@ -1,6 +1,6 @@
 //! What a cell allows, whoever wrote the deployment: other planes may have other definitions.
 
-use super::size::Sizes;
+use super::instance_types::InstanceTypes;
 
 pub use crate::api::crd::MAX_REPLICAS;
 
@@ -10,7 +10,7 @@ pub struct Limits {
     /// How many Instances a deployment may have.
     pub replicas: u32,
     /// Sizes of the instance types, and which there are.
-    pub sizes: Sizes,
+    pub sizes: InstanceTypes,
     /// Whether interfaces may name Networks of other namespaces.
     pub cross_namespace_networks: bool,
 }
@@ -19,7 +19,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             replicas: 1000,
-            sizes: Sizes::default(),
+            sizes: InstanceTypes::default(),
             cross_namespace_networks: false,
         }
     }

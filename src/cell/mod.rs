@@ -5,20 +5,20 @@
 //!   the first two.
 //! * [`world`]: the index; [`context`], [`effects`], [`pace`], [`breaker`]: what the controllers share; [`run`]: the running role.
 
-pub mod breaker;
 pub mod context;
 pub mod deployment;
-pub mod effects;
-#[cfg(test)]
-pub(crate) mod fixture;
+pub mod index;
 pub mod instance;
-pub mod instances;
+pub mod instance_types;
 pub mod limits;
 pub mod network;
-pub mod pace;
 pub mod provider;
+pub mod release_backoff;
 pub mod releases;
+pub mod rollout;
 pub mod run;
-pub mod size;
-pub mod world;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod throttle;
 pub mod writeback;
+pub mod writes;

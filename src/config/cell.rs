@@ -1,76 +1,76 @@
-//! The settings of a cell: every flag, its environment variable, and what both mean.
+//! The settings of a cell: every flag with its environment variable and meaning.
 
 use super::{ConfigError, ProcessArgs, ProcessConfig, duration};
 use crate::{
     api::{Quantity, names::ProjectKey},
     cell::{
         context::Settings,
+        index::IndexConfig,
+        instance_types::{InstanceSize, InstanceTypes},
         limits::{Limits, MAX_REPLICAS},
         provider::{
             self,
             pod::{self, Security},
             service::SinglePort,
         },
-        size::{Size, Sizes},
-        world::Reading,
     },
 };
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
-/// Who runs the Instances.
+/// The program that runs the Instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProviderName {
-    /// They run as Pods of this cell.
+    /// Pods of this cell.
     Pod,
-    /// Another program does.
+    /// Another program.
     None,
 }
 
 /// A profile of the Pod Security Standards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SecurityName {
-    /// No user root, no privileges.
+    /// No root user, no privileges.
     Restricted,
     /// No privileges; images may run as root.
     Baseline,
-    /// Nothing is set: for a runtime that contains Pods in its own way.
+    /// No restrictions: for a runtime that isolates Pods itself.
     Privileged,
 }
 
 /// Flags of `fedgate cell`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
-// Each flag is a switch of its own.
+// Each flag is an independent switch.
 #[allow(clippy::struct_excessive_bools)]
 pub struct CellArgs {
     /// Kubeconfig of the cell's own API server. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_CELL_KUBECONFIG", value_name = "PATH")]
     pub cell_kubeconfig: Option<PathBuf>,
-    /// Kubeconfig of the Karmada hub to which Instances are written back. Without it the cell stands alone: one API server
-    /// has everything.
+    /// Kubeconfig of the Karmada hub to which Instances are written back. Without a hub, the cell is standalone: one
+    /// API server has all objects.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
     pub hub_kubeconfig: Option<PathBuf>,
-    /// Name of the cell's Karmada Cluster. Must be given with a hub or with quota.
+    /// Name of the cell's Karmada Cluster. Required with a hub or with quota.
     #[arg(long, env = "FEDGATE_CELL_NAME", value_name = "NAME")]
     pub name: Option<String>,
-    /// Name of the location of this cell, in place of its `ServingLocation`.
+    /// Name of this cell's location, instead of its `ServingLocation`.
     #[arg(long, env = "FEDGATE_LOCATION", value_name = "NAME", requires = "city")]
     pub location: Option<String>,
-    /// City code of this cell, in place of its `ServingLocation`'s.
+    /// City code of this cell, instead of its `ServingLocation`'s.
     #[arg(long, env = "FEDGATE_CITY", value_name = "CODE", requires = "location")]
     pub city: Option<String>,
-    /// Give Instances a network before they start: `NetworkBindings` and what follows from them. Needs the kinds of
-    /// networking.datumapis.com/v1alpha at the cell.
+    /// Give Instances a network before they start: `NetworkBindings` and the objects derived from them. Needs the kinds
+    /// of networking.datumapis.com/v1alpha at the cell.
     #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub networking: bool,
     /// Let Instances wait for the `ConfigMaps` and Secrets that they reference.
     #[arg(long, env = "FEDGATE_REFERENCED_DATA", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub referenced_data: bool,
-    /// Ask for quota: kubeconfig of the platform's API server, which has every project's control plane under a path.
+    /// Request quota: kubeconfig of the platform's API server, which serves every project's control plane under a path.
     #[arg(long, env = "FEDGATE_QUOTA_KUBECONFIG", value_name = "PATH", conflicts_with_all = ["quota_directory", "quota_project"])]
     pub quota_kubeconfig: Option<PathBuf>,
-    /// Ask for quota: folder with a kubeconfig of each project's control plane; a file's name without extension is the
+    /// Request quota: folder with a kubeconfig of each project's control plane; a file's name without extension is the
     /// project's key.
     #[arg(
         long,
@@ -79,20 +79,20 @@ pub struct CellArgs {
         conflicts_with = "quota_project"
     )]
     pub quota_directory: Option<PathBuf>,
-    /// Ask for quota where the cell stands alone: id of the one project, whose claims are in the cell's own API server.
+    /// Request quota in a standalone cell: id of its only project, whose claims are in the cell's own API server.
     #[arg(long, env = "FEDGATE_QUOTA_PROJECT", value_name = "ID", value_parser = project, conflicts_with = "hub_kubeconfig")]
     pub quota_project: Option<ProjectKey>,
-    /// Ask for no quota any more, and release what was claimed: with the flags by which projects are reached, until
+    /// Request no more quota, and release existing claims: together with the quota flags that reach the projects, until
     /// `fedgate_release_records` is 0.
     #[arg(long, env = "FEDGATE_QUOTA_RELEASE", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub quota_release: bool,
-    /// Who runs the Instances.
+    /// Program that runs the Instances.
     #[arg(long, env = "FEDGATE_PROVIDER", value_enum, default_value = "pod")]
     pub provider: ProviderName,
-    /// Label that the nodes of Pods must have, as key=value; may be repeated.
+    /// Label that nodes need to run Pods, as key=value; may be repeated.
     #[arg(long = "pod-node-selector", env = "FEDGATE_POD_NODE_SELECTOR", value_name = "KEY=VALUE", value_parser = pair, value_delimiter = ',')]
     pub node_selector: Vec<(String, String)>,
-    /// Taint of nodes that Pods bear, as key=value:effect or key:effect; may be repeated.
+    /// Node taint that Pods tolerate, as key=value:effect or key:effect; may be repeated.
     #[arg(long = "pod-toleration", env = "FEDGATE_POD_TOLERATION", value_name = "KEY[=VALUE]:EFFECT", value_parser = toleration, value_delimiter = ',')]
     pub tolerations: Vec<Value>,
     /// Runtime class of Pods.
@@ -102,17 +102,17 @@ pub struct CellArgs {
         value_name = "NAME"
     )]
     pub runtime_class: Option<String>,
-    /// Annotation of Pods, such as the attachment to a network, as key=value; may be repeated.
+    /// Annotation of Pods, such as a network attachment, as key=value; may be repeated.
     #[arg(long = "pod-annotation", env = "FEDGATE_POD_ANNOTATION", value_name = "KEY=VALUE", value_parser = pair)]
     pub annotations: Vec<(String, String)>,
-    /// Profile of the Pod Security Standards that Pods keep. A tenant's namespace that enforces none is labelled with it
-    /// before its first Pod; one that has the label keeps it.
+    /// Profile of the Pod Security Standards that Pods comply with. A tenant's namespace without an enforced profile
+    /// gets its label before the first Pod; an existing label is kept.
     #[arg(long, env = "FEDGATE_POD_SECURITY", value_enum, default_value = "restricted")]
     pub pod_security: SecurityName,
-    /// Give each Instance a `NetworkPolicy`: nothing reaches its Pod but what networkPolicy.ingress of its template lets in.
+    /// Give each Instance a `NetworkPolicy` that admits only the traffic in networkPolicy.ingress of its template.
     #[arg(long, env = "FEDGATE_NETWORK_POLICIES", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub network_policies: bool,
-    /// Annotation in which the runtime announces a Pod's external address.
+    /// Annotation with which the runtime publishes a Pod's external address.
     #[arg(
         long = "pod-external-address",
         env = "FEDGATE_POD_EXTERNAL_ADDRESS",
@@ -124,14 +124,16 @@ pub struct CellArgs {
     pub service_single_port_443: bool,
     /// Size of an instance type, as name=cpu:memory, for example acme/large=4:8Gi; may be repeated.
     #[arg(long = "instance-type", env = "FEDGATE_INSTANCE_TYPE", value_name = "NAME=CPU:MEMORY", value_parser = instance_type, value_delimiter = ',')]
-    pub instance_types: Vec<(String, Size)>,
-    /// Most Instances that a deployment may have, up to 10000. One that wants more gets none and is told so.
+    pub instance_types: Vec<(String, InstanceSize)>,
+    /// Maximum number of Instances of a deployment, up to 10000. A deployment that requests more gets none, and a
+    /// condition reports the limit.
     #[arg(long, env = "FEDGATE_MAX_REPLICAS", value_name = "COUNT", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPLICAS)))]
     pub max_replicas: u32,
-    /// Let interfaces name Networks of other namespaces than their deployment's.
+    /// Allow interfaces to name Networks of other namespaces than their deployment's.
     #[arg(long, env = "FEDGATE_CROSS_NAMESPACE_NETWORKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub cross_namespace_networks: bool,
-    /// The cell's own namespace, with its Lease and the records of what is still to be released elsewhere.
+    /// The cell's own namespace, with its Lease and the records of claims and objects that must still be released
+    /// elsewhere.
     #[arg(
         long,
         env = "FEDGATE_NAMESPACE",
@@ -150,21 +152,21 @@ pub struct CellArgs {
     /// Shortest time between two status writes of one deployment; the first change is written at once.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
     pub status_interval: Duration,
-    /// What every role has.
+    /// Flags of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 }
 
-/// Where quota is asked for.
+/// The API server in which quota is claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Quota {
-    /// Nowhere.
+    /// No quota.
     Off,
-    /// In projects that are all behind one address.
+    /// Projects that one API server serves, each under a path.
     Below(PathBuf),
-    /// In projects with a kubeconfig each.
+    /// Projects with one kubeconfig each.
     Directory(PathBuf),
-    /// At the cell itself.
+    /// The cell's own API server.
     Own(ProjectKey),
 }
 
@@ -175,20 +177,20 @@ pub struct CellConfig {
     pub cell_kubeconfig: Option<PathBuf>,
     /// Kubeconfig of the hub, if there is one.
     pub hub_kubeconfig: Option<PathBuf>,
-    /// Where quota is asked for.
+    /// The API server in which quota is claimed.
     pub quota: Quota,
-    /// What the index depends on.
-    pub reading: Reading,
+    /// Settings that the index depends on.
+    pub reading: IndexConfig,
     /// The controllers' settings.
     pub settings: Settings,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
-    /// The process around it.
+    /// Settings of the process.
     pub process: ProcessConfig,
 }
 
 impl Quota {
-    /// Where claims are made, by the flags of which at most one is given.
+    /// The source of quota; at most one of the flags is given.
     fn of(below: Option<PathBuf>, directory: Option<PathBuf>, own: Option<ProjectKey>) -> Self {
         match (below, directory, own) {
             (Some(path), _, _) => Self::Below(path),
@@ -210,9 +212,9 @@ impl From<SecurityName> for Security {
 }
 
 impl CellArgs {
-    /// Checks that the flags go together.
+    /// Checks that the flags are consistent.
     pub fn into_config(self) -> Result<CellConfig, ConfigError> {
-        // Destructured in full: a flag that is added and forgotten here does not compile.
+        // Destructured in full: a flag that is added and not handled here does not compile.
         let Self {
             cell_kubeconfig,
             hub_kubeconfig,
@@ -258,7 +260,7 @@ impl CellArgs {
                 next: "give --quota-kubeconfig, --quota-directory or --quota-project as before",
             });
         }
-        let mut sizes = Sizes::default();
+        let mut sizes = InstanceTypes::default();
         for (name, size) in instance_types {
             sizes.insert(&name, size);
         }
@@ -292,7 +294,7 @@ impl CellArgs {
             Quota::Own(project) => Some(project.clone()),
             Quota::Off | Quota::Below(_) | Quota::Directory(_) => None,
         };
-        let reading = Reading {
+        let reading = IndexConfig {
             cell: name.unwrap_or_default().into(),
             place: location.map(Into::into).zip(city.map(Into::into)),
             networking,
@@ -345,7 +347,7 @@ fn toleration(text: &str) -> Result<Value, String> {
     }
 }
 
-fn instance_type(text: &str) -> Result<(String, Size), String> {
+fn instance_type(text: &str) -> Result<(String, InstanceSize), String> {
     let form = || format!("{text:?} is no size; write name=cpu:memory, for example acme/large=4:8Gi");
     let (name, size) = text
         .split_once('=')
@@ -353,7 +355,7 @@ fn instance_type(text: &str) -> Result<(String, Size), String> {
         .ok_or_else(form)?;
     let (cpu, memory) = size.split_once(':').ok_or_else(form)?;
     let quantity = |text: &str| Quantity::Text(text.to_owned());
-    let size = Size::of(&quantity(cpu), &quantity(memory)).ok_or_else(form)?;
+    let size = InstanceSize::of(&quantity(cpu), &quantity(memory)).ok_or_else(form)?;
     Ok((name.to_owned(), size))
 }
 
@@ -436,7 +438,7 @@ mod tests {
             ]
         );
         let spec = json!({"runtime": {"resources": {"instanceType": "acme/large"}}});
-        let size = Size {
+        let size = InstanceSize {
             millicores: 4000,
             mebibytes: 8192,
         };

@@ -1,11 +1,11 @@
-//! The flags that every role has.
+//! Flags of every role.
 
 use super::ConfigError;
 use crate::{plane::kubeconfig::Rules, telemetry::LogFormat};
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
 
-/// See the module.
+/// Flags of every role; see the module.
 #[derive(Debug, Clone, Args)]
 pub struct ProcessArgs {
     /// Address of /livez, /readyz, /metrics and /debug/planes.
@@ -16,14 +16,14 @@ pub struct ProcessArgs {
         default_value = "127.0.0.1:8080"
     )]
     pub admin_address: SocketAddr,
-    /// File with the token that /metrics and /debug/planes ask for (Authorization: Bearer). Read at each request. Must
-    /// be given unless the address is of the loopback interface.
+    /// File with the token that /metrics and /debug/planes require (Authorization: Bearer). Read at each request.
+    /// Required unless the address is of the loopback interface.
     #[arg(long, env = "FEDGATE_ADMIN_TOKEN_FILE", value_name = "PATH")]
     pub admin_token_file: Option<PathBuf>,
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, env = "FEDGATE_LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
-    /// What is logged: a level, or a list such as info,fedgate=debug.
+    /// Log filter: a level, or a list such as info,fedgate=debug.
     #[arg(
         long,
         env = "FEDGATE_LOG_LEVEL",
@@ -42,27 +42,27 @@ pub struct ProcessArgs {
     pub development_allow_http: bool,
 }
 
-/// The process around a role.
+/// Settings of the process around a role.
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// Address of the administrative paths.
     pub admin_address: SocketAddr,
-    /// File of the token that those of them ask for which tell of tenants.
+    /// File with the token that the paths with tenants' data require.
     pub admin_token_file: Option<PathBuf>,
-    /// How log lines are written.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// What is logged.
+    /// Log filter.
     pub log_level: String,
-    /// Whether there is an election.
+    /// True if the replica writes only while holding the Lease.
     pub leader_elect: bool,
-    /// How many keys are worked on at a time.
+    /// Number of keys that are reconciled concurrently.
     pub workers: usize,
-    /// What kubeconfigs may hold.
+    /// Restrictions on kubeconfigs.
     pub rules: Rules,
 }
 
 impl ProcessArgs {
-    /// Checks that the flags go together.
+    /// Checks that the flags are consistent.
     pub fn into_config(self) -> Result<ProcessConfig, ConfigError> {
         let Self {
             admin_address,

@@ -1,4 +1,4 @@
-//! The flags: defaults, how values are written, what goes together.
+//! Tests of the flags: defaults, formats of values, consistency.
 
 use super::*;
 use clap::Parser;

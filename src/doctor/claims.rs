@@ -1,4 +1,5 @@
-//! Claims of quota whose cell is gone (contract: cell.md §5): nobody releases them any more, and a person decides.
+//! Quota claims whose cell is no longer registered (contract: cell.md §5): no controller releases them, and an operator
+//! decides.
 
 use super::{Finding, PreflightError, clusters};
 use crate::{api::keys::SOURCE_CLUSTER, plane::client::PlaneClient};
@@ -9,12 +10,12 @@ use kube::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many are looked at; a project with more has them looked at next time.
+/// Maximum number of claims per run; a run reads only the first ones of a project with more.
 const AT_MOST: u32 = 5000;
-/// So many are named.
+/// Maximum number of claims that are named per cell.
 const NAMED: usize = 5;
 
-/// Looks for claims of cells that are not joined to the hub. `None` where no quota is kept.
+/// Finds claims of cells that are not joined to the hub. `None` if the project does not serve quota claims.
 pub async fn claims(hub: &PlaneClient, project: &PlaneClient) -> Option<Finding> {
     let resource = ApiResource {
         group: "quota.miloapis.com".to_owned(),

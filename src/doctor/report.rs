@@ -1,15 +1,15 @@
-//! What a check found.
+//! Result of a check.
 
 use std::fmt;
 
-/// How a check ended.
+/// Verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// As it should be.
+    /// No problem.
     Fine,
-    /// Not to be decided from here, or not wrong yet.
+    /// Undecidable from here, or no problem yet.
     Open,
-    /// Wrong: the gateway cannot do its work.
+    /// A problem: the gateway cannot work.
     Bad,
 }
 
@@ -18,9 +18,9 @@ pub enum Verdict {
 pub struct Finding {
     /// How the check ended.
     pub verdict: Verdict,
-    /// What was found, with the plane and the object.
+    /// The result, with the plane and the object.
     pub text: String,
-    /// What to do; empty if nothing.
+    /// The next step; empty if none is needed.
     pub next: String,
 }
 
@@ -49,7 +49,7 @@ impl Finding {
         }
     }
 
-    /// An error that carries its own next step.
+    /// An error whose text contains its next step.
     pub(super) fn of_error(error: &impl fmt::Display) -> Self {
         Self::bad(error.to_string(), "")
     }

@@ -1,9 +1,9 @@
-//! Rights, asked of the API server itself: every rule of the shipped roles by a `SelfSubjectAccessReview`.
+//! Permissions: sends a `SelfSubjectAccessReview` to the API server for every rule of the shipped roles.
 
 use super::{Finding, PreflightError};
 use crate::{
     kinds::FederatedKind,
-    manifests::{self, Carried, ManifestError, Plane},
+    manifests::{self, KindManifests, ManifestError, Plane},
     plane::client::PlaneClient,
 };
 use futures::{StreamExt, TryStreamExt};
@@ -14,14 +14,14 @@ use kube::{Api, api::PostParams};
 use serde_json::Value;
 use std::fmt;
 
-/// Questions asked at a time.
+/// Maximum number of concurrent reviews.
 const AT_ONCE: usize = 8;
 
-/// One right that the gateway needs.
+/// A permission that the gateway needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Right {
     group: String,
-    /// With its subresource, as in a role.
+    /// Resource with its subresource, as in a role.
     resource: String,
     verb: String,
     namespace: Option<String>,
@@ -38,13 +38,13 @@ impl fmt::Display for Right {
     }
 }
 
-/// Whether this user has every right of the gateway's roles on a plane.
+/// Checks that this user has every permission of the gateway's roles on a plane.
 pub async fn rights(
     client: &PlaneClient,
     plane: Plane,
     kinds: &[FederatedKind],
 ) -> Result<Finding, ManifestError> {
-    let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
+    let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
     let (name, folder) = match plane {
         Plane::Hub => ("hub", "manifests/hub"),
         _ => ("project", "manifests/project"),
@@ -82,7 +82,7 @@ pub async fn rights(
     })
 }
 
-/// The rights in the gateway's roles among these objects.
+/// The permissions of the gateway's roles among these objects.
 fn wanted(objects: &[Value]) -> Vec<Right> {
     let ours = |o: &&Value| {
         matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_shipped_roles_say_what_is_asked() {
         let kinds = FederatedKind::builtin().unwrap();
-        let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
+        let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
         for (plane, resource, verb) in [
             (Plane::Hub, "clusterpropagationpolicies", "delete"),
             (Plane::Hub, "leases", "update"),

@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Method, Request, Response};
 use std::{convert::Infallible, sync::Arc};
 
-/// A hub as the gateway sees it at its start.
+/// A hub as the gateway observes it at its start.
 #[derive(Clone, Default)]
 struct Hub {
     without: &'static str,

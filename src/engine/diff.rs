@@ -1,6 +1,6 @@
 //! Comparing without keeping: digests of JSON values, and the merge patch that turns one value into another.
 
-use super::{chance::Chance, plan::Exact};
+use super::{plan::ExactFields, random::Random};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{
@@ -16,14 +16,14 @@ pub struct Digest(u64);
 impl Digest {
     /// The digest of a JSON value; the order of its maps does not matter.
     pub fn of(value: &Value) -> Self {
-        let mut hasher = Chance.build_hasher();
+        let mut hasher = Random.build_hasher();
         feed(value, &mut hasher);
         Self(hasher.finish())
     }
 
     /// The digest of anything that can be hashed.
     pub fn of_hash(value: &impl Hash) -> Self {
-        Self(Chance.hash_one(value))
+        Self(Random.hash_one(value))
     }
 }
 
@@ -84,7 +84,7 @@ pub fn is_payload(root: &str) -> bool {
 }
 
 /// The merge patch that makes an object as `exact` says; `None` if it is.
-pub fn exact_patch(live: &DynamicObject, wanted: &Value, exact: &Exact) -> Option<Value> {
+pub fn exact_patch(live: &DynamicObject, wanted: &Value, exact: &ExactFields) -> Option<Value> {
     let had = live.metadata.annotations.as_ref();
     let stale: Map<String, Value> = exact
         .absent_annotations
@@ -105,8 +105,8 @@ pub fn exact_patch(live: &DynamicObject, wanted: &Value, exact: &Exact) -> Optio
     Some(Value::Object(patch))
 }
 
-fn roots_patch(live: &Value, wanted: &Value, exact: &Exact) -> Map<String, Value> {
-    let Exact { roots, tolerated, .. } = exact;
+fn roots_patch(live: &Value, wanted: &Value, exact: &ExactFields) -> Map<String, Value> {
+    let ExactFields { roots, tolerated, .. } = exact;
     let payload = [live, wanted]
         .into_iter()
         .filter(|_| exact.payload)
@@ -120,7 +120,7 @@ fn roots_patch(live: &Value, wanted: &Value, exact: &Exact) -> Map<String, Value
                 let mut inner = merge_patch(live, wanted);
                 if let Some(Value::Object(inner)) = &mut inner {
                     inner.retain(|key, value| {
-                        !(value.is_null() && Exact::tolerates(tolerated, key, &live[key]))
+                        !(value.is_null() && ExactFields::tolerates(tolerated, key, &live[key]))
                     });
                 }
                 if let Some(inner) = inner.filter(|i| i.as_object().is_none_or(|m| !m.is_empty())) {
@@ -178,23 +178,23 @@ mod tests {
         );
         let wanted = json!({"metadata": {}, "spec": {"x": 1}});
         assert_eq!(
-            exact_patch(&live, &wanted, &Exact::roots(["spec"])),
+            exact_patch(&live, &wanted, &ExactFields::roots(["spec"])),
             Some(json!({"metadata": {"uid": "u"}, "spec": {"left": null}}))
         );
-        assert_eq!(exact_patch(&live, &wanted, &Exact::default()), None);
-        let tolerant = Exact {
+        assert_eq!(exact_patch(&live, &wanted, &ExactFields::default()), None);
+        let tolerant = ExactFields {
             roots: vec!["spec".into()],
             tolerated: &[("left", Some("2"))],
-            ..Exact::default()
+            ..ExactFields::default()
         };
         assert_eq!(exact_patch(&live, &wanted, &tolerant), None);
-        let other = Exact {
+        let other = ExactFields {
             tolerated: &[("left", Some("0"))],
             ..tolerant.clone()
         };
         let removed = Some(json!({"metadata": {"uid": "u"}, "spec": {"left": null}}));
         assert_eq!(exact_patch(&live, &wanted, &other), removed);
-        let any = Exact {
+        let any = ExactFields {
             tolerated: &[("left", None)],
             ..tolerant
         };
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn what_must_be_absent_goes_whoever_owns_it_and_costs_nothing_where_it_is_not() {
         let wanted = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {}, "spec": {"x": 1}});
-        let exact = Exact::payload(vec!["suspended".into(), "error".into()]);
+        let exact = ExactFields::payload(vec!["suspended".into(), "error".into()]);
         let live = object(
             json!({"annotations": {"suspended": "true", "theirs": "y"}}),
             json!({"spec": {"x": 1}, "extra": {"y": 2}, "status": {"z": 3}}),

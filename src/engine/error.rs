@@ -50,7 +50,7 @@ pub enum Category {
     /// The plane is not engaged.
     NotEngaged,
     /// The plane left the calls before this one unanswered, so it was not sent.
-    HeldBack,
+    CircuitOpen,
 }
 
 impl Category {
@@ -73,7 +73,7 @@ impl Category {
             Self::Refused => "refused",
             Self::NotLeader => "not_leader",
             Self::NotEngaged => "not_engaged",
-            Self::HeldBack => "held_back",
+            Self::CircuitOpen => "held_back",
         }
     }
 
@@ -126,7 +126,9 @@ impl Failure {
             | Category::Gone
             | Category::Unauthorized
             | Category::Forbidden => Retry::Backoff(Duration::ZERO),
-            Category::Throttled | Category::HeldBack => Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP)),
+            Category::Throttled | Category::CircuitOpen => {
+                Retry::Backoff(self.retry_after.min(RETRY_AFTER_CAP))
+            }
             Category::NamespaceMissing
             | Category::NamespaceTerminating
             | Category::ProjectSuspended
@@ -137,7 +139,7 @@ impl Failure {
     }
 
     /// Whether what it waits for may come without an event that tells of it.
-    pub fn may_strand(&self) -> bool {
+    pub fn needs_sweep(&self) -> bool {
         matches!(
             self.category,
             Category::NamespaceMissing | Category::NamespaceTerminating | Category::ProjectSuspended

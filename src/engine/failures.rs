@@ -1,10 +1,10 @@
 //! The last failure of each key whose last turn failed, for whoever asks why something is stuck.
 
 use super::{
-    chance::HashMap,
     clock::Now,
     error::{Category, Failure},
     key::{Key, Plane},
+    random::HashMap,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ impl Failures {
     /// A turn of the key has failed. That this replica may not write, or that a call was held back because others failed, is
     /// no failure of the key.
     pub fn failed(&self, key: &Key, failure: &Failure, now: Now) {
-        if matches!(failure.category, Category::NotLeader | Category::HeldBack) {
+        if matches!(failure.category, Category::NotLeader | Category::CircuitOpen) {
             return;
         }
         let mut kept = self.0.lock();
@@ -160,7 +160,7 @@ mod tests {
         let a = key(project("p"), "a");
         failures.failed(&a, &failure(Category::Timeout, "slow"), at(10));
         failures.failed(&a, &failure(Category::Server, &"ü".repeat(2_000)), at(20));
-        failures.failed(&a, &failure(Category::HeldBack, "not asked"), at(30));
+        failures.failed(&a, &failure(Category::CircuitOpen, "not asked"), at(30));
         failures.failed(&a, &failure(Category::NotLeader, "not asked"), at(30));
         let last = failures.of(&a).unwrap();
         assert_eq!((last.category, last.attempts), (Category::Server, 2));

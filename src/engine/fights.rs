@@ -2,8 +2,8 @@
 //! changing it back.
 
 use crate::engine::{
-    chance::{Chance, HashMap},
     plan::{Endpoint, Target},
+    random::{HashMap, Random},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -17,7 +17,7 @@ const LIMIT: usize = 4_096;
 
 /// The last write to each object, as hashes.
 #[derive(Debug, Default)]
-pub struct Fights {
+pub struct FightDetector {
     last: Mutex<HashMap<u64, (u64, Instant)>>,
 }
 
@@ -32,10 +32,10 @@ pub fn field_group(endpoint: Endpoint, body: &Value) -> &'static str {
 }
 
 fn object(target: &Target) -> u64 {
-    Chance.hash_one((&target.plane, target.kind(), &target.namespace, &target.name))
+    Random.hash_one((&target.plane, target.kind(), &target.namespace, &target.name))
 }
 
-impl Fights {
+impl FightDetector {
     /// Notes a write; whether it repeats the last one to this object within the window.
     pub fn repeats(&self, target: &Target, body: &Value) -> bool {
         let mut body = body.clone();
@@ -43,7 +43,7 @@ impl Fights {
             // A precondition, not content.
             metadata.remove("resourceVersion");
         }
-        let content = Chance.hash_one(body.to_string());
+        let content = Random.hash_one(body.to_string());
         let now = Instant::now();
         let mut last = self.last.lock();
         if last.len() >= LIMIT {
@@ -76,7 +76,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_the_same_content_for_the_same_object_within_a_minute_is_a_fight() {
-        let fights = Fights::default();
+        let fights = FightDetector::default();
         let write =
             |version: &str, value: i32| json!({"metadata": {"resourceVersion": version}, "data": value});
         assert!(!fights.repeats(&target("a"), &write("1", 1)));

@@ -1,12 +1,12 @@
 //! A gate before each plane: while a plane does not answer, calls to it are held back but for a probe now and then,
 //! so that they neither occupy workers nor storm a plane that comes back.
 
-use crate::engine::{error::Category, key::Plane, probe::Probes};
+use crate::engine::{circuit_breaker::CircuitBreaker, error::Category, key::Plane};
 use std::time::Duration;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Gates(Probes<Plane>);
+pub struct Gates(CircuitBreaker<Plane>);
 
 impl Gates {
     /// Lets a call through, or says how long to wait. While the plane's watches ask it as well, `scout` says whose turn
@@ -19,7 +19,7 @@ impl Gates {
         if self.is_open(plane) {
             return Ok(());
         }
-        scout().unwrap_or_else(|| self.0.pass(plane))
+        scout().unwrap_or_else(|| self.0.admit(plane))
     }
 
     /// Whether calls are let through as they come.
@@ -31,12 +31,12 @@ impl Gates {
     pub fn ended(&self, plane: &Plane, failure: Option<Category>) -> bool {
         match failure {
             Some(Category::Network | Category::Timeout) => {
-                self.0.failed(plane);
+                self.0.failure(plane);
                 false
             }
             // It was not waited for.
             Some(Category::NotLeader) => false,
-            _ => self.0.answered(plane),
+            _ => self.0.success(plane),
         }
     }
 
@@ -53,14 +53,14 @@ impl Gates {
 
     /// The plane was heard of.
     pub fn open(&self, plane: &Plane) {
-        self.0.answered(plane);
+        self.0.success(plane);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::probe::{FAILURES, PROBE_EVERY};
+    use crate::engine::circuit_breaker::{FAILURES, PROBE_EVERY};
 
     #[tokio::test(start_paused = true)]
     async fn a_plane_that_does_not_answer_is_probed_and_opens_with_an_answer() {

@@ -4,7 +4,7 @@
 //! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next, and
 //! [`work::Workers`] give it to the controllers of a role.
 
-pub mod chance;
+pub mod circuit_breaker;
 pub mod clock;
 pub mod diff;
 pub mod error;
@@ -12,15 +12,15 @@ pub mod executor;
 pub mod failures;
 pub mod fights;
 pub mod gate;
+pub mod interner;
 pub mod key;
 pub mod memory;
 pub mod object;
+pub mod permissions;
 pub mod plan;
-pub mod pool;
-pub mod probe;
 pub mod quarantine;
 pub mod queue;
-pub mod rights;
-pub mod room;
-pub mod told;
-pub mod work;
+pub mod random;
+pub mod shrink;
+pub mod watch_channel;
+pub mod workers;

@@ -76,7 +76,7 @@ pub enum Write {
         /// Our fields; `metadata.uid` in it keeps the apply from creating.
         body: Value,
         /// What has to be exact: what the apply leaves of others' there goes with one merge patch.
-        exact: Exact,
+        exact: ExactFields,
     },
     /// JSON merge patch; `metadata.uid` and `metadata.resourceVersion` in it are preconditions.
     Merge {
@@ -105,11 +105,11 @@ impl Write {
 
 /// Where the result of an apply has to be exactly what was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Exact {
+pub struct ExactFields {
     /// Fields at the root.
     pub roots: Vec<String>,
     /// Fields right below a root that the server fills in by itself: with its value they are no difference.
-    pub tolerated: &'static [Tolerated],
+    pub tolerated: &'static [ServerDefault],
     /// Every root field but metadata and status, whoever put it there.
     pub payload: bool,
     /// Annotations that must not be there, whoever put them there.
@@ -117,11 +117,11 @@ pub struct Exact {
 }
 
 /// A field that a server fills in: its name, and the value as JSON; `None` for any, where it cannot be changed.
-pub type Tolerated = (&'static str, Option<&'static str>);
+pub type ServerDefault = (&'static str, Option<&'static str>);
 
-impl Exact {
+impl ExactFields {
     /// Whether a field right below a root may stay as it is.
-    pub fn tolerates(tolerated: &[Tolerated], field: &str, value: &Value) -> bool {
+    pub fn tolerates(tolerated: &[ServerDefault], field: &str, value: &Value) -> bool {
         let is = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|default| default == *value);
         tolerated
             .iter()
@@ -161,11 +161,11 @@ pub struct Effect {
 
 /// An Event on a project's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct Event {
     /// The project plane.
     pub plane: Plane,
     /// API version, kind, namespace, name and UID of the object.
-    pub about: About,
+    pub about: ObjectRef,
     /// Whether it is a warning.
     pub warning: bool,
     /// One CamelCase word.
@@ -178,7 +178,7 @@ pub struct Note {
 
 /// The object that a [`Note`] is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct ObjectRef {
     /// E.g. `compute.datumapis.com/v1alpha`.
     pub api_version: String,
     /// E.g. `WorkloadDeployment`.
@@ -193,20 +193,20 @@ pub struct About {
 
 /// When to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Next {
+pub enum Requeue {
     /// When an event says so.
     #[default]
-    OnEvent,
+    AwaitChange,
     /// After this time, or earlier if an event says so.
     After(Duration),
 }
 
-impl Next {
+impl Requeue {
     /// The earlier of two.
     #[must_use]
-    pub fn sooner(self, other: Self) -> Self {
+    pub fn earlier(self, other: Self) -> Self {
         match (self, other) {
-            (Self::OnEvent, x) | (x, Self::OnEvent) => x,
+            (Self::AwaitChange, x) | (x, Self::AwaitChange) => x,
             (Self::After(a), Self::After(b)) => Self::After(a.min(b)),
         }
     }
@@ -225,9 +225,9 @@ pub struct Plan<Stage> {
     /// Writes, in the order in which they must happen.
     pub effects: Vec<Effect>,
     /// Events, published after the writes.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Event>,
     /// When to look again.
-    pub next: Next,
+    pub next: Requeue,
     stage: Stage,
 }
 
@@ -236,7 +236,7 @@ impl Default for Plan<Prepared> {
         Self {
             effects: Vec::new(),
             notes: Vec::new(),
-            next: Next::OnEvent,
+            next: Requeue::AwaitChange,
             stage: Prepared::default(),
         }
     }
@@ -244,7 +244,7 @@ impl Default for Plan<Prepared> {
 
 impl Plan<Prepared> {
     /// A plan that does nothing now.
-    pub fn wait(next: Next) -> Self {
+    pub fn wait(next: Requeue) -> Self {
         Self {
             next,
             ..Self::default()
@@ -253,13 +253,13 @@ impl Plan<Prepared> {
 
     /// A plan that does nothing and looks again after `after`.
     pub fn after(after: Duration) -> Self {
-        Self::wait(Next::After(after))
+        Self::wait(Requeue::After(after))
     }
 
     /// The same plan, looking again by then at the latest.
     #[must_use]
-    pub fn by(mut self, next: Next) -> Self {
-        self.next = self.next.sooner(next);
+    pub fn by(mut self, next: Requeue) -> Self {
+        self.next = self.next.earlier(next);
         self
     }
 
@@ -272,7 +272,7 @@ impl Plan<Prepared> {
     }
 
     /// A plan with one event.
-    pub fn tell(note: Note) -> Self {
+    pub fn with_event(note: Event) -> Self {
         Self {
             notes: vec![note],
             ..Self::default()
@@ -303,18 +303,18 @@ impl Plan<Prepared> {
 
 impl Plan<Applied> {
     /// Whether an object with this resourceVersion is as the server answered, and not as someone else left it since.
-    pub fn led_to(&self, version: &str) -> bool {
+    pub fn produced_version(&self, version: &str) -> bool {
         self.stage.0.iter().any(|answered| answered == version)
     }
 }
 
 /// What the executor learned from a write: the object as the server now has it, or that it is gone.
 #[derive(Debug)]
-pub enum Answer {
+pub enum WriteResult {
     /// The object after the write.
-    Is(Box<DynamicObject>),
+    Current(Box<DynamicObject>),
     /// The object with this UID does not exist any more. Another may bear its name by now.
-    Gone {
+    Deleted {
         /// The UID that the write was about.
         uid: String,
     },

@@ -2,9 +2,9 @@
 //! (contract: federation.md §3.1, class quarantine). Verdicts live in memory.
 
 use crate::engine::{
-    chance::HashMap,
     error::Category,
     key::{Key, Kind, Plane},
+    random::HashMap,
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, time::Duration};
@@ -27,17 +27,17 @@ pub struct Quarantine(Mutex<HashMap<Key, Verdict>>);
 impl Quarantine {
     /// Puts an object in; whether that is news, and so has to be said. A server's refusal ends with its first turn
     /// without one.
-    pub fn put(&self, key: &Key, word: &'static str) -> bool {
+    pub fn insert(&self, key: &Key, word: &'static str) -> bool {
         let held = word != Category::Refused.as_str();
-        self.insert(key, Verdict { word, held })
+        self.record(key, Verdict { word, held })
     }
 
     /// The same, until [`Quarantine::release`]: turns go well because what is refused is not asked for again.
-    pub fn hold(&self, key: &Key, word: &'static str) -> bool {
-        self.insert(key, Verdict { word, held: true })
+    pub fn insert_until_released(&self, key: &Key, word: &'static str) -> bool {
+        self.record(key, Verdict { word, held: true })
     }
 
-    fn insert(&self, key: &Key, verdict: Verdict) -> bool {
+    fn record(&self, key: &Key, verdict: Verdict) -> bool {
         let old = self.0.lock().insert(key.clone(), verdict);
         old.is_none_or(|old| old.word != verdict.word)
     }
@@ -48,7 +48,7 @@ impl Quarantine {
     }
 
     /// No server refuses the object any more; a verdict that is held stays.
-    pub fn accepted(&self, key: &Key) {
+    pub fn clear_refusal(&self, key: &Key) {
         self.lift_if(key, |verdict| !verdict.held);
     }
 
@@ -94,24 +94,24 @@ mod tests {
     fn a_verdict_is_news_once_and_an_acceptance_lifts_only_a_refusal() {
         let quarantine = Quarantine::default();
         let key = Key::new(Plane::Hub, Kind::new("things", "x.y"), "ns", "a");
-        assert!(quarantine.put(&key, "owner_mismatch"));
-        assert!(!quarantine.put(&key, "owner_mismatch"));
-        quarantine.accepted(&key);
+        assert!(quarantine.insert(&key, "owner_mismatch"));
+        assert!(!quarantine.insert(&key, "owner_mismatch"));
+        quarantine.clear_refusal(&key);
         assert_eq!(
             quarantine.counts(),
             [((key.kind.clone(), "owner_mismatch"), 1)].into()
         );
-        assert!(quarantine.put(&key, "refused"), "another verdict is news");
-        quarantine.accepted(&key);
+        assert!(quarantine.insert(&key, "refused"), "another verdict is news");
+        quarantine.clear_refusal(&key);
         assert_eq!(quarantine.counts(), BTreeMap::new());
-        assert!(quarantine.hold(&key, "refused"));
-        quarantine.accepted(&key);
-        assert!(!quarantine.put(&key, "refused"), "it was held");
+        assert!(quarantine.insert_until_released(&key, "refused"));
+        quarantine.clear_refusal(&key);
+        assert!(!quarantine.insert(&key, "refused"), "it was held");
         quarantine.lift(&key, "owner_mismatch");
         assert_eq!(quarantine.counts().len(), 1);
         quarantine.lift(&key, "refused");
         assert_eq!(quarantine.counts(), BTreeMap::new());
-        quarantine.put(&key, "refused");
+        quarantine.insert(&key, "refused");
         quarantine.forget(&Plane::Hub);
         assert_eq!(quarantine.counts(), BTreeMap::new());
     }

@@ -1,8 +1,8 @@
-//! What every controller of the gateway shares.
+//! State that all controllers of the gateway share.
 
 use super::{
+    index::GatewayIndex,
     rate_limit::{Class, Limits, Permit, RateLimiter},
-    world::World,
 };
 use crate::{
     api::names::{CityCode, ProjectKey},
@@ -13,7 +13,7 @@ use crate::{
         key::{Key, Plane},
         plan::{Applied, Plan, Prepared, Target},
         quarantine::Quarantine,
-        queue::{Queue, Urgency},
+        queue::{Priority, Queue},
     },
     metrics::{Metrics, Stage},
 };
@@ -29,95 +29,96 @@ use std::{
 use tokio::time::Instant;
 
 /// The gateway's own settings, from flags.
-// Each flag is a switch of its own.
+// Each flag is an independent switch.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a city that nobody uses any more keeps the Namespace.
+    /// How long the Namespace keeps a city that no deployment uses any more.
     pub city_linger: Duration,
-    /// Most sets of cities that the namespaces of one project may use.
+    /// Maximum number of city sets that the namespaces of one project may use.
     pub city_sets_per_project: usize,
-    /// After how long a city set's policy without users is deleted.
+    /// Time after which a city set's policy without users is deleted.
     pub unused_city_set_after: Duration,
-    /// How long a hub Namespace outlives its project namespace.
+    /// How long a hub Namespace is kept after its project namespace is deleted.
     pub hub_namespace_retention: Duration,
-    /// How long projections outlive write-backs that the hub has lost among many.
+    /// How long projections are kept after the hub has lost their write-backs among many.
     pub projection_retention: Duration,
     /// How long an object must have been an orphan before it is deleted.
     pub orphan_after: Duration,
-    /// How often suspects are looked at again, without requests.
+    /// Interval at which suspected objects are reconciled again, without requests.
     pub sweep_interval: Duration,
-    /// After how long a deletion stops waiting for cells.
+    /// Time after which a deletion no longer waits for cells; `None` waits forever.
     pub release_after: Option<Duration>,
-    /// Whether a write-back without a controller is refused.
+    /// True if write-backs without a controller are rejected.
     pub require_owner: bool,
-    /// Whether the gateway writes interpreters to the hub.
+    /// True if the gateway writes interpreters to the hub.
     pub manage_interpreters: bool,
-    /// The largest spec that is carried, in bytes.
+    /// Maximum size of a spec that is synced to the hub, in bytes.
     pub max_spec_size: u32,
     /// Shortest time between two status writes of one deployment.
     pub status_interval: Duration,
-    /// How fast changes go to the hub.
+    /// Rate limits of writes to the hub.
     pub hub_limits: Limits,
-    /// Whether cities must have a Location in the project.
+    /// True if cities must have a Location in the project.
     pub location_checks: bool,
-    /// Whether the interfaces' Networks must exist in the project.
+    /// True if the interfaces' Networks must exist in the project.
     pub networking: bool,
 }
 
-/// See the module.
-pub struct Context {
+/// The shared state; see the module.
+pub struct Shared {
     /// The index.
-    pub world: Arc<Mutex<World>>,
+    pub index: Arc<Mutex<GatewayIndex>>,
     /// The queue.
     pub queue: Arc<Queue>,
-    /// The only writer.
+    /// The executor, the only writer.
     pub executor: Executor,
     /// The clock.
     pub clock: Clock,
     /// Settings.
     pub settings: Settings,
-    /// Who may write to the hub now.
+    /// Rate limiter of writes to the hub.
     pub rate_limiter: Mutex<RateLimiter>,
-    /// What is refused as it is.
+    /// Malformed or rejected objects, which are retried only after a change or after 5 minutes.
     pub quarantine: Arc<Quarantine>,
-    /// The figures of the process.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
 }
 
-impl std::fmt::Debug for Context {
+impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Context")
     }
 }
 
-/// Passes that one turn of a key may take: each write may open the next step.
-pub const PASSES: usize = 8;
+/// Maximum number of iterations of one reconcile: each write may enable the next step.
+pub const MAX_PASSES: usize = 8;
 
-impl Context {
+impl Shared {
     /// Reads the clock.
     pub fn now(&self) -> Now {
         self.clock.now()
     }
 
-    /// Reads a watched object again and keeps its body in the index until its key is settled.
+    /// Reads a watched object again, and passes it to `keep`, which stores its body in the index until the key is
+    /// settled.
     pub async fn read_body(
         &self,
         target: &Target,
-        keep: impl FnOnce(&mut World, kube::core::DynamicObject),
+        keep: impl FnOnce(&mut GatewayIndex, kube::core::DynamicObject),
     ) -> Result<bool, Failure> {
-        let Some(object) = self.executor.reread(target).await? else {
+        let Some(object) = self.executor.refresh(target).await? else {
             return Ok(false);
         };
-        keep(&mut self.world.lock(), object);
+        keep(&mut self.index.lock(), object);
         Ok(true)
     }
 }
 
-/// A turn's permit to write an object to the hub. One that led to no write is given back.
+/// A reconcile's permit to write an object to the hub. A granted permit without a write is refunded.
 #[derive(Debug)]
 pub struct HubPermit<'a> {
-    context: &'a Context,
+    context: &'a Shared,
     project: ProjectKey,
     key: Key,
     permit: Permit,
@@ -125,8 +126,8 @@ pub struct HubPermit<'a> {
 }
 
 impl<'a> HubPermit<'a> {
-    /// None yet.
-    pub fn new(context: &'a Context, project: &ProjectKey, key: &Key) -> Self {
+    /// A permit that is not requested yet.
+    pub fn new(context: &'a Shared, project: &ProjectKey, key: &Key) -> Self {
         Self {
             context,
             project: project.clone(),
@@ -136,12 +137,12 @@ impl<'a> HubPermit<'a> {
         }
     }
 
-    /// How it stands.
+    /// State of the permit.
     pub fn state(&self) -> Permit {
         self.permit
     }
 
-    /// Asks for it, unless there is one.
+    /// Requests the permit unless it is granted already.
     pub fn ask(&mut self, class: Class) -> Permit {
         if self.permit != Permit::Granted {
             let mut limiter = self.context.rate_limiter.lock();
@@ -151,7 +152,7 @@ impl<'a> HubPermit<'a> {
         self.permit
     }
 
-    /// The write was applied; the next one needs another.
+    /// The write was applied; the next write needs a new permit.
     pub fn used(&mut self) {
         self.permit = Permit::Unasked;
     }
@@ -166,74 +167,76 @@ impl Drop for HubPermit<'_> {
     }
 }
 
-/// One turn of one key: what all share, and what came of the turn so far.
+/// A reconcile of a key: the shared state, and the result so far.
 #[derive(Debug)]
-pub struct Turn<'a> {
-    context: &'a Context,
-    /// When what led to this turn came in.
-    pub woken: Instant,
+pub struct Context<'a> {
+    shared: &'a Shared,
+    /// Time at which the cause of this reconcile was observed.
+    pub enqueued_at: Instant,
     wrote: &'a AtomicBool,
 }
 
-impl Deref for Turn<'_> {
-    type Target = Context;
+impl Deref for Context<'_> {
+    type Target = Shared;
 
-    fn deref(&self) -> &Context {
-        self.context
+    fn deref(&self) -> &Shared {
+        self.shared
     }
 }
 
-impl<'a> Turn<'a> {
-    /// A turn that begins now with a key that was woken then; `wrote` is set if it asks for any write.
-    pub fn new(context: &'a Context, woken: Instant, wrote: &'a AtomicBool) -> Self {
+impl<'a> Context<'a> {
+    /// A reconcile that starts now, of a key enqueued at `enqueued`; `wrote` is set once the reconcile requests a
+    /// write.
+    pub fn new(shared: &'a Shared, enqueued: Instant, wrote: &'a AtomicBool) -> Self {
         Self {
-            context,
-            woken,
+            shared,
+            enqueued_at: enqueued,
             wrote,
         }
     }
 
-    /// Performs a plan.
-    pub async fn perform(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+    /// Executes a plan.
+    pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
         if !plan.effects.is_empty() {
             self.wrote.store(true, Ordering::Relaxed);
         }
-        self.executor.perform(plan).await
+        self.executor.execute(plan).await
     }
 
-    /// Notes whether the hub refuses what a key in a hub namespace stands for, so that the deployments there say so.
-    pub fn heard<T>(&self, key: &Key, hub: &str, result: Result<T, Failure>) -> Result<T, Failure> {
+    /// Records whether the hub rejects the object of a key in a hub namespace, and enqueues the deployments there,
+    /// whose conditions report the rejection.
+    pub fn record_refusal<T>(&self, key: &Key, hub: &str, result: Result<T, Failure>) -> Result<T, Failure> {
         let refused = |f: &Failure| f.plane == Plane::Hub && f.retry() == Retry::Quarantine;
-        let mut world = self.world.lock();
+        let mut index = self.index.lock();
         let news = match &result {
-            Ok(_) => world.refused.remove(key).is_some(),
+            Ok(_) => index.refused.remove(key).is_some(),
             Err(f) if refused(f) => {
-                world.refused.insert(key.clone(), f.message.clone()).as_ref() != Some(&f.message)
+                index.refused.insert(key.clone(), f.message.clone()).as_ref() != Some(&f.message)
             }
             Err(_) => false,
         };
-        let keys = if news { world.source_keys(hub) } else { Vec::new() };
-        drop(world);
-        self.queue.extend(keys, Urgency::Fresh);
+        let keys = if news { index.source_keys(hub) } else { Vec::new() };
+        drop(index);
+        self.queue.extend(keys, Priority::Fresh);
         result
     }
 
-    /// Lifts the ban on cities of a hub namespace that were being taken away, and lets those look again that met it.
-    pub fn lift_ban(&self, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
+    /// Clears `withdrawing` for these cities of a hub namespace, and enqueues the deployments that waited for it.
+    pub fn clear_withdrawing(&self, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
         if condemned.is_empty() {
             return;
         }
-        let mut world = self.world.lock();
+        let mut index = self.index.lock();
         for entry in condemned {
-            world.condemned.remove(entry);
+            index.withdrawing.remove(entry);
         }
-        let keys = world.waiting_keys(hub);
-        drop(world);
-        self.queue.extend(keys, Urgency::Fresh);
+        let keys = index.waiting_keys(hub);
+        drop(index);
+        self.queue.extend(keys, Priority::Fresh);
     }
 
-    /// Something has crossed from one plane to the other, of which it was first known at `since`.
-    pub fn crossed(&self, stage: Stage, since: Instant) {
+    /// Records in the metrics that a change reached the other plane; `since` is the time of its first observation.
+    pub fn record_stage(&self, stage: Stage, since: Instant) {
         self.metrics.federated(stage, self.now().since(since));
     }
 }

@@ -47,7 +47,7 @@ pub enum Plane {
 
 /// A kind that the gateway carries, as far as roles and interpreters need it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Carried {
+pub struct KindManifests {
     /// API group; empty for core.
     pub group: String,
     /// Plural in lower case.
@@ -58,7 +58,7 @@ pub struct Carried {
     pub interpreter: Option<Value>,
 }
 
-impl Carried {
+impl KindManifests {
     /// The part of a federated kind that matters here.
     pub fn of(kind: &FederatedKind, interpreter: Option<Value>) -> Self {
         let names = |r: &kube::core::ApiResource| (r.group.clone(), r.plural.clone());
@@ -123,7 +123,7 @@ impl Manifest {
 }
 
 /// Every file, in the order in which they are applied.
-pub fn all(kinds: &[Carried]) -> Result<Vec<Manifest>, ManifestError> {
+pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
     let mut files: Vec<Manifest> = crd::all()?
         .into_iter()
         .map(|crd| {
@@ -155,7 +155,7 @@ pub fn all(kinds: &[Carried]) -> Result<Vec<Manifest>, ManifestError> {
 }
 
 /// The objects that a plane gets, in the order in which they are applied.
-pub fn objects(plane: Plane, kinds: &[Carried]) -> Result<Vec<Value>, ManifestError> {
+pub fn objects(plane: Plane, kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
     let files = all(kinds)?
         .into_iter()
         .filter(|file| file.planes.contains(&plane));
@@ -163,7 +163,7 @@ pub fn objects(plane: Plane, kinds: &[Carried]) -> Result<Vec<Value>, ManifestEr
 }
 
 /// The same as one YAML stream.
-pub fn yaml(plane: Plane, kinds: &[Carried]) -> Result<String, ManifestError> {
+pub fn yaml(plane: Plane, kinds: &[KindManifests]) -> Result<String, ManifestError> {
     Manifest {
         path: format!("{plane:?}"),
         planes: &[],
@@ -173,7 +173,7 @@ pub fn yaml(plane: Plane, kinds: &[Carried]) -> Result<String, ManifestError> {
 }
 
 /// The roles that let the gateway carry one more kind: on project planes, or on the hub.
-pub fn kind_roles(plane: Plane, kind: &Carried) -> Vec<Value> {
+pub fn kind_roles(plane: Plane, kind: &KindManifests) -> Vec<Value> {
     match plane {
         Plane::Project => rbac::project_kind(kind),
         Plane::Hub => rbac::hub_kind(kind),
@@ -182,7 +182,7 @@ pub fn kind_roles(plane: Plane, kind: &Carried) -> Vec<Value> {
 }
 
 /// Writes every file under `dir`. Files that are there already and not generated stay.
-pub fn write(dir: &Path, kinds: &[Carried]) -> Result<(), ManifestError> {
+pub fn write(dir: &Path, kinds: &[KindManifests]) -> Result<(), ManifestError> {
     for file in all(kinds)? {
         let path = dir.join(&file.path);
         let parent = path.parent().unwrap_or(dir);
@@ -197,7 +197,7 @@ pub fn write(dir: &Path, kinds: &[Carried]) -> Result<(), ManifestError> {
 }
 
 /// The paths, under `dir`, of files that differ from what would be generated: changed, missing or left over.
-pub fn compare(dir: &Path, kinds: &[Carried]) -> Result<Vec<PathBuf>, ManifestError> {
+pub fn compare(dir: &Path, kinds: &[KindManifests]) -> Result<Vec<PathBuf>, ManifestError> {
     let mut wanted = BTreeMap::new();
     for file in all(kinds)? {
         wanted.insert(PathBuf::from(&file.path), file.yaml()?);

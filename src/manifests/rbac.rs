@@ -1,7 +1,7 @@
 //! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
 //! (contract: federation.md §1.1, §6 rule 7). No verb is granted that is not used.
 
-use super::{CELL, CELLS, Carried, GATEWAY, Manifest, NAMESPACE, Plane, QUOTA};
+use super::{CELL, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, Plane, QUOTA};
 use crate::api::GROUP;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const OWN: &[&str] = &["list", "watch", "create", "patch", "delete"];
 const OWN_AND_READ: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All role files.
-pub(super) fn files(kinds: &[Carried]) -> Vec<Manifest> {
+pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
     let mut project = project_base();
     project.extend(kinds.iter().flat_map(project_kind));
     let mut hub = hub_base();
@@ -70,7 +70,7 @@ fn project_base() -> Vec<Value> {
 }
 
 /// What the gateway needs in every project to carry one kind.
-pub(super) fn project_kind(kind: &Carried) -> Vec<Value> {
+pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![
         rule(&kind.group, &[&kind.plural], KEEP),
         rule(&kind.group, &[&status(&kind.plural)], &["patch"]),
@@ -137,7 +137,7 @@ fn hub_base() -> Vec<Value> {
 }
 
 /// What the gateway needs on the hub to carry one kind: copies in full but never their status; write-backs read only.
-pub(super) fn hub_kind(kind: &Carried) -> Vec<Value> {
+pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
     if let Some((group, plural)) = &kind.write_back {
         rules.push(rule(group, &[plural], READ));
@@ -238,7 +238,7 @@ fn here() -> Value {
     json!([all_cells(), {"kind": "ServiceAccount", "name": CELL, "namespace": NAMESPACE}])
 }
 
-fn role_name(kind: &Carried) -> String {
+fn role_name(kind: &KindManifests) -> String {
     format!("{GATEWAY}-{}.{}", kind.plural, kind.group)
         .trim_end_matches('.')
         .to_owned()

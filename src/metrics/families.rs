@@ -5,7 +5,7 @@ use prometheus::{Error, Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, 
 
 /// The controllers' turns.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct ReconcileMetrics {
     pub(super) results: IntCounterVec,
     pub(super) errors: IntCounterVec,
     pub(super) seconds: HistogramVec,
@@ -14,7 +14,7 @@ pub(super) struct Turns {
     pub(super) longest: GaugeVec,
 }
 
-impl Turns {
+impl ReconcileMetrics {
     pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
         Ok(Self {
             results: r.counters(
@@ -196,7 +196,7 @@ impl Planes {
 
 /// What is to go from the hub, and what there is against our will.
 #[derive(Debug)]
-pub(super) struct Leftovers {
+pub(super) struct CleanupMetrics {
     pub(super) pending: IntGauge,
     pub(super) oldest_pending: Gauge,
     pub(super) orphans: IntGauge,
@@ -204,7 +204,7 @@ pub(super) struct Leftovers {
     pub(super) brake: IntGauge,
 }
 
-impl Leftovers {
+impl CleanupMetrics {
     pub(super) fn register(r: &mut Registrar<'_>) -> Result<Self, Error> {
         Ok(Self {
             pending: r.gauge("fedgate_pending_deletions", "Deployments being deleted.")?,
@@ -218,7 +218,7 @@ impl Leftovers {
             )?,
             drift: r.gauge(
                 "fedgate_interpreter_drift",
-                "Interpreters that differ from ours or rival them.",
+                "Interpreters that differ from ours, or are a second one for a kind.",
             )?,
             brake: r.gauge(
                 "fedgate_garbage_brake",

@@ -1,6 +1,6 @@
 //! The process around a cell.
 
-use super::{Desk, Front, StartError, elect, follow, identity};
+use super::{AdminServer, RoleStatus, StartError, elect, follow, identity};
 use crate::{
     api::names::ProjectKey,
     cell::run::{Cell, Projects, Setup},
@@ -9,7 +9,7 @@ use crate::{
     metrics::{Metrics, PlaneKind},
     plane::{
         client::Clients,
-        discovery::{self, Login, ProjectEvent, ProjectSource},
+        discovery::{self, CredentialSource, ProjectEvent, ProjectSource},
         kubeconfig::Rules,
     },
 };
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 /// Name of a cell's queue in the workqueue metrics.
 const QUEUE: &str = "cell";
 
-/// Runs a cell until `shutdown`, then lets it finish what it has begun and gives the Lease back.
+/// Runs a cell until `shutdown`, then waits for its writes in flight and releases the Lease.
 pub async fn run_cell(
     config: CellConfig,
     shutdown: impl Future<Output = ()> + Send,
@@ -30,7 +30,7 @@ pub async fn run_cell(
     let rules = config.process.rules;
     let mut background = JoinSet::new();
     let mut follow = |flag, kubeconfig: Option<&PathBuf>, plane| {
-        let login = Login {
+        let login = CredentialSource {
             kubeconfig: kubeconfig.cloned(),
             below: None,
         };
@@ -38,14 +38,14 @@ pub async fn run_cell(
     };
     let own = config.cell_kubeconfig.as_ref();
     let cell = follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
-    // Renewals must not queue behind the workers' calls, so the Lease has a client of its own.
+    // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
     let election = follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
     let hub = match &config.hub_kubeconfig {
         Some(path) => Some(follow("--hub-kubeconfig", Some(path), PlaneKind::Hub)?),
         None => None,
     };
-    let subject = Front::new(&metrics, "the cell has not begun yet");
-    let desk = Desk::open(&config.process, &subject).await?;
+    let subject = RoleStatus::new(&metrics, "the cell has not begun yet");
+    let desk = AdminServer::open(&config.process, &subject).await?;
     let identity = identity();
     let lease = elect(
         config.lease.as_ref(),
@@ -71,7 +71,7 @@ pub async fn run_cell(
         identity,
         cell = &*config.reading.cell,
         version = env!("CARGO_PKG_VERSION"),
-        "the cell is at work"
+        "the cell has started"
     );
     let front = subject.clone();
     let found = found(&config.quota, &clients, rules).inspect(move |event| front.note(event));
@@ -82,7 +82,7 @@ pub async fn run_cell(
     Ok(())
 }
 
-/// The projects that are found, with a kubeconfig each.
+/// Events of the projects that a directory of kubeconfigs defines.
 fn found(quota: &Quota, clients: &Clients, rules: Rules) -> BoxStream<'static, ProjectEvent> {
     match quota {
         Quota::Directory(path) => {
@@ -93,26 +93,26 @@ fn found(quota: &Quota, clients: &Clients, rules: Rules) -> BoxStream<'static, P
     }
 }
 
-/// How projects are reached.
+/// The method of connecting to projects.
 fn projects(config: &CellConfig, clients: &Clients) -> Projects {
     let (kubeconfig, is_below) = match &config.quota {
-        Quota::Off | Quota::Directory(_) => return Projects::Found,
+        Quota::Off | Quota::Directory(_) => return Projects::Discovered,
         Quota::Below(path) => (Some(path.clone()), true),
         Quota::Own(_) => (config.cell_kubeconfig.clone(), false),
     };
     let (clients, rules) = (clients.clone(), config.process.rules);
-    Projects::Made(Box::new(move |project| {
-        let login = Login {
+    Projects::OnDemand(Box::new(move |project| {
+        let login = CredentialSource {
             kubeconfig: kubeconfig.clone(),
             below: is_below.then(|| path_of(project)),
         };
         let (connection, work) =
-            discovery::follow(PlaneKind::Project, login, &clients, rules).map_err(|e| e.to_string())?;
+            discovery::connect(PlaneKind::Project, login, &clients, rules).map_err(|e| e.to_string())?;
         Ok((connection, work.boxed()))
     }))
 }
 
-/// Where the platform serves a project's control plane (contract: cell.md §5).
+/// Path under which the platform serves a project's control plane (contract: cell.md §5).
 fn path_of(project: &ProjectKey) -> String {
     format!("apis/resourcemanager.miloapis.com/v1alpha1/projects/{project}/control-plane")
 }

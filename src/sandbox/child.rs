@@ -27,7 +27,7 @@ pub(super) async fn client(file: &Path) -> Result<Client, Box<dyn Error + Send +
 }
 
 /// Waits for an interrupt.
-pub(super) async fn told_to_end() {
+pub(super) async fn shutdown_signal() {
     // Without a signal handler the process ends by its parent's hand.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
@@ -44,9 +44,9 @@ pub(super) fn named_file(text: &str) -> Result<(String, std::path::PathBuf), Str
 
 /// Waits for a broken watch: short and always the same, because planes come and go in tests.
 #[derive(Debug)]
-pub(super) struct Steady;
+pub(super) struct FixedBackoff;
 
-impl Iterator for Steady {
+impl Iterator for FixedBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -54,6 +54,6 @@ impl Iterator for Steady {
     }
 }
 
-impl Backoff for Steady {
+impl Backoff for FixedBackoff {
     fn reset(&mut self) {}
 }

@@ -4,7 +4,7 @@ use super::{PlaneRole, SandboxError};
 use crate::{
     api::names::is_object_name,
     kinds::FederatedKind,
-    manifests::{self, Carried},
+    manifests::{self, KindManifests},
 };
 use std::{
     collections::BTreeSet,
@@ -79,7 +79,7 @@ impl Manifest {
     ///
     /// Interpreters are left out, because the gateway applies them itself.
     pub fn of(kinds: &[FederatedKind]) -> Result<Vec<Self>, SandboxError> {
-        let carried: Vec<Carried> = kinds.iter().map(|kind| Carried::of(kind, None)).collect();
+        let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
         let files = manifests::all(&carried).map_err(refuse)?;
         let roles = [
             (manifests::Plane::Hub, PlaneRole::Hub),

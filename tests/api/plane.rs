@@ -3,7 +3,7 @@
 use anyhow::Result;
 use fedgate::{
     kinds::FederatedKind,
-    manifests::{self, Carried, Plane},
+    manifests::{self, KindManifests, Plane},
     sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
 };
 use kube::{
@@ -17,9 +17,9 @@ use std::path::Path;
 
 /// The two planes.
 pub(crate) async fn up() -> Result<Sandbox> {
-    let kinds: Vec<Carried> = FederatedKind::builtin()?
+    let kinds: Vec<KindManifests> = FederatedKind::builtin()?
         .iter()
-        .map(|kind| Carried::of(kind, None))
+        .map(|kind| KindManifests::of(kind, None))
         .collect();
     let manifest = |plane, role| -> Result<Manifest> {
         Ok(Manifest {

@@ -15,7 +15,7 @@ use crate::support::{
 use fedgate::{
     api::keys,
     kinds::FederatedKind,
-    manifests::{self, Carried},
+    manifests::{self, KindManifests},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -199,10 +199,10 @@ fn unused(case: &Case) -> Vec<String> {
         (manifests::Plane::Hub, "hub"),
         (manifests::Plane::Project, "project"),
     ];
-    let kinds: Vec<Carried> = FederatedKind::builtin()
+    let kinds: Vec<KindManifests> = FederatedKind::builtin()
         .expect("the kinds load")
         .iter()
-        .map(|kind| Carried::of(kind, None))
+        .map(|kind| KindManifests::of(kind, None))
         .collect();
     let granted = granted(manifests::CELL, &planes, &kinds);
     assert!(granted.len() > 20, "the cells have roles: {}", granted.len());

@@ -116,9 +116,10 @@ async fn a_tenant_that_changes_all_the_time_delays_no_other(case: Case) {
         let first = |entries: &[Entry], namespace: &str| {
             let mut of = entries.iter().filter(spec);
             let found = of.find(|e| e.object_ref.name == fresh && e.object_ref.namespace == namespace);
-            found
-                .map(|e| e.request_received_timestamp.clone())
-                .unwrap_or_else(|| panic!("nobody made {fresh}"))
+            found.map_or_else(
+                || panic!("no request created {fresh}"),
+                |e| e.request_received_timestamp.clone(),
+            )
         };
         let (asked, copied) = (first(&created, &case.ns), first(&written, &hub_ns));
         let before = of_restless

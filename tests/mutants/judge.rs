@@ -145,7 +145,7 @@ fn is_of_interest(file: &str) -> bool {
     let parts: Vec<&str> = module.split('/').collect();
     let part = |name: &str| parts.contains(&name);
     (file.starts_with("src/gateway/") || file.starts_with("src/cell/"))
-        && (part("decide") || part("world"))
+        && (part("decide") || part("index"))
         && !part("tests")
         && !part("fixture")
 }

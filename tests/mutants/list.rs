@@ -31,7 +31,7 @@ macro_rules! mutants {
 }
 
 mutants! {
-    "src/gateway/federator/decide.rs" {
+    "src/gateway/federator/decide/mod.rs" {
         copy_before_its_city_is_ready:
             "s.hub_state == HubNamespaceState::Ours && s.city_ready" => "s.hub_state == HubNamespaceState::Ours",
             "gateway::federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
@@ -55,10 +55,10 @@ mutants! {
             "ctx.executor.any(&binding, Which::Named).await?" => "false",
             "gateway::federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";
         copy_sent_to_a_city_that_is_taken_away:
-            "world.city_ready(s.kind, hub.as_str(), city)" => "true",
+            "index.city_ready(s.kind, hub.as_str(), city)" => "true",
             "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
-    "src/gateway/world/cities.rs" {
+    "src/gateway/index/cities.rs" {
         city_of_a_copy_on_its_way_given_up:
             "self.arriving.cities(hub_namespace, kind)" => "self.arriving.cities(\"\", kind)",
             "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
@@ -99,7 +99,7 @@ mutants! {
             "matches!(e.write, Write::Delete { .. })" => "false",
             "gateway::policies::tests::nobody_may_rely_on_a_policy_that_is_taken_away";
     }
-    "src/gateway/namespaces/decide.rs" {
+    "src/gateway/namespaces/decide/mod.rs" {
         city_leaves_the_set_while_a_write_back_may_be_there:
             "lingered < linger || s.unlabelled" => "lingered < linger",
             "gateway::namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
@@ -127,15 +127,15 @@ mutants! {
             "**of == *label" => "false",
             "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
     }
-    "src/gateway/world/cities.rs" {
+    "src/gateway/index/cities.rs" {
         code_without_a_cell_enters_a_set:
-            "self.hub.index.serves(city) || there().contains(city)" => "true",
+            "self.hub.secondary.serves(city) || there().contains(city)" => "true",
             "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
         cell_that_leaves_takes_its_city_along:
             "there().contains(city)" => "false",
             "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
     }
-    "src/gateway/world/proof.rs" {
+    "src/gateway/index/proof.rs" {
         city_left_while_clusters_are_not_seen:
             "hub.clusters.proves()" => "true",
             "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
@@ -145,10 +145,10 @@ mutants! {
             "unserved && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
             "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
-    "src/gateway/world/events.rs" {
+    "src/gateway/index/apply.rs" {
         end_of_a_policy_wakes_nobody:
             "self.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
-            "gateway::world::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
+            "gateway::index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
     "src/gateway/garbage/decide.rs" {
         orphan_by_an_incomplete_list:
@@ -208,10 +208,10 @@ mutants! {
     }
     "src/gateway/companions/mod.rs" {
         companion_released_before_the_copy_is_gone:
-            "*namespace == *tie.namespace && outlives(world, hub, name, absent)" => "false",
+            "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
         companion_released_before_the_binding_is_gone:
-            "world.binding(i, hub, name).is_some()" => "false",
+            "index.binding(i, hub, name).is_some()" => "false",
             "gateway::companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
     }
     "src/gateway/companions/decide.rs" {
@@ -219,17 +219,17 @@ mutants! {
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
     }
-    "src/engine/executor.rs" {
+    "src/engine/executor/mod.rs" {
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
             "engine::executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
     }
-    "src/plane/watch.rs" {
+    "src/plane/watch/mod.rs" {
         restored_plane_not_noticed:
             "events.version() < highest" => "false",
             "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
     }
-    "src/plane/watch/follow.rs" {
+    "src/plane/watch/list_watch.rs" {
         restored_server_watched_in_silence:
             "has < known" => "false",
             "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
@@ -240,7 +240,7 @@ mutants! {
             "self.doubt.max(doubt)" => "if matches!(doubt, Doubt::OnceOpen) { self.doubt } else { self.doubt.max(doubt) }",
             "plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
-    "src/plane/table.rs" {
+    "src/plane/table/mod.rs" {
         older_versions_of_a_restored_plane_ignored:
             "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",
             "plane::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
@@ -253,7 +253,7 @@ mutants! {
             "right.lapses == lapses && !right.has_lapsed()" => "true",
             "plane::client::fence::tests::what_waits_when_the_right_runs_out_is_never_sent";
     }
-    "src/plane/lease/right.rs" {
+    "src/plane/lease/write_permit.rs" {
         write_while_not_leader:
             "until.is_some_and(|until| Instant::now() < until)" => "until.is_some()",
             "plane::lease::tests::may_write_ends_by_itself_even_if_the_renewing_task_is_stuck";
@@ -261,16 +261,16 @@ mutants! {
             "!self.closing.load(Ordering::Acquire) && self.until.read(lasts)" => "self.until.read(lasts)",
             "plane::lease::tests::a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released";
     }
-    "src/cell/instances/order.rs" {
+    "src/cell/rollout/order.rs" {
         hold_ignored:
-            "hold == Some(Hold::Rolls)" => "false",
-            "cell::instances::tests::scenarios::s30_s31_holds_are_said";
+            "hold == Some(RolloutHold::Rolls)" => "false",
+            "cell::rollout::tests::scenarios::s30_s31_holds_are_said";
         fixed_forward_whatever_it_is_now:
             "(!instance.ready).then(|| instance.version.clone())" => "None",
-            "cell::instances::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
+            "cell::rollout::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
         step_beside_a_stray:
-            "self.strays.iter().all(|step| step.why == Why::Lost)" => "true",
-            "cell::instances::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
+            "self.strays.iter().all(|step| step.why == StepReason::Lost)" => "true",
+            "cell::rollout::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
     }
     "src/cell/provider/decide.rs" {
         limits_that_nobody_enforces_are_run:
@@ -282,7 +282,7 @@ mutants! {
     }
     "src/cell/provider/network_policy.rs" {
         peer_without_a_range_is_everybody:
-            "block(&peer[\"ipBlock\"]).ok_or_else(|| Unfit::PeerWithoutBlock(format!(\"{at}.from[{i}]\")))" => "Ok::<Value, Unfit>(block(&peer[\"ipBlock\"]).unwrap_or_default())",
+            "block(&peer[\"ipBlock\"])\n                .ok_or_else(|| UnsupportedSpec::PeerWithoutBlock(format!(\"{at}.from[{i}]\")))" => "Ok::<Value, UnsupportedSpec>(block(&peer[\"ipBlock\"]).unwrap_or_default())",
             "cell::provider::network_policy::tests::a_peer_without_a_range_is_refused_and_lets_nobody_in";
     }
     "src/cell/writeback/decide.rs" {

@@ -3,7 +3,7 @@
 use crate::{cells, wire::Wire};
 use fedgate::{
     api::{crd, keys, names::ProjectKey},
-    engine::{chance::Chance, clock::Clock, told::Told},
+    engine::{clock::Clock, random::Random, watch_channel::Sender},
     gateway::{
         context::Settings,
         rate_limit,
@@ -73,7 +73,7 @@ struct Life {
     connections: BTreeMap<String, Connection>,
     gateway: Arc<Gateway>,
     metrics: Arc<Metrics>,
-    cut: Told<bool>,
+    cut: Sender<bool>,
     stop: oneshot::Sender<()>,
     projects: mpsc::UnboundedSender<ProjectEvent>,
     clients: Clients,
@@ -150,11 +150,11 @@ fn client(
     simulator: &Simulator,
     clients: &Clients,
     user: &str,
-    cut: &Told<bool>,
+    cut: &Sender<bool>,
     kind: PlaneKind,
     name: &str,
 ) -> PlaneClient {
-    clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.listen()))
+    clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.subscribe()))
 }
 
 impl Rig {
@@ -165,7 +165,7 @@ impl Rig {
 
     fn with(seed: u64, projects: &[&str], longest: Duration) -> Self {
         // The order of hash maps is another one with each seed.
-        Chance::fix(seed);
+        Random::seed(seed);
         let simulator = Simulator::new(seed);
         simulator.keep_changes();
         let hub = simulator.add(HUB);
@@ -250,7 +250,7 @@ impl Rig {
         for life in self.lives.values_mut() {
             life.connections.remove(name);
             life.projects
-                .send(ProjectEvent::Left { key: key.clone() })
+                .send(ProjectEvent::Removed { key: key.clone() })
                 .unwrap();
         }
     }
@@ -264,7 +264,7 @@ impl Rig {
     pub(crate) fn start_as(&mut self, replica: u32) {
         let metrics = Metrics::new().unwrap();
         let clients = Clients::new(self.limits, metrics.client.clone());
-        let cut = Told::new(false);
+        let cut = Sender::new(false);
         let user = user(replica);
         let hub = Connection::new(client(
             &self.simulator,
@@ -337,7 +337,7 @@ impl Rig {
     /// Kills one of several replicas.
     pub(crate) async fn kill_replica(&mut self, replica: u32) {
         let life = self.lives.remove(&replica).unwrap();
-        life.cut.tell(true);
+        life.cut.send(true);
         let _ = life.stop.send(());
         life.end.await.unwrap();
         life.lease.release().await;
@@ -390,7 +390,7 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.cells.abort();
         for life in self.lives.values() {
-            life.cut.tell(true);
+            life.cut.send(true);
             life.end.abort();
         }
     }

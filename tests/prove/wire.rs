@@ -1,7 +1,7 @@
 //! The wire between one life of a gateway and the planes, which can be cut: what a killed process had under way is given
 //! up, and nothing more of it arrives.
 
-use fedgate::engine::told::Listener;
+use fedgate::engine::watch_channel::Receiver;
 use fedgate_simulator::Service;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -15,12 +15,12 @@ use std::{
 #[derive(Clone)]
 pub(crate) struct Wire {
     to: Service,
-    cut: Listener<bool>,
+    cut: Receiver<bool>,
 }
 
 impl Wire {
     /// A wire to a plane that lasts until `cut`.
-    pub(crate) fn new(to: Service, cut: Listener<bool>) -> Self {
+    pub(crate) fn new(to: Service, cut: Receiver<bool>) -> Self {
         Self { to, cut }
     }
 }
@@ -41,12 +41,12 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut to, mut cut) = (self.to.clone(), self.cut.clone());
         Box::pin(async move {
-            if cut.hear() {
+            if cut.borrow_and_update() {
                 return Err(io::Error::other("the wire is cut"));
             }
             tokio::select! {
                 biased;
-                () = cut.until(|cut| cut) => Err(io::Error::other("the wire is cut")),
+                () = cut.wait_for(|cut| cut) => Err(io::Error::other("the wire is cut")),
                 answer = tower::Service::call(&mut to, request) => answer.map_err(io::Error::other),
             }
         })

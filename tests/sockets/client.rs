@@ -7,7 +7,7 @@ use fedgate::{
     plane::{
         client::{Clients, Connection, Limits},
         kubeconfig::{Credential, Rules},
-        watch::{Event, Health, SMALL_OBJECTS, Selection, keep},
+        watch::{SMALL_OBJECTS, WatchEvent, WatchSpec, WatchStatus, run_supervised},
     },
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -76,7 +76,7 @@ impl Watching {
         let (told, events) = mpsc::unbounded_channel();
         let connection = connection.clone();
         let task = tokio::spawn(async move {
-            let selection = Selection {
+            let selection = WatchSpec {
                 resource: ApiResource::erase::<ConfigMap>(&()),
                 namespace: Some("default".to_owned()),
                 labels: None,
@@ -84,10 +84,10 @@ impl Watching {
                 page: SMALL_OBJECTS,
                 unread: &[],
             };
-            let health = Health::default();
+            let health = WatchStatus::default();
             // Nobody listens any more once the test is over.
             let sink = |event| drop(told.send(words(event)));
-            keep(&Plane::Hub, &connection, &selection, &health, sink, drop, || ()).await;
+            run_supervised(&Plane::Hub, &connection, &selection, &health, sink, drop, || ()).await;
         });
         Self { events, task }
     }
@@ -106,16 +106,16 @@ impl Watching {
     }
 }
 
-fn words(event: Event) -> String {
+fn words(event: WatchEvent) -> String {
     let (what, object) = match event {
-        Event::Began => return "began".to_owned(),
-        Event::Complete => return "complete".to_owned(),
-        Event::Failed => return "failed".to_owned(),
-        Event::Resumed => return "resumed".to_owned(),
-        Event::Rewound => return "rewound".to_owned(),
-        Event::Listed(object) => ("listed", object),
-        Event::Applied(object) | Event::Answered(object) => ("applied", object),
-        Event::Deleted(object) => ("deleted", object),
+        WatchEvent::Init => return "began".to_owned(),
+        WatchEvent::InitDone => return "complete".to_owned(),
+        WatchEvent::Failed => return "failed".to_owned(),
+        WatchEvent::Resumed => return "resumed".to_owned(),
+        WatchEvent::Rewound => return "rewound".to_owned(),
+        WatchEvent::InitApply(object) => ("listed", object),
+        WatchEvent::Apply(object) | WatchEvent::Written(object) => ("applied", object),
+        WatchEvent::Delete(object) => ("deleted", object),
     };
     format!("{what} {}", object.metadata.name.unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     observe::{Known, Snapshot},
-    status::{self, Block, Seen},
+    status::{self, Blocker, Seen},
 };
 use crate::{
     api::{
@@ -14,18 +14,18 @@ use crate::{
         keys,
     },
     cell::{
-        effects::{Version, create, delete, finalizers},
-        instance::ready::{Verdict, gates},
-        instances::{
-            self, Act, Hold, Owner, Policy, Step, Why,
-            make::{self, Making},
-        },
-        network::decide::{Act as NetworkAct, State},
-        world::{
-            Located,
+        index::{
+            CellLocation,
             digest::{Instance, Spec},
-            role::Role,
+            tables::TableId,
         },
+        instance::ready::{Verdict, gates},
+        network::decide::{Act as NetworkAct, State},
+        rollout::{
+            self, Act, Owner, Policy, RolloutHold, Step, StepReason,
+            make::{self, NewInstance},
+        },
+        writes::{ObjectVersion, create, delete, finalizers},
     },
     engine::{
         diff,
@@ -53,7 +53,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     let spec = match &snapshot.deployment.spec {
         Ok(spec) => spec,
         Err(why) => {
-            unreadable = Block {
+            unreadable = Blocker {
                 reason: Reason::InvalidTemplate,
                 message: why.to_string(),
             };
@@ -65,8 +65,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         }
     };
     let block = block(snapshot, spec);
-    let steps = instances::plan(
-        &instances::Deployment {
+    let steps = rollout::plan(
+        &rollout::Deployment {
             name: snapshot.name.clone(),
             uid: snapshot.version.uid.clone(),
             replicas: spec.replicas,
@@ -88,7 +88,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     Decision {
         writes,
         status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),
-        held: steps.iter().any(|step| step.why == Why::RollsHeld),
+        held: steps.iter().any(|step| step.why == StepReason::RollsHeld),
     }
 }
 
@@ -104,18 +104,18 @@ fn has_network(block: Reason) -> bool {
 }
 
 /// What is wrong with the deployment or its place; the place first.
-fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Block> {
+fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Blocker> {
     let place = match &snapshot.located {
-        Located::At { city, .. } if *city != spec.city => Some((
+        CellLocation::At { city, .. } if *city != spec.city => Some((
             Reason::CityCodeMismatch,
             format!("spec.cityCode is {}, but this cell is in {city}", spec.city),
         )),
-        Located::At { .. } | Located::Untold => None,
-        Located::Nowhere => Some((
+        CellLocation::At { .. } | CellLocation::Untold => None,
+        CellLocation::Nowhere => Some((
             Reason::NoMatchingLocation,
             "the cell has no ServingLocation with a city; make one, or configure the cell's place".to_owned(),
         )),
-        Located::Ambiguous(count) => Some((
+        CellLocation::Ambiguous(count) => Some((
             Reason::AmbiguousServingLocation,
             format!("the cell has {count} ServingLocations; keep one, or configure the cell's place"),
         )),
@@ -133,7 +133,7 @@ fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Block> {
         Some((Reason::InvalidTemplate, why))
     };
     let (reason, message) = place.or_else(policy).or_else(template)?;
-    Some(Block { reason, message })
+    Some(Blocker { reason, message })
 }
 
 /// The first interface whose Network is in a namespace that is not the deployment's own.
@@ -155,12 +155,12 @@ fn foreign_network(snapshot: &Snapshot, spec: &Spec) -> Option<String> {
     ))
 }
 
-fn hold(snapshot: &Snapshot, block: Option<&Block>) -> Option<Hold> {
+fn hold(snapshot: &Snapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
     if snapshot.deployment.suspended {
-        return Some(Hold::Suspended);
+        return Some(RolloutHold::Suspended);
     }
-    let block = block.map(|block| Hold::Blocked(block.reason));
-    block.or(snapshot.quota_away.then_some(Hold::Rolls))
+    let block = block.map(|block| RolloutHold::Blocked(block.reason));
+    block.or(snapshot.quota_unavailable.then_some(RolloutHold::Rolls))
 }
 
 /// The gates of new Instances, in order.
@@ -177,14 +177,14 @@ fn new_gates(snapshot: &Snapshot, spec: &Spec) -> Vec<&'static str> {
         .collect()
 }
 
-fn target(snapshot: &Snapshot, role: Role, name: &str) -> Target {
+fn target(snapshot: &Snapshot, role: TableId, name: &str) -> Target {
     Target::namespaced(Plane::Cell, &role.resource(), &snapshot.namespace, name)
 }
 
 fn location(snapshot: &Snapshot) -> Option<&LocationReference> {
     match &snapshot.located {
-        Located::At { location, .. } => Some(location),
-        Located::Untold | Located::Nowhere | Located::Ambiguous(_) => None,
+        CellLocation::At { location, .. } => Some(location),
+        CellLocation::Untold | CellLocation::Nowhere | CellLocation::Ambiguous(_) => None,
     }
 }
 
@@ -192,7 +192,7 @@ fn location(snapshot: &Snapshot) -> Option<&LocationReference> {
 fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -> Vec<Effect> {
     let mut template = None;
     let new = new_gates(snapshot, spec);
-    let deployment = instances::Deployment {
+    let deployment = rollout::Deployment {
         name: snapshot.name.clone(),
         uid: snapshot.version.uid.clone(),
         replicas: spec.replicas,
@@ -201,12 +201,12 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
     };
     let mut effects = Vec::new();
     for step in steps.iter().filter(|step| step.now) {
-        let target = target(snapshot, Role::Instances, &step.instance);
+        let target = target(snapshot, TableId::Instances, &step.instance);
         match &step.act {
             Act::Create(ordinal) => {
                 let template: &Value =
                     template.get_or_insert_with(|| serde_json::from_str(&spec.template).unwrap_or_default());
-                let making = Making {
+                let making = NewInstance {
                     namespace: &snapshot.namespace,
                     template,
                     hash: &spec.hash,
@@ -246,11 +246,11 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
     effects
 }
 
-fn reason(why: Why) -> &'static str {
+fn reason(why: StepReason) -> &'static str {
     match why {
-        Why::Stray => "instance_stray",
-        Why::Surplus => "instance_surplus",
-        Why::FixForward => "instance_fix_forward",
+        StepReason::Stray => "instance_stray",
+        StepReason::Surplus => "instance_surplus",
+        StepReason::FixForward => "instance_fix_forward",
         _ => "instance_roll",
     }
 }
@@ -271,10 +271,10 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
                 },
                 "spec": {"network": network, "location": location},
             });
-            create(target(snapshot, Role::Bindings, name), body, "network_binding")
+            create(target(snapshot, TableId::Bindings, name), body, "network_binding")
         }
         NetworkAct::Unbind { name, uid } => delete(
-            target(snapshot, Role::Bindings, name),
+            target(snapshot, TableId::Bindings, name),
             uid,
             "network_binding_unused",
         ),
@@ -295,7 +295,7 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
                 "spec": {"subnetClass": "private", "ipFamily": **family, "networkContext": {"name": **context},
                     "location": location},
             });
-            let target = Target::namespaced(Plane::Cell, &Role::SubnetClaims.resource(), namespace, name);
+            let target = Target::namespaced(Plane::Cell, &TableId::SubnetClaims.resource(), namespace, name);
             create(target, body, "subnet_claim")
         }
     };
@@ -315,11 +315,11 @@ fn in_place(snapshot: &Snapshot, steps: &[Step]) -> Vec<Effect> {
     let live = live.filter(|known| !known.control.deleting && !written(known));
     live.filter_map(|known| {
         let Known { control, instance } = known;
-        let version = Version {
+        let version = ObjectVersion {
             uid: control.uid.clone(),
             version: control.version.clone(),
         };
-        let target = target(snapshot, Role::Instances, &control.name);
+        let target = target(snapshot, TableId::Instances, &control.name);
         if let Some(patch) = placed(snapshot, instance, network_done) {
             return Some(version.patch(target, Endpoint::Main, patch, "instance_network"));
         }
@@ -349,7 +349,7 @@ fn write_status(
     snapshot: &Snapshot,
     desired: Option<u32>,
     steps: &[Step],
-    block: Option<&Block>,
+    block: Option<&Blocker>,
     now: Timestamp,
 ) -> Option<Effect> {
     let deployment = &snapshot.deployment;
@@ -370,7 +370,7 @@ fn write_status(
             conditions: &instance.conditions,
         })
         .collect();
-    instances.sort_by_key(|instance| instances::ordinal::of_name(&snapshot.name, instance.name));
+    instances.sort_by_key(|instance| rollout::ordinal::of_name(&snapshot.name, instance.name));
     let error: Option<(String, String)> = deployment.data_error.as_ref().and_then(|text| {
         let error: Value = serde_json::from_str(text).ok()?;
         Some((
@@ -405,7 +405,7 @@ fn write_status(
         suspended: deployment.suspended.then_some(true),
     };
     let patch = patch(&written, &json!(status))?;
-    let target = target(snapshot, Role::Deployments, &snapshot.name);
+    let target = target(snapshot, TableId::Deployments, &snapshot.name);
     let patch = json!({"status": patch});
     let version = &snapshot.version;
     Some(version.patch(target, Endpoint::Status, patch, "deployment_status"))

@@ -9,13 +9,13 @@ pub mod status;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
-    pace::Pace,
+    context::{Context, MAX_PASSES},
+    throttle::Throttle,
 };
 use crate::engine::{
     error::Failure,
     key::Key,
-    plan::{Next, Plan},
+    plan::{Plan, Requeue},
 };
 use decide::Decision;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub struct Deployments {
     /// When the status of a deployment was last written.
-    pub(super) written: Pace,
+    pub(super) written: Throttle,
 }
 
 /// While no quota can be had this often: not all that holds it up tells of its end. A look asks no server anything.
@@ -32,15 +32,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Deployments {
     /// One turn of a deployment's key.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
-        let mut next = Next::OnEvent;
-        for _ in 0..PASSES {
+    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
+        let mut next = Requeue::AwaitChange;
+        for _ in 0..MAX_PASSES {
             let Some(snapshot) = observe::observe(ctx, key) else {
                 self.written.forget(key);
-                return Ok(Next::OnEvent);
+                return Ok(Requeue::AwaitChange);
             };
             if let Some(project) = &snapshot.unwatched {
-                ctx.want(project);
+                ctx.request_project(project);
             }
             let now = ctx.now();
             let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
@@ -48,18 +48,18 @@ impl Deployments {
             let done = ctx.perform_all(writes).await;
             let wait = self.written.left(key, ctx.settings.status_interval, now.instant);
             match (status, wait) {
-                (Some(_), Some(left)) => next = Next::After(left),
+                (Some(_), Some(left)) => next = Requeue::After(left),
                 (Some(effect), None) => {
-                    next = Next::OnEvent;
-                    ctx.perform(Plan::one(effect)).await?;
+                    next = Requeue::AwaitChange;
+                    ctx.execute(Plan::one(effect)).await?;
                     self.written.told(key, ctx.now().instant);
                 }
-                (None, _) => next = Next::OnEvent,
+                (None, _) => next = Requeue::AwaitChange,
             }
             done?;
             if !worked {
                 if held {
-                    next = next.sooner(Next::After(LOOK_AGAIN));
+                    next = next.earlier(Requeue::After(LOOK_AGAIN));
                 }
                 break;
             }

@@ -10,14 +10,14 @@ use crate::{
         names::ProjectKey,
     },
     cell::{
-        context::Context,
-        effects::Version,
-        instances::{self, Owner, hash, labels::Linking},
-        network::{self, decide::State},
-        world::{
-            Located, World,
+        context::Shared,
+        index::{
+            CellIndex, CellLocation,
             digest::{Deployment, Instance},
         },
+        network::{self, decide::State},
+        rollout::{self, Owner, hash, labels::OwnerLabels},
+        writes::ObjectVersion,
     },
     engine::key::{Key, Plane},
     plane::table::Row,
@@ -37,13 +37,13 @@ pub struct Snapshot {
     /// Its name.
     pub name: Arc<str>,
     /// Its version.
-    pub version: Version,
+    pub version: ObjectVersion,
     /// What it says.
     pub deployment: Deployment,
     /// Its Instances, and those that hold a name of its form.
     pub instances: Vec<Known>,
     /// Where the cell is.
-    pub located: Located,
+    pub located: CellLocation,
     /// Its network, if networking is on and the place is known.
     pub network: Option<(Vec<network::decide::Act>, State)>,
     /// Whether networking is on.
@@ -55,7 +55,7 @@ pub struct Snapshot {
     /// Whether Pods are run for Instances.
     pub provider: bool,
     /// Whether no quota can be had now.
-    pub quota_away: bool,
+    pub quota_unavailable: bool,
     /// The project whose claims are to be watched and are not yet.
     pub unwatched: Option<ProjectKey>,
     /// The project's namespace that it is in.
@@ -68,25 +68,25 @@ pub struct Snapshot {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
     /// As instance control sees it.
-    pub control: instances::Instance,
+    pub control: rollout::Instance,
     /// What it says.
     pub instance: Instance,
 }
 
 /// Looks at a deployment; `None` if it is gone, going, or not all is known yet.
-pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
-    let world = ctx.world.lock();
-    if !world.cell_ready() {
+pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
+    let index = ctx.index.lock();
+    if !index.cell_ready() {
         return None;
     }
-    let row = world.deployments.get(&key.namespace, &key.name)?;
+    let row = index.deployments.get(&key.namespace, &key.name)?;
     if row.deleting {
         return None;
     }
     let deployment = row.digest.clone();
-    let located = world.located();
+    let located = index.located();
     let network = match (&located, &deployment.spec) {
-        (Located::At { location, .. }, Ok(spec)) if world.reading.networking => {
+        (CellLocation::At { location, .. }, Ok(spec)) if index.reading.networking => {
             let wanted = network::decide::Deployment {
                 namespace: &key.namespace,
                 name: &key.name,
@@ -96,50 +96,50 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
             };
             Some(network::decide::decide(
                 &wanted,
-                &network::known(&world, &key.namespace, &key.name, &row.uid),
+                &network::known(&index, &key.namespace, &key.name, &row.uid),
             ))
         }
         _ => None,
     };
-    let (project, home) = world.origin(&key.namespace).unzip();
+    let (project, home) = index.origin(&key.namespace).unzip();
     let grantable = project.as_ref().is_some_and(|project| {
-        world.may_be_granted(project) && !(ctx.away)(&Plane::Project(project.clone()))
+        index.may_be_granted(project) && !(ctx.away)(&Plane::Project(project.clone()))
     });
-    let unwatched = project.filter(|project| ctx.settings.quota && !world.claims.contains_key(project));
+    let unwatched = project.filter(|project| ctx.settings.quota && !index.claims.contains_key(project));
     Some(Snapshot {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         version: version(row),
-        instances: known(&world, key, row),
+        instances: known(&index, key, row),
         deployment,
         located,
         network,
-        networking: world.reading.networking,
-        data: world.reading.data,
-        hub: world.reading.hub,
-        provider: world.reading.provider,
-        quota_away: ctx.settings.quota && !grantable,
+        networking: index.reading.networking,
+        data: index.reading.data,
+        hub: index.reading.hub,
+        provider: index.reading.provider,
+        quota_unavailable: ctx.settings.quota && !grantable,
         unwatched,
         home,
-        cross_namespace_networks: world.reading.limits.cross_namespace_networks,
+        cross_namespace_networks: index.reading.limits.cross_namespace_networks,
     })
 }
 
-fn version<D: PartialEq>(row: &Row<D>) -> Version {
-    Version {
+fn version<D: PartialEq>(row: &Row<D>) -> ObjectVersion {
+    ObjectVersion {
         uid: row.uid.clone(),
         version: row.resource_version().into(),
     }
 }
 
 /// Those that a deployment of this name controls, and those whose names have the form of its own.
-fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
+fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
     let spec = deployment.digest.spec.as_ref().ok();
-    let all = world.instances.in_namespace(&key.namespace);
+    let all = index.instances.in_namespace(&key.namespace);
     let concerns = |name: &str, instance: &Instance| {
         let owner = instance.owner.as_ref();
         owner.is_some_and(|owner| owner.is_deployment && owner.name == key.name)
-            || instances::ordinal::of_name(&key.name, name).is_some()
+            || rollout::ordinal::of_name(&key.name, name).is_some()
     };
     let concerned = all.filter(|(name, row)| concerns(name, &row.digest));
     concerned
@@ -151,8 +151,8 @@ fn known(world: &World, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
                 }
                 _ => Owner::Foreign,
             };
-            let Version { uid, version } = version(row);
-            let control = instances::Instance {
+            let ObjectVersion { uid, version } = version(row);
+            let control = rollout::Instance {
                 name: name.clone(),
                 uid,
                 version,
@@ -182,9 +182,9 @@ fn is(instance: &Instance, type_: &str) -> bool {
     find(&instance.conditions, type_).is_some_and(|c| c.status == ConditionStatus::True)
 }
 
-fn is_current(spec: &crate::cell::world::digest::Spec, instance: &Instance) -> bool {
+fn is_current(spec: &crate::cell::index::digest::Spec, instance: &Instance) -> bool {
     let made = |of: &Value, template: &Value| {
-        let made = hash::Made {
+        let made = hash::AppliedTemplate {
             hash: instance.hash.as_deref(),
             spec: of,
             labels: &instance.labels,
@@ -201,8 +201,8 @@ fn is_current(spec: &crate::cell::world::digest::Spec, instance: &Instance) -> b
 
 impl Snapshot {
     /// What the labels of its Instances say.
-    pub fn linking(&self, spec: &crate::cell::world::digest::Spec) -> Linking {
-        Linking {
+    pub fn linking(&self, spec: &crate::cell::index::digest::Spec) -> OwnerLabels {
+        OwnerLabels {
             workload_uid: spec.workload_uid.clone(),
             workload_name: spec.workload.clone(),
             placement_name: spec.placement.clone(),

@@ -12,7 +12,7 @@ use crate::{
     },
     cell::{
         instance::ready::{Verdict, gates},
-        instances::{Step, Why},
+        rollout::{Step, StepReason},
     },
 };
 
@@ -35,7 +35,7 @@ pub struct Instance<'a> {
 
 /// Why nothing can be made of a deployment, however good its Instances are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct Blocker {
     /// In one word.
     pub reason: Reason,
     /// For people.
@@ -49,12 +49,12 @@ pub struct Seen<'a> {
     pub desired: u32,
     /// Those that it has, by ordinal.
     pub instances: &'a [Instance<'a>],
-    /// What is left to do ([`crate::cell::instances::plan`]).
+    /// What is left to do ([`crate::cell::rollout::plan`]).
     pub steps: &'a [Step],
     /// Whether it is suspended.
     pub suspended: bool,
     /// What is wrong with it or its place.
-    pub block: Option<&'a Block>,
+    pub block: Option<&'a Blocker>,
     /// The error of its referenced data, as the federation says it.
     pub data_error: Option<(&'a str, &'a str)>,
 }
@@ -127,7 +127,11 @@ fn replicas(seen: &Seen<'_>) -> Verdict {
     {
         return Verdict::of(False, block.reason, &*block.message);
     }
-    if let Some(conflict) = seen.steps.iter().find(|step| step.why == Why::NameConflict) {
+    if let Some(conflict) = seen
+        .steps
+        .iter()
+        .find(|step| step.why == StepReason::NameConflict)
+    {
         let message = format!(
             "{} is not of this deployment; delete or rename it",
             conflict.instance
@@ -153,7 +157,7 @@ fn replicas(seen: &Seen<'_>) -> Verdict {
         let message = format!("{pending} of {desired} desired replicas wait for referenced data");
         return Verdict::of(False, Reason::AwaitingPropagation, message);
     }
-    if seen.steps.iter().any(|step| step.why == Why::RollsHeld) {
+    if seen.steps.iter().any(|step| step.why == StepReason::RollsHeld) {
         let message = "the rollout waits until quota can be asked for";
         return Verdict::of(False, Reason::QuotaBackendUnavailable, message);
     }
@@ -169,21 +173,26 @@ fn waiting(seen: &Seen<'_>) -> Option<String> {
     let step = seen
         .steps
         .first()
-        .filter(|step| step.act == crate::cell::instances::Act::Wait)?;
+        .filter(|step| step.act == crate::cell::rollout::Act::Wait)?;
     let name = &step.instance;
     let why = match step.why {
-        Why::NotReady => {
+        StepReason::NotReady => {
             let instance = seen.instances.iter().find(|i| *i.name == **name);
             let ready = instance.and_then(|i| i.condition(READY));
             ready.map_or_else(|| Reason::Pending.to_string(), |c| c.reason.clone())
         }
-        Why::Terminating => Reason::Stopping.to_string(),
-        Why::Lost => Reason::NodeLost.to_string(),
-        Why::NameConflict => Reason::InstanceNameConflict.to_string(),
-        Why::RollsHeld => Reason::QuotaBackendUnavailable.to_string(),
-        Why::Suspended => Reason::Suspended.to_string(),
-        Why::Blocked(reason) => reason.to_string(),
-        Why::Missing | Why::Stray | Why::Surplus | Why::FixForward | Why::Roll | Why::Labels => return None,
+        StepReason::Terminating => Reason::Stopping.to_string(),
+        StepReason::Lost => Reason::NodeLost.to_string(),
+        StepReason::NameConflict => Reason::InstanceNameConflict.to_string(),
+        StepReason::RollsHeld => Reason::QuotaBackendUnavailable.to_string(),
+        StepReason::Suspended => Reason::Suspended.to_string(),
+        StepReason::Blocked(reason) => reason.to_string(),
+        StepReason::Missing
+        | StepReason::Stray
+        | StepReason::Surplus
+        | StepReason::FixForward
+        | StepReason::Roll
+        | StepReason::Labels => return None,
     };
     Some(format!("waiting for {name}: {why}"))
 }
@@ -256,7 +265,7 @@ fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{api::ConditionStatus::Unknown, cell::instances::Act};
+    use crate::{api::ConditionStatus::Unknown, cell::rollout::Act};
     use jiff::Timestamp;
 
     fn condition(type_: &str, status: crate::api::ConditionStatus, reason: &str) -> Condition {
@@ -291,7 +300,7 @@ mod tests {
         }
     }
 
-    fn wait(name: &str, why: Why) -> Step {
+    fn wait(name: &str, why: StepReason) -> Step {
         Step {
             instance: name.into(),
             act: Act::Wait,
@@ -356,7 +365,10 @@ mod tests {
     fn what_the_first_step_waits_for_is_said() {
         let broken = [condition(READY, False, "ImageUnavailable")];
         let one = [instance("web-0", &[], &broken)];
-        let steps = [wait("web-0", Why::NotReady), wait("web-1", Why::Terminating)];
+        let steps = [
+            wait("web-0", StepReason::NotReady),
+            wait("web-1", StepReason::Terminating),
+        ];
         let seen = seen(2, &one, &steps);
         assert_eq!(
             words(&replicas_ready(&seen)),
@@ -378,8 +390,8 @@ mod tests {
             instance("web-1", &[gates::QUOTA], &waiting),
         ];
         let data = [instance("web-0", &[gates::REFERENCED_DATA], &missing)];
-        let held = [wait("web-1", Why::RollsHeld)];
-        let conflict = [wait("web-0", Why::NameConflict)];
+        let held = [wait("web-1", StepReason::RollsHeld)];
+        let conflict = [wait("web-0", StepReason::NameConflict)];
         let pending = "False QuotaExceeded: 1 of 2 desired replicas are pending quota";
         assert_eq!(words(&replicas_ready(&seen(2, &quota, &[]))), pending);
         let silent = [condition(QUOTA_GRANTED, False, "QuotaBackendUnavailable")];
@@ -420,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_block_and_an_error_of_the_data_are_said_by_their_priority() {
-        let block = Block {
+        let block = Blocker {
             reason: Reason::CityCodeMismatch,
             message: "it is for LHR".to_owned(),
         };
@@ -437,7 +449,7 @@ mod tests {
         );
         of.block = Some(&block);
         assert_eq!(words(&available(&of)), "False CityCodeMismatch: it is for LHR");
-        let unsupported = Block {
+        let unsupported = Blocker {
             reason: Reason::UnsupportedManagementPolicy,
             message: "Foo".to_owned(),
         };

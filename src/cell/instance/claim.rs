@@ -1,11 +1,12 @@
-//! The claim of quota of an Instance: its name and form, and what one that was read says (contract: api.md §9). Pure.
+//! The quota claim of an Instance: its name, its manifest, and the evaluation of a claim that was read (contract:
+//! api.md §9). Pure functions.
 
 use super::quota::Claim;
 use crate::{
     api::{Reason, keys, names::ProjectKey},
     cell::{
-        size::Size,
-        world::{CLAIM_PREFIX, digest},
+        index::{CLAIM_PREFIX, digest},
+        instance_types::InstanceSize,
     },
 };
 use jiff::Timestamp;
@@ -17,24 +18,24 @@ pub fn name(instance: &str) -> String {
     format!("{CLAIM_PREFIX}{instance}")
 }
 
-/// An Instance, as far as its claim says who it is for.
+/// The identity of an Instance in its claim.
 #[derive(Debug, Clone, Copy)]
 pub struct Claimant<'a> {
     /// The cell.
     pub cell: &'a str,
-    /// Its namespace at the cell.
+    /// Namespace of the Instance at the cell.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the Instance.
     pub name: &'a str,
-    /// Its UID.
+    /// UID of the Instance.
     pub uid: &'a str,
 }
 
-/// The claim.
-pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: Size) -> Value {
+/// Renders the `ResourceClaim` of an Instance.
+pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: InstanceSize) -> Value {
     let project =
         json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": project.as_str()});
-    let Size {
+    let InstanceSize {
         millicores,
         mebibytes,
     } = size;
@@ -59,20 +60,20 @@ pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: Size) -
 /// A claim that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its UID.
+    /// UID of the claim.
     pub uid: Arc<str>,
-    /// Whether it is being deleted.
+    /// True if the claim is being deleted.
     pub deleting: bool,
-    /// What it says.
+    /// Digest of the claim.
     pub claim: digest::Claim,
 }
 
-/// Whether a claim is this very Instance's.
+/// True if a claim belongs to this Instance: cell and UID match.
 pub fn is_of(claim: &digest::Claim, of: &Claimant<'_>) -> bool {
     claim.cell.as_deref() == Some(of.cell) && claim.instance.as_deref() == Some(of.uid)
 }
 
-/// What is known of an Instance's claim.
+/// The state of an Instance's claim, from the claim that was read.
 pub fn judge(found: Option<&Found>, of: &Claimant<'_>) -> Claim {
     let Some(Found { uid, deleting, claim }) = found else {
         return Claim::Absent;
@@ -94,7 +95,8 @@ pub fn judge(found: Option<&Found>, of: &Claimant<'_>) -> Claim {
             uid: uid.clone(),
             invalid: Reason::parse(&granted.reason) == Some(Reason::ValidationFailed),
             message: granted.message.to_string(),
-            // A condition that was never anything but False may keep the time of its default.
+            // A condition that has always been False may keep the default's timestamp, so the claim's creation time is
+            // the earliest.
             since: time(granted.since.max(claim.created)),
         },
         _ => Claim::Pending(time(claim.created)),

@@ -1,4 +1,4 @@
-//! Asking for quota: reads and writes claims in projects.
+//! Requests quota: reads and writes claims in projects.
 
 use super::{
     claim::{self, Claimant, Found},
@@ -13,37 +13,37 @@ use crate::{
         names::ProjectKey,
     },
     cell::{
-        context::Turn,
-        effects::{create, delete},
-        world::{digest, role::Role},
+        context::Context,
+        index::{digest, tables::TableId},
+        writes::{create, delete},
     },
     engine::{
-        chance::Chance,
         error::{Category, Failure},
         key::Plane,
-        plan::{Next, Plan, Target},
-        queue::Urgency,
+        plan::{Plan, Requeue, Target},
+        queue::Priority,
+        random::Random,
     },
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// What came of asking.
+/// Result of a quota request.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// What is to be said; `None` leaves what was said.
+    /// The value of the condition `QuotaGranted`; `None` leaves the condition unchanged.
     pub verdict: Option<Verdict>,
-    /// When to look again.
-    pub next: Next,
-    /// What went wrong.
+    /// When to reconcile again.
+    pub next: Requeue,
+    /// The failure of the request, if any.
     pub failure: Option<Failure>,
 }
 
-/// The first list of a project's claims may take this long, before each is asked for by itself.
+/// Time limit for the first list of a project's claims; after it, each claim is read individually.
 const LIST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Asks for the quota of an Instance.
-pub async fn ask(ctx: &Turn<'_>, snapshot: &Snapshot) -> Answer {
+/// Requests the quota of an Instance.
+pub async fn ask(ctx: &Context<'_>, snapshot: &Snapshot) -> Answer {
     if !ctx.settings.quota {
         let verdict = Verdict::of(
             ConditionStatus::True,
@@ -56,13 +56,13 @@ pub async fn ask(ctx: &Turn<'_>, snapshot: &Snapshot) -> Answer {
         };
     }
     let (origin, cell) = {
-        let world = ctx.world.lock();
-        (world.origin(&snapshot.namespace), world.reading.cell.clone())
+        let index = ctx.index.lock();
+        (index.origin(&snapshot.namespace), index.reading.cell.clone())
     };
     let Some((project, home)) = origin else {
         return decided(ctx, snapshot, &Claim::NoIdentity, false, None).0;
     };
-    let asked = Asked {
+    let asked = ClaimRequest {
         snapshot,
         project: &project,
         home: &home,
@@ -71,22 +71,22 @@ pub async fn ask(ctx: &Turn<'_>, snapshot: &Snapshot) -> Answer {
     asked.answer(ctx).await
 }
 
-struct Asked<'a> {
+struct ClaimRequest<'a> {
     snapshot: &'a Snapshot,
     project: &'a ProjectKey,
     home: &'a str,
     cell: &'a str,
 }
 
-/// The claim as far as it is known.
-enum Looked {
+/// Result of a claim lookup.
+enum ClaimLookup {
     At(Claim, bool),
-    /// Nothing is known yet, and something will tell.
-    Later(Next),
+    /// No result yet; a list, a watch event or this requeue continues the lookup.
+    Later(Requeue),
     Failed(Failure),
 }
 
-impl Asked<'_> {
+impl ClaimRequest<'_> {
     fn claimant(&self) -> Claimant<'_> {
         Claimant {
             cell: self.cell,
@@ -100,10 +100,10 @@ impl Asked<'_> {
         target(self.project, self.home, &claim::name(&self.snapshot.name))
     }
 
-    async fn answer(&self, ctx: &Turn<'_>) -> Answer {
+    async fn answer(&self, ctx: &Context<'_>) -> Answer {
         let (claim, watched, failure) = match self.look(ctx).await {
-            Looked::Later(next) => {
-                if next == Next::OnEvent {
+            ClaimLookup::Later(next) => {
+                if next == Requeue::AwaitChange {
                     self.heard(ctx, false, None);
                 }
                 return Answer {
@@ -111,15 +111,17 @@ impl Asked<'_> {
                     ..Answer::default()
                 };
             }
-            Looked::At(claim, watched) => (claim, watched, None),
-            // Nothing was asked: what was said last still is so.
-            Looked::Failed(failure) if failure.category == Category::HeldBack && self.is_unavailable() => {
+            ClaimLookup::At(claim, watched) => (claim, watched, None),
+            // No request was sent, so the condition that the last failure wrote still applies.
+            ClaimLookup::Failed(failure)
+                if failure.category == Category::CircuitOpen && self.is_unavailable() =>
+            {
                 return Answer {
                     failure: Some(failure),
                     ..Answer::default()
                 };
             }
-            Looked::Failed(failure) => (refusal(&failure), false, Some(failure)),
+            ClaimLookup::Failed(failure) => (refusal(&failure), false, Some(failure)),
         };
         let (answer, act) = decided(ctx, self.snapshot, &claim, watched, failure);
         let plan = match act {
@@ -146,12 +148,12 @@ impl Asked<'_> {
             }
             Act::Delete(uid) => Plan::one(delete(self.target(), &uid, "quota_claim_anew")),
         };
-        match ctx.perform(plan).await {
+        match ctx.execute(plan).await {
             Ok(_) => {
                 self.heard(ctx, true, None);
                 answer
             }
-            // Someone was quicker, or the watch is late: what there is decides.
+            // Another writer was faster, or the watch lags behind: the claim on the server decides.
             Err(failure) if matches!(failure.category, Category::AlreadyExists | Category::Conflict) => {
                 self.heard(ctx, true, None);
                 self.taken(ctx, watched).await.unwrap_or(Answer {
@@ -167,32 +169,33 @@ impl Asked<'_> {
         }
     }
 
-    /// What follows if another cell has the claim's name. Its claims are not watched, so this one is read.
-    async fn taken(&self, ctx: &Turn<'_>, watched: bool) -> Option<Answer> {
+    /// The answer if another cell holds the claim's name. The watch does not select claims of other cells, so this
+    /// claim is read.
+    async fn taken(&self, ctx: &Context<'_>, watched: bool) -> Option<Answer> {
         let found = self.read(ctx).await.ok()?;
         let claim = claim::judge(found.as_ref(), &self.claimant());
         matches!(claim, Claim::AnotherCells(_)).then(|| decided(ctx, self.snapshot, &claim, watched, None).0)
     }
 
-    async fn read(&self, ctx: &Turn<'_>) -> Result<Option<Found>, Failure> {
+    async fn read(&self, ctx: &Context<'_>) -> Result<Option<Found>, Failure> {
         let found = ctx.executor.get(&self.target()).await?;
         Ok(found.map(|object| Found {
             uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
             deleting: object.metadata.deletion_timestamp.is_some(),
-            claim: digest::claim(&object, &mut digest::Words::default()),
+            claim: digest::claim(&object, &mut digest::Strings::default()),
         }))
     }
 
-    async fn look(&self, ctx: &Turn<'_>) -> Looked {
+    async fn look(&self, ctx: &Context<'_>) -> ClaimLookup {
         let now = ctx.now();
         {
-            let world = ctx.world.lock();
-            if world.unreachable.contains(self.project) {
+            let index = ctx.index.lock();
+            if index.unreachable.contains(self.project) {
                 let message =
                     "there is no way to the project's control plane; give the cell a kubeconfig of it";
-                return Looked::At(Claim::Refused(Refused::Project, message.to_owned()), false);
+                return ClaimLookup::At(Claim::Refused(Refused::Project, message.to_owned()), false);
             }
-            match world.claims.get(self.project) {
+            match index.claims.get(self.project) {
                 Some(claims) if claims.table.synced() => {
                     let row = claims.table.get(self.home, &claim::name(&self.snapshot.name));
                     let found = row.map(|row| Found {
@@ -200,26 +203,26 @@ impl Asked<'_> {
                         deleting: row.deleting,
                         claim: row.digest.clone(),
                     });
-                    return Looked::At(claim::judge(found.as_ref(), &self.claimant()), true);
+                    return ClaimLookup::At(claim::judge(found.as_ref(), &self.claimant()), true);
                 }
                 Some(claims) => {
                     let left = LIST_PATIENCE.saturating_sub(now.since(claims.since));
                     if !left.is_zero() {
-                        return Looked::Later(Next::After(left));
+                        return ClaimLookup::Later(Requeue::After(left));
                     }
                 }
                 None => {
-                    ctx.want(self.project);
-                    return Looked::Later(Next::After(LIST_PATIENCE));
+                    ctx.request_project(self.project);
+                    return ClaimLookup::Later(Requeue::After(LIST_PATIENCE));
                 }
             }
         }
         if self.was_granted() {
-            return Looked::Later(Next::OnEvent);
+            return ClaimLookup::Later(Requeue::AwaitChange);
         }
         match self.read(ctx).await {
-            Ok(found) => Looked::At(claim::judge(found.as_ref(), &self.claimant()), false),
-            Err(failure) => Looked::Failed(failure),
+            Ok(found) => ClaimLookup::At(claim::judge(found.as_ref(), &self.claimant()), false),
+            Err(failure) => ClaimLookup::Failed(failure),
         }
     }
 
@@ -234,37 +237,38 @@ impl Asked<'_> {
         !instance.has_gate(gates::QUOTA) || said.is_some_and(|c| c.status == ConditionStatus::True)
     }
 
-    /// Notes whether the project answers about quota, if it was asked, for the rolls that depend on it.
-    fn heard(&self, ctx: &Turn<'_>, asked: bool, failure: Option<&Failure>) {
+    /// Records whether the project answers quota requests, if one was sent, for the rolling updates that depend on
+    /// quota.
+    fn heard(&self, ctx: &Context<'_>, asked: bool, failure: Option<&Failure>) {
         let away = failure.is_some_and(|failure| {
             failure.category == Category::Forbidden || matches!(refusal(failure), Claim::NoAnswer(_))
         });
-        let key = Role::Instances.key(&self.snapshot.namespace, &self.snapshot.name);
+        let key = TableId::Instances.key(&self.snapshot.namespace, &self.snapshot.name);
         let keys = {
-            let mut world = ctx.world.lock();
+            let mut index = ctx.index.lock();
             if away {
-                world.quota_failed(self.project, key)
+                index.quota_failed(self.project, key)
             } else if asked {
-                world.quota_answered(self.project)
+                index.quota_answered(self.project)
             } else {
-                world.quota_unwanted(&key)
+                index.quota_unwanted(&key)
             }
         };
-        ctx.queue.extend(keys, Urgency::Fresh);
+        ctx.queue.extend(keys, Priority::Fresh);
     }
 }
 
-/// A claim in a project.
+/// The write target of a claim in a project.
 pub fn target(project: &ProjectKey, home: &str, name: &str) -> Target {
     Target::namespaced(
         Plane::Project(project.clone()),
-        &Role::Claims.resource(),
+        &TableId::Claims.resource(),
         home,
         name,
     )
 }
 
-/// What a failure says of the claim.
+/// The claim's state that a failure implies.
 fn refusal(failure: &Failure) -> Claim {
     let message = failure.message.clone();
     match failure.category {
@@ -273,7 +277,7 @@ fn refusal(failure: &Failure) -> Claim {
         }
         Category::Refused => Claim::Refused(Refused::Misconfigured, message),
         Category::Forbidden if failure.verb == "create" => Claim::Refused(Refused::Misconfigured, message),
-        // In words that stay the same while it lasts: what a server says may differ each time.
+        // Constant messages, because server messages may differ with each attempt and would cause a write each time.
         Category::Forbidden | Category::Unauthorized => {
             Claim::NoAnswer("the project's control plane does not let this cell ask for quota".to_owned())
         }
@@ -282,7 +286,7 @@ fn refusal(failure: &Failure) -> Claim {
 }
 
 fn decided(
-    ctx: &Turn<'_>,
+    ctx: &Context<'_>,
     snapshot: &Snapshot,
     claim: &Claim,
     watched: bool,
@@ -290,13 +294,13 @@ fn decided(
 ) -> (Answer, Act) {
     let instance = &snapshot.instance;
     let uid: &Arc<str> = &snapshot.version.uid;
-    // From 0 to 99, and the same for the Instance's life.
+    // From 0 to 99, constant for the lifetime of the Instance.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a share of one hundred"
     )]
-    let spread = (Chance::share(uid) * 100.0) as u32;
+    let spread = (Random::fraction(uid) * 100.0) as u32;
     let seen = quota::Seen {
         conditions: &instance.conditions,
         gated: instance.has_gate(gates::QUOTA),
@@ -306,8 +310,8 @@ fn decided(
     };
     let decision = quota::decide(claim, &seen, ctx.now().wall);
     let next = match decision.again {
-        Again::OnEvent | Again::BackOff => Next::OnEvent,
-        Again::After(after) => Next::After(after),
+        Again::OnEvent | Again::BackOff => Requeue::AwaitChange,
+        Again::After(after) => Requeue::After(after),
     };
     let answer = Answer {
         verdict: decision.verdict,

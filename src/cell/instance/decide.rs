@@ -1,8 +1,8 @@
-//! What is to be written to an Instance: finalizers, conditions, gates, each at its time. Pure.
+//! Decides the next write to an Instance: finalizers, conditions, gates, in that order. Pure functions.
 
 use super::{
     observe::Snapshot,
-    ready::{self, Verdict, gates, is_word},
+    ready::{self, Verdict, gates, is_final_state},
 };
 use crate::{
     api::{
@@ -15,19 +15,20 @@ use crate::{
         },
         keys,
     },
-    cell::{effects::finalizers, world::role::Role},
+    cell::{index::tables::TableId, writes::finalizers},
     engine::{
         key::Plane,
-        plan::{About, Effect, Endpoint, Note, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Target, Write},
     },
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The finalizers of ours.
+/// Finalizers of this controller.
 pub const OURS: [&str; 2] = [keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER];
 
-/// The next write, if one is left. `quota` is what is to be said of quota; `None` leaves it as it is.
+/// The next write, if any is left. `quota` is the new value of the condition `QuotaGranted`; `None` keeps its status,
+/// reason and message.
 pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Plan<Prepared> {
     if !snapshot.deleting
         && let Some(patch) = metadata(snapshot, now)
@@ -58,42 +59,43 @@ fn write(snapshot: &Snapshot, endpoint: Endpoint, patch: Value, reason: &'static
     Plan::one(snapshot.version.patch(target, endpoint, patch, reason))
 }
 
-/// The Instance itself.
+/// The write target of the Instance.
 pub fn target(snapshot: &Snapshot) -> Target {
     Target::namespaced(
         Plane::Cell,
-        &Role::Instances.resource(),
+        &TableId::Instances.resource(),
         &snapshot.namespace,
         &snapshot.name,
     )
 }
 
-/// Whether an Instance is a deployment's, or was when it got our finalizers. What others make by hand is not touched.
+/// True if a deployment controls the Instance, or did when the Instance got our finalizers. Manually created Instances
+/// are not touched.
 pub fn is_ours(snapshot: &Snapshot) -> bool {
     let instance = &snapshot.instance;
     let controlled = instance.owner.as_ref().is_some_and(|owner| owner.is_deployment);
     controlled || instance.finalizers.iter().any(|name| OURS.contains(&&**name))
 }
 
-/// Whether a claim made now would be released in the end.
+/// True if the Instance has the claim finalizer, so that a claim created now is released in the end.
 pub fn may_claim(snapshot: &Snapshot) -> bool {
     let finalizers = &snapshot.instance.finalizers;
     finalizers.iter().any(|name| **name == *keys::CLAIM_FINALIZER)
 }
 
-/// Whether quota was asked for: the condition's default carries no generation.
+/// True if quota was requested: the default of the condition has no observed generation.
 pub fn has_claimed(snapshot: &Snapshot) -> bool {
     let said = find(&snapshot.instance.conditions, QUOTA_GRANTED);
     said.is_some_and(|c| c.observed_generation.is_some() && c.reason != Reason::QuotaDisabled.as_str())
 }
 
-/// Whether it is being deleted and waits for nobody but us.
+/// True if the Instance is being deleted and only our finalizers are left.
 pub fn is_ending(snapshot: &Snapshot) -> bool {
     let finalizers = &snapshot.instance.finalizers;
     snapshot.deleting && !finalizers.is_empty() && finalizers.iter().all(|name| OURS.contains(&&**name))
 }
 
-/// Finalizers and the time of the gate, as far as they are missing.
+/// Merge patch that adds missing finalizers and the timestamp of the referenced-data gate.
 fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
     let instance = &snapshot.instance;
     let has = |name: &str| instance.finalizers.iter().any(|known| **known == *name);
@@ -117,7 +119,7 @@ fn metadata(snapshot: &Snapshot, now: Timestamp) -> Option<Value> {
     (metadata != json!({})).then(|| json!({"metadata": metadata}))
 }
 
-/// The end of our two finalizers.
+/// Patch that removes our two finalizers.
 pub fn release(snapshot: &Snapshot) -> Effect {
     let all = snapshot.instance.finalizers.iter();
     let left: Vec<&str> = all
@@ -159,7 +161,8 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
         conditions: &conditions,
         network_refused: snapshot.network_refused.as_deref(),
     });
-    // Whoever replaces Instances knows from it that this one works with its template.
+    // The controller that replaces Instances infers from Initialized that the Instance has been ready with its
+    // template.
     if ready.status != True && !snapshot.deleting && is_true(&conditions, READY) {
         let message = "Instance has been ready";
         say(
@@ -176,8 +179,8 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == True)
 }
 
-/// Whether conditions that a plan writes are more than progress: what people wait for, or what holds up the next step.
-/// Progress alone may wait a moment, as more of it is about to come. `None` of a plan that writes none.
+/// True if the conditions that a plan writes are more than progress: users wait for them, or they open the next gate.
+/// Progress alone may wait, because more of it follows soon. `None` if the plan writes no conditions.
 pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
     let after = written(plan)?;
     let instance = &snapshot.instance;
@@ -189,13 +192,18 @@ pub fn is_urgent(snapshot: &Snapshot, plan: &Plan<Prepared>) -> Option<bool> {
         };
         now.status == True && instance.has_gate(gate)
     };
-    Some(snapshot.deleting || after.iter().any(|now| is_news(snapshot, now) || holds_up(now)))
+    Some(
+        snapshot.deleting
+            || after
+                .iter()
+                .any(|now| is_transition(snapshot, now) || holds_up(now)),
+    )
 }
 
-/// Whether they change what is seen of the Instance from outside.
+/// True if the conditions that a plan writes change Ready, which is visible outside the cell.
 pub fn is_seen(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
     let after = written(plan).unwrap_or_default();
-    find(&after, READY).is_some_and(|now| is_news(snapshot, now))
+    find(&after, READY).is_some_and(|now| is_transition(snapshot, now))
 }
 
 /// The conditions that a plan writes.
@@ -206,12 +214,12 @@ fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
     })
 }
 
-fn is_news(snapshot: &Snapshot, now: &Condition) -> bool {
+fn is_transition(snapshot: &Snapshot, now: &Condition) -> bool {
     let before = find(&snapshot.instance.conditions, &now.type_);
-    is_word(before, now)
+    is_final_state(before, now)
 }
 
-/// What holds goes on holding at a new generation.
+/// A condition that is True stays True at a new generation.
 fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {
     let holds = |c: &&mut Condition| c.type_ == type_ && c.status == True;
     if let Some(condition) = conditions.iter_mut().find(holds) {
@@ -219,7 +227,7 @@ fn restamp(conditions: &mut [Condition], type_: &str, generation: i64) {
     }
 }
 
-/// What the provider's conditions say of an Instance that was denied quota before anything was started.
+/// The value of the provider's conditions for an Instance that was denied quota before any provider started it.
 fn never_started(snapshot: &Snapshot, conditions: &[Condition]) -> Option<Verdict> {
     let quota = find(conditions, QUOTA_GRANTED).filter(|c| c.status == False)?;
     let gated = snapshot.instance.has_gate(gates::QUOTA) && !snapshot.instance.suspended;
@@ -231,7 +239,7 @@ fn never_started(snapshot: &Snapshot, conditions: &[Condition]) -> Option<Verdic
     never.then(|| Verdict::of(False, Reason::PendingQuota, &*quota.message))
 }
 
-/// The gates that stay: a condition clears its gate if it is true of the object as it is.
+/// The gates that stay. A condition clears its gate if it is True for the current generation.
 fn remaining(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
     let instance = &snapshot.instance;
     let holds = |type_| {
@@ -243,8 +251,8 @@ fn remaining(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
     gates.filter(move |gate| !(quota && *gate == gates::QUOTA || data && *gate == gates::REFERENCED_DATA))
 }
 
-/// What people are told when it changes.
-fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Note> {
+/// Events for the condition changes that users should see.
+fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Event> {
     let said = [
         (REFERENCED_DATA_READY, Reason::AwaitingPropagation, "Waiting"),
         (QUOTA_GRANTED, Reason::QuotaNoBudget, "Claiming"),
@@ -260,11 +268,11 @@ fn notes(snapshot: &Snapshot, conditions: &[Condition]) -> Vec<Note> {
     news.collect()
 }
 
-/// A warning about the Instance.
-pub fn note(snapshot: &Snapshot, reason: &str, action: &str, message: &str) -> Note {
-    Note {
+/// A warning Event about the Instance.
+pub fn note(snapshot: &Snapshot, reason: &str, action: &str, message: &str) -> Event {
+    Event {
         plane: Plane::Cell,
-        about: About {
+        about: ObjectRef {
             api_version: crate::api::API_VERSION.to_owned(),
             kind: "Instance".to_owned(),
             namespace: snapshot.namespace.to_string(),

@@ -1,6 +1,7 @@
-//! Instances: their gates, conditions, quota, their copy on the hub, and their end (contract: cell.md §3 to §6).
+//! Controller for Instances: gates, conditions, quota, the copy on the hub, and deletion (contract: cell.md §3 to §6).
 //!
-//! Woken by the Instance, its deployment and companions, its networking objects, its claim, and what the hub has of it.
+//! Triggers: the Instance, its deployment and companions, its networking objects, its claim, and its objects on the
+//! hub.
 
 pub mod claim;
 pub mod claims;
@@ -13,20 +14,20 @@ pub mod referenced_data;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
-    pace::Pace,
+    context::{Context, MAX_PASSES},
+    index::{CellIndex, digest::Claim},
     releases::{self, Released, Releases},
-    world::{World, digest::Claim},
+    throttle::Throttle,
     writeback::WriteBack,
 };
 use crate::{
     api::{keys, names::ProjectKey},
     engine::{
-        chance::HashMap,
         error::Failure,
         key::Key,
-        plan::{Next, Plan},
-        queue::Urgency,
+        plan::{Plan, Requeue},
+        queue::Priority,
+        random::HashMap,
     },
     plane::table::Row,
 };
@@ -36,31 +37,36 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// What is left of an Instance that is gone without having been released is released after this time.
+/// Delay before the claim and hub copy of an Instance are released that disappeared without releasing them.
 const LEFT_BEHIND: Duration = Duration::from_mins(5);
 
-/// See the module.
+/// The Instance controller.
 #[derive(Debug, Default)]
 pub struct Instances {
     write_back: WriteBack,
-    /// When conditions were last written, or the Instance first seen: progress is told at intervals.
-    pub(super) told: Pace,
-    /// Since when something is left of an Instance that is not there.
+    /// Time of the last conditions write, or of the first reconcile: progress is written at intervals.
+    pub(super) told: Throttle,
+    /// First time that an absent Instance was found with a claim or hub copy left.
     left_behind: Mutex<HashMap<Key, Instant>>,
 }
 
-/// How a pass over an Instance ended.
+/// Result of the local writes to an Instance.
 #[derive(Debug, Default)]
 struct Passed {
-    /// Whether something was written that people wait for.
+    /// True if a change of Ready was written that users wait for.
     urgent: bool,
-    /// When the rest is to be written.
-    next: Next,
+    /// When to write the rest.
+    next: Requeue,
 }
 
 impl Instances {
-    /// One turn of an Instance's key.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, releases: &Releases) -> Result<Next, Failure> {
+    /// Reconciles an Instance's key.
+    pub async fn reconcile(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        releases: &Releases,
+    ) -> Result<Requeue, Failure> {
         let Some(snapshot) = observe::observe(ctx, key) else {
             self.write_back.forget(key);
             self.told.forget(key);
@@ -69,14 +75,15 @@ impl Instances {
         };
         self.left_behind.lock().remove(key);
         if !decide::is_ours(&snapshot) {
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         let quota = if snapshot.deleting {
             Self::unwanted(ctx, key);
             Answer::default()
         } else if !ctx.settings.quota && decide::has_claimed(&snapshot) {
-            // Before nothing tells of it any more.
-            match forsake(ctx, &snapshot, releases).await {
+            // The claim is recorded before the condition `QuotaGranted` changes, because that condition is the only
+            // trace of it.
+            match abandon(ctx, &snapshot, releases).await {
                 Ok(()) => claims::ask(ctx, &snapshot).await,
                 Err(failure) => Answer {
                     failure: Some(failure),
@@ -86,20 +93,20 @@ impl Instances {
         } else if decide::may_claim(&snapshot) || !ctx.settings.quota {
             claims::ask(ctx, &snapshot).await
         } else {
-            // First the finalizers, so that no claim is left behind; that write wakes the key.
+            // Finalizers come first, so that no claim is leaked; that write enqueues the key again.
             Answer::default()
         };
         let local = self.pass(ctx, key, &snapshot, &quota).await;
-        // Whatever failed before: what users see is brought up to date.
+        // The hub copy is synced even if an earlier step failed, so that users see the current state.
         let Some(snapshot) = observe::observe(ctx, key) else {
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         };
-        // What is released next is not written once more.
+        // A copy that is about to be released is not written again.
         let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
             let hurry = snapshot.deleting || local.as_ref().is_ok_and(|passed| passed.urgent);
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
-            Ok(Next::OnEvent)
+            Ok(Requeue::AwaitChange)
         };
         let local = local?;
         if snapshot.deleting {
@@ -108,22 +115,22 @@ impl Instances {
         let copied = copied?;
         match quota.failure {
             Some(failure) => Err(failure),
-            None => Ok(quota.next.sooner(copied).sooner(local.next)),
+            None => Ok(quota.next.earlier(copied).earlier(local.next)),
         }
     }
 
-    /// Writes what is to be written to the Instance itself, step by step.
+    /// Writes finalizers, conditions and gates to the Instance, one step per pass.
     async fn pass(
         &self,
-        ctx: &Turn<'_>,
+        ctx: &Context<'_>,
         key: &Key,
         asked: &Snapshot,
         quota: &Answer,
     ) -> Result<Passed, Failure> {
         let mut passed = Passed::default();
-        for _ in 0..PASSES {
+        for _ in 0..MAX_PASSES {
             let snapshot = observe::observe(ctx, key);
-            // What was found out is not for a successor of the same name.
+            // The quota answer does not apply to a successor of the same name.
             let Some(snapshot) = snapshot.filter(|now| now.version.uid == asked.version.uid) else {
                 break;
             };
@@ -136,11 +143,11 @@ impl Instances {
             if urgent == Some(false) {
                 let interval = ctx.settings.progress_interval();
                 if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
-                    passed.next = Next::After(left);
+                    passed.next = Requeue::After(left);
                     break;
                 }
             }
-            ctx.perform(plan.clone()).await?;
+            ctx.execute(plan.clone()).await?;
             if let Some(urgent) = urgent {
                 passed.urgent |= urgent && decide::is_seen(&snapshot, &plan);
                 self.told.told(key, ctx.now().instant);
@@ -149,44 +156,45 @@ impl Instances {
         Ok(passed)
     }
 
-    /// No quota is asked for it any more.
-    fn unwanted(ctx: &Turn<'_>, key: &Key) {
-        let keys = ctx.world.lock().quota_unwanted(key);
-        ctx.queue.extend(keys, Urgency::Fresh);
+    /// Removes the Instance from the quota requests of its project and enqueues the deployments that this concerns.
+    fn unwanted(ctx: &Context<'_>, key: &Key) {
+        let keys = ctx.index.lock().quota_unwanted(key);
+        ctx.queue.extend(keys, Priority::Fresh);
     }
 
-    /// Nothing of an Instance that is gone stays elsewhere, even if someone took its finalizers off.
-    async fn absent(&self, ctx: &Turn<'_>, key: &Key, releases: &Releases) -> Result<Next, Failure> {
+    /// Releases the claim and hub copy of an absent Instance, even if its finalizers were removed manually.
+    async fn absent(&self, ctx: &Context<'_>, key: &Key, releases: &Releases) -> Result<Requeue, Failure> {
         let now = ctx.now().instant;
-        let left = left_of(&ctx.world.lock(), key);
+        let left = left_of(&ctx.index.lock(), key);
         if left.is_empty() {
             self.left_behind.lock().remove(key);
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         let since = *self.left_behind.lock().entry(key.clone()).or_insert(now);
         let wait = LEFT_BEHIND.saturating_sub(now.saturating_duration_since(since));
         if !wait.is_zero() {
-            return Ok(Next::After(wait));
+            return Ok(Requeue::After(wait));
         }
-        let mut next = Next::OnEvent;
+        let mut next = Requeue::AwaitChange;
         for (uid, record) in left {
-            if let Released::Later(after) | Released::Soon(after) = releases.attempt(ctx, &uid, &record).await
+            if let Released::PlaneDown(after) | Released::Connecting(after) =
+                releases.attempt(ctx, &uid, &record).await
             {
-                next = next.sooner(Next::After(after));
+                next = next.earlier(Requeue::After(after));
             }
         }
         Ok(next)
     }
 }
 
-/// What this cell has elsewhere of an Instance that is not there, each with the UID that it names.
-fn left_of(world: &World, key: &Key) -> Vec<(Arc<str>, releases::record::Record)> {
-    if !world.cell_ready() || world.instances.get(&key.namespace, &key.name).is_some() {
+/// The claim and hub copy that this cell still holds for an absent Instance, each with the Instance UID that it names.
+fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, releases::record::Record)> {
+    if !index.cell_ready() || index.instances.get(&key.namespace, &key.name).is_some() {
         return Vec::new();
     }
     let mut left = Vec::new();
-    let ours = |cell: Option<&Arc<str>>| cell == Some(&world.reading.cell);
-    if let Some(row) = world.copies.get(&key.namespace, &key.name)
+    let ours = |cell: Option<&Arc<str>>| cell == Some(&index.reading.cell);
+    if let Some(row) = index.copies.get(&key.namespace, &key.name)
         && let Some(uid) = &row.digest.instance
         && ours(row.digest.cell.as_ref())
         && !row.deleting
@@ -204,13 +212,13 @@ fn left_of(world: &World, key: &Key) -> Vec<(Arc<str>, releases::record::Record)
             left.push((uid.clone(), releases::of_claim(project, home, &key.name)));
         }
     };
-    if let Some((project, home)) = world.origin(&key.namespace) {
-        let claims = world.claims.get(&project);
+    if let Some((project, home)) = index.origin(&key.namespace) {
+        let claims = index.claims.get(&project);
         if let Some(row) = claims.and_then(|claims| claims.table.get(&home, &name)) {
             look(&project, &home, row);
         }
     } else {
-        for (project, claims) in &world.claims {
+        for (project, claims) in &index.claims {
             let named = claims.table.iter().filter(|((_, other), _)| ***other == *name);
             named.for_each(|((home, _), row)| look(project, home, row));
         }
@@ -218,17 +226,18 @@ fn left_of(world: &World, key: &Key) -> Vec<(Arc<str>, releases::record::Record)
     left
 }
 
-/// The last steps: claim, copy, finalizers. Before them the provider has its time.
-async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<Next, Failure> {
+/// The last steps: release the claim, release the copy, remove the finalizers. The provider's finalizer is removed
+/// before.
+async fn teardown(ctx: &Context<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<Requeue, Failure> {
     let finalizers = &snapshot.instance.finalizers;
     let has = |name: &str| finalizers.iter().any(|known| **known == *name);
     if !decide::is_ending(snapshot) {
-        return Ok(Next::OnEvent);
+        return Ok(Requeue::AwaitChange);
     }
     let uid = &snapshot.version.uid;
     let (origin, hub) = {
-        let world = ctx.world.lock();
-        (world.origin(&snapshot.namespace), world.reading.hub)
+        let index = ctx.index.lock();
+        (index.origin(&snapshot.namespace), index.reading.hub)
     };
     let mut left = Vec::new();
     let claims = ctx.settings.quota || decide::has_claimed(snapshot);
@@ -245,20 +254,20 @@ async fn teardown(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> R
     for record in left {
         match releases.attempt(ctx, uid, &record).await {
             Released::Done => {}
-            Released::Later(_) => later.push(record),
-            Released::Soon(after) => return Ok(Next::After(after)),
+            Released::PlaneDown(_) => later.push(record),
+            Released::Connecting(after) => return Ok(Requeue::After(after)),
         }
     }
     if !later.is_empty() {
         releases.record(ctx, &snapshot.namespace, uid, &later).await?;
     }
-    ctx.perform(Plan::one(decide::release(snapshot))).await?;
-    Ok(Next::OnEvent)
+    ctx.execute(Plan::one(decide::release(snapshot))).await?;
+    Ok(Requeue::AwaitChange)
 }
 
-/// No quota is asked for any more: what was claimed is released when its project can be reached.
-async fn forsake(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<(), Failure> {
-    let origin = ctx.world.lock().origin(&snapshot.namespace);
+/// The cell requests no quota any more: records the claim, which is released once its project answers.
+async fn abandon(ctx: &Context<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<(), Failure> {
+    let origin = ctx.index.lock().origin(&snapshot.namespace);
     let Some((project, home)) = origin else {
         orphaned(ctx, snapshot).await;
         return Ok(());
@@ -268,10 +277,10 @@ async fn forsake(ctx: &Turn<'_>, snapshot: &Snapshot, releases: &Releases) -> Re
     releases.record(ctx, &snapshot.namespace, uid, &[claim]).await
 }
 
-async fn orphaned(ctx: &Turn<'_>, snapshot: &Snapshot) {
+async fn orphaned(ctx: &Context<'_>, snapshot: &Snapshot) {
     ctx.metrics.claim_orphaned("identity");
     let message = "the namespace does not name its project any more, so the Instance's claim of quota could not be released";
     let note = decide::note(snapshot, "QuotaClaimOrphaned", "Releasing", message);
-    // An event that is lost costs nothing but itself.
-    let _ = ctx.perform(Plan::tell(note)).await;
+    // A lost Event has no further effect.
+    let _ = ctx.execute(Plan::with_event(note)).await;
 }

@@ -1,4 +1,4 @@
-//! What is known of an Instance.
+//! Takes a snapshot of an Instance from the index.
 
 use super::{
     ready::{Verdict, gates},
@@ -10,87 +10,87 @@ use crate::{
         conditions::{find, types::REFERENCED_DATA_READY},
     },
     cell::{
-        context::Context,
-        effects::Version,
+        context::Shared,
+        index::{
+            CellIndex, CellLocation,
+            digest::{self, Instance},
+        },
         network::{
             self,
             decide::{Deployment, State},
         },
-        world::{
-            Located, World,
-            digest::{self, Instance},
-        },
+        writes::ObjectVersion,
     },
     engine::key::Key,
 };
 use std::sync::Arc;
 
-/// An Instance and what surrounds it.
+/// An Instance and the index data that its decision needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Its namespace.
+    /// Namespace of the Instance.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name of the Instance.
     pub name: Arc<str>,
-    /// Its version.
-    pub version: Version,
-    /// Whether it is being deleted.
+    /// UID and resource version.
+    pub version: ObjectVersion,
+    /// True if the Instance is being deleted.
     pub deleting: bool,
-    /// What it says.
+    /// Digest of the Instance.
     pub instance: Instance,
-    /// What is to be said of its referenced data; `None` if it has none.
+    /// Value of the condition `ReferencedDataReady`; `None` if the Instance has neither the gate nor the condition.
     pub data: Option<Verdict>,
-    /// What the network says that refuses the deployment, if one does.
+    /// Message of the network's rejection of the deployment, if any.
     pub network_refused: Option<String>,
-    /// Whether it is written back.
+    /// True if the cell has a hub, so that the Instance is written back.
     pub hub: bool,
 }
 
-/// Looks at an Instance; `None` if it is gone or not all is known yet.
-pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
-    let world = ctx.world.lock();
-    if !world.cell_ready() {
+/// Takes a snapshot of an Instance; `None` if the Instance is gone or the lists are incomplete.
+pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
+    let index = ctx.index.lock();
+    if !index.cell_ready() {
         return None;
     }
-    let row = world.instances.get(&key.namespace, &key.name)?;
+    let row = index.instances.get(&key.namespace, &key.name)?;
     let instance = &row.digest;
     Some(Snapshot {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        version: Version {
+        version: ObjectVersion {
             uid: row.uid.clone(),
             version: row.resource_version().into(),
         },
         deleting: row.deleting,
-        data: data(&world, &key.namespace, instance),
-        network_refused: refused(&world, &key.namespace, instance),
-        hub: world.reading.hub,
+        data: data(&index, &key.namespace, instance),
+        network_refused: refused(&index, &key.namespace, instance),
+        hub: index.reading.hub,
         instance: instance.clone(),
     })
 }
 
-fn data(world: &World, namespace: &str, instance: &Instance) -> Option<Verdict> {
+fn data(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<Verdict> {
     let gated = instance.has_gate(gates::REFERENCED_DATA);
     let said = find(&instance.conditions, REFERENCED_DATA_READY);
     if !gated && said.is_none() {
         return None;
     }
-    if !world.reading.data {
+    if !index.reading.data {
         let message = "this cell does not wait for referenced data";
         return Some(Verdict::of(ConditionStatus::True, Reason::Ready, message));
     }
-    // It has been there once; what becomes of it later is for whoever runs the process.
+    // The data has been complete once, and the Instance may run already: a later loss is up to the provider.
     if !gated && said.is_some_and(|said| said.status == ConditionStatus::True) {
         return said.map(Verdict::like);
     }
-    let deployment = world.deployment_of(namespace, instance).map(|row| &row.digest);
+    let deployment = index.deployment_of(namespace, instance).map(|row| &row.digest);
     let text = |of: fn(&digest::Deployment) -> Option<&Arc<str>>| deployment.and_then(of).map(|text| &**text);
     let is_there = |token: &str| match token.split_once('/') {
-        Some(("ConfigMap", name)) => world
+        Some(("ConfigMap", name)) => index
             .config_maps
             .get(namespace, name)
             .is_some_and(|row| !row.deleting),
-        Some(("Secret", name)) => world
+        Some(("Secret", name)) => index
             .secrets
             .get(namespace, name)
             .is_some_and(|row| !row.deleting),
@@ -103,14 +103,14 @@ fn data(world: &World, namespace: &str, instance: &Instance) -> Option<Verdict> 
     ))
 }
 
-fn refused(world: &World, namespace: &str, instance: &Instance) -> Option<String> {
-    if !world.reading.networking || !instance.has_gate(gates::NETWORK) {
+fn refused(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<String> {
+    if !index.reading.networking || !instance.has_gate(gates::NETWORK) {
         return None;
     }
-    let Located::At { location, .. } = world.located() else {
+    let CellLocation::At { location, .. } = index.located() else {
         return None;
     };
-    let row = world.deployment_of(namespace, instance)?;
+    let row = index.deployment_of(namespace, instance)?;
     let spec = row.digest.spec.as_ref().ok()?;
     let deployment = Deployment {
         namespace,
@@ -119,7 +119,7 @@ fn refused(world: &World, namespace: &str, instance: &Instance) -> Option<String
         networks: &spec.networks,
         location: &location,
     };
-    let known = network::known(world, namespace, deployment.name, &row.uid);
+    let known = network::known(index, namespace, deployment.name, &row.uid);
     match network::decide::decide(&deployment, &known) {
         (_, State::Refused(why)) => Some(why),
         (_, State::Ready | State::Pending) => None,

@@ -1,4 +1,4 @@
-//! Whether an Instance has been granted its quota, and what to do about its claim (contract: cell.md §5). Pure.
+//! Decides whether an Instance has its quota, and the next action on its claim (contract: cell.md §5). Pure functions.
 
 use super::ready::Verdict;
 use crate::api::{
@@ -10,101 +10,102 @@ use crate::api::{
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// After how long without a decision a claim is said to have no budget.
+/// Time without a decision after which a claim is reported as without budget.
 const NO_BUDGET_AFTER: Duration = Duration::from_secs(60);
-/// How often a claim is looked at that may stay as it is for long; each Instance has a pause of its own around it.
+/// Interval between checks of a claim that may stay unchanged for long. Each Instance has a fixed interval around this
+/// value, from 0.8 to 1.2 times.
 const SLOW: Duration = Duration::from_secs(300);
 
-/// What is known of an Instance's claim.
+/// State of an Instance's claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The namespace does not say which project it belongs to.
+    /// The namespace does not name its project.
     NoIdentity,
-    /// There is none.
+    /// No claim exists.
     Absent,
-    /// It is being deleted.
+    /// The claim is being deleted.
     Terminating,
-    /// It was made for a predecessor of the same name.
+    /// The claim belongs to a predecessor of the same name; its UID.
     Predecessors(Arc<str>),
-    /// Another cell has made it.
+    /// Another cell created the claim; name of that cell.
     AnotherCells(Arc<str>),
-    /// It is granted.
+    /// The claim is granted.
     Granted,
-    /// It is not decided; since when it is there.
+    /// The claim is undecided; its creation time.
     Pending(Timestamp),
-    /// It is denied.
+    /// The claim is denied.
     Denied {
-        /// Its UID.
+        /// UID of the claim.
         uid: Arc<str>,
-        /// Whether the claim itself was found wrong.
+        /// True if the claim itself failed validation.
         invalid: bool,
-        /// What the claim says.
+        /// Message of the claim's condition Granted.
         message: String,
-        /// Since when.
+        /// Time of the denial.
         since: Timestamp,
     },
-    /// The project plane gave no answer.
+    /// The project's control plane did not answer.
     NoAnswer(String),
-    /// The project plane refused the claim.
+    /// The project's control plane rejected the claim.
     Refused(Refused, String),
 }
 
-/// Why a project plane refused a claim.
+/// Why a project's control plane rejected a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It has no such namespace.
+    /// The namespace does not exist in the project.
     Namespace,
-    /// There is no such project.
+    /// The project does not exist.
     Project,
-    /// It does not allow, or does not understand, what was asked.
+    /// The control plane forbids the request or rejects it as invalid.
     Misconfigured,
 }
 
-/// What the answer depends on beside the claim.
+/// Inputs of the decision besides the claim.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// The Instance's conditions.
+    /// Conditions of the Instance.
     pub conditions: &'a [Condition],
-    /// Whether its Quota gate is there.
+    /// True if the Instance has the Quota gate.
     pub gated: bool,
-    /// When it was made.
+    /// Creation time of the Instance.
     pub created: Timestamp,
-    /// Whether a watch tells of changes of claims.
+    /// True if a watch reports changes of the claim.
     pub watched: bool,
-    /// A number of the Instance's own, by which pauses differ: 0 to 99.
+    /// A constant per Instance from 0 to 99, which spreads the intervals.
     pub spread: u32,
 }
 
-/// What to do about the claim.
+/// The action on the claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// Nothing.
+    /// No action.
     None,
-    /// Make it.
+    /// Create the claim.
     Create,
-    /// Delete this one; its end brings the next pass.
+    /// Delete the claim with this UID; its deletion triggers the next reconcile.
     Delete(Arc<str>),
 }
 
-/// When to look again.
+/// When to reconcile again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// Only when something changes.
+    /// On the next change only.
     OnEvent,
-    /// Then, if nothing has changed before.
+    /// After this time, unless a change comes first.
     After(Duration),
-    /// As after a failure.
+    /// With the backoff of the failure that the request returned; without a failure, on the next change.
     BackOff,
 }
 
-/// A decision.
+/// The result of [`decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What the condition says from now on; `None` to leave it as it is.
+    /// The new value of the condition; `None` leaves the condition unchanged.
     pub verdict: Option<Verdict>,
-    /// What to do.
+    /// The action on the claim.
     pub act: Act,
-    /// When to look again.
+    /// When to reconcile again.
     pub again: Again,
 }
 
@@ -113,12 +114,12 @@ impl Seen<'_> {
         find(self.conditions, QUOTA_GRANTED)
     }
 
-    /// Whether quota has been granted before: no answer but a denial takes that back.
+    /// True if quota has been granted before: only a denial revokes a grant.
     fn granted_before(&self) -> bool {
         !self.gated || self.condition().is_some_and(|c| c.status == True)
     }
 
-    /// Whether the last word was a denial: it stays until the claim that was made anew is decided.
+    /// True if the last result was a denial: the denial stays until the new claim is decided.
     fn denied_before(&self) -> bool {
         self.condition().is_some_and(|c| {
             matches!(
@@ -146,7 +147,7 @@ impl Seen<'_> {
     }
 }
 
-/// Time that has passed; none if a clock says that it is still to come.
+/// Elapsed time; zero if a clock jump puts `since` into the future.
 fn passed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
@@ -155,9 +156,9 @@ fn pending(message: &str) -> Verdict {
     Verdict::of(Unknown, Reason::PendingEvaluation, message)
 }
 
-/// Decides.
+/// Decides the condition, the action and the requeue.
 pub fn decide(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
-    let mut decision = undeterred(claim, seen, now);
+    let mut decision = ignore_outage(claim, seen, now);
     let decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
     let word_stays = seen.denied_before()
         && decision
@@ -170,7 +171,7 @@ pub fn decide(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
     decision
 }
 
-fn undeterred(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
+fn ignore_outage(claim: &Claim, seen: &Seen<'_>, now: Timestamp) -> Decision {
     let look = Again::After(seen.again(now));
     let (verdict, act, again) = match claim {
         Claim::NoIdentity => {
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// `status reason, act, again`, `-` for a condition that stays.
+    /// `status reason, act, again`, `-` for a condition that stays unchanged.
     fn words(claim: &Claim, seen: &Seen<'_>, now: i64) -> String {
         let Decision { verdict, act, again } = decide(claim, seen, at(now));
         let verdict = verdict.map_or_else(|| "-".to_owned(), |v| format!("{:?} {}", v.status, v.reason));

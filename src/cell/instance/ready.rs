@@ -1,4 +1,4 @@
-//! The condition Ready of an Instance, derived from all others (contract: cell.md §4).
+//! Derives the condition Ready of an Instance from all other conditions (contract: cell.md §4).
 
 use crate::api::conditions::{
     Condition,
@@ -7,44 +7,44 @@ use crate::api::conditions::{
     types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
 };
 
-/// Scheduling gates: while one is left, no provider creates anything.
+/// Scheduling gates: no provider creates anything while an Instance has a gate.
 pub mod gates {
-    /// Until the deployment's network is ready.
+    /// Removed once the deployment's network is ready.
     pub const NETWORK: &str = "Network";
-    /// Until quota is granted.
+    /// Removed once quota is granted.
     pub const QUOTA: &str = "Quota";
-    /// Until the referenced ConfigMaps and Secrets are at the cell.
+    /// Removed once the referenced `ConfigMaps` and Secrets exist at the cell.
     pub const REFERENCED_DATA: &str = "ReferencedData";
 }
 
-/// What Ready is derived from.
+/// Inputs of the condition Ready.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Whether the Instance is being deleted.
+    /// True if the Instance is being deleted.
     pub deleting: bool,
     /// `status.suspended`.
     pub suspended: bool,
-    /// Names of its scheduling gates, in order.
+    /// Names of the scheduling gates, in order.
     pub gates: &'a [&'a str],
-    /// Its conditions.
+    /// Conditions of the Instance.
     pub conditions: &'a [Condition],
-    /// What the network says that refuses the deployment, if one does.
+    /// Message of the network's rejection of the deployment, if any.
     pub network_refused: Option<&'a str>,
 }
 
-/// What Ready says.
+/// The value of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the Instance serves.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Why, in one word.
+    /// Machine-readable reason.
     pub reason: String,
-    /// Why, for people.
+    /// Human-readable message.
     pub message: String,
 }
 
 impl Verdict {
-    /// One of our own reasons.
+    /// A value with one of our own reasons.
     pub fn of(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -53,7 +53,7 @@ impl Verdict {
         }
     }
 
-    /// What a condition says.
+    /// Copies the value of a condition.
     pub fn like(condition: &Condition) -> Self {
         Self {
             status: condition.status,
@@ -67,7 +67,7 @@ impl Verdict {
     }
 }
 
-/// The first of the contract's steps that applies.
+/// Derives Ready: the first applicable step of the contract decides.
 pub fn ready(seen: &Seen<'_>) -> Verdict {
     if seen.deleting {
         let lost = find(seen.conditions, AVAILABLE).filter(|c| c.reason == Reason::NodeLost.as_str());
@@ -106,7 +106,7 @@ fn gated(seen: &Seen<'_>) -> Verdict {
     )
 }
 
-/// The highest of all; among equals the first.
+/// The value with the highest priority; the first of several equal values.
 fn worst(first: Verdict, others: impl Iterator<Item = Verdict>) -> Verdict {
     others.fold(first, |worst, other| {
         if other.priority() > worst.priority() {
@@ -117,13 +117,13 @@ fn worst(first: Verdict, others: impl Iterator<Item = Verdict>) -> Verdict {
     })
 }
 
-/// A condition of the provider. What it said while gates or a suspension were there is left over when they are gone, and
-/// says nothing.
+/// A condition of the provider. A condition with a reason from a gate or suspension that has ended is outdated and
+/// ignored.
 fn of_provider<'a>(seen: &Seen<'a>, type_: &str) -> Option<&'a Condition> {
     find(seen.conditions, type_).filter(|c| !is_left_over(c, seen))
 }
 
-/// Whether a reason speaks of a gate or a suspension that is gone.
+/// True if a condition's reason refers to a gate or suspension that has ended.
 pub fn is_left_over(condition: &Condition, seen: &Seen<'_>) -> bool {
     match Reason::parse(&condition.reason) {
         Some(Reason::PendingQuota) => !seen.gates.contains(&gates::QUOTA),
@@ -169,11 +169,11 @@ fn available(seen: &Seen<'_>) -> Option<Verdict> {
     }
 }
 
-/// Reasons of this priority and above are said at once.
+/// Reasons of this priority and above are written at once.
 const GRAVE: u8 = 2;
 
-/// Whether a condition says what people wait for, and has not said it before.
-pub fn is_word(before: Option<&Condition>, now: &Condition) -> bool {
+/// True if a condition has reached a state that users wait for, and did not have that state before.
+pub fn is_final_state(before: Option<&Condition>, now: &Condition) -> bool {
     let same =
         before.is_some_and(|c| (c.status, &c.reason, &c.message) == (now.status, &now.reason, &now.message));
     let held = before.is_some_and(|c| c.status == True);

@@ -1,4 +1,4 @@
-//! Whether the `ConfigMaps` and Secrets that a deployment expects are at the cell (contract: cell.md §3).
+//! Checks that the `ConfigMaps` and Secrets that a deployment expects exist at the cell (contract: cell.md §3).
 
 use super::ready::Verdict;
 use crate::api::{
@@ -7,14 +7,15 @@ use crate::api::{
 };
 use serde::Deserialize;
 
-/// What the federation says in the annotation for errors.
+/// The federation's error annotation.
 #[derive(Debug, Deserialize)]
 struct SourceError {
     reason: String,
     message: String,
 }
 
-/// The condition `ReferencedDataReady`, from the deployment's two annotations; `is_there` answers for `Kind/name`.
+/// The condition `ReferencedDataReady`, from the deployment's two annotations. `is_there` returns true if the object
+/// `Kind/name` exists.
 pub fn verdict(error: Option<&str>, expected: Option<&str>, is_there: impl Fn(&str) -> bool) -> Verdict {
     if let Some(error) = error.and_then(|text| serde_json::from_str::<SourceError>(text).ok()) {
         return Verdict {

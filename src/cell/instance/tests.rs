@@ -1,4 +1,4 @@
-//! What is written to an Instance, over an index that servers' objects fill; and what a claim says.
+//! Tests: writes to an Instance, decided from an index of server objects; evaluation of claims.
 
 use super::{
     claim::{self, Claimant, Found},
@@ -12,12 +12,12 @@ use crate::{
         Reason, keys,
     },
     cell::{
-        fixture::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
-        size::Size,
-        world::{
+        index::{
             digest::{self, Granted},
-            role::Role,
+            tables::TableId,
         },
+        instance_types::InstanceSize,
+        testing::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
     },
     engine::{
         key::{Key, Plane::Cell},
@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 fn key() -> Key {
-    Role::Instances.key(NS, "web-0")
+    TableId::Instances.key(NS, "web-0")
 }
 
 fn decided(fixture: &Fixture, quota: Option<&Verdict>) -> Plan<Prepared> {
@@ -36,7 +36,7 @@ fn decided(fixture: &Fixture, quota: Option<&Verdict>) -> Plan<Prepared> {
     decide::decide(&snapshot, quota, now())
 }
 
-/// Decides and performs until nothing is left; what was written and what people were told.
+/// Decides and executes until the plan is idle; returns the writes and Events.
 fn settle(fixture: &mut Fixture, quota: Option<&Verdict>) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..10 {
@@ -53,8 +53,8 @@ fn settle(fixture: &mut Fixture, quota: Option<&Verdict>) -> Vec<String> {
 
 fn with(instance: Value) -> Fixture {
     let mut fixture = Fixture::new(reading());
-    fixture.has(&Cell, Role::Deployments, deployment("web", 1));
-    fixture.has(&Cell, Role::Instances, instance);
+    fixture.has(&Cell, TableId::Deployments, deployment("web", 1));
+    fixture.has(&Cell, TableId::Instances, instance);
     fixture
 }
 
@@ -63,7 +63,7 @@ fn says(status: ConditionStatus, reason: Reason) -> Verdict {
 }
 
 fn stored(fixture: &Fixture) -> &Value {
-    fixture.get(&Cell, Role::Instances, NS, "web-0").unwrap()
+    fixture.get(&Cell, TableId::Instances, NS, "web-0").unwrap()
 }
 
 fn said(fixture: &Fixture, type_: &str) -> String {
@@ -90,7 +90,7 @@ fn a_grant_opens_the_gate_and_what_is_said_follows_the_generation() {
         [
             "cell: patch instances/status web-0: instance_conditions",
             "cell: patch instances web-0: instance_gates",
-            // The generation has risen.
+            // The write above increased the generation.
             "cell: patch instances/status web-0: instance_conditions",
         ]
     );
@@ -208,8 +208,14 @@ fn companions_open_their_gate_when_all_are_there() {
     settle(&mut fixture, None);
     assert_eq!(said(&fixture, "ReferencedDataReady"), "Unknown Resolving @1");
     let expect = |value: &str| json!({"metadata": {"annotations": {keys::EXPECTED_REFERENCED_DATA: value}}});
-    let woken = fixture.change(&Cell, Role::Deployments, NS, "web", &expect(r#"["Secret/db"]"#));
-    assert!(woken.contains(&key()), "{woken:?}");
+    let enqueued = fixture.change(
+        &Cell,
+        TableId::Deployments,
+        NS,
+        "web",
+        &expect(r#"["Secret/db"]"#),
+    );
+    assert!(enqueued.contains(&key()), "{enqueued:?}");
     let written = settle(&mut fixture, None);
     assert_eq!(
         written,
@@ -221,18 +227,18 @@ fn companions_open_their_gate_when_all_are_there() {
     assert_eq!(said(&fixture, "Ready"), "False AwaitingPropagation @1");
     let other = json!({"metadata": {"namespace": NS, "name": "db"}});
     assert_eq!(
-        fixture.has(&Cell, Role::ConfigMaps, other.clone()),
+        fixture.has(&Cell, TableId::ConfigMaps, other.clone()),
         [],
         "ConfigMap db is not Secret db"
     );
-    assert_eq!(fixture.has(&Cell, Role::Secrets, other), [key()]);
+    assert_eq!(fixture.has(&Cell, TableId::Secrets, other), [key()]);
     settle(&mut fixture, None);
     assert_eq!(
         stored(&fixture)["spec"]["controller"]["schedulingGates"],
         json!([])
     );
     assert_eq!(said(&fixture, "ReferencedDataReady"), "True Ready @2");
-    fixture.lost(&Cell, Role::Secrets, NS, "db");
+    fixture.lost(&Cell, TableId::Secrets, NS, "db");
     assert_eq!(settle(&mut fixture, None), [""; 0], "it was there once");
 }
 
@@ -253,7 +259,7 @@ fn a_deletion_is_said_and_ends_with_our_two_finalizers_alone() {
         &observe::observe(&fixture.context, &key()).unwrap()
     ));
     let ours = json!({"metadata": {"finalizers": [keys::INSTANCE_FINALIZER, keys::CLAIM_FINALIZER]}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &ours);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &ours);
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
     assert!(decide::is_ending(&snapshot));
     let end = decide::release(&snapshot);
@@ -339,7 +345,7 @@ fn a_claim_counts_only_for_whom_it_was_made() {
 
 #[test]
 fn a_claim_asks_for_the_size_and_names_its_instance() {
-    let size = Size {
+    let size = InstanceSize {
         millicores: 1000,
         mebibytes: 2048,
     };
@@ -364,7 +370,7 @@ fn a_claim_asks_for_the_size_and_names_its_instance() {
     );
 }
 
-/// That it has been ready stays known: it is written in the same patch that says that it is ready no more.
+/// The patch that sets Ready to False also records Initialized, so the fact that the Instance has been ready persists.
 #[test]
 fn an_instance_that_has_been_ready_says_so_for_good() {
     let mut up = instance("web", 0);
@@ -382,7 +388,7 @@ fn an_instance_that_has_been_ready_says_so_for_good() {
             condition("QuotaGranted", "True", "QuotaAvailable"), condition("Ready", "True", "Available"),
         ]}})
     };
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &down("Starting"));
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &down("Starting"));
     assert_eq!(
         settle(&mut fixture, None),
         ["cell: patch instances/status web-0: instance_conditions"]
@@ -435,7 +441,7 @@ fn a_grant_behind_its_gate_is_urgent_however_old_and_progress_is_not() {
         "nothing is written"
     );
     let raised = json!({"metadata": {"generation": 2}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &raised);
     assert_eq!(judged(&fixture, Some(&waits)), (Some(false), false));
     let mut fixture = with(instance("web", 0));
     settle(&mut fixture, None);
@@ -445,25 +451,25 @@ fn a_grant_behind_its_gate_is_urgent_however_old_and_progress_is_not() {
     all.insert(0, condition("Other", "True", "Other"));
     all.push(condition("QuotaGranted", "True", "QuotaAvailable"));
     let old = json!({"metadata": {"generation": 2}, "status": {"conditions": conditions}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &old);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &old);
     assert_eq!(judged(&fixture, None), (Some(true), false));
     fixture.perform(&decided(&fixture, None).effects);
     assert_eq!(said(&fixture, "QuotaGranted"), "True QuotaAvailable @2");
     assert_eq!(said(&fixture, "Other"), "True Other @1", "another's word");
-    // The same of data that is there.
+    // Referenced data that exists gives the same result.
     let mut waits = instance("web", 0);
     waits["spec"]["controller"]["schedulingGates"] = json!([{"name": "ReferencedData"}]);
     let mut fixture = with(waits);
     let expects = json!({"metadata": {"annotations": {keys::EXPECTED_REFERENCED_DATA: r#"["Secret/db"]"#}}});
-    fixture.change(&Cell, Role::Deployments, NS, "web", &expects);
+    fixture.change(&Cell, TableId::Deployments, NS, "web", &expects);
     let db = json!({"metadata": {"namespace": NS, "name": "db"}});
-    fixture.has(&Cell, Role::Secrets, db);
+    fixture.has(&Cell, TableId::Secrets, db);
     while said(&fixture, "ReferencedDataReady") != "True Ready @1" {
         let plan = decided(&fixture, None);
         assert!(!plan.is_idle(), "all are there");
         fixture.perform(&plan.effects);
     }
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &raised);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &raised);
     assert_eq!(judged(&fixture, None), (Some(true), false));
     let mut up = instance("web", 0);
     up["spec"]["controller"]["schedulingGates"] = json!([]);
@@ -478,7 +484,7 @@ fn a_denial_is_no_start_of_what_is_suspended_or_behind_no_gate() {
         json!({"spec": {"controller": {"schedulingGates": []}}}),
     ] {
         let mut fixture = with(instance("web", 0));
-        fixture.change(&Cell, Role::Instances, NS, "web-0", &change);
+        fixture.change(&Cell, TableId::Instances, NS, "web-0", &change);
         settle(&mut fixture, Some(&says(False, Reason::QuotaExceeded)));
         assert_eq!(said(&fixture, "Available"), "-", "{change}");
     }

@@ -4,23 +4,28 @@ pub mod decide;
 #[cfg(test)]
 mod tests;
 
-use super::world::{World, digest::Instance};
+use super::index::{CellIndex, digest::Instance};
 use crate::api::{LocationReference, NetworkReference};
 use decide::{Binding, Claim, Context, Known, Readiness};
 use serde_json::Value;
 
 /// What the index knows of networking, for a deployment of this name and UID in this namespace.
-pub fn known<'a>(world: &'a World, namespace: &'a str, deployment: &'a str, uid: &'a str) -> impl Known + 'a {
-    Index {
-        world,
+pub fn known<'a>(
+    index: &'a CellIndex,
+    namespace: &'a str,
+    deployment: &'a str,
+    uid: &'a str,
+) -> impl Known + 'a {
+    Networks {
+        index,
         namespace,
         bindings: format!("{deployment}{}", decide::INTERFACE),
         uid,
     }
 }
 
-struct Index<'a> {
-    world: &'a World,
+struct Networks<'a> {
+    index: &'a CellIndex,
     namespace: &'a str,
     /// The beginning of its bindings' names.
     bindings: String,
@@ -40,22 +45,22 @@ fn is_made_for(instance: &Instance, interface: usize, binding: &Binding, home: &
         && place.map_or(true, |place| decide::is_same_place(&binding.location, &place))
 }
 
-impl Known for Index<'_> {
+impl Known for Networks<'_> {
     fn binding(&self, name: &str) -> Option<&Binding> {
-        self.world
+        self.index
             .bindings
             .get(self.namespace, name)
             .map(|row| &row.digest)
     }
 
     fn own_bindings(&self) -> Vec<(&str, &Binding)> {
-        let all = self.world.bindings.beginning_with(self.namespace, &self.bindings);
+        let all = self.index.bindings.beginning_with(self.namespace, &self.bindings);
         let own = all.filter(|(_, row)| row.digest.controller.as_deref() == Some(self.uid));
         own.map(|(name, row)| (&**name, &row.digest)).collect()
     }
 
     fn is_used(&self, interface: usize, binding: &Binding) -> bool {
-        let mut all = self.world.instances.in_namespace(self.namespace);
+        let mut all = self.index.instances.in_namespace(self.namespace);
         all.any(|(_, row)| {
             let owner = row.digest.owner.as_ref();
             owner.is_some_and(|owner| *owner.uid == *self.uid)
@@ -64,15 +69,15 @@ impl Known for Index<'_> {
     }
 
     fn context(&self, namespace: &str, name: &str) -> Option<&Context> {
-        self.world.contexts.get(namespace, name).map(|row| &row.digest)
+        self.index.contexts.get(namespace, name).map(|row| &row.digest)
     }
 
     fn claims(&self, namespace: &str) -> Vec<&Claim> {
-        let claims = self.world.subnet_claims.in_namespace(namespace);
+        let claims = self.index.subnet_claims.in_namespace(namespace);
         claims.map(|(_, row)| &row.digest).collect()
     }
 
     fn subnet(&self, namespace: &str, name: &str) -> Option<&Readiness> {
-        self.world.subnets.get(namespace, name).map(|row| &row.digest)
+        self.index.subnets.get(namespace, name).map(|row| &row.digest)
     }
 }

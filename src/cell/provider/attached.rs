@@ -1,13 +1,13 @@
-//! What belongs to an Instance beside its Pod: its Service and its `NetworkPolicy`.
+//! The objects of an Instance besides its Pod: its Service and its `NetworkPolicy`.
 
 use super::{decide::Of, observe::Known};
 use crate::{
     cell::{
-        effects::create,
-        world::{
+        index::{
             digest::{self, Attached},
-            role::Role,
+            tables::TableId,
         },
+        writes::create,
     },
     engine::{
         diff,
@@ -16,21 +16,21 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What differs between the two.
+/// The differences between Service and `NetworkPolicy`.
 pub(super) struct Kind {
-    role: Role,
-    /// What of a spec is compared.
+    role: TableId,
+    /// Extracts the part of a spec that is compared.
     compared: fn(&Value) -> Value,
-    /// Why it is made or changed.
+    /// Write reason for a create or patch.
     reason: &'static str,
-    /// Why it goes while its Instance stays.
+    /// Write reason for a delete while the Instance stays.
     unwanted: &'static str,
-    /// Why it goes with its Instance.
+    /// Write reason for a delete together with the Instance.
     stopped: &'static str,
 }
 
 pub(super) const SERVICE: Kind = Kind {
-    role: Role::Services,
+    role: TableId::Services,
     compared: digest::service_spec,
     reason: "service",
     unwanted: "service_unwanted",
@@ -38,7 +38,7 @@ pub(super) const SERVICE: Kind = Kind {
 };
 
 pub(super) const POLICY: Kind = Kind {
-    role: Role::NetworkPolicies,
+    role: TableId::NetworkPolicies,
     compared: digest::network_policy_spec,
     reason: "network_policy",
     unwanted: "network_policy_unwanted",
@@ -48,24 +48,24 @@ pub(super) const POLICY: Kind = Kind {
 impl Of<'_> {
     fn found(&self, kind: &Kind) -> Option<&Known<Attached>> {
         match kind.role {
-            Role::Services => self.snapshot.service.as_ref(),
+            TableId::Services => self.snapshot.service.as_ref(),
             _ => self.snapshot.policy.as_ref(),
         }
     }
 
-    /// The Instance's own one.
+    /// The object of this kind that the Instance controls.
     pub(super) fn own_attached(&self, kind: &Kind) -> Option<&Known<Attached>> {
         let found = self.found(kind);
         found.filter(|known| known.digest.owner.as_ref() == Some(&self.instance.version.uid))
     }
 
-    /// The end of it, as its Instance ends.
+    /// Deletes the object together with its Instance.
     pub(super) fn detach(&self, kind: &Kind) -> Option<Effect> {
         let own = self.own_attached(kind).filter(|own| !own.deleting)?;
         Some(own.version.delete(self.target(kind.role), kind.stopped))
     }
 
-    /// Makes it what is wanted.
+    /// Creates, patches or deletes the object so that it matches `wanted`.
     pub(super) fn attach(&self, kind: &Kind, wanted: Option<&Value>) -> Option<Effect> {
         let target = self.target(kind.role);
         match (wanted, self.found(kind), self.own_attached(kind)) {
@@ -77,7 +77,7 @@ impl Of<'_> {
                     return self.relabel(kind.role, &known.version.uid, wanted, |key| labels.get(key));
                 }
                 let found: Value = serde_json::from_str(&known.digest.spec).unwrap_or_default();
-                // With what was added by hand taken off.
+                // The merge patch also removes fields that were added manually.
                 let patch = json!({"spec": diff::merge_patch(&found, &spec)?});
                 Some(known.version.patch(target, Endpoint::Main, patch, kind.reason))
             }
@@ -86,10 +86,10 @@ impl Of<'_> {
         }
     }
 
-    /// The labels of one of the Instance's objects, as far as they differ.
+    /// Patches the labels of one of the Instance's objects that differ from `wanted`.
     pub(super) fn relabel<'l>(
         &self,
-        role: Role,
+        role: TableId,
         uid: &str,
         wanted: &Value,
         has: impl Fn(&str) -> Option<&'l str>,

@@ -1,4 +1,4 @@
-//! What is to be done for an Instance by the provider: one step at a time, in the contract's order. Pure.
+//! Decides the provider's next step for an Instance, in the contract's order. Pure functions.
 
 use super::{
     attached::{POLICY, SERVICE},
@@ -22,50 +22,50 @@ use crate::{
         keys,
     },
     cell::{
-        effects::create,
-        instance::ready::is_word,
-        size::Sizes,
-        world::{
+        index::{
             digest::{Instance, Pod},
-            role::Role,
+            tables::TableId,
         },
+        instance::ready::is_final_state,
+        instance_types::InstanceTypes,
+        writes::create,
     },
     engine::{
         clock::Now,
         diff,
         key::Plane,
-        plan::{About, Effect, Endpoint, Next, Note, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
     },
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What the decision depends on beside the objects.
+/// Inputs of the decision besides the objects.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// How Pods are run.
+pub struct PodContext<'a> {
+    /// Settings for Pods.
     pub settings: &'a Settings,
     /// Sizes of the instance types.
-    pub sizes: &'a Sizes,
-    /// How long a successor of a Pod that ended has to wait yet.
+    pub sizes: &'a InstanceTypes,
+    /// Remaining time before the successor of an ended Pod may be created.
     pub successor_in: Option<Duration>,
-    /// Why there can be no Pod: an object that is not ours holds its name or its `NetworkPolicy`'s, or the server refuses
-    /// one of them.
+    /// Reason why no Pod can be created: an object of another owner holds the name of the Pod or of its
+    /// `NetworkPolicy`, or the API server rejects the Pod or the `NetworkPolicy`.
     pub held: Option<&'a str>,
-    /// What was seen of the Pod, and since when.
+    /// Container ends and readiness of the Pod, each with the time of its first observation.
     pub sightings: &'a Sightings,
-    /// The same of the Service.
+    /// Reason why no Service can be created, as in `held`.
     pub service_held: Option<&'a str>,
-    /// How long the Pod has been going, if it is.
+    /// Time since the Pod's deletion was first observed; `None` if the Pod is not being deleted.
     pub going: Option<Duration>,
-    /// Now.
+    /// The current time.
     pub now: Now,
 }
 
-/// The next step, and what to say.
-pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> {
+/// The next step, with its Events.
+pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
     let Some(instance) = &snapshot.instance else {
-        // What is left is reclaimed with its owner.
+        // Garbage collection deletes the rest together with its owner.
         return Plan::default();
     };
     let of = Of {
@@ -88,7 +88,7 @@ pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> 
     of.run()
 }
 
-/// Whether a plan does nothing but tell of progress, more of which is about to come.
+/// True if a plan only reports progress, more of which follows soon.
 pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
     let (Some(instance), [effect]) = (&snapshot.instance, &plan.effects[..]) else {
         return false;
@@ -101,18 +101,18 @@ pub fn is_progress(snapshot: &Snapshot, plan: &Plan<Prepared>) -> bool {
         return false;
     };
     let before = |type_: &str| find(&instance.digest.conditions, type_);
-    !after.iter().any(|now| is_word(before(&now.type_), now))
+    !after.iter().any(|now| is_final_state(before(&now.type_), now))
 }
 
-/// An Instance, and what there is to decide about it.
+/// An Instance and the inputs of its decision.
 pub(super) struct Of<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) instance: &'a Known<Instance>,
-    pub(super) around: &'a Surroundings<'a>,
+    pub(super) around: &'a PodContext<'a>,
 }
 
 impl Of<'_> {
-    pub(super) fn target(&self, role: Role) -> Target {
+    pub(super) fn target(&self, role: TableId) -> Target {
         let Snapshot { namespace, name, .. } = self.snapshot;
         Target::namespaced(Plane::Cell, &role.resource(), namespace, name)
     }
@@ -122,7 +122,8 @@ impl Of<'_> {
         finalizers.iter().any(|name| **name == *keys::PROVIDER_FINALIZER)
     }
 
-    /// What others make by hand is not run, unless it has been.
+    /// True if a deployment controls the Instance or the provider has started it already. Manually created Instances
+    /// are not run.
     fn is_a_deployments(&self) -> bool {
         let owner = self.instance.digest.owner.as_ref();
         owner.is_some_and(|owner| owner.is_deployment) || self.has_finalizer()
@@ -137,9 +138,9 @@ impl Of<'_> {
         pod.filter(|pod| self.is_own(pod.digest.owner.as_ref()))
     }
 
-    /// A change of the Instance itself.
+    /// A patch of the Instance itself.
     fn change(&self, endpoint: Endpoint, patch: Value, reason: &'static str) -> Effect {
-        let target = self.target(Role::Instances);
+        let target = self.target(TableId::Instances);
         self.instance.version.patch(target, endpoint, patch, reason)
     }
 
@@ -155,16 +156,17 @@ impl Of<'_> {
         self.change(Endpoint::Main, json!({"metadata": {"finalizers": all}}), reason)
     }
 
-    /// The Instance is being deleted: Pod and Service go, then the `NetworkPolicy`, then the finalizer.
+    /// Deletes Pod and Service of an Instance that is being deleted, then the `NetworkPolicy`, then removes the
+    /// finalizer.
     pub(super) fn stop(&self) -> Plan<Prepared> {
-        // Whoever looks sees it stop before it is gone.
+        // Clients must see Ready turn False before the Pod is deleted.
         if !self.has_finalizer() || self.is_ready() {
             return Plan::default();
         }
         let (report, next) = match self.ending() {
-            Some(Ending::Lost) => (Report::lost(), Next::OnEvent),
-            Some(Ending::Within(left)) => (Report::stopping(), Next::After(left)),
-            None => (Report::stopping(), Next::OnEvent),
+            Some(Ending::Lost) => (Report::lost(), Requeue::AwaitChange),
+            Some(Ending::Within(left)) => (Report::stopping(), Requeue::After(left)),
+            None => (Report::stopping(), Requeue::AwaitChange),
         };
         if let Some(said) = self.say(&report, None) {
             return Plan::one(said).by(next);
@@ -173,12 +175,12 @@ impl Of<'_> {
         let mut plan = Plan::default().by(next);
         if let Some(pod) = pod.filter(|pod| !pod.deleting) {
             plan.effects
-                .push(pod.version.delete(self.target(Role::Pods), "pod_stopped"));
+                .push(pod.version.delete(self.target(TableId::Pods), "pod_stopped"));
         }
         plan.effects.extend(self.detach(&SERVICE));
         let left = [&SERVICE, &POLICY].map(|kind| self.own_attached(kind).is_some());
         if pod.is_none() {
-            // Until the Pod is gone it holds.
+            // The policy protects the Pod until the Pod is deleted.
             plan.effects.extend(self.detach(&POLICY));
             if left == [false, false] {
                 plan.effects.push(self.finalizers(false));
@@ -187,14 +189,14 @@ impl Of<'_> {
         plan
     }
 
-    /// How the Pod ends, if it is going.
+    /// State of the Pod's termination, if the Pod is being deleted.
     fn ending(&self) -> Option<Ending> {
         let pod = self.own_pod().filter(|pod| pod.deleting)?;
         let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
         Some(lost::ending(&seen, self.around.going.unwrap_or_default()))
     }
 
-    /// Whether it still says of itself that it serves; that ends with the next turn of the Instance's own controller.
+    /// True if condition Ready is still True; the Instance controller's next reconcile sets Ready to False.
     fn is_ready(&self) -> bool {
         self.is(READY)
     }
@@ -213,7 +215,7 @@ impl Of<'_> {
             return Plan::one(self.remember(None));
         }
         if let Some(pod) = self.own_pod().filter(|pod| !pod.deleting) {
-            let effect = pod.version.delete(self.target(Role::Pods), "pod_suspended");
+            let effect = pod.version.delete(self.target(TableId::Pods), "pod_suspended");
             return Plan::one(effect);
         }
         self.say(&Report::suspended(), None)
@@ -221,7 +223,7 @@ impl Of<'_> {
             .unwrap_or_default()
     }
 
-    /// What is to be remembered of crashes.
+    /// Patch of the recovery annotation, which records crashes.
     fn remember(&self, state: Option<&recovery::State>) -> Effect {
         let text = state.map(|state| json!(state).to_string());
         let patch = json!({"metadata": {"annotations": {keys::RECOVERY: text}}});
@@ -241,22 +243,22 @@ impl Of<'_> {
             spec: &spec,
         };
         let remembered = recovery::State::parse(self.instance.digest.recovery.as_deref());
-        let mut next = Next::OnEvent;
+        let mut next = Requeue::AwaitChange;
         if let Some(known) = self.own_pod() {
             let seen: Value = serde_json::from_str(&known.digest.seen).unwrap_or_default();
             match recovery::decide(&seen, &remembered, self.around.sightings, self.around.now) {
                 Recovery::None => {}
-                Recovery::Wait(left) => next = Next::After(left),
+                Recovery::Wait(left) => next = Requeue::After(left),
                 Recovery::Forget => return Plan::one(self.remember(None)),
                 Recovery::Replace(state) => {
-                    // What is to be said of the Pod that ended is said before it is gone.
+                    // The conditions report the ended Pod before it is deleted.
                     let report = report::report(Some(&seen), state.attempts);
                     if let Some(said) = self.say(&report, None) {
                         return Plan::one(said);
                     }
                     let mut plan = Plan::one(self.remember(Some(&state)));
                     plan.effects
-                        .push(known.version.delete(self.target(Role::Pods), "pod_replaced"));
+                        .push(known.version.delete(self.target(TableId::Pods), "pod_replaced"));
                     return plan;
                 }
             }
@@ -264,33 +266,33 @@ impl Of<'_> {
         self.objects(&instance, &remembered).by(next)
     }
 
-    /// There can be no Pod.
+    /// Reports that no Pod can be created.
     fn unfit(&self, why: &impl ToString) -> Plan<Prepared> {
         let said = self.say(&Report::unfit(why), None);
         said.map(Plan::one).unwrap_or_default()
     }
 
-    /// The `NetworkPolicy` as it has to be.
-    fn policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::Unfit> {
+    /// Creates or patches the `NetworkPolicy`; deletes it if policies are off.
+    fn policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::UnsupportedSpec> {
         let rendered = network_policy::render(instance)?;
         if self.around.settings.network_policies {
             return Ok(self.attach(&POLICY, Some(&rendered)));
         }
-        // What a template limits, and nobody would, is not run.
+        // No Pod runs if its template has limits that the cell cannot enforce.
         if network_policy::limits(instance) {
-            return Err(pod::Unfit::Unlimited);
+            return Err(pod::UnsupportedSpec::Unlimited);
         }
         Ok(self.attach(&POLICY, None))
     }
 
-    /// What the namespace is to enforce on Pods, if it enforces nothing. It is looked at before each Pod is made; a profile
-    /// that an operator has set stays, and Karmada leaves labels alone that it has not written.
+    /// Labels the namespace with the configured Pod Security profile if no profile is set; checked before each Pod is
+    /// created. A profile set by an operator stays, and Karmada keeps labels that it has not written.
     fn namespace(&self) -> Option<Effect> {
         if !self.snapshot.unenforced {
             return None;
         }
         let security = self.around.settings.pod.security.as_str();
-        let resource = Role::Namespaces.resource();
+        let resource = TableId::Namespaces.resource();
         Some(Effect {
             target: Target::cluster(Plane::Cell, &resource, &self.snapshot.namespace),
             endpoint: Endpoint::Main,
@@ -301,9 +303,9 @@ impl Of<'_> {
         })
     }
 
-    /// `NetworkPolicy`, Pod and Service as they have to be, and the report.
+    /// Brings `NetworkPolicy`, Pod and Service to their rendered state, then writes the report.
     fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::State) -> Plan<Prepared> {
-        let Surroundings {
+        let PodContext {
             settings,
             held,
             sizes,
@@ -324,35 +326,35 @@ impl Of<'_> {
                 if let Some(effect) = self.namespace() {
                     return Plan::one(effect);
                 }
-                // Before the Pod, which so is never reached by more than it lets in.
+                // The policy precedes the Pod, so that the Pod never accepts traffic that the policy forbids.
                 match self.policy(instance) {
                     Ok(Some(effect)) => return Plan::one(effect),
                     Ok(None) => {}
                     Err(unfit) => return self.unfit(&unfit),
                 }
                 if let Some(left) = self.around.successor_in {
-                    plan.next = Next::After(left);
+                    plan.next = Requeue::After(left);
                 } else {
-                    plan.effects.push(create(self.target(Role::Pods), pod, "pod"));
+                    plan.effects.push(create(self.target(TableId::Pods), pod, "pod"));
                     plan.notes.extend(self.skipped(instance));
                 }
             }
             (Some(known), _) if !known.deleting => {
                 plan.effects
-                    .extend(self.relabel(Role::Pods, &known.version.uid, &labelled, |key| {
+                    .extend(self.relabel(TableId::Pods, &known.version.uid, &labelled, |key| {
                         known.digest.labels.get(key)
                     }));
             }
-            // A former Instance's Pod goes with its owner.
+            // Garbage collection deletes the Pod of a former Instance together with its owner.
             (None | Some(_), _) => {}
         }
-        // What its server refuses is said, and no Pod that runs waits for it.
+        // A rejected policy is reported; a Pod that runs does not wait for it.
         if held.is_none()
             && let Ok(policy) = self.policy(instance)
         {
             plan.effects.extend(policy);
         }
-        // A Pod is built once: what its template could not be any more touches nothing that runs.
+        // A Pod is rendered once: an unsupported spec of a later template does not affect a Pod that runs.
         if self.around.service_held.is_none()
             && let Ok(service) = service::render(instance, settings.single_port)
         {
@@ -366,18 +368,19 @@ impl Of<'_> {
                 plan.effects.extend(self.say(&Report::lost(), None));
                 return plan;
             }
-            Some(Ending::Within(left)) => plan.next = Next::After(left),
+            Some(Ending::Within(left)) => plan.next = Requeue::After(left),
             None => {}
         }
         plan.effects.extend(self.report(remembered.attempts));
         plan
     }
 
-    /// What the Pod that runs says. One that is going serves nobody, and says nothing of its successor.
+    /// Reports the state of the Pod. A Pod that is being deleted does not count: it serves no client, and its state
+    /// does not apply to its successor.
     pub(super) fn report(&self, attempts: u32) -> Option<Effect> {
         let known = self.own_pod().filter(|pod| !pod.deleting);
         let seen = known.map(|pod| serde_json::from_str(&pod.digest.seen).unwrap_or_default());
-        // Between two Pods of a crashing Instance its crash is still the news; that it serves is none any more.
+        // Between two Pods of a crashing Instance the crash stays the reported state, but Available=True does not.
         let attempts = if seen.is_none() && self.is(AVAILABLE) {
             0
         } else {
@@ -398,11 +401,11 @@ impl Of<'_> {
         self.say(&report, known.zip(seen.as_ref()))
     }
 
-    fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Note> {
+    fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Event> {
         let skipped: Vec<&str> = pod::skipped(instance).collect();
-        (!skipped.is_empty()).then(|| Note {
+        (!skipped.is_empty()).then(|| Event {
             plane: Plane::Cell,
-            about: About {
+            about: ObjectRef {
                 api_version: crate::api::API_VERSION.to_owned(),
                 kind: "Instance".to_owned(),
                 namespace: self.snapshot.namespace.to_string(),
@@ -416,7 +419,7 @@ impl Of<'_> {
         })
     }
 
-    /// The report, if it says anything new.
+    /// Patch of the status, if the report changes anything.
     pub(super) fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
         let patch = self.status(report, pod)?;
         Some(self.change(Endpoint::Status, json!({"status": patch}), "instance_report"))
@@ -457,7 +460,7 @@ impl Of<'_> {
     }
 }
 
-/// The addresses of an Instance's interfaces, in the order of its spec; the Pod has those of the first.
+/// Addresses of an Instance's interfaces, in the order of its spec. The first interface gets the Pod's addresses.
 fn interfaces(instance: &Instance, pod: Option<(&Known<Pod>, &Value)>) -> Value {
     let Some((pod, seen)) = pod.filter(|(pod, _)| !pod.deleting) else {
         return Value::Null;

@@ -1,23 +1,23 @@
-//! Pods that were told to end and do not: their node no longer confirms it (contract: cell.md §9).
+//! Detects Pods that stay in deletion because their node no longer confirms their end (contract: cell.md §9).
 
 use super::observe::Snapshot;
-use crate::engine::{chance::HashMap, key::Key};
+use crate::engine::{key::Key, random::HashMap};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// A Pod has so long beyond its grace before its node counts as lost.
+/// Time beyond its grace period after which the node of a Pod being deleted counts as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The grace of a Pod that names none.
+/// Grace period of a Pod that names none, in seconds.
 const DEFAULT_GRACE: u64 = 30;
 
-/// Since when Pods are seen going, on our own clock: the server's or a node's may differ.
+/// First observation of each Pod's deletion, by this process's clock: the clock of a server or node may differ.
 #[derive(Debug, Default)]
 pub struct Going(Mutex<HashMap<Key, (Arc<str>, Instant)>>);
 
 impl Going {
-    /// How long the Instance's Pod has been going; `None` if it is not.
+    /// Time since the deletion of the Instance's Pod was first observed; `None` if the Pod is not being deleted.
     pub fn see(&self, key: &Key, snapshot: &Snapshot, now: Instant) -> Option<Duration> {
         let mut all = self.0.lock();
         let Some(pod) = snapshot.pod.as_ref().filter(|pod| pod.deleting) else {
@@ -37,16 +37,16 @@ impl Going {
     }
 }
 
-/// A Pod that was told to end.
+/// State of a Pod's termination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It may take so long yet.
+    /// The Pod may take this much longer.
     Within(Duration),
-    /// Its node counts as lost.
+    /// The node counts as lost.
     Lost,
 }
 
-/// How a Pod ends that has been going for so long.
+/// State of a Pod's termination after `going` since the deletion was first observed.
 pub fn ending(pod: &Value, going: Duration) -> Ending {
     let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64();
     let patience = Duration::from_secs(grace.unwrap_or(DEFAULT_GRACE)).saturating_add(PATIENCE);

@@ -1,9 +1,9 @@
-//! The built-in provider: an Instance runs as a Pod, and its ports are a Service's (contract: cell.md §9).
+//! The built-in provider: runs each Instance as a Pod and exposes its ports by a Service (contract: cell.md §9).
 //!
-//! Another provider can own Instances instead (`--provider=none`); all that both know of each other is in the Instance: a
-//! provider starts nothing while it has gates, keeps a finalizer of its own on it while something of it runs, and writes
-//! the conditions Programmed and Available, the applied template hash and the interfaces' addresses. It never writes
-//! Ready, quota or spec.
+//! Another provider can own Instances instead (`--provider=none`). Providers share state only through the Instance: a
+//! provider starts nothing while the Instance has gates, keeps a finalizer of its own while any of its objects run, and
+//! writes the conditions Programmed and Available, the applied template hash and the interfaces' addresses. A provider
+//! never writes Ready, quota or spec.
 
 mod attached;
 pub mod decide;
@@ -21,17 +21,17 @@ pub mod settings;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
-    pace::Pace,
-    world::role::Role,
+    context::{Context, MAX_PASSES},
+    index::tables::TableId,
+    throttle::Throttle,
 };
 use crate::engine::{
-    chance::HashMap,
     error::{Category, Failure},
     key::Key,
-    plan::{Effect, Endpoint, Next, Plan, Write},
+    plan::{Effect, Endpoint, Plan, Requeue, Write},
+    random::HashMap,
 };
-use decide::Surroundings;
+use decide::PodContext;
 use observe::Snapshot;
 use parking_lot::Mutex;
 use recovery::Sightings;
@@ -39,35 +39,36 @@ use serde_json::{Map, Value, json};
 use settings::Settings;
 use tokio::time::Instant;
 
-/// See the module.
+/// The Pod provider.
 #[derive(Debug, Default)]
 pub struct Provider {
-    /// When Pods that ended were deleted, until their successors are made.
+    /// Deletion time of Pods that ended, until their successors are created.
     replaced: Mutex<HashMap<Key, Instant>>,
-    /// Ends of Pods and their readiness, as long as something depends on since when they are seen.
+    /// Container ends and readiness of Pods, with the time of their first observation, as long as a decision needs
+    /// them.
     sightings: Mutex<HashMap<Key, Sightings>>,
-    /// Since when Pods are going.
+    /// First observation of each Pod's deletion.
     going: lost::Going,
-    /// When an Instance was last told of its Pod.
-    pub(super) told: Pace,
+    /// Time of the last progress report to an Instance.
+    pub(super) told: Throttle,
 }
 
 impl Provider {
-    /// One turn of a Pod's key, which is its Instance's name. Without settings no Pod is started.
+    /// Reconciles a Pod's key, which has the name of its Instance. Without settings no Pod is started.
     pub async fn reconcile(
         &self,
-        ctx: &Turn<'_>,
+        ctx: &Context<'_>,
         key: &Key,
         settings: Option<&Settings>,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Requeue, Failure> {
         let none = Settings::default();
         let mut held: Option<String> = None;
         let mut service_held: Option<String> = None;
         let mut refused: Option<Failure> = None;
-        let mut next = Next::OnEvent;
-        for _ in 0..PASSES {
+        let mut next = Requeue::AwaitChange;
+        for _ in 0..MAX_PASSES {
             let Some(snapshot) = observe::observe(ctx, key) else {
-                return Ok(Next::OnEvent);
+                return Ok(Requeue::AwaitChange);
             };
             if snapshot.instance.is_none() {
                 self.replaced.lock().remove(key);
@@ -79,7 +80,7 @@ impl Provider {
                 (!left.is_zero()).then_some(left)
             });
             let sightings = self.see(key, &snapshot, now.instant);
-            let around = Surroundings {
+            let around = PodContext {
                 settings: settings.unwrap_or(&none),
                 sizes: &ctx.settings.sizes,
                 successor_in,
@@ -101,7 +102,7 @@ impl Provider {
             if progress {
                 let interval = ctx.settings.progress_interval();
                 if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
-                    next = next.sooner(Next::After(left));
+                    next = next.earlier(Requeue::After(left));
                     break;
                 }
             }
@@ -115,7 +116,7 @@ impl Provider {
                 .effects
                 .iter()
                 .any(|effect| effect.reason == "instance_report");
-            let result = ctx.perform(plan).await;
+            let result = ctx.execute(plan).await;
             if progress && result.is_ok() {
                 self.told.told(key, now.instant);
             }
@@ -127,7 +128,7 @@ impl Provider {
                 Ok(_) if makes => drop(self.replaced.lock().remove(key)),
                 Ok(_) => {}
                 Err(failure) => {
-                    let slot = if refusal::is_of(&failure, Role::Services) {
+                    let slot = if refusal::is_of(&failure, TableId::Services) {
                         &mut service_held
                     } else {
                         &mut held
@@ -136,7 +137,7 @@ impl Provider {
                         Some(Obstacle::Removed) => {}
                         Some(Obstacle::Stays(why)) if slot.is_none() => {
                             *slot = Some(why);
-                            // It is said first, and the rest goes on.
+                            // The next pass reports the rejection and continues with the remaining steps.
                             if failure.category != Category::AlreadyExists {
                                 refused = Some(failure);
                             }
@@ -146,18 +147,18 @@ impl Provider {
                 }
             }
         }
-        // What the Pod is to be looked at for comes sooner than the next try.
-        if let Some(failure) = refused.filter(|_| next == Next::OnEvent) {
+        // A requeue time for the Pod takes precedence over the retry of the rejected write.
+        if let Some(failure) = refused.filter(|_| next == Requeue::AwaitChange) {
             return Err(failure);
         }
-        // Nothing tells when the name is free again.
+        // No event reports that a held name is free again.
         let held = held.or(service_held);
-        Ok(held.map_or(next, |_| next.sooner(Next::After(recovery::LOOK_AGAIN))))
+        Ok(held.map_or(next, |_| next.earlier(Requeue::After(recovery::LOOK_AGAIN))))
     }
 }
 
 impl Provider {
-    /// Looks at the Pod, if it has ended or the Instance has a past that is to be forgotten.
+    /// Records container ends and readiness of a Pod that has ended, or whose Instance has a recovery state to clear.
     fn see(&self, key: &Key, snapshot: &Snapshot, now: Instant) -> Sightings {
         let has_past = snapshot
             .instance
@@ -178,17 +179,17 @@ impl Provider {
     }
 }
 
-/// What stood in the way of a write.
+/// Outcome of handling an obstacle to a write.
 enum Obstacle {
-    /// Nothing does any more.
+    /// The obstacle is removed.
     Removed,
-    /// It stays there, for this reason.
+    /// The obstacle stays, for this reason.
     Stays(String),
 }
 
-/// What follows from a write that failed; `None` if it is only to be tried again.
+/// Handles a failed write; `None` if a retry is enough.
 async fn obstacle(
-    ctx: &Turn<'_>,
+    ctx: &Context<'_>,
     key: &Key,
     made: &[Effect],
     failure: &Failure,
@@ -198,34 +199,35 @@ async fn obstacle(
     }
     Ok(match holder(ctx, key, made).await? {
         Some(Holder::Ours(labels)) => {
-            ctx.perform(Plan::one(*labels)).await?;
+            ctx.execute(Plan::one(*labels)).await?;
             Some(Obstacle::Removed)
         }
         Some(Holder::Another) => Some(Obstacle::Stays(format!(
             "{} exists and is not this Instance's; delete or rename it",
             failure.object
         ))),
-        // The watch tells of it, late.
+        // The Instance's own object exists; its watch event is late.
         None => None,
     })
 }
 
-/// Who holds a name that was thought free: those of ours are watched by a label.
+/// The owner of a name that the index reported as free. The watch selects the provider's objects by label, so an object
+/// without the label is not in the index.
 enum Holder {
-    /// The Instance's own, with the labels that it lacks.
+    /// The Instance's own object, with a patch of the missing labels.
     Ours(Box<Effect>),
-    /// Something else.
+    /// Another owner.
     Another,
 }
 
-/// What there is under the names of objects that were to be made; `None` if it is the Instance's and has its labels.
-async fn holder(ctx: &Turn<'_>, key: &Key, made: &[Effect]) -> Result<Option<Holder>, Failure> {
+/// Reads the objects under the names of failed creates; `None` if each object is the Instance's and has its labels.
+async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<Holder>, Failure> {
     for effect in made {
         let Some(found) = ctx.executor.get(&effect.target).await? else {
             continue;
         };
-        let world = ctx.world.lock();
-        let instance = world.instances.get(&key.namespace, &key.name);
+        let index = ctx.index.lock();
+        let instance = index.instances.get(&key.namespace, &key.name);
         let uid = instance.map(|row| &*row.uid);
         let owners = found.metadata.owner_references.iter().flatten();
         let mut controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -252,7 +254,8 @@ async fn holder(ctx: &Turn<'_>, key: &Key, made: &[Effect]) -> Result<Option<Hol
     Ok(None)
 }
 
-/// What the runtime says of containers that do not start. It names nodes and registries, so no tenant gets to see it.
+/// Logs the runtime's messages about containers that do not start. They name nodes and registries, so tenants must not
+/// see them.
 fn log_runtime(snapshot: &Snapshot) {
     let Some(pod) = &snapshot.pod else { return };
     let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! The `NetworkPolicy` of an Instance: nothing reaches its Pod but what its template lets in (contract: cell.md §9).
+//! The `NetworkPolicy` of an Instance: admits only the ingress that its template allows (contract: cell.md §9).
 
-use super::pod::{Instance, Unfit};
+use super::pod::{Instance, UnsupportedSpec};
 use crate::api::keys;
 use serde_json::{Value, json};
 
-/// The policy. The Pod has one address for all interfaces, so what one of them lets in is let in.
+/// Renders the policy. The Pod has one address for all interfaces, so the policy admits the union of their rules.
 ///
 /// # Errors
 ///
-/// A rule that a `NetworkPolicy` cannot say: left out, it would let in too much or too little.
-pub fn render(instance: &Instance<'_>) -> Result<Value, Unfit> {
+/// A rule that a `NetworkPolicy` cannot express: leaving it out would admit too much or too little.
+pub fn render(instance: &Instance<'_>) -> Result<Value, UnsupportedSpec> {
     let ingress = rules(instance).map(|(at, written)| rule(&at, written));
-    let ingress = ingress.collect::<Result<Vec<Value>, Unfit>>()?;
+    let ingress = ingress.collect::<Result<Vec<Value>, UnsupportedSpec>>()?;
     Ok(json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -24,14 +24,14 @@ pub fn render(instance: &Instance<'_>) -> Result<Value, Unfit> {
     }))
 }
 
-/// Whether its template limits what comes in. Without a rule it asks for nothing, and one without a field is for all.
+/// True if the template limits ingress. A template without rules does not, nor does a rule without ports and peers.
 pub fn limits(instance: &Instance<'_>) -> bool {
     let all = |rule: &Value| list(&rule["ports"]).is_empty() && list(&rule["from"]).is_empty();
     let mut rules = rules(instance).map(|(_, rule)| rule).peekable();
     rules.peek().is_some() && !rules.any(all)
 }
 
-/// The rules of all interfaces, each with where it is written.
+/// The rules of all interfaces, each with its field path.
 fn rules<'a>(instance: &Instance<'a>) -> impl Iterator<Item = (String, &'a Value)> {
     let interfaces = list(&instance.spec["networkInterfaces"]).iter().enumerate();
     interfaces.flat_map(|(i, interface)| {
@@ -44,7 +44,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn rule(at: &str, written: &Value) -> Result<Value, Unfit> {
+fn rule(at: &str, written: &Value) -> Result<Value, UnsupportedSpec> {
     let mut rule = json!({});
     let (ports, from) = (list(&written["ports"]), list(&written["from"]));
     if !ports.is_empty() {
@@ -52,14 +52,15 @@ fn rule(at: &str, written: &Value) -> Result<Value, Unfit> {
     }
     if !from.is_empty() {
         let peers = from.iter().enumerate().map(|(i, peer)| {
-            block(&peer["ipBlock"]).ok_or_else(|| Unfit::PeerWithoutBlock(format!("{at}.from[{i}]")))
+            block(&peer["ipBlock"])
+                .ok_or_else(|| UnsupportedSpec::PeerWithoutBlock(format!("{at}.from[{i}]")))
         });
-        rule["from"] = peers.collect::<Result<Value, Unfit>>()?;
+        rule["from"] = peers.collect::<Result<Value, UnsupportedSpec>>()?;
     }
     Ok(rule)
 }
 
-/// A peer as a server keeps it.
+/// A peer in the form that the API server stores.
 fn block(written: &Value) -> Option<Value> {
     let mut block = json!({"cidr": written["cidr"].as_str()?});
     if !list(&written["except"]).is_empty() {
@@ -68,7 +69,7 @@ fn block(written: &Value) -> Option<Value> {
     Some(json!({"ipBlock": block}))
 }
 
-/// A port as a server keeps it.
+/// A port in the form that the API server stores.
 fn port(written: &Value) -> Value {
     let protocol = written["protocol"].as_str().filter(|p| !p.is_empty());
     let mut port = json!({"protocol": protocol.unwrap_or("TCP")});
@@ -83,7 +84,7 @@ fn port(written: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::{instances::labels::Labels, world::digest::network_policy_spec as compared};
+    use crate::cell::{index::digest::network_policy_spec as compared, rollout::labels::Labels};
 
     fn with<T>(rules: &[Value], look: impl FnOnce(&Instance<'_>) -> T) -> T {
         let interfaces: Value = rules
@@ -156,7 +157,7 @@ mod tests {
         ));
     }
 
-    /// A server leaves empty lists out, and whatever else is there was put there by hand.
+    /// The API server leaves out empty lists; any other difference is a manual edit.
     #[test]
     fn all_that_a_hand_adds_differs() {
         let spec = with(&[], render).unwrap()["spec"].clone();

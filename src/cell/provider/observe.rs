@@ -1,50 +1,50 @@
-//! What is known of an Instance, its Pod, its Service and its `NetworkPolicy`.
+//! Takes a snapshot of an Instance, its Pod, its Service and its `NetworkPolicy` from the index.
 
 use crate::{
     cell::{
-        context::Context,
-        effects::Version,
-        world::digest::{Attached, Instance, Pod},
+        context::Shared,
+        index::digest::{Attached, Instance, Pod},
+        writes::ObjectVersion,
     },
     engine::key::Key,
     plane::table::Row,
 };
 use std::sync::Arc;
 
-/// An Instance and what is run for it.
+/// An Instance and the provider's objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Its namespace.
+    /// Namespace of the Instance.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name of the Instance.
     pub name: Arc<str>,
-    /// The Instance; `None` if it is gone.
+    /// The Instance; `None` if it does not exist.
     pub instance: Option<Known<Instance>>,
-    /// The Pod of its name.
+    /// The Pod with the Instance's name.
     pub pod: Option<Known<Pod>>,
-    /// The Service of its name.
+    /// The Service with the Instance's name.
     pub service: Option<Known<Attached>>,
-    /// The `NetworkPolicy` of its name.
+    /// The `NetworkPolicy` with the Instance's name.
     pub policy: Option<Known<Attached>>,
-    /// Whether its namespace is a tenant's alone and enforces no profile on Pods.
+    /// True if the namespace belongs to one tenant and enforces no Pod Security profile.
     pub unenforced: bool,
 }
 
-/// An object.
+/// An object from the index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known<D> {
-    /// Its version.
-    pub version: Version,
-    /// Whether it is being deleted.
+    /// UID and resource version.
+    pub version: ObjectVersion,
+    /// True if the object is being deleted.
     pub deleting: bool,
-    /// What it says.
+    /// Digest of the object.
     pub digest: D,
 }
 
 impl<D: Clone + PartialEq> Known<D> {
     fn of(row: &Row<D>) -> Self {
         Self {
-            version: Version {
+            version: ObjectVersion {
                 uid: row.uid.clone(),
                 version: row.resource_version().into(),
             },
@@ -54,22 +54,22 @@ impl<D: Clone + PartialEq> Known<D> {
     }
 }
 
-/// Looks; `None` if not all is known yet.
-pub fn observe(ctx: &Context, key: &Key) -> Option<Snapshot> {
-    let world = ctx.world.lock();
-    let synced = world.pods.synced() && world.services.synced() && world.network_policies.synced();
-    if !world.cell_ready() || !synced {
+/// Takes a snapshot; `None` if the lists are incomplete.
+pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
+    let index = ctx.index.lock();
+    let synced = index.pods.synced() && index.services.synced() && index.network_policies.synced();
+    if !index.cell_ready() || !synced {
         return None;
     }
     let (namespace, name) = (&key.namespace, &key.name);
     Some(Snapshot {
         namespace: namespace.clone(),
         name: name.clone(),
-        instance: world.instances.get(namespace, name).map(Known::of),
-        pod: world.pods.get(namespace, name).map(Known::of),
-        service: world.services.get(namespace, name).map(Known::of),
-        policy: world.network_policies.get(namespace, name).map(Known::of),
-        unenforced: world.namespaces.get("", namespace).is_some_and(|row| {
+        instance: index.instances.get(namespace, name).map(Known::of),
+        pod: index.pods.get(namespace, name).map(Known::of),
+        service: index.services.get(namespace, name).map(Known::of),
+        policy: index.network_policies.get(namespace, name).map(Known::of),
+        unenforced: index.namespaces.get("", namespace).is_some_and(|row| {
             let digest = &row.digest;
             digest.cluster.is_some() && digest.namespace.is_some() && digest.enforced.is_none()
         }),

@@ -1,32 +1,32 @@
-//! The Pod of an Instance.
+//! Renders the Pod of an Instance.
 
 use crate::{
     api::keys,
     cell::{
-        instances::labels::Labels,
-        size::{Sizes, Unsized},
+        instance_types::{InstanceTypes, Unsized},
+        rollout::labels::Labels,
     },
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Label of every Pod, Service and `NetworkPolicy` of ours.
+/// Label of every Pod, Service and `NetworkPolicy` of the provider.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
 
-/// The profile of the Pod Security Standards that Pods keep, and that their namespaces enforce.
+/// The profile of the Pod Security Standards that Pods comply with and their namespaces enforce.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Security {
-    /// No user root, no privileges.
+    /// No root user, no privileges.
     #[default]
     Restricted,
     /// No privileges; images may run as root.
     Baseline,
-    /// Whatever the runtime allows: nothing is set.
+    /// No restrictions: no security context is set.
     Privileged,
 }
 
 impl Security {
-    /// As it is written in labels of namespaces.
+    /// The value of the namespace label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Restricted => "restricted",
@@ -35,7 +35,7 @@ impl Security {
         }
     }
 
-    /// The security context of a Pod.
+    /// Security context of a Pod.
     fn of_pod(self) -> Value {
         match self {
             Self::Restricted => json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}),
@@ -44,7 +44,7 @@ impl Security {
         }
     }
 
-    /// The security context of each container.
+    /// Security context of each container.
     fn of_container(self) -> Value {
         match self {
             Self::Restricted => json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}),
@@ -54,38 +54,38 @@ impl Security {
     }
 }
 
-/// Where and how Pods run at this cell.
+/// Scheduling and runtime settings of Pods at this cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Labels of the nodes on which they run.
+    /// Node selector.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of nodes that they bear; core/v1 `Toleration`.
+    /// Tolerations; core/v1 `Toleration`.
     pub tolerations: Vec<Value>,
-    /// Runtime class, if not the default.
+    /// Runtime class; `None` for the default.
     pub runtime_class: Option<String>,
-    /// Further annotations, such as the attachment to a network.
+    /// Additional annotations, such as a network attachment.
     pub annotations: BTreeMap<String, String>,
-    /// What they may do on their nodes.
+    /// Pod Security profile.
     pub security: Security,
 }
 
-/// An Instance as a provider sees it.
+/// The fields of an Instance that a provider reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Instance<'a> {
-    /// Its namespace.
+    /// Namespace of the Instance.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the Instance.
     pub name: &'a str,
-    /// Its UID.
+    /// UID of the Instance.
     pub uid: &'a str,
-    /// Its labels.
+    /// Labels of the Instance.
     pub labels: &'a Labels,
-    /// Its spec.
+    /// Spec of the Instance.
     pub spec: &'a Value,
 }
 
 impl Instance<'_> {
-    /// Metadata of what belongs to it: its name, its labels as far as they are ours, and its owner.
+    /// Metadata of the Instance's objects: its name, the labels of the provider, and the owner reference.
     pub(super) fn metadata(&self) -> Value {
         json!({
             "name": self.name,
@@ -102,7 +102,7 @@ impl Instance<'_> {
         })
     }
 
-    /// The labels of its Pod, Service and `NetworkPolicy`.
+    /// Labels of the Instance's Pod, Service and `NetworkPolicy`.
     pub fn owned_labels(&self) -> Value {
         let linking = self
             .labels
@@ -122,30 +122,30 @@ impl Instance<'_> {
     }
 }
 
-/// Why an Instance cannot run as a Pod.
+/// Reason why an Instance cannot run as a Pod.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
-    /// It is a virtual machine.
+pub enum UnsupportedSpec {
+    /// The Instance is a virtual machine.
     #[error("this provider runs containers only")]
     VirtualMachine,
-    /// Two of its containers serve the same port.
+    /// Two containers serve the same port and protocol.
     #[error("port {0}/{1} is used twice; give each container a port of its own")]
     PortTwice(i64, String),
-    /// It lets in whom no `NetworkPolicy` can name; where that is written.
+    /// A rule admits a peer that no `NetworkPolicy` can express; the peer's field path.
     #[error("spec.{0} has no ipBlock, and no policy can say whom it means")]
     PeerWithoutBlock(String),
-    /// It limits what comes in, at a cell without `NetworkPolicies`.
+    /// The template limits ingress, but the cell has no `NetworkPolicies`.
     #[error(
         "spec.networkInterfaces: networkPolicy.ingress cannot be enforced at this cell, which makes no NetworkPolicies"
     )]
     Unlimited,
-    /// It takes what nobody counts.
+    /// The resources of the template cannot be determined.
     #[error("spec.{0}")]
     Unsized(#[from] Unsized),
 }
 
-/// Each (port, protocol) of an Instance with its name, in order.
-pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, Unfit> {
+/// Number, protocol and name of each port of an Instance, in order.
+pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, UnsupportedSpec> {
     let mut ports: Vec<(i64, String, String)> = Vec::new();
     for port in instance
         .containers()
@@ -159,7 +159,7 @@ pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, Unfi
             .filter(|p| !p.is_empty())
             .unwrap_or("TCP");
         if ports.iter().any(|(n, p, _)| *n == number && p == protocol) {
-            return Err(Unfit::PortTwice(number, protocol.to_owned()));
+            return Err(UnsupportedSpec::PortTwice(number, protocol.to_owned()));
         }
         let name = port["name"].as_str().unwrap_or_default();
         ports.push((number, protocol.to_owned(), name.to_owned()));
@@ -167,7 +167,7 @@ pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, Unfi
     Ok(ports)
 }
 
-/// Names of volumes that no Pod gets: disks.
+/// Names of the volumes that a Pod does not get: disks.
 pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
     let volumes = instance.spec["volumes"].as_array();
     let disks = volumes
@@ -177,10 +177,14 @@ pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
     disks.filter_map(|volume| volume["name"].as_str())
 }
 
-/// The Pod, or why there can be none.
-pub fn render(instance: &Instance<'_>, settings: &Settings, sizes: &Sizes) -> Result<Value, Unfit> {
+/// Renders the Pod, or returns the reason why the spec is unsupported.
+pub fn render(
+    instance: &Instance<'_>,
+    settings: &Settings,
+    sizes: &InstanceTypes,
+) -> Result<Value, UnsupportedSpec> {
     if !instance.spec["runtime"]["virtualMachine"].is_null() {
-        return Err(Unfit::VirtualMachine);
+        return Err(UnsupportedSpec::VirtualMachine);
     }
     ports(instance)?;
     let footprint = sizes.footprint(instance.spec)?;
@@ -222,7 +226,7 @@ fn volumes(instance: &Instance<'_>) -> Vec<Value> {
         .collect()
 }
 
-/// Sets a field unless there is nothing to say.
+/// Sets a field unless the value is empty.
 fn set(into: &mut Value, field: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,
@@ -321,7 +325,7 @@ mod tests {
         };
         let size = json!({"cpu": "1000m", "memory": "2048Mi"});
         assert_eq!(
-            render(&instance(&spec, &labels), &settings, &Sizes::default()).unwrap(),
+            render(&instance(&spec, &labels), &settings, &InstanceTypes::default()).unwrap(),
             json!({
                 "apiVersion": "v1",
                 "kind": "Pod",
@@ -369,7 +373,7 @@ mod tests {
                 security,
                 ..Settings::default()
             };
-            let pod = render(&instance(&spec, &labels), &settings, &Sizes::default()).unwrap();
+            let pod = render(&instance(&spec, &labels), &settings, &InstanceTypes::default()).unwrap();
             let of = &pod["spec"];
             let own = &of["containers"][0]["securityContext"];
             (of["securityContext"].clone(), own.clone())
@@ -390,7 +394,12 @@ mod tests {
         spec["runtime"]["sandbox"]["containers"] = json!([
             {"name": "a", "image": "a"}, {"name": "b", "image": "b", "resources": {"limits": limits}},
         ]);
-        let pod = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).unwrap();
+        let pod = render(
+            &instance(&spec, &labels),
+            &Settings::default(),
+            &InstanceTypes::default(),
+        )
+        .unwrap();
         let containers = &pod["spec"]["containers"];
         for (n, limits) in [
             json!({"cpu": "500m", "memory": "1984Mi"}),
@@ -403,8 +412,12 @@ mod tests {
             assert_eq!(containers[n]["resources"], resources);
         }
         spec["runtime"]["resources"]["instanceType"] = json!("unheard-of");
-        let refused = render(&instance(&spec, &labels), &Settings::default(), &Sizes::default());
-        assert!(matches!(refused, Err(Unfit::Unsized(_))), "{refused:?}");
+        let refused = render(
+            &instance(&spec, &labels),
+            &Settings::default(),
+            &InstanceTypes::default(),
+        );
+        assert!(matches!(refused, Err(UnsupportedSpec::Unsized(_))), "{refused:?}");
     }
 
     #[test]
@@ -415,20 +428,31 @@ mod tests {
             render(
                 &instance(&machine, &labels),
                 &Settings::default(),
-                &Sizes::default()
+                &InstanceTypes::default()
             ),
-            Err(Unfit::VirtualMachine)
+            Err(UnsupportedSpec::VirtualMachine)
         );
         let mut spec = one();
         let ports = |protocol: &str| json!([{"name": "p", "port": 53, "protocol": protocol}]);
         spec["runtime"]["sandbox"]["containers"] = json!([
             {"name": "a", "image": "a", "ports": ports("TCP")}, {"name": "b", "image": "b", "ports": ports("UDP")},
         ]);
-        assert!(render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()).is_ok());
+        assert!(
+            render(
+                &instance(&spec, &labels),
+                &Settings::default(),
+                &InstanceTypes::default()
+            )
+            .is_ok()
+        );
         spec["runtime"]["sandbox"]["containers"][1]["ports"] = ports("");
         assert_eq!(
-            render(&instance(&spec, &labels), &Settings::default(), &Sizes::default()),
-            Err(Unfit::PortTwice(53, "TCP".to_owned()))
+            render(
+                &instance(&spec, &labels),
+                &Settings::default(),
+                &InstanceTypes::default()
+            ),
+            Err(UnsupportedSpec::PortTwice(53, "TCP".to_owned()))
         );
     }
 }

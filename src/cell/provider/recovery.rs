@@ -1,5 +1,5 @@
-//! Recovery: a Pod that has ended is replaced, at once at first and then after longer and longer pauses (contract: cell.md
-//! §9). What is remembered stands on the Instance, so that a restart of the cell keeps it.
+//! Recovery: replaces a Pod that has ended, first at once and then after increasing pauses (contract: cell.md §9). The
+//! state is an annotation of the Instance, so it survives a restart of the cell.
 
 use super::report::{containers, is_ready};
 use crate::engine::clock::Now;
@@ -9,39 +9,39 @@ use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// Pause before the second replacement; it doubles with each.
+/// Pause before the second replacement; doubles with each further replacement.
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
-/// Longest pause.
+/// Maximum pause.
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
-/// How long a container that has ended may take to be started again by its node.
+/// Time that a node has to restart a container that has ended.
 const RESTART_WITHIN: Duration = Duration::from_secs(10);
-/// How long a Pod must have been ready for its past to be forgotten.
+/// Time that a Pod must be ready before its recovery state is cleared.
 const READY_FOR: Duration = Duration::from_mins(10);
-/// When a name is looked at again that something else holds.
+/// Interval between retries for a name that another object holds.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Pause between the end of a Pod and its successor.
+/// Pause between the deletion of an ended Pod and the creation of its successor.
 pub const SUCCESSOR_AFTER: Duration = Duration::from_secs(2);
 
-/// What is remembered: annotation `fedgate.dev/recovery`.
+/// Recovery state: annotation `fedgate.dev/recovery`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// How many Pods have been replaced.
+    /// Number of Pods replaced so far.
     pub attempts: u32,
-    /// Before when the next is not.
+    /// Earliest time of the next replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
 }
 
 impl State {
-    /// Reads the annotation; what cannot be read is forgotten.
+    /// Parses the annotation; malformed text gives the default state.
     pub fn parse(annotation: Option<&str>) -> Self {
         annotation
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
     }
 
-    /// How long to wait yet. A time that is further away than any pause was written by a clock that was wrong.
+    /// Remaining pause. A time further ahead than the maximum pause comes from a wrong clock and is ignored.
     fn left(&self, now: Timestamp) -> Option<Duration> {
         let left = self.not_before?.duration_since(now);
         (left.is_positive() && left <= LONGEST).then(|| left.unsigned_abs())
@@ -59,13 +59,13 @@ impl State {
     }
 }
 
-/// When ends and readiness of a Pod were first seen, by our own clock. The times that a Pod names are those of its node,
-/// whose clock may be wrong: they only tell one event from another.
+/// First observation of a Pod's container ends and of its readiness, by this process's clock. Timestamps in a Pod come
+/// from its node, whose clock may be wrong: they only distinguish one event from another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sightings(BTreeMap<String, Instant>);
 
 impl Sightings {
-    /// Takes in a Pod; what it says no more is forgotten.
+    /// Records the events of a Pod; drops events that the Pod no longer reports.
     pub fn see(&mut self, pod: Option<&Value>, now: Instant) {
         let seen: Vec<String> = pod.into_iter().flat_map(events).collect();
         self.0.retain(|event, _| seen.contains(event));
@@ -74,12 +74,12 @@ impl Sightings {
         }
     }
 
-    /// Whether nothing is remembered.
+    /// True if no event is recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is left of a span since an event was first seen.
+    /// Remaining part of a span since an event was first observed.
     fn left(&self, event: &str, span: Duration, now: Instant) -> Duration {
         let since = self.0.get(event).copied().unwrap_or(now);
         span.saturating_sub(now.saturating_duration_since(since))
@@ -91,7 +91,7 @@ fn events(pod: &Value) -> Vec<String> {
     ends.chain(is_ready(pod).then(|| readiness(pod))).collect()
 }
 
-/// The end of a container, if that has not been started again.
+/// Identifies the end of a container that has not been restarted.
 fn end(container: &Value) -> Option<String> {
     let terminated = &container["state"]["terminated"];
     let (name, restarts) = (&container["name"], &container["restartCount"]);
@@ -108,20 +108,20 @@ fn readiness(pod: &Value) -> String {
     format!("ready since {}", since.unwrap_or_default())
 }
 
-/// What to do about a Pod.
+/// The next recovery step for a Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovery {
-    /// Nothing.
+    /// No step.
     None,
-    /// Look again then.
+    /// Reconcile again after this time.
     Wait(Duration),
-    /// Remember this, then delete the Pod.
+    /// Write this state, then delete the Pod.
     Replace(State),
-    /// Forget the past.
+    /// Clear the recovery state.
     Forget,
 }
 
-/// Decides for a Pod of an Instance that is neither suspended nor being deleted.
+/// Decides the step for a Pod of an Instance that is neither suspended nor being deleted.
 pub fn decide(pod: &Value, state: &State, seen: &Sightings, now: Now) -> Recovery {
     if !pod["metadata"]["deletionTimestamp"].is_null() {
         return Recovery::None;
@@ -140,12 +140,13 @@ pub fn decide(pod: &Value, state: &State, seen: &Sightings, now: Now) -> Recover
     }
 }
 
-/// Whether the Pod as a whole has ended: its node starts nothing of it any more.
+/// True if the whole Pod has ended: its node restarts no container.
 pub fn is_over(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
-/// Whether the Pod needs a successor: how long its node has left to start it again.
+/// Time left for the node to restart a container of the Pod, zero if the Pod needs a successor now; `None` if no
+/// container has ended.
 fn ended(pod: &Value, seen: &Sightings, now: Instant) -> Option<Duration> {
     if is_over(pod) {
         return Some(Duration::ZERO);
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// For a Pod that nobody has seen before.
+    /// The decision for a Pod without earlier observations.
     fn decided(pod: &Value, state: &State, second: i64) -> Recovery {
         decide(pod, state, &Sightings::default(), now(second))
     }
@@ -224,8 +225,8 @@ mod tests {
         );
     }
 
-    /// When a Pod that fails at once is replaced, in seconds of a time that never jumps: in an hour and a half, in which the
-    /// wall clock jumps amid a pause.
+    /// Replacement times of a Pod that fails at once, in seconds on a monotonic clock, over 1.5 hours. The wall clock
+    /// jumps by `jump` during a pause.
     fn replacements(jump: i64) -> Vec<i64> {
         let (mut state, mut replaced) = (State::default(), Vec::new());
         for second in 0..5400 {
@@ -247,7 +248,7 @@ mod tests {
         for jump in [3600, -3600] {
             assert_eq!(replacements(jump), [&before[..], &jumped].concat(), "{jump}");
         }
-        // Back so far that the longest pause is still to come.
+        // After this backward jump the longest pause has yet to pass.
         assert_eq!(replacements(-270), [&before[..], &jumped[1..]].concat());
     }
 
@@ -269,7 +270,7 @@ mod tests {
             assert_eq!(decided(0), Recovery::Wait(seconds(10)));
             assert_eq!(decided(4), Recovery::Wait(seconds(6)));
             assert_eq!(decided(10), Recovery::Replace(state(1, 30)));
-            // The next end is another.
+            // A later end is a different event.
             let again = ended(finished + 20);
             seen.see(Some(&again), first.instant + seconds(20));
             assert_eq!(seen.0.len(), 1);

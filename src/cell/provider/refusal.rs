@@ -1,22 +1,22 @@
-//! What a server does not take as it is, in words for whoever wrote the template.
+//! Rejections by the API server, as messages for the author of the template.
 
 use crate::{
-    cell::world::role::Role,
+    cell::index::tables::TableId,
     engine::error::{Category, Failure},
 };
 
-/// So much of what a server says is passed on.
+/// Maximum length of a server message that is passed on, in characters.
 const LONGEST_REASON: usize = 1024;
 
-/// Whether a request for an object of this role failed.
-pub fn is_of(failure: &Failure, role: Role) -> bool {
+/// True if the failed request was for an object of this table.
+pub fn is_of(failure: &Failure, role: TableId) -> bool {
     let named = failure.object.split_once(' ').map(|(kind, _)| kind.to_owned());
     named == Some(role.kind().to_string())
 }
 
-/// Why the server does not take a Pod, Service or `NetworkPolicy` as it is, for people; `None` of a failure that may pass by itself.
+/// Message why the API server rejects a Pod, Service or `NetworkPolicy`; `None` for a failure that may be transient.
 pub fn of(failure: &Failure) -> Option<String> {
-    let role = Role::PROVIDER.into_iter().find(|role| is_of(failure, *role))?;
+    let role = TableId::PROVIDER.into_iter().find(|role| is_of(failure, *role))?;
     let what = role.resource().kind;
     match failure.category {
         Category::Refused => {
@@ -30,11 +30,11 @@ pub fn of(failure: &Failure) -> Option<String> {
     }
 }
 
-/// What a server that refuses an object says, before its own words.
+/// Prefix of a rejection message, before the server's text.
 const REFUSES: &str = "the cell's API server refuses";
 
-/// Whether a server refuses for the same reason: numbers and ids in its words may differ each time, and each difference
-/// that is written leads to another try.
+/// True if two rejections have the same reason. Numbers and ids in server messages may differ each time, and each
+/// written difference would trigger another retry.
 pub fn is_alike(before: &str, now: &str) -> bool {
     let words = |text: &'_ str| -> Vec<String> {
         let all = text.split_whitespace();
@@ -50,7 +50,7 @@ mod tests {
     use crate::engine::key::Plane;
     use std::time::Duration;
 
-    fn failure(category: Category, role: Role, message: &str) -> Failure {
+    fn failure(category: Category, role: TableId, message: &str) -> Failure {
         Failure {
             plane: Plane::Cell,
             verb: "create",
@@ -71,32 +71,32 @@ mod tests {
             ))
         };
         assert_eq!(
-            why(Category::Refused, Role::Pods).unwrap(),
+            why(Category::Refused, TableId::Pods).unwrap(),
             "the cell's API server refuses the Pod: violates PodSecurity \"restricted:latest\""
         );
-        let service = why(Category::Refused, Role::Services).unwrap();
+        let service = why(Category::Refused, TableId::Services).unwrap();
         assert!(
             service.starts_with("the cell's API server refuses the Service: "),
             "{service}"
         );
-        let policy = why(Category::Refused, Role::NetworkPolicies).unwrap();
+        let policy = why(Category::Refused, TableId::NetworkPolicies).unwrap();
         assert!(policy.contains("refuses the NetworkPolicy: "), "{policy}");
-        let right = why(Category::Forbidden, Role::Pods).unwrap();
+        let right = why(Category::Forbidden, TableId::Pods).unwrap();
         assert!(right.contains("no right to make the Pod"), "{right}");
-        assert_eq!(why(Category::Refused, Role::Instances), None);
+        assert_eq!(why(Category::Refused, TableId::Instances), None);
         for passing in [
             Category::Timeout,
             Category::Server,
             Category::Throttled,
             Category::Conflict,
         ] {
-            assert_eq!(why(passing, Role::Pods), None);
+            assert_eq!(why(passing, TableId::Pods), None);
         }
     }
 
     #[test]
     fn numbers_and_ids_make_no_other_reason() {
-        let said = |text: &str| of(&failure(Category::Refused, Role::Pods, text)).unwrap();
+        let said = |text: &str| of(&failure(Category::Refused, TableId::Pods, text)).unwrap();
         assert!(is_alike(
             &said("exceeded quota, used cpu=3"),
             &said("exceeded quota, used cpu=4")

@@ -1,4 +1,4 @@
-//! What a Pod says of its Instance: the conditions Available and Programmed (contract: cell.md §9).
+//! Derives the conditions Available and Programmed of an Instance from its Pod (contract: cell.md §9).
 
 use crate::api::{
     ConditionStatus::{self, False, True, Unknown},
@@ -6,25 +6,25 @@ use crate::api::{
 };
 use serde_json::Value;
 
-/// One condition.
+/// The value of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Whether it holds.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Why, in one word.
+    /// Machine-readable reason.
     pub reason: Reason,
-    /// Why, for people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// What is to be written; what is `None` stays as it is.
+/// The conditions to write; `None` leaves a condition unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Condition Available.
     pub available: Option<Said>,
     /// Condition Programmed.
     pub programmed: Option<Said>,
-    /// Whether the template that the Instance was made from has been applied.
+    /// True if the Instance's current template has been applied.
     pub applied: bool,
 }
 
@@ -71,14 +71,14 @@ impl Report {
         Self::both(False, Reason::Suspended, "Instance is suspended")
     }
 
-    /// Nobody confirms that the Pod has ended. What was said of its template stays.
+    /// The node does not confirm the end of the Pod. Programmed stays unchanged.
     pub fn lost() -> Self {
         let message = "nothing confirms that the Pod has stopped, its node may be lost; the cell's operator removes the \
                        Node, or taints it node.kubernetes.io/out-of-service once the machine is off";
         Self::default().available(Unknown, Reason::NodeLost, message)
     }
 
-    /// The Pod is as it is, but nothing leads to it.
+    /// The Pod's state is unchanged, but its Service or `NetworkPolicy` is missing for this reason.
     #[must_use]
     pub fn without(mut self, why: &str) -> Self {
         let fails = self.programmed.as_ref().is_some_and(|said| said.status == False);
@@ -88,7 +88,7 @@ impl Report {
         self
     }
 
-    /// The Instance cannot run here.
+    /// The Instance cannot run at this cell.
     pub fn unfit(why: &impl ToString) -> Self {
         Self::both(False, Reason::ConfigurationError, why.to_string())
     }
@@ -103,10 +103,10 @@ const IMAGE: [&str; 5] = [
 ];
 const CONFIGURATION: [&str; 2] = ["CreateContainerError", "CreateContainerConfigError"];
 
-/// What the Pod says; `None` for one that is still to be made. `attempts` is how often it has been replaced.
+/// Derives the report from the Pod; `None` for a Pod that is not created yet. `attempts` is the number of replacements.
 pub fn report(pod: Option<&Value>, attempts: u32) -> Report {
     let Some(pod) = pod else {
-        // Between two Pods of a crashing Instance nothing new is known.
+        // Between two Pods of a crashing Instance there is no new state.
         return if attempts > 0 {
             Report::default()
         } else {
@@ -164,7 +164,7 @@ pub fn is_ready(pod: &Value) -> bool {
     conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// The statuses of a Pod's containers.
+/// Statuses of a Pod's containers.
 pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     pod["status"]["containerStatuses"]
         .as_array()
@@ -172,8 +172,8 @@ pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// The first container that waits for something that is known. What the runtime says of it is for the log alone: it names
-/// nodes and registries.
+/// Report for the first container that waits with a known reason. The runtime's message names nodes and registries, so
+/// it is only logged.
 fn waiting(pod: &Value) -> Option<Report> {
     containers(pod).find_map(|container| {
         let name = container["name"].as_str().unwrap_or_default();
@@ -197,7 +197,7 @@ fn waiting(pod: &Value) -> Option<Report> {
     })
 }
 
-/// What the runtime says of each container that cannot be started: its name, the reason, the text.
+/// Name, reason and runtime message of each container that cannot start.
 pub fn raw(pod: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
     containers(pod).filter_map(|container| {
         let waiting = &container["state"]["waiting"];
@@ -216,7 +216,7 @@ fn image<'a>(pod: &'a Value, container: &str) -> &'a str {
     image.unwrap_or_default()
 }
 
-/// The first container that has ended, and its exit code.
+/// Name and exit code of the first container that has ended.
 fn exited(pod: &Value) -> Option<(&str, Option<i64>)> {
     containers(pod).find_map(|container| {
         let terminated = container["state"]["terminated"].as_object()?;
@@ -248,7 +248,7 @@ mod tests {
             "lastState": {"terminated": {"exitCode": 3}}})
     }
 
-    /// `available reason, programmed reason, applied`, `-` for what stays.
+    /// `available reason, programmed reason, applied`, `-` for an unchanged condition.
     fn words(report: &Report) -> String {
         let one = |said: &Option<Said>| {
             said.as_ref().map_or_else(

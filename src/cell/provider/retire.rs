@@ -1,23 +1,25 @@
-//! The end of the Pod provider at a cell that leaves Instances to another one. Pods that run go on, and are reported on,
-//! until they end; none is started. An Instance of which nothing runs any more is handed over: its Service and its
-//! `NetworkPolicy` go, and then the finalizer, by which the next provider knows that it may begin (contract: cell.md §9). Pure.
+//! Retires the Pod provider at a cell that leaves Instances to another provider. Running Pods continue and are reported
+//! until they end; no Pod is started.
+//!
+//! An Instance without a Pod is handed over: its Service and `NetworkPolicy` are deleted, then the finalizer is
+//! removed, which signals the next provider that it may start (contract: cell.md §9). Pure functions.
 
 use super::{
     attached::{POLICY, SERVICE},
-    decide::{Of, Surroundings},
+    decide::{Of, PodContext},
     observe::Snapshot,
     recovery::{self, State},
     report,
 };
 use crate::{
     api::conditions::types::{AVAILABLE, PROGRAMMED},
-    cell::world::role::Role,
+    cell::index::tables::TableId,
     engine::plan::{Plan, Prepared},
 };
 use serde_json::Value;
 
-/// The next step.
-pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> {
+/// Decides the next step.
+pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
     let Some(instance) = &snapshot.instance else {
         return Plan::default();
     };
@@ -44,18 +46,19 @@ pub fn decide(snapshot: &Snapshot, around: &Surroundings<'_>) -> Plan<Prepared> 
     }
     let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
     if recovery::is_over(&seen) && !pod.deleting {
-        return Plan::one(pod.version.delete(of.target(Role::Pods), "pod_stopped"));
+        return Plan::one(pod.version.delete(of.target(TableId::Pods), "pod_stopped"));
     }
     Plan::default()
 }
 
-/// Nothing runs: what was said of a Pod does not stand, and the rest of what is ours goes.
+/// Hands over an Instance without a Pod: resets the conditions of the former Pod, then deletes the provider's other
+/// objects.
 fn hand_over(of: &Of<'_>) -> Plan<Prepared> {
     if of.is(AVAILABLE) || of.is(PROGRAMMED) {
         let nothing_runs = of.say(&report::report(None, 0), None);
         return nothing_runs.map(Plan::one).unwrap_or_default();
     }
-    // The policy last: whatever is left until then is reached by no more than before.
+    // The policy is deleted last, so that no remaining object accepts more traffic than before.
     for kind in [&SERVICE, &POLICY] {
         if of.own_attached(kind).is_some() {
             return of.detach(kind).map(Plan::one).unwrap_or_default();

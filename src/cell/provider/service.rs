@@ -1,21 +1,21 @@
-//! The Service of an Instance.
+//! Renders the Service of an Instance.
 
-use super::pod::{Instance, Unfit, ports};
+use super::pod::{Instance, UnsupportedSpec, ports};
 use crate::api::keys;
 use serde_json::{Value, json};
 
-/// On which port an Instance with a single one is reached.
+/// The Service port of an Instance with a single port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SinglePort {
-    /// On its own.
+    /// The container's own port.
     #[default]
     Own,
-    /// On 443, as unikraft-provider does it.
+    /// Port 443, as unikraft-provider does.
     Https,
 }
 
-/// The Service; `None` if the Instance has no ports.
-pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Value>, Unfit> {
+/// Renders the Service; `None` if the Instance has no ports.
+pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Value>, UnsupportedSpec> {
     let ports = ports(instance)?;
     if ports.is_empty() {
         return Ok(None);
@@ -29,7 +29,8 @@ pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Valu
             } else {
                 number
             };
-            // Two containers may give their ports the same name; a Service's are unique by number and protocol.
+            // Two containers may use the same port name, but the names of a Service's ports must be unique: number and
+            // protocol are.
             let label = format!("{}-{number}", protocol.to_lowercase());
             let name = if only && !name.is_empty() { name } else { label };
             json!({"name": name, "port": at, "targetPort": number, "protocol": protocol})
@@ -46,7 +47,7 @@ pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Valu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::instances::labels::Labels;
+    use crate::cell::rollout::labels::Labels;
 
     fn ports_of(ports: &Value, single: SinglePort) -> Value {
         let spec = json!({"runtime": {"sandbox": {"containers": [{"name": "a", "ports": ports}]}}});

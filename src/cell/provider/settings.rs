@@ -1,14 +1,14 @@
-//! What is set of Pods at a cell.
+//! Settings of the Pod provider.
 
 use super::{pod, service::SinglePort};
 
-/// How Pods are run at this cell.
+/// Settings for the Pods of this cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Where and how.
+    /// Scheduling and runtime settings.
     pub pod: pod::Settings,
-    /// Whether Instances get a `NetworkPolicy`.
+    /// True if Instances get a `NetworkPolicy`.
     pub network_policies: bool,
-    /// On which port an Instance with a single one is reached.
+    /// The Service port of an Instance with a single port.
     pub single_port: SinglePort,
 }

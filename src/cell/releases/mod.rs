@@ -5,19 +5,19 @@
 pub mod record;
 
 use super::{
-    breaker::Breaker,
-    context::Turn,
-    effects::{create, delete},
+    context::Context,
+    index::{digest, tables::TableId},
     instance::claim,
-    world::{digest, role::Role},
+    release_backoff::ReleaseBackoff,
+    writes::{create, delete},
 };
 use crate::{
     api::names::ProjectKey,
     engine::{
-        chance::HashMap,
         error::{Category, Failure},
         key::{Key, Plane},
-        plan::{Effect, Endpoint, Next, Plan, Target, Write},
+        plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
+        random::HashMap,
     },
 };
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Releases {
-    breakers: Mutex<HashMap<Plane, Breaker>>,
+    breakers: Mutex<HashMap<Plane, ReleaseBackoff>>,
 }
 
 /// What became of an attempt.
@@ -40,9 +40,9 @@ pub enum Released {
     /// Nothing of the Instance is left there.
     Done,
     /// The plane does not answer; it is asked again after this time.
-    Later(Duration),
+    PlaneDown(Duration),
     /// The way to the plane is being made; after this time at the latest it is there.
-    Soon(Duration),
+    Connecting(Duration),
 }
 
 /// The way to a project is made within this time.
@@ -51,20 +51,20 @@ const WAY_WITHIN: Duration = Duration::from_secs(1);
 impl Releases {
     /// One attempt to release what is recorded, for an Instance with this UID. What is not this Instance's any more is not
     /// touched.
-    pub async fn attempt(&self, ctx: &Turn<'_>, uid: &str, record: &Record) -> Released {
+    pub async fn attempt(&self, ctx: &Context<'_>, uid: &str, record: &Record) -> Released {
         let target = record.target();
         if let Plane::Project(project) = &target.plane {
-            let world = ctx.world.lock();
-            let engaged = world.claims.contains_key(project) || world.unreachable.contains(project);
-            drop(world);
+            let index = ctx.index.lock();
+            let engaged = index.claims.contains_key(project) || index.unreachable.contains(project);
+            drop(index);
             if !engaged {
                 // It may be that nothing else leads there any more.
-                ctx.want(project);
-                return Released::Soon(WAY_WITHIN);
+                ctx.request_project(project);
+                return Released::Connecting(WAY_WITHIN);
             }
         }
         if let Some(left) = self.closed_for(ctx, &target.plane) {
-            return Released::Later(left);
+            return Released::PlaneDown(left);
         }
         let released = tokio::time::timeout(ATTEMPT, release(ctx, uid, &target)).await;
         let now = ctx.now().instant;
@@ -78,19 +78,19 @@ impl Releases {
             Ok(Err(failure)) => {
                 let left = breaker.failed(now);
                 tracing::debug!(plane = %target.plane, error = %failure, "not released yet");
-                Released::Later(left)
+                Released::PlaneDown(left)
             }
-            Err(_) => Released::Later(breaker.failed(now)),
+            Err(_) => Released::PlaneDown(breaker.failed(now)),
         }
     }
 
-    fn closed_for(&self, ctx: &Turn<'_>, plane: &Plane) -> Option<Duration> {
+    fn closed_for(&self, ctx: &Context<'_>, plane: &Plane) -> Option<Duration> {
         let breakers = self.breakers.lock();
         breakers.get(plane)?.closed_for(ctx.now().instant)
     }
 
     /// The plane answers again.
-    pub fn revived(&self, plane: &Plane) {
+    pub fn recovered(&self, plane: &Plane) {
         self.breakers.lock().remove(plane);
     }
 
@@ -98,15 +98,15 @@ impl Releases {
     /// of the plane when it answers tells of it, too.
     pub async fn record(
         &self,
-        ctx: &Turn<'_>,
+        ctx: &Context<'_>,
         namespace: &str,
         uid: &str,
         left: &[Record],
     ) -> Result<(), Failure> {
         let (home, place) = {
-            let world = ctx.world.lock();
-            let home = world.reading.namespace.clone();
-            let known = |name: &str| world.releases.get(&home, name).map(|row| &row.digest);
+            let index = ctx.index.lock();
+            let home = index.reading.namespace.clone();
+            let known = |name: &str| index.releases.get(&home, name).map(|row| &row.digest);
             let place = record::place(namespace, uid, known);
             (home, place)
         };
@@ -115,7 +115,7 @@ impl Releases {
             ctx.metrics.release_dropped("full");
             return Ok(());
         };
-        let target = Target::namespaced(Plane::Cell, &Role::Releases.resource(), &home, &name);
+        let target = Target::namespaced(Plane::Cell, &TableId::Releases.resource(), &home, &name);
         let all = record::joined(has, left, ctx.now().wall);
         let labels = json!({record::LABEL.0: record::LABEL.1});
         let data = json!({uid: record::write(&all)});
@@ -123,7 +123,7 @@ impl Releases {
             let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": name, "namespace": *home, "labels": labels}, "data": data});
             let made = ctx
-                .perform(Plan::one(create(target.clone(), body, "release_recorded")))
+                .execute(Plan::one(create(target.clone(), body, "release_recorded")))
                 .await;
             match made {
                 // It is there without its label, or the watch is late.
@@ -138,23 +138,23 @@ impl Releases {
             write: Write::Merge { patch },
             reason: "release_recorded",
         };
-        ctx.perform(Plan::one(effect)).await.map(drop)
+        ctx.execute(Plan::one(effect)).await.map(drop)
     }
 
     /// One turn of a `ConfigMap` with records: each is tried again at its time.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let known: Option<(Arc<str>, String, Records)> = {
-            let world = ctx.world.lock();
-            let row = world
+            let index = ctx.index.lock();
+            let row = index
                 .releases
                 .get(&key.namespace, &key.name)
                 .filter(|row| !row.deleting);
             row.map(|row| (row.uid.clone(), row.resource_version(), row.digest.clone()))
         };
         let Some((uid, version, records)) = known else {
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         };
-        let (mut done, mut next) = (Map::new(), Next::OnEvent);
+        let (mut done, mut next) = (Map::new(), Requeue::AwaitChange);
         let claimants = claimants(ctx);
         for (instance, text) in &records {
             let mut left = Vec::new();
@@ -163,7 +163,7 @@ impl Releases {
                 if record.plane != record::HUB && claimants.contains(instance.as_str()) {
                     continue;
                 }
-                let (Released::Later(after) | Released::Soon(after)) =
+                let (Released::PlaneDown(after) | Released::Connecting(after)) =
                     self.attempt(ctx, instance, &record).await
                 else {
                     continue;
@@ -183,12 +183,12 @@ impl Releases {
                         kind,
                         namespace,
                         name,
-                        "the plane gave no answer for a week; its object is not released"
+                        "the plane did not answer for a week; its object is not released"
                     );
                     ctx.metrics.release_dropped("expired");
                     continue;
                 }
-                next = next.sooner(Next::After(after));
+                next = next.earlier(Requeue::After(after));
                 left.push(record);
             }
             let now = (!left.is_empty()).then(|| record::write(&left));
@@ -196,7 +196,12 @@ impl Releases {
                 done.insert(instance.clone(), json!(now));
             }
         }
-        let target = Target::namespaced(Plane::Cell, &Role::Releases.resource(), &key.namespace, &key.name);
+        let target = Target::namespaced(
+            Plane::Cell,
+            &TableId::Releases.resource(),
+            &key.namespace,
+            &key.name,
+        );
         if records
             .keys()
             .all(|instance| done.get(instance) == Some(&Value::Null))
@@ -206,7 +211,7 @@ impl Releases {
                 // Another record may have come since.
                 *resource_version = Some(version);
             }
-            ctx.perform(Plan::one(effect)).await?;
+            ctx.execute(Plan::one(effect)).await?;
         } else if !done.is_empty() {
             let write = Write::Merge {
                 patch: json!({"metadata": {"uid": *uid, "resourceVersion": version}, "data": done}),
@@ -217,24 +222,24 @@ impl Releases {
                 write,
                 reason: "release_done",
             };
-            ctx.perform(Plan::one(effect)).await?;
+            ctx.execute(Plan::one(effect)).await?;
         }
         Ok(next)
     }
 }
 
 /// The Instances that claim quota.
-fn claimants(ctx: &Turn<'_>) -> BTreeSet<Arc<str>> {
+fn claimants(ctx: &Context<'_>) -> BTreeSet<Arc<str>> {
     if !ctx.settings.quota {
         return BTreeSet::new();
     }
-    let world = ctx.world.lock();
-    let live = world.instances.iter().filter(|(_, row)| !row.deleting);
+    let index = ctx.index.lock();
+    let live = index.instances.iter().filter(|(_, row)| !row.deleting);
     live.map(|(_, row)| row.uid.clone()).collect()
 }
 
 /// Deletes what there is, if it is that of this Instance of this cell.
-async fn release(ctx: &Turn<'_>, uid: &str, target: &Target) -> Result<(), Failure> {
+async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Failure> {
     let found = match ctx.executor.get(target).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(()),
@@ -242,9 +247,9 @@ async fn release(ctx: &Turn<'_>, uid: &str, target: &Target) -> Result<(), Failu
         Err(failure) if failure.category == Category::NamespaceMissing => return Ok(()),
         Err(failure) => return Err(failure),
     };
-    let cell = ctx.world.lock().reading.cell.clone();
+    let cell = ctx.index.lock().reading.cell.clone();
     let meta = &found.metadata;
-    let words = &mut digest::Words::default();
+    let words = &mut digest::Strings::default();
     let ours = if target.plane == Plane::Hub {
         let copy = digest::copy(&found, words);
         copy.cell.as_deref() == Some(&*cell) && copy.instance.as_deref() == Some(uid)
@@ -264,7 +269,7 @@ async fn release(ctx: &Turn<'_>, uid: &str, target: &Target) -> Result<(), Failu
     else {
         return Ok(());
     };
-    ctx.perform(Plan::one(delete(target.clone(), uid, "release")))
+    ctx.execute(Plan::one(delete(target.clone(), uid, "release")))
         .await?;
     Ok(())
 }
@@ -273,7 +278,7 @@ async fn release(ctx: &Turn<'_>, uid: &str, target: &Target) -> Result<(), Failu
 pub fn of_copy(namespace: &str, name: &str) -> Record {
     Record {
         plane: record::HUB.to_owned(),
-        kind: Role::HubInstances.resource().kind,
+        kind: TableId::HubInstances.resource().kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         since: None,
@@ -284,7 +289,7 @@ pub fn of_copy(namespace: &str, name: &str) -> Record {
 pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Record {
     Record {
         plane: project.to_string(),
-        kind: Role::Claims.resource().kind,
+        kind: TableId::Claims.resource().kind,
         namespace: namespace.to_owned(),
         name: claim::name(instance),
         since: None,

@@ -3,8 +3,8 @@
 use crate::{
     api::names::{ProjectKey, short_hash},
     cell::{
+        index::{RELEASES_PREFIX, tables::TableId},
         provider::pod::MANAGED_BY,
-        world::{RELEASES_PREFIX, role::Role},
     },
     engine::{key::Plane, plan::Target},
 };
@@ -130,10 +130,10 @@ impl Record {
     /// The object.
     pub fn target(&self) -> Target {
         let (plane, role) = if self.plane == HUB {
-            (Plane::Hub, Role::HubInstances)
+            (Plane::Hub, TableId::HubInstances)
         } else {
             let project = ProjectKey::parse(&self.plane);
-            (project.map_or(Plane::Hub, Plane::Project), Role::Claims)
+            (project.map_or(Plane::Hub, Plane::Project), TableId::Claims)
         };
         Target::namespaced(plane, &role.resource(), &self.namespace, &self.name)
     }

@@ -1,17 +1,17 @@
 //! What a cell can say of itself, for the metrics and for people.
 
-use super::{Cell, Role};
-use crate::metrics::Figures;
+use super::{Cell, TableId};
+use crate::metrics::Gauges;
 
 impl Cell {
     /// Counts; takes the index's lock for a moment.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Gauges {
         let depth = self.ctx.queue.depth();
-        let mut figures = Figures {
+        let mut figures = Gauges {
             queue_ready: depth.ready,
             queue_added: self.ctx.queue.added(),
             keys_in_backoff: depth.in_backoff,
-            ..Figures::default()
+            ..Gauges::default()
         };
         for ((kind, verdict), count) in self.ctx.quarantine.counts() {
             figures
@@ -19,7 +19,7 @@ impl Cell {
                 .insert((kind.as_str().to_owned(), verdict), count);
         }
         let missing = self.ctx.executor.missing_rights();
-        let world = self.ctx.world.lock();
+        let index = self.ctx.index.lock();
         for (plane, engaged) in self.links.planes.lock().iter() {
             let healths = engaged.watches.iter().map(|(_, health)| health);
             let unauthorized = missing.iter().any(|right| right.plane == *plane)
@@ -34,7 +34,7 @@ impl Cell {
                 "syncing"
             };
             *figures.planes.entry(state).or_default() += 1;
-            let silence = healths.clone().map(|health| health.silence()).min();
+            let silence = healths.clone().map(|health| health.idle_time()).min();
             let oldest = figures.last_event_age.entry(state).or_default();
             *oldest = silence.unwrap_or_default().max(*oldest);
             for (role, health) in &engaged.watches {
@@ -47,27 +47,27 @@ impl Cell {
                     let key = (plane.kind(), plural.clone(), cause);
                     *figures.watch_restarts.entry(key).or_default() += count;
                 }
-                if *role != Role::Claims {
-                    figures.cached.insert((plane.kind(), plural), world.len(*role));
+                if *role != TableId::Claims {
+                    figures.cached.insert((plane.kind(), plural), index.len(*role));
                 }
             }
         }
-        let claims = Role::Claims;
+        let claims = TableId::Claims;
         figures
             .cached
-            .insert(("project", claims.resource().plural), world.len(claims));
-        let deleting = world.instances.iter().filter(|(_, row)| row.deleting);
+            .insert(("project", claims.resource().plural), index.len(claims));
+        let deleting = index.instances.iter().filter(|(_, row)| row.deleting);
         figures.deleting.extend(deleting.map(|(_, row)| row.uid.clone()));
         if self.ctx.settings.quota {
-            figures.quota_unverified = world.unverified();
+            figures.quota_unverified = index.unverified();
         }
-        figures.release_records = world.releases.iter().map(|(_, row)| row.digest.len()).sum();
+        figures.release_records = index.releases.iter().map(|(_, row)| row.digest.len()).sum();
         figures
     }
 
     /// The state of every plane and watch, for `/debug/planes`.
     pub fn describe(&self) -> serde_json::Value {
-        let world = self.ctx.world.lock();
+        let index = self.ctx.index.lock();
         let depth = self.ctx.queue.depth();
         let missing = self.ctx.executor.missing_rights();
         let planes: Vec<serde_json::Value> = self
@@ -90,7 +90,7 @@ impl Cell {
             .collect();
         serde_json::json!({
             "planes": planes,
-            "located": format!("{:?}", world.located()),
+            "located": format!("{:?}", index.located()),
             "queue": {"ready": depth.ready, "running": depth.running, "delayed": depth.delayed, "inBackoff": depth.in_backoff},
             "quarantined": self.ctx.quarantine.counts().into_iter()
                 .map(|((kind, verdict), count)| serde_json::json!({"kind": kind.as_str(), "verdict": verdict, "count": count}))

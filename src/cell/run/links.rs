@@ -2,19 +2,19 @@
 
 use crate::{
     api::{keys, names::ProjectKey},
-    cell::world::{Located, World, role::Role},
+    cell::index::{CellIndex, CellLocation, tables::TableId},
     engine::{
-        executor::Surroundings,
+        executor::PlaneAccess,
         key::Plane,
-        plan::{Answer, Target},
-        queue::{Queue, Urgency},
+        plan::{Target, WriteResult},
+        queue::{Priority, Queue},
     },
     metrics::Metrics,
     plane::{
         client::Connection,
-        engaged::{Engaged, Planes},
         lease::LeaseHandle,
-        watch::{self, Event, Health, Selection, reach::Reach},
+        registry::{EngagedPlane, PlaneRegistry},
+        watch::{self, WatchEvent, WatchSpec, WatchStatus, health::PlaneHealth},
     },
 };
 use futures::future::BoxFuture;
@@ -25,9 +25,9 @@ use tokio::sync::mpsc;
 
 /// What executor and watches share.
 pub(super) struct Links {
-    pub(super) world: Arc<Mutex<World>>,
+    pub(super) index: Arc<Mutex<CellIndex>>,
     pub(super) queue: Arc<Queue>,
-    pub(super) planes: Planes<Role, ()>,
+    pub(super) planes: PlaneRegistry<TableId, ()>,
     pub(super) lease: LeaseHandle,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) metrics: Arc<Metrics>,
@@ -35,11 +35,11 @@ pub(super) struct Links {
 
 pub(super) enum Command {
     /// The plane has a new credential.
-    Renewed(Plane),
+    CredentialChanged(Plane),
     /// The plane did not answer and does again.
-    Revived(Plane),
+    PlaneRecovered(Plane),
     /// The plane refused a right and grants it.
-    Permitted(Plane),
+    PermissionGranted(Plane),
     /// The cell may be somewhere else.
     Moved,
     /// Pods of a provider that is switched off are left.
@@ -52,12 +52,12 @@ impl Links {
         plane: &Plane,
         engagement: u64,
         connection: Connection,
-        watches: Vec<(Role, Selection)>,
+        watches: Vec<(TableId, WatchSpec)>,
     ) {
-        let mut engaged = Engaged::new(engagement, connection, ());
+        let mut engaged = EngagedPlane::new(engagement, connection, ());
         let hears = self
             .clone()
-            .hear(plane.clone(), engaged.connection.reach().clone());
+            .notify_recovery(plane.clone(), engaged.connection.health().clone());
         engaged.tasks.spawn(hears);
         for (n, watch) in watches.into_iter().enumerate() {
             self.begin(plane, &mut engaged, watch, n == 0);
@@ -66,16 +66,16 @@ impl Links {
     }
 
     /// Whether a plane does not answer, or does not let us look.
-    pub(super) fn is_away(&self, plane: &Plane) -> bool {
+    pub(super) fn is_down(&self, plane: &Plane) -> bool {
         let planes = self.planes.lock();
         planes.get(plane).is_some_and(|engaged| {
             let mut watches = engaged.watches.iter();
-            engaged.connection.reach().is_away() || watches.any(|(_, health)| health.forbidden())
+            engaged.connection.health().is_down() || watches.any(|(_, health)| health.forbidden())
         })
     }
 
     /// Watches more on a plane that is engaged.
-    pub(super) fn watch_further(self: &Arc<Self>, plane: &Plane, watches: Vec<(Role, Selection)>) {
+    pub(super) fn watch_further(self: &Arc<Self>, plane: &Plane, watches: Vec<(TableId, WatchSpec)>) {
         let mut planes = self.planes.lock();
         let Some(engaged) = planes.get_mut(plane) else {
             return;
@@ -88,11 +88,11 @@ impl Links {
     fn begin(
         self: &Arc<Self>,
         plane: &Plane,
-        engaged: &mut Engaged<Role, ()>,
-        (role, selection): (Role, Selection),
+        engaged: &mut EngagedPlane<TableId, ()>,
+        (role, selection): (TableId, WatchSpec),
         speaks: bool,
     ) {
-        let health = Arc::new(Health::default());
+        let health = Arc::new(WatchStatus::default());
         engaged.watches.push((role, health.clone()));
         let connection = engaged.connection.clone();
         let task = self
@@ -102,11 +102,11 @@ impl Links {
     }
 
     /// Tells each time that a plane which did not answer is heard of again.
-    async fn hear(self: Arc<Self>, plane: Plane, reach: Arc<Reach>) {
+    async fn notify_recovery(self: Arc<Self>, plane: Plane, health: Arc<PlaneHealth>) {
         loop {
-            reach.revived().await;
+            health.recovered().await;
             // Fails only while the process ends.
-            let _ = self.commands.send(Command::Revived(plane.clone()));
+            let _ = self.commands.send(Command::PlaneRecovered(plane.clone()));
         }
     }
 
@@ -115,47 +115,47 @@ impl Links {
         self: Arc<Self>,
         plane: Plane,
         connection: Connection,
-        role: Role,
-        selection: Selection,
-        health: Arc<Health>,
+        role: TableId,
+        selection: WatchSpec,
+        health: Arc<WatchStatus>,
         speaks: bool,
     ) {
         let sink = |event| self.event(&plane, role, event);
         let on_renewed = || {
             if speaks {
                 // Fails only while the process ends.
-                let _ = self.commands.send(Command::Renewed(plane.clone()));
+                let _ = self.commands.send(Command::CredentialChanged(plane.clone()));
             }
         };
-        watch::keep(&plane, &connection, &selection, &health, sink, |_| {}, on_renewed).await;
+        watch::run_supervised(&plane, &connection, &selection, &health, sink, |_| {}, on_renewed).await;
     }
 
     /// One event of a watch. Never waits.
-    pub(super) fn event(&self, plane: &Plane, role: Role, event: Event) {
+    pub(super) fn event(&self, plane: &Plane, role: TableId, event: WatchEvent) {
         let urgency = match &event {
-            Event::Applied(_) | Event::Answered(_) | Event::Deleted(_) => Urgency::Fresh,
-            Event::Began
-            | Event::Listed(_)
-            | Event::Complete
-            | Event::Failed
-            | Event::Resumed
-            | Event::Rewound => Urgency::Backlog,
+            WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_) => Priority::Fresh,
+            WatchEvent::Init
+            | WatchEvent::InitApply(_)
+            | WatchEvent::InitDone
+            | WatchEvent::Failed
+            | WatchEvent::Resumed
+            | WatchEvent::Rewound => Priority::Backlog,
         };
-        let mut world = self.world.lock();
-        let mut woken = world.event(plane, role, event);
-        if !world.cell_ready() {
+        let mut index = self.index.lock();
+        let mut change = index.event(plane, role, event);
+        if !index.cell_ready() {
             // Nothing is decided yet.
-            woken.keys.clear();
-        } else if woken.synced {
+            change.keys.clear();
+        } else if change.synced {
             match plane {
-                Plane::Cell => woken.keys = world.all_keys(),
-                Plane::Hub if world.hub_ready() => woken.keys = world.instance_keys(),
+                Plane::Cell => change.keys = index.all_keys(),
+                Plane::Hub if index.hub_ready() => change.keys = index.instance_keys(),
                 Plane::Hub | Plane::Project(_) => {}
             }
         }
-        drop(world);
-        self.queue.extend(woken.keys, urgency);
-        let commands = [(woken.moved, Command::Moved), (woken.retires, Command::Retires)];
+        drop(index);
+        self.queue.extend(change.keys, urgency);
+        let commands = [(change.moved, Command::Moved), (change.retires, Command::Retires)];
         for (_, command) in commands.into_iter().filter(|(is, _)| *is) {
             // Fails only while the process ends.
             let _ = self.commands.send(command);
@@ -164,33 +164,33 @@ impl Links {
 }
 
 /// What is watched on a plane in a role.
-pub(super) fn selection(world: &World, role: Role) -> Selection {
+pub(super) fn selection(index: &CellIndex, role: TableId) -> WatchSpec {
     let managed = || Some(format!("{}=fedgate", "app.kubernetes.io/managed-by"));
     let labels = match role {
-        Role::ConfigMaps | Role::Secrets => Some(format!("{}=true", keys::REFERENCED_DATA)),
-        Role::Pods | Role::Services | Role::NetworkPolicies | Role::Releases => managed(),
-        Role::HubInstances => Some(format!("{}={}", keys::CELL, world.reading.cell)),
-        Role::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, world.reading.cell)),
-        Role::HubDeployments => match world.located() {
-            Located::At { city, .. } => Some(format!("{}={city}", keys::CITY_CODE)),
-            Located::Untold | Located::Nowhere | Located::Ambiguous(_) => None,
+        TableId::ConfigMaps | TableId::Secrets => Some(format!("{}=true", keys::REFERENCED_DATA)),
+        TableId::Pods | TableId::Services | TableId::NetworkPolicies | TableId::Releases => managed(),
+        TableId::HubInstances => Some(format!("{}={}", keys::CELL, index.reading.cell)),
+        TableId::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, index.reading.cell)),
+        TableId::HubDeployments => match index.located() {
+            CellLocation::At { city, .. } => Some(format!("{}={city}", keys::CITY_CODE)),
+            CellLocation::Untold | CellLocation::Nowhere | CellLocation::Ambiguous(_) => None,
         },
         _ => None,
     };
-    Selection {
+    WatchSpec {
         resource: role.resource(),
-        namespace: (role == Role::Releases).then(|| world.reading.namespace.to_string()),
+        namespace: (role == TableId::Releases).then(|| index.reading.namespace.to_string()),
         labels,
         fields: None,
         page: match role {
-            Role::ConfigMaps | Role::Secrets | Role::Releases => watch::LARGE_OBJECTS,
+            TableId::ConfigMaps | TableId::Secrets | TableId::Releases => watch::LARGE_OBJECTS,
             _ => watch::HUB_OBJECTS,
         },
         unread: &[],
     }
 }
 
-impl Surroundings for Links {
+impl PlaneAccess for Links {
     fn client(&self, plane: &Plane) -> Option<kube::Client> {
         self.planes.client(plane)
     }
@@ -199,50 +199,50 @@ impl Surroundings for Links {
         self.lease.may_write()
     }
 
-    fn writing_ends(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.lease.writing_ends())
+    fn permit_expired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.lease.permit_expired())
     }
 
     /// Only the cell's own writes are kept apart by the Lease: what reaches another plane late the next leader sees there
     /// and puts right.
-    fn unanswered(&self, target: &Target) {
+    fn write_unresolved(&self, target: &Target) {
         if target.plane == Plane::Cell {
             self.lease.unanswered();
         }
     }
 
-    fn scout(&self, plane: &Plane) -> Option<Result<(), Duration>> {
-        self.planes.scout(plane)
+    fn admit_probe(&self, plane: &Plane) -> Option<Result<(), Duration>> {
+        self.planes.admit_probe(plane)
     }
 
-    fn heard(&self, plane: &Plane) {
+    fn plane_responded(&self, plane: &Plane) {
         self.planes.heard(plane);
     }
 
-    fn permitted(&self, plane: &Plane) {
+    fn permission_granted(&self, plane: &Plane) {
         // Fails only while the process ends.
-        let _ = self.commands.send(Command::Permitted(plane.clone()));
+        let _ = self.commands.send(Command::PermissionGranted(plane.clone()));
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {
         self.planes.engagement(plane)
     }
 
-    fn answered(&self, target: &Target, _engagement: u64, answer: Answer) {
+    fn object_observed(&self, target: &Target, _engagement: u64, answer: WriteResult) {
         let namespace = target.namespace.as_deref().unwrap_or_default();
         let role = self
-            .world
+            .index
             .lock()
             .role_of(&target.plane, &target.kind(), namespace, &target.name);
         let Some(role) = role else { return };
         let event = match answer {
-            Answer::Is(object) => {
+            WriteResult::Current(object) => {
                 if let Some(version) = &object.metadata.resource_version {
                     self.planes.note_written(&target.plane, role, version);
                 }
-                Event::Answered(object)
+                WatchEvent::Written(object)
             }
-            Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
+            WriteResult::Deleted { uid } => WatchEvent::Delete(Box::new(DynamicObject {
                 types: None,
                 metadata: ObjectMeta {
                     name: Some(target.name.clone()),
@@ -261,7 +261,7 @@ impl Surroundings for Links {
             .wrote((&target.plane).into(), &target.resource.kind, reason);
     }
 
-    fn fought(&self, target: &Target, field_group: &'static str) {
+    fn fight_detected(&self, target: &Target, field_group: &'static str) {
         self.metrics.write_fight(&target.resource.kind, field_group);
     }
 }

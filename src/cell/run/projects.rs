@@ -1,11 +1,11 @@
 //! The projects whose claims of quota are watched: each is engaged when its claims are wanted, again if its connection
 //! cannot be made, and let go when nobody needs it any more.
 
-use super::{Cell, Projects, Role, links};
+use super::{Cell, Projects, TableId, links};
 use crate::{
     api::names::ProjectKey,
-    cell::breaker::Breaker,
-    engine::{chance::HashMap, queue::Urgency},
+    cell::release_backoff::ReleaseBackoff,
+    engine::{queue::Priority, random::HashMap},
     plane::{client::Connection, discovery::ProjectEvent},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ pub(super) struct Known {
     /// Those that were found, wanted or not.
     found: HashMap<ProjectKey, Connection>,
     /// Connections that could not be made, until they are.
-    failed: BTreeMap<ProjectKey, Breaker>,
+    failed: BTreeMap<ProjectKey, ReleaseBackoff>,
     /// Wanted ones that nobody needed when that was last looked at.
     unneeded: BTreeSet<ProjectKey>,
     /// Keeps the connections that were made up to date.
@@ -54,8 +54,8 @@ impl Cell {
 
     fn engage_project(&self, known: &mut Known, project: &ProjectKey) {
         let connection = match &self.projects {
-            Projects::Found => known.found.get(project).cloned(),
-            Projects::Made(make) => match make(project) {
+            Projects::Discovered => known.found.get(project).cloned(),
+            Projects::OnDemand(make) => match make(project) {
                 Ok((connection, work)) => {
                     known.failed.remove(project);
                     let handle = known.keeping.spawn(work);
@@ -65,7 +65,7 @@ impl Cell {
                 Err(error) => {
                     let breaker = known.failed.entry(project.clone()).or_default();
                     let again = breaker.failed(self.ctx.now().instant);
-                    tracing::warn!(%project, error, ?again, "the project cannot be reached for quota; tried again later");
+                    tracing::warn!(%project, error, ?again, "the project does not answer quota requests; they are retried");
                     None
                 }
             },
@@ -76,42 +76,42 @@ impl Cell {
         };
         let plane = links::project(project);
         let selection = {
-            let mut world = self.ctx.world.lock();
-            world.unreachable.remove(project);
-            world.engage(project);
-            links::selection(&world, Role::Claims)
+            let mut index = self.ctx.index.lock();
+            index.unreachable.remove(project);
+            index.engage(project);
+            links::selection(&index, TableId::Claims)
         };
         self.ctx.executor.forget(&plane);
         let engagement = known.next_engagement();
-        let watches = vec![(Role::Claims, selection)];
+        let watches = vec![(TableId::Claims, selection)];
         self.links.engage(&plane, engagement, connection, watches);
-        self.wake_project(project);
+        self.enqueue_project(project);
     }
 
     /// Whoever waits for a project's claims, or for a release there, asks at once: what it waits for may be at another
     /// address now.
-    fn wake_project(&self, project: &ProjectKey) {
-        self.releases.revived(&links::project(project));
+    fn enqueue_project(&self, project: &ProjectKey) {
+        self.releases.recovered(&links::project(project));
         let keys = {
-            let world = self.ctx.world.lock();
-            let mut keys = world.keys_of_project(project);
-            keys.extend(world.deployments_of_project(project));
-            keys.extend(world.releases_of_project(project));
+            let index = self.ctx.index.lock();
+            let mut keys = index.keys_of_project(project);
+            keys.extend(index.deployments_of_project(project));
+            keys.extend(index.releases_of_project(project));
             keys
         };
-        self.ctx.queue.extend(keys, Urgency::Fresh);
+        self.ctx.queue.extend(keys, Priority::Fresh);
     }
 
     /// There is no way to a project whose claims are wanted.
     fn lose_project(&self, project: &ProjectKey) {
         let keys = {
-            let mut world = self.ctx.world.lock();
-            world.unreachable.insert(project.clone());
-            let mut keys = world.keys_of_project(project);
-            keys.extend(world.deployments_of_project(project));
+            let mut index = self.ctx.index.lock();
+            index.unreachable.insert(project.clone());
+            let mut keys = index.keys_of_project(project);
+            keys.extend(index.deployments_of_project(project));
             keys
         };
-        self.ctx.queue.extend(keys, Urgency::Fresh);
+        self.ctx.queue.extend(keys, Priority::Fresh);
     }
 
     /// Connections that could not be made are tried again, each at its time.
@@ -127,7 +127,7 @@ impl Cell {
 
     /// Lets go of projects that nobody has needed since the last call.
     pub(super) fn let_go(&self, known: &mut Known) {
-        let needed = self.ctx.world.lock().needed_projects(self.ctx.settings.quota);
+        let needed = self.ctx.index.lock().needed_projects(self.ctx.settings.quota);
         let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
         let (over, idle) = unneeded
             .into_iter()
@@ -135,13 +135,13 @@ impl Cell {
         known.unneeded = idle;
         let over: BTreeSet<ProjectKey> = over;
         for project in over {
-            tracing::info!(%project, "nobody needs the project's quota any more; its claims are watched no longer");
+            tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
             known.wanted.remove(&project);
             known.failed.remove(&project);
             if let Some(handle) = known.kept.remove(&project) {
                 handle.abort();
             }
-            self.ctx.world.lock().unreachable.remove(&project);
+            self.ctx.index.lock().unreachable.remove(&project);
             self.disengage_project(&project);
         }
     }
@@ -150,13 +150,13 @@ impl Cell {
         let plane = links::project(project);
         self.links.planes.lock().remove(&plane);
         self.ctx.executor.forget(&plane);
-        self.releases.revived(&plane);
+        self.releases.recovered(&plane);
         let keys = {
-            let mut world = self.ctx.world.lock();
-            world.claims.remove(project);
-            world.quota_answered(project)
+            let mut index = self.ctx.index.lock();
+            index.claims.remove(project);
+            index.quota_answered(project)
         };
-        self.ctx.queue.extend(keys, Urgency::Fresh);
+        self.ctx.queue.extend(keys, Priority::Fresh);
     }
 
     /// What was found of projects has changed.
@@ -168,8 +168,8 @@ impl Cell {
                     self.engage_project(known, &key);
                 }
             }
-            ProjectEvent::Left { key } => {
-                tracing::info!(project = %key, "project left; what it was granted stays");
+            ProjectEvent::Removed { key } => {
+                tracing::info!(project = %key, "project removed; its granted claims are kept");
                 known.found.remove(&key);
                 self.disengage_project(&key);
                 // It stays wanted: if it comes back, by another address perhaps, who waits for it goes on.
@@ -177,10 +177,12 @@ impl Cell {
                     self.lose_project(&key);
                 }
             }
-            ProjectEvent::Refused { name, error } => {
-                tracing::warn!(project = name, %error, "project refused; the others go on");
+            ProjectEvent::Rejected { name, error } => {
+                tracing::warn!(project = name, %error, "project rejected; the others continue");
             }
-            ProjectEvent::Forgotten { name } => tracing::info!(project = name, "what was refused is gone"),
+            ProjectEvent::RejectionCleared { name } => {
+                tracing::info!(project = name, "the rejected credential was removed");
+            }
         }
     }
 }

@@ -7,17 +7,17 @@ use super::{
 use crate::{
     api::{API_VERSION, keys},
     cell::{
-        effects::create,
-        instance::observe::Snapshot as Local,
-        world::{
-            digest::{self, Copy, Namespace},
-            role::Role,
+        index::{
+            digest::{self, HubInstance, Namespace},
+            tables::TableId,
         },
+        instance::observe::Snapshot as Local,
+        writes::create,
     },
     engine::{
         diff::Digest,
         key::Plane,
-        plan::{Effect, Endpoint, Exact, Target, Write},
+        plan::{Effect, Endpoint, ExactFields, Target, Write},
     },
 };
 use serde_json::{Map, Value, json};
@@ -123,7 +123,7 @@ enum Whose {
     Others(String),
 }
 
-fn whose(local: &Local, seen: &Seen, copy: &Copy, city: Option<&str>, deployment: &str) -> Whose {
+fn whose(local: &Local, seen: &Seen, copy: &HubInstance, city: Option<&str>, deployment: &str) -> Whose {
     let foreign = copy.controller.as_deref().is_some_and(|uid| uid != deployment);
     match &copy.cell {
         Some(cell) if *cell == seen.cell => {
@@ -179,7 +179,7 @@ impl Wanted<'_> {
     fn target(&self) -> Target {
         Target::namespaced(
             Plane::Hub,
-            &Role::HubInstances.resource(),
+            &TableId::HubInstances.resource(),
             &self.local.namespace,
             &self.local.name,
         )
@@ -239,7 +239,7 @@ impl Wanted<'_> {
                 endpoint: Endpoint::Main,
                 write: Write::Apply {
                     body: self.body(Some(&found.version.uid)),
-                    exact: Exact::roots(["spec"]),
+                    exact: ExactFields::roots(["spec"]),
                 },
                 reason: "write_back",
             };
@@ -262,7 +262,7 @@ impl Wanted<'_> {
             endpoint: Endpoint::Status,
             write: Write::Apply {
                 body,
-                exact: Exact::roots(["status"]),
+                exact: ExactFields::roots(["status"]),
             },
             reason: "write_back_status",
         };

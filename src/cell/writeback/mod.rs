@@ -6,15 +6,15 @@ pub mod observe;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
+    context::{Context, MAX_PASSES},
     instance::{decide::note, observe::Snapshot as Local},
 };
 use crate::engine::{
-    chance::HashMap,
     diff::Digest,
     error::{Category, Failure},
     key::Key,
-    plan::{Effect, Next, Plan},
+    plan::{Effect, Plan, Requeue},
+    random::HashMap,
 };
 use decide::{Decision, Held};
 use observe::{HubCopy, Seen};
@@ -51,11 +51,11 @@ pub struct Memory {
 
 impl Memory {
     /// The name is not tried again before this.
-    fn pause(&mut self, now: Instant) -> Next {
+    fn pause(&mut self, now: Instant) -> Requeue {
         let tries = self.held.map_or(0, |(tries, _)| tries);
         let pause = FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE);
         self.held = Some((tries.saturating_add(1), now + pause));
-        Next::After(pause)
+        Requeue::After(pause)
     }
 }
 
@@ -63,13 +63,13 @@ impl WriteBack {
     /// Brings the copy up to date: at once in a `hurry`, else at intervals.
     pub async fn reconcile(
         &self,
-        ctx: &Turn<'_>,
+        ctx: &Context<'_>,
         key: &Key,
         local: &Local,
         hurry: bool,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Requeue, Failure> {
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = turn(ctx, key, local, hurry, &mut memory).await;
+        let result = reconcile_once(ctx, key, local, hurry, &mut memory).await;
         self.memory.lock().insert(key.clone(), memory);
         result
     }
@@ -78,41 +78,41 @@ impl WriteBack {
     pub fn forget(&self, key: &Key) {
         let mut memory = self.memory.lock();
         memory.remove(key);
-        crate::engine::room::give_back(&mut memory);
+        crate::engine::shrink::shrink_if_sparse(&mut memory);
     }
 }
 
-async fn turn(
-    ctx: &Turn<'_>,
+async fn reconcile_once(
+    ctx: &Context<'_>,
     key: &Key,
     local: &Local,
     hurry: bool,
     memory: &mut Memory,
-) -> Result<Next, Failure> {
+) -> Result<Requeue, Failure> {
     let now = ctx.now().instant;
     let left = memory.held.map(|(_, until)| until.saturating_duration_since(now));
     if let Some(left) = left.filter(|left| !left.is_zero()) {
         // Whatever else wakes the key says nothing of the name.
-        return Ok(Next::After(left));
+        return Ok(Requeue::After(left));
     }
     let interval = ctx.settings.copy_interval();
     let last = memory.wrote.filter(|_| !hurry);
     let left = last.map(|at| interval.saturating_sub(now.saturating_duration_since(at)));
     let left = left.filter(|left| !left.is_zero());
     let mut read: Option<HubCopy> = None;
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let Some(mut seen) = observe::observe(ctx, key) else {
             // Its lists wake everything when they are there.
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         };
         seen.copy = seen.copy.or_else(|| read.take());
         match decide::decide(local, &seen, memory) {
             Decision::Nothing => {
                 memory.said = None;
                 memory.held = None;
-                return Ok(Next::OnEvent);
+                return Ok(Requeue::AwaitChange);
             }
-            Decision::Write(..) if let Some(left) = left => return Ok(Next::After(left)),
+            Decision::Write(..) if let Some(left) = left => return Ok(Requeue::After(left)),
             Decision::Write(effect, about) => {
                 match write(ctx, *effect).await? {
                     // Nothing tells when it is gone.
@@ -126,21 +126,21 @@ async fn turn(
             }
             Decision::Unclear(what) => {
                 if memory.said.as_ref() != Some(&what) {
-                    tracing::warn!(%key, what, "an Instance is not written back");
+                    tracing::warn!(%key, what, "an Instance is not written back to the hub");
                     memory.said = Some(what);
                 }
-                return Ok(Next::OnEvent);
+                return Ok(Requeue::AwaitChange);
             }
             Decision::Held(Held { by }) => return Ok(held(ctx, local, memory, &by).await),
         }
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }
 
 /// Writes; with what has the name if that is not free. Copies of others are not watched, so they are read.
-async fn write(ctx: &Turn<'_>, effect: Effect) -> Result<Option<HubCopy>, Failure> {
+async fn write(ctx: &Context<'_>, effect: Effect) -> Result<Option<HubCopy>, Failure> {
     let target = effect.target.clone();
-    match ctx.perform(Plan::one(effect)).await {
+    match ctx.execute(Plan::one(effect)).await {
         Ok(_) => Ok(None),
         Err(failure) if failure.category == Category::AlreadyExists => {
             let found = ctx.executor.get(&target).await?;
@@ -151,7 +151,7 @@ async fn write(ctx: &Turn<'_>, effect: Effect) -> Result<Option<HubCopy>, Failur
 }
 
 /// Keeps what the hub made of what was written.
-fn remember(ctx: &Turn<'_>, key: &Key, memory: &mut Memory, about: decide::About) {
+fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, about: decide::About) {
     let Some(Seen { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
         return;
     };
@@ -162,7 +162,7 @@ fn remember(ctx: &Turn<'_>, key: &Key, memory: &mut Memory, about: decide::About
     }
 }
 
-async fn held(ctx: &Turn<'_>, local: &Local, memory: &mut Memory, by: &str) -> Next {
+async fn held(ctx: &Context<'_>, local: &Local, memory: &mut Memory, by: &str) -> Requeue {
     let said = format!("held by {by}");
     if memory.said.as_ref() != Some(&said) {
         let message = format!(
@@ -170,7 +170,7 @@ async fn held(ctx: &Turn<'_>, local: &Local, memory: &mut Memory, by: &str) -> N
         );
         let note = note(local, "HubCopyHeld", "WritingBack", &message);
         // An event that is lost costs nothing but itself.
-        let _ = ctx.perform(Plan::tell(note)).await;
+        let _ = ctx.execute(Plan::with_event(note)).await;
         memory.said = Some(said);
         memory.held = None;
     }

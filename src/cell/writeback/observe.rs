@@ -2,9 +2,9 @@
 
 use crate::{
     cell::{
-        context::Context,
-        effects::Version,
-        world::digest::{self, Copy, Namespace},
+        context::Shared,
+        index::digest::{self, HubInstance, Namespace},
+        writes::ObjectVersion,
     },
     engine::key::Key,
 };
@@ -39,29 +39,29 @@ pub struct HubDeployment {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HubCopy {
     /// Its version.
-    pub version: Version,
+    pub version: ObjectVersion,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// What it says.
-    pub copy: Copy,
+    pub copy: HubInstance,
 }
 
 /// Looks; `None` if not all of the hub is known yet.
-pub fn observe(ctx: &Context, key: &Key) -> Option<Seen> {
-    let world = ctx.world.lock();
-    if !world.hub_ready() {
+pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
+    let index = ctx.index.lock();
+    if !index.hub_ready() {
         return None;
     }
-    let label = world.instances.get(&key.namespace, &key.name).and_then(|row| {
+    let label = index.instances.get(&key.namespace, &key.name).and_then(|row| {
         let name = row.digest.labels.get(crate::api::keys::WORKLOAD_DEPLOYMENT_NAME);
         name.map(str::to_owned)
     });
-    let deployment = label.and_then(|name| world.hub_deployments.get(&key.namespace, &name));
+    let deployment = label.and_then(|name| index.hub_deployments.get(&key.namespace, &name));
     let namespace = |row: &crate::plane::table::Row<Namespace>| row.digest.clone();
     Some(Seen {
-        cell: world.reading.cell.clone(),
-        here: world.namespaces.get("", &key.namespace).map(namespace),
-        there: world
+        cell: index.reading.cell.clone(),
+        here: index.namespaces.get("", &key.namespace).map(namespace),
+        there: index
             .hub_namespaces
             .get("", &key.namespace)
             .filter(|row| !row.deleting)
@@ -70,8 +70,8 @@ pub fn observe(ctx: &Context, key: &Key) -> Option<Seen> {
             uid: row.uid.clone(),
             city: row.digest.city.clone(),
         }),
-        copy: world.copies.get(&key.namespace, &key.name).map(|row| HubCopy {
-            version: Version {
+        copy: index.copies.get(&key.namespace, &key.name).map(|row| HubCopy {
+            version: ObjectVersion {
                 uid: row.uid.clone(),
                 version: row.resource_version().into(),
             },
@@ -86,11 +86,11 @@ pub fn read(object: &DynamicObject) -> HubCopy {
     let meta = &object.metadata;
     let text = |of: &Option<String>| of.as_deref().unwrap_or_default().into();
     HubCopy {
-        version: Version {
+        version: ObjectVersion {
             uid: text(&meta.uid),
             version: text(&meta.resource_version),
         },
         deleting: meta.deletion_timestamp.is_some(),
-        copy: digest::copy(object, &mut digest::Words::default()),
+        copy: digest::copy(object, &mut digest::Strings::default()),
     }
 }

@@ -8,24 +8,24 @@ use super::{
 use crate::{
     api::keys,
     cell::{
-        context::Turn,
-        fixture::{Fixture, NS, body, condition, deployment, instance, reading, words},
+        context::Context,
+        index::tables::TableId,
         instance::observe as local,
-        world::role::Role,
+        testing::{Fixture, NS, body, condition, deployment, instance, reading, words},
     },
     engine::{
         key::{
             Key,
             Plane::{Cell, Hub},
         },
-        plan::{Effect, Exact, Write},
+        plan::{Effect, ExactFields, Write},
     },
 };
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 
 fn key() -> Key {
-    Role::Instances.key(NS, "web-0")
+    TableId::Instances.key(NS, "web-0")
 }
 
 fn decided(fixture: &Fixture) -> Decision {
@@ -60,22 +60,25 @@ fn on_hub(name: &str) -> Value {
 
 fn whole() -> Fixture {
     let mut fixture = Fixture::new(reading());
-    fixture.has(&Hub, Role::HubDeployments, on_hub("web"));
+    fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
     let mut source = instance("web", 0);
     source["metadata"]["annotations"] = json!({keys::RECOVERY: "{}"});
-    fixture.has(&Cell, Role::Instances, source);
+    fixture.has(&Cell, TableId::Instances, source);
     fixture
 }
 
 fn copy(fixture: &Fixture) -> &Value {
-    fixture.get(&Hub, Role::HubInstances, NS, "web-0").unwrap()
+    fixture.get(&Hub, TableId::HubInstances, NS, "web-0").unwrap()
 }
 
 #[test]
 fn a_copy_is_the_instance_with_its_origin_and_the_hubs_deployment_as_owner() {
     let mut fixture = whole();
     let made = body(&effect(&fixture));
-    let source = fixture.get(&Cell, Role::Instances, NS, "web-0").unwrap().clone();
+    let source = fixture
+        .get(&Cell, TableId::Instances, NS, "web-0")
+        .unwrap()
+        .clone();
     assert_eq!(made["spec"], source["spec"]);
     let labels = &made["metadata"]["labels"];
     for key in keys::LINKING {
@@ -115,10 +118,10 @@ fn what_is_changed_on_the_hub_is_changed_back_and_foreign_labels_stay() {
     settle(&mut fixture);
     let edits = json!({"metadata": {"labels": {"mine": "yes", keys::CELL: "dfw-1", keys::PLACEMENT_NAME: "other"}},
         "spec": {"location": {"name": "elsewhere"}}, "status": {"conditions": []}});
-    let woken = fixture.change(&Hub, Role::HubInstances, NS, "web-0", &edits);
-    assert_eq!(woken, [key()]);
+    let enqueued = fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edits);
+    assert_eq!(enqueued, [key()]);
     let first = effect(&fixture);
-    assert!(matches!(&first.write, Write::Apply { exact, .. } if *exact == Exact::roots(["spec"])));
+    assert!(matches!(&first.write, Write::Apply { exact, .. } if *exact == ExactFields::roots(["spec"])));
     assert_eq!(
         settle(&mut fixture),
         [
@@ -129,7 +132,7 @@ fn what_is_changed_on_the_hub_is_changed_back_and_foreign_labels_stay() {
     assert_eq!(copy(&fixture)["metadata"]["labels"]["mine"], "yes");
     assert_eq!(copy(&fixture)["spec"]["location"]["name"], "us-south-1");
     let ready = json!({"status": {"conditions": [condition("Ready", "True", "Available")]}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &ready);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &ready);
     assert_eq!(
         settle(&mut fixture),
         ["hub: apply instances/status web-0: write_back_status"]
@@ -142,7 +145,7 @@ fn a_hub_that_leaves_out_what_it_does_not_know_is_told_once() {
     settle(&mut fixture);
     fixture.change(
         &Hub,
-        Role::HubInstances,
+        TableId::HubInstances,
         NS,
         "web-0",
         &json!({"spec": {"networkInterfaces": null}}),
@@ -169,15 +172,15 @@ fn whose_instance_it_is_has_to_be_clear() {
     };
     let unlabelled = json!({"metadata": {"labels": {keys::UPSTREAM_CLUSTER: null}}});
     let other = json!({"metadata": {"labels": {keys::UPSTREAM_CLUSTER: "cluster-other"}}});
-    let gone = unclear(&|f| drop(f.lost(&Hub, Role::HubNamespaces, "", NS)));
+    let gone = unclear(&|f| drop(f.lost(&Hub, TableId::HubNamespaces, "", NS)));
     assert_eq!(gone, "the hub has no Namespace ns-a1");
-    let lacks = unclear(&|f| drop(f.change(&Hub, Role::HubNamespaces, "", NS, &unlabelled)));
+    let lacks = unclear(&|f| drop(f.change(&Hub, TableId::HubNamespaces, "", NS, &unlabelled)));
     assert!(lacks.starts_with("Namespace ns-a1 of the hub lacks"), "{lacks}");
-    let differs = unclear(&|f| drop(f.change(&Cell, Role::Namespaces, "", NS, &other)));
+    let differs = unclear(&|f| drop(f.change(&Cell, TableId::Namespaces, "", NS, &other)));
     assert!(differs.contains("belongs to another project"), "{differs}");
     for key in keys::LINKING {
         let stripped = json!({"metadata": {"labels": {key: null}}});
-        let what = unclear(&|f| drop(f.change(&Cell, Role::Instances, NS, "web-0", &stripped)));
+        let what = unclear(&|f| drop(f.change(&Cell, TableId::Instances, NS, "web-0", &stripped)));
         assert_eq!(what, format!("its label {key} is missing"));
     }
 }
@@ -189,11 +192,11 @@ fn a_cell_that_is_drained_writes_nothing() {
         change(&mut fixture);
         assert_eq!(decided(&fixture), Decision::Nothing);
     };
-    nothing(&|f| assert_eq!(f.lost(&Hub, Role::HubDeployments, NS, "web"), [key()]));
+    nothing(&|f| assert_eq!(f.lost(&Hub, TableId::HubDeployments, NS, "web"), [key()]));
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
-    nothing(&|f| drop(f.change(&Hub, Role::HubDeployments, NS, "web", &going)));
+    nothing(&|f| drop(f.change(&Hub, TableId::HubDeployments, NS, "web", &going)));
     let moved = json!({"metadata": {"labels": {keys::CITY_CODE: "LHR"}}});
-    nothing(&|f| drop(f.change(&Hub, Role::HubDeployments, NS, "web", &moved)));
+    nothing(&|f| drop(f.change(&Hub, TableId::HubDeployments, NS, "web", &moved)));
 }
 
 /// What is decided if the hub has this copy, which need not be one that is watched.
@@ -201,7 +204,7 @@ fn over(change: &Value) -> Decision {
     let mut fixture = whole();
     settle(&mut fixture);
     let mut object = copy(&fixture).clone();
-    crate::cell::fixture::merge(&mut object, change);
+    crate::cell::testing::merge(&mut object, change);
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let mut seen = observe::observe(&fixture.context, &key()).unwrap();
     seen.copy = Some(observe::read(&serde_json::from_value(object).unwrap()));
@@ -248,8 +251,8 @@ fn the_answer_about_anothers_copy_does_not_stay_in_the_index() {
     let mut fixture = whole();
     settle(&mut fixture);
     let other = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}}});
-    fixture.change(&Hub, Role::HubInstances, NS, "web-0", &other);
-    assert!(fixture.context.world.lock().copies.is_empty());
+    fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &other);
+    assert!(fixture.context.index.lock().copies.is_empty());
 }
 
 #[tokio::test]
@@ -258,7 +261,7 @@ async fn a_name_that_is_held_is_tried_after_pauses_that_double() {
     let now = tokio::time::Instant::now();
     let mut pauses = Vec::new();
     for _ in 0..11 {
-        let crate::engine::plan::Next::After(pause) = memory.pause(now) else {
+        let crate::engine::plan::Requeue::After(pause) = memory.pause(now) else {
             panic!()
         };
         pauses.push(pause.as_secs());
@@ -271,8 +274,8 @@ async fn a_write_that_failed_is_no_write_of_the_interval() {
     let fixture = whole();
     let local = local::observe(&fixture.context, &key()).unwrap();
     let (write_back, wrote) = (WriteBack::default(), AtomicBool::new(false));
-    let turn = Turn::new(&fixture.context, &wrote);
-    let result = write_back.reconcile(&turn, &key(), &local, false).await;
+    let ctx = Context::new(&fixture.context, &wrote);
+    let result = write_back.reconcile(&ctx, &key(), &local, false).await;
     assert!(result.is_err(), "the fixture's planes take no write");
     assert_eq!(write_back.memory.lock().get(&key()), Some(&Memory::default()));
 }

@@ -31,7 +31,7 @@ impl Ground {
     }
 }
 
-impl Surroundings for Ground {
+impl PlaneAccess for Ground {
     fn client(&self, _: &Plane) -> Option<Client> {
         Some(self.client.clone())
     }
@@ -40,7 +40,7 @@ impl Surroundings for Ground {
         Instant::now() < *self.until.borrow()
     }
 
-    fn writing_ends(&self) -> BoxFuture<'_, ()> {
+    fn permit_expired(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             while self.may_write() {
                 let until = *self.until.borrow();
@@ -49,15 +49,15 @@ impl Surroundings for Ground {
         })
     }
 
-    fn unanswered(&self, _: &Target) {
+    fn write_unresolved(&self, _: &Target) {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn answered(&self, _: &Target, _: u64, _: Answer) {}
+    fn object_observed(&self, _: &Target, _: u64, _: WriteResult) {}
 
     fn wrote(&self, _: &Target, _: &'static str) {}
 
-    fn fought(&self, _: &Target, _: &'static str) {}
+    fn fight_detected(&self, _: &Target, _: &'static str) {}
 }
 
 /// A server that answers each request after `delay`, and counts them.
@@ -144,7 +144,7 @@ fn writes() -> [Write; 4] {
         Write::Create { body: body() },
         Write::Apply {
             body: body(),
-            exact: Exact::roots(["data"]),
+            exact: ExactFields::roots(["data"]),
         },
         Write::Merge { patch: body() },
         Write::Delete {
@@ -159,7 +159,7 @@ async fn a_write_under_way_ends_with_the_right() {
     for write in writes() {
         let (server, ground, executor) = set_up(60, 3);
         let began = Instant::now();
-        let failure = executor.perform(plan(write)).await.unwrap_err();
+        let failure = executor.execute(plan(write)).await.unwrap_err();
         assert_eq!(began.elapsed(), seconds(3));
         assert_eq!(failure.category, Category::NotLeader);
         assert_eq!((server.requests(), ground.unanswered()), (1, 1));
@@ -182,7 +182,7 @@ async fn a_request_that_can_go_on_when_the_right_ends_is_not_sent() {
     let ground = Ground::new(Client::new(service, "default"), Instant::now() + seconds(3));
     let executor = Executor::new(ground.clone(), "test".into());
     let write = Write::Create { body: body() };
-    let failure = executor.perform(plan(write)).await.unwrap_err();
+    let failure = executor.execute(plan(write)).await.unwrap_err();
     assert_eq!(failure.category, Category::NotLeader);
     assert_eq!((sent.load(Ordering::Relaxed), ground.unanswered()), (0, 1));
 }
@@ -196,7 +196,7 @@ async fn a_slow_write_is_finished_while_the_right_is_renewed() {
             sleep(seconds(2)).await;
             renewed.until.send_replace(Instant::now() + seconds(60));
         });
-        executor.perform(plan(write)).await.unwrap();
+        executor.execute(plan(write)).await.unwrap();
         assert_eq!(ground.unanswered(), 0);
         renewal.await.unwrap();
     }
@@ -207,7 +207,7 @@ async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_i
     let [_, apply, ..] = writes();
     let (server, ground, executor) = set_up(2, 3);
     let began = Instant::now();
-    let failure = executor.perform(plan(apply.clone())).await.unwrap_err();
+    let failure = executor.execute(plan(apply.clone())).await.unwrap_err();
     assert_eq!(failure.category, Category::NotLeader);
     assert_eq!(
         (began.elapsed(), server.requests(), ground.unanswered()),
@@ -221,7 +221,7 @@ async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_i
         sleep(seconds(1)).await;
         closed.until.send_replace(Instant::now());
     });
-    let failure = executor.perform(plan(apply)).await.unwrap_err();
+    let failure = executor.execute(plan(apply)).await.unwrap_err();
     assert_eq!(failure.category, Category::NotLeader);
     assert_eq!((server.requests(), ground.unanswered()), (1, 0));
     closing.await.unwrap();
@@ -231,7 +231,7 @@ async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_i
 async fn without_the_right_nothing_is_sent_not_even_a_read() {
     let (server, ground, executor) = set_up(0, 0);
     for write in writes() {
-        let failure = executor.perform(plan(write)).await.unwrap_err();
+        let failure = executor.execute(plan(write)).await.unwrap_err();
         assert_eq!(failure.category, Category::NotLeader);
     }
     let failure = executor.get(&target()).await.unwrap_err();
@@ -243,7 +243,7 @@ async fn without_the_right_nothing_is_sent_not_even_a_read() {
 async fn a_write_whose_task_is_ended_counts_as_unanswered() {
     let (server, ground, executor) = set_up(60, 600);
     let [create, ..] = writes();
-    let task = tokio::spawn(async move { executor.perform(plan(create)).await.map(drop) });
+    let task = tokio::spawn(async move { executor.execute(plan(create)).await.map(drop) });
     server.requests.subscribe().wait_for(|n| *n == 1).await.unwrap();
     assert_eq!(ground.unanswered(), 0, "it is under way");
     task.abort();
@@ -262,7 +262,7 @@ async fn silence_of_the_server_is_no_answer_and_a_refusal_is_one() {
         let ground = Ground::new(Client::new(service, "default"), Instant::now() + seconds(60));
         let executor = Executor::new(ground.clone(), "test".into());
         let [create, ..] = writes();
-        executor.perform(plan(create)).await.unwrap_err();
+        executor.execute(plan(create)).await.unwrap_err();
         assert_eq!(ground.unanswered(), unanswered, "{code}");
     }
 }
@@ -273,13 +273,13 @@ async fn a_standby_takes_no_turn_from_the_next_that_may_write() {
     for _ in 0..3 {
         executor.gates.ended(&Plane::Hub, Some(Category::Timeout));
     }
-    tokio::time::advance(crate::engine::probe::PROBE_EVERY).await;
+    tokio::time::advance(crate::engine::circuit_breaker::PROBE_EVERY).await;
     ground.until.send_replace(Instant::now());
     let [create, ..] = writes();
-    let failure = executor.perform(plan(create.clone())).await.unwrap_err();
+    let failure = executor.execute(plan(create.clone())).await.unwrap_err();
     assert_eq!(failure.category, Category::NotLeader);
     ground.until.send_replace(Instant::now() + seconds(60));
-    executor.perform(plan(create)).await.unwrap();
+    executor.execute(plan(create)).await.unwrap();
     assert_eq!(server.requests(), 1, "the probe");
 }
 
@@ -289,7 +289,7 @@ fn what_is_deleted_is_gone_unless_something_holds_it_or_it_still_stops() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
         matches!(
             answer_of(serde_json::from_value(pod).unwrap()),
-            Answer::Gone { .. }
+            WriteResult::Deleted { .. }
         )
     };
     let deleted = "2026-05-04T10:00:00Z";

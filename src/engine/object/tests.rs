@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::json;
 
-fn tolerant(value: &Value) -> Tolerant {
+fn tolerant(value: &Value) -> LenientObject {
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -15,7 +15,7 @@ fn a_sound_object_is_read_as_kube_reads_it() {
     for value in [value, json!({"data": {"a": "1"}}), json!({"metadata": {}})] {
         let read = tolerant(&value);
         assert_eq!(read.object, serde_json::from_value(value).unwrap());
-        assert_eq!(read.faults, [""; 0]);
+        assert_eq!(read.malformed_fields, [""; 0]);
     }
 }
 
@@ -23,11 +23,11 @@ fn a_sound_object_is_read_as_kube_reads_it() {
 fn managed_fields_are_passed_over_and_all_else_of_metadata_is_read() {
     let text = r#"{"metadata": {"name": "a", "managedFields": [{"manager": "m"}], "generateName": "a-", "selfLink": "/a",
         "deletionGracePeriodSeconds": 3, "deletionTimestamp": "2026-05-04T10:00:00Z", "annotations": {}, "other": 1}}"#;
-    let read: Tolerant = serde_json::from_str(text).unwrap();
+    let read: LenientObject = serde_json::from_str(text).unwrap();
     let mut whole: DynamicObject = serde_json::from_str(text).unwrap();
     whole.metadata.managed_fields = None;
     assert_eq!(read.object, whole);
-    assert_eq!(read.faults, [""; 0]);
+    assert_eq!(read.malformed_fields, [""; 0]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_has_the_wrong_form_is_left_out_and_named() {
     assert_eq!(json!(meta.finalizers), json!(["f"]));
     assert_eq!(meta.owner_references.unwrap().len(), 1);
     assert_eq!(read.object.data, json!({"spec": [1]}));
-    let mut faults = read.faults;
+    let mut faults = read.malformed_fields;
     faults.sort();
     let fields = [
         "annotations",
@@ -84,12 +84,12 @@ fn maps(levels: usize) -> String {
 }
 
 fn sees(text: &str) -> (Option<String>, Vec<String>) {
-    let read = Tolerant::read(text.as_bytes(), &[]).unwrap();
-    let whole: Tolerant = serde_json::from_str(text).unwrap();
+    let read = LenientObject::read(text.as_bytes(), &[]).unwrap();
+    let whole: LenientObject = serde_json::from_str(text).unwrap();
     assert_eq!(read.object, whole.object, "both ways to read are one");
     assert!(levels(&read.object.data) <= LEVELS + 1);
     assert!(!is_partial(&read.object));
-    (read.object.metadata.resource_version, read.faults)
+    (read.object.metadata.resource_version, read.malformed_fields)
 }
 
 #[test]
@@ -120,11 +120,19 @@ fn whatever_is_nested_too_deeply_is_cut_off_and_all_around_it_is_read() {
         );
         let text = format!(r#"{{"metadata":{deep}}}"#);
         assert_eq!(
-            Tolerant::read(text.as_bytes(), &[]).unwrap().object.metadata.name,
+            LenientObject::read(text.as_bytes(), &[])
+                .unwrap()
+                .object
+                .metadata
+                .name,
             None
         );
         assert_eq!(
-            Tolerant::read(deep.as_bytes(), &[]).unwrap().object.metadata.name,
+            LenientObject::read(deep.as_bytes(), &[])
+                .unwrap()
+                .object
+                .metadata
+                .name,
             None
         );
     }
@@ -144,7 +152,7 @@ fn what_ends_too_early_is_an_error_however_deep_it_is() {
         r#"{"metadata":{"name":"a"}"#.to_owned(),
         r#"{"metadata":{"name":"a"}}}"#.to_owned(),
     ] {
-        assert!(Tolerant::read(text.as_bytes(), &[]).is_err());
+        assert!(LenientObject::read(text.as_bytes(), &[]).is_err());
     }
 }
 
@@ -152,10 +160,10 @@ fn what_ends_too_early_is_an_error_however_deep_it_is() {
 fn one_whose_body_cannot_be_read_is_known_by_its_metadata() {
     for body in [r#""spec":1e999"#, r#""spec":{"a":"\ud800"}"#] {
         let text = format!(r#"{{{body},"metadata":{{"name":"a","resourceVersion":"5"}},"kind":"Thing"}}"#);
-        let read = Tolerant::read(text.as_bytes(), &[]).unwrap();
+        let read = LenientObject::read(text.as_bytes(), &[]).unwrap();
         assert!(is_partial(&read.object), "{body}");
         assert_eq!(read.version(), "5");
-        assert_eq!(read.faults, ["everything but metadata"]);
+        assert_eq!(read.malformed_fields, ["everything but metadata"]);
     }
 }
 
@@ -166,8 +174,8 @@ fn a_field_that_nobody_reads_is_passed_over_wherever_it_is() {
         r#"{{"status":{{"items":[{{"status":{0},"name":"x"}},{{"status":1}}],"status":2}},"spec":{{"status":3}}}}"#,
         maps(500)
     );
-    let read = Tolerant::read(text.as_bytes(), unread).unwrap();
-    assert_eq!(read.faults, [""; 0]);
+    let read = LenientObject::read(text.as_bytes(), unread).unwrap();
+    assert_eq!(read.malformed_fields, [""; 0]);
     assert_eq!(
         read.object.data,
         json!({"status": {"items": [{"name": "x"}, {}], "status": 2}, "spec": {"status": 3}})

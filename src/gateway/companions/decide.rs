@@ -5,11 +5,11 @@ use crate::{
     api::{keys, names::ProjectKey},
     engine::{
         key::Plane,
-        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     },
     gateway::{
+        index::digest::{Companion, Payload},
         rate_limit::Class,
-        world::digest::{Companion, Payload},
     },
     kinds::CompanionKind,
     plane::table::Row,
@@ -88,7 +88,7 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         let Some(body) = body else { return Decision::Read };
         let write = Write::Apply {
             body: render(s, body, Some(&row.uid)),
-            exact: Exact::roots(["data", "binaryData"]),
+            exact: ExactFields::roots(["data", "binaryData"]),
         };
         return one(write, "update_companion");
     }

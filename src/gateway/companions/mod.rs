@@ -9,25 +9,25 @@ mod tests;
 
 use super::{
     confirm,
-    context::{HubPermit, PASSES, Turn},
+    context::{Context, HubPermit, MAX_PASSES},
     federator::observe::source_state,
     garbage,
+    index::{
+        GatewayIndex, Project, TableId,
+        digest::{self, Companion, Source},
+        secondary,
+    },
     namespaces::earlier_life,
     rate_limit::Permit,
-    world::{
-        Project, Role, World,
-        digest::{self, Companion, Source},
-        index,
-    },
 };
 use crate::{
     api::keys,
     engine::{
         error::{Category, Failure},
         key::{Key, Plane},
-        plan::{Next, Target},
+        plan::{Requeue, Target},
         quarantine::RETRY_AFTER,
-        queue::Urgency,
+        queue::Priority,
     },
     kinds::CompanionKind,
     plane::table::Row,
@@ -36,41 +36,41 @@ use decide::{Decision, Snapshot};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete or nothing is proven.
-pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Option<Snapshot> {
-    if !world.hub_ready() {
+pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> Option<Snapshot> {
+    if !index.hub_ready() {
         return None;
     }
     let table = match kind {
-        CompanionKind::ConfigMap => &world.hub.config_maps,
-        CompanionKind::Secret => &world.hub.secrets,
+        CompanionKind::ConfigMap => &index.hub.config_maps,
+        CompanionKind::Secret => &index.hub.secrets,
     };
     let row = table.get(hub, name).cloned();
     let snapshot = |project, namespace, wanted_by, payload| Snapshot {
-        resource: world.resources.companion(kind).clone(),
+        resource: index.resources.companion(kind).clone(),
         kind,
         project,
         namespace,
         hub: hub.into(),
         name: name.into(),
-        open: delivered(world, kind, hub, name),
+        open: delivered(index, kind, hub, name),
         wanted_by,
         payload,
         row: row.clone(),
     };
-    let Some(tie) = world.ties.get(hub) else {
-        return garbage::proven_gone(world, hub)
-            .then(|| snapshot(None, "".into(), held_entries(world, hub, row.as_ref()), None));
+    let Some(owner) = index.owners.get(hub) else {
+        return garbage::proven_gone(index, hub)
+            .then(|| snapshot(None, "".into(), held_entries(index, hub, row.as_ref()), None));
     };
-    if !world.project_ready(&tie.project) {
+    if !index.project_ready(&owner.project) {
         return None;
     }
-    let project = world.projects.get(&tie.project)?;
-    if earlier_life(world, &tie.project, hub) {
+    let project = index.projects.get(&owner.project)?;
+    if earlier_life(index, &owner.project, hub) {
         // It goes when the last of those that it was made for has gone.
-        let wanted_by = held_entries(world, hub, row.as_ref());
-        let project = Some(tie.project.clone());
-        let proven = !wanted_by.is_empty() || world.lacks_proof(hub).is_none();
-        return proven.then(|| snapshot(project, tie.namespace.clone(), wanted_by, None));
+        let wanted_by = held_entries(index, hub, row.as_ref());
+        let project = Some(owner.project.clone());
+        let proven = !wanted_by.is_empty() || index.lacks_proof(hub).is_none();
+        return proven.then(|| snapshot(project, owner.namespace.clone(), wanted_by, None));
     }
     let listed: BTreeSet<String> = entries(row.as_ref()).collect();
     // A deployment that went without a word is known by its copy and binding alone, until garbage has seen to them.
@@ -79,23 +79,23 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
         .filter(|entry| {
             named(entry).is_some_and(|(namespace, name)| {
                 let absent = |i: usize| project.sources[i].get(namespace, name).is_none();
-                *namespace == *tie.namespace && outlives(world, hub, name, absent)
+                *namespace == *owner.namespace && outlives(index, hub, name, absent)
             })
         })
         .cloned()
         .collect();
-    for (i, source) in concerned(project, &tie.namespace, kind, name, &listed) {
-        let Some(s) = project.sources[i].get(&tie.namespace, &source) else {
+    for (i, source) in concerned(project, &owner.namespace, kind, name, &listed) {
+        let Some(s) = project.sources[i].get(&owner.namespace, &source) else {
             continue;
         };
-        let entry = format!("{}/{source}", tie.namespace);
-        let stays = !s.deleting || outlives(world, hub, &source, |kind| kind == i);
-        let wants = expects(world, tie, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
+        let entry = format!("{}/{source}", owner.namespace);
+        let stays = !s.deleting || outlives(index, hub, &source, |kind| kind == i);
+        let wants = expects(index, owner, i, s, kind, name).unwrap_or_else(|| listed.contains(&entry));
         if stays && wants {
             wanted_by.insert(entry);
         }
     }
-    if row.is_some() && world.lacks_proof(hub).is_some() {
+    if row.is_some() && index.lacks_proof(hub).is_some() {
         // Who is not seen may still be there: nobody is let go of.
         wanted_by.extend(listed);
         if wanted_by.is_empty() {
@@ -109,11 +109,11 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
     if !wanted_by.is_empty() && !sources.synced() && !project.forbidden.contains(&kind) {
         return None;
     }
-    let payload = sources.get(&tie.namespace, name).map(|r| r.digest.clone());
+    let payload = sources.get(&owner.namespace, name).map(|r| r.digest.clone());
     let payload = payload.filter(|p| p.size <= 256 * 1024);
     Some(snapshot(
-        Some(tie.project.clone()),
-        tie.namespace.clone(),
+        Some(owner.project.clone()),
+        owner.namespace.clone(),
         wanted_by,
         payload,
     ))
@@ -121,7 +121,7 @@ pub fn observe(world: &World, kind: CompanionKind, hub: &str, name: &str) -> Opt
 
 /// Who a companion says references it.
 fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
-    row.into_iter().flat_map(|row| index::entries(&row.digest))
+    row.into_iter().flat_map(|row| secondary::entries(&row.digest))
 }
 
 /// The deployments that may want a companion: those that name it, and those that it names.
@@ -132,7 +132,7 @@ fn concerned(
     name: &str,
     listed: &BTreeSet<String>,
 ) -> BTreeSet<(usize, Arc<str>)> {
-    let naming = project.index.naming(namespace, kind, name);
+    let naming = project.secondary.naming(namespace, kind, name);
     let naming = naming.map(|(i, source)| (i, source.clone()));
     let listed = listed
         .iter()
@@ -145,9 +145,9 @@ fn concerned(
 }
 
 /// Those of them whose copy or binding is still there.
-fn held_entries(world: &World, hub: &str, row: Option<&Row<Companion>>) -> BTreeSet<String> {
+fn held_entries(index: &GatewayIndex, hub: &str, row: Option<&Row<Companion>>) -> BTreeSet<String> {
     entries(row)
-        .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(world, hub, name, |_| true)))
+        .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(index, hub, name, |_| true)))
         .collect()
 }
 
@@ -157,44 +157,46 @@ fn named(entry: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a copy or binding of a deployment is there in one of these kinds.
-fn outlives(world: &World, hub: &str, name: &str, of_kind: impl Fn(usize) -> bool) -> bool {
-    (0..world.kinds.len()).filter(|i| of_kind(*i)).any(|i| {
-        match world.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
+fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(usize) -> bool) -> bool {
+    (0..index.kinds.len()).filter(|i| of_kind(*i)).any(|i| {
+        match index.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
             // Nobody's, and of no concern to us.
             Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
             Some(_) => true,
-            None => world.binding(i, hub, name).is_some(),
+            None => index.binding(i, hub, name).is_some(),
         }
     })
 }
 
 /// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
-fn delivered(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
-    let tied = world.ties.get(hub);
-    let Some((project, tie)) = tied.and_then(|tie| Some((world.projects.get(&tie.project)?, tie))) else {
+fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
+    let found = index.owners.get(hub);
+    let Some((project, owner)) = found.and_then(|owner| Some((index.projects.get(&owner.project)?, owner)))
+    else {
         return false;
     };
-    let mut naming = project.index.naming(&tie.namespace, kind, name);
+    let mut naming = project.secondary.naming(&owner.namespace, kind, name);
     naming.any(|(i, deployment)| {
-        let source = project.sources[i].get(&tie.namespace, deployment);
+        let source = project.sources[i].get(&owner.namespace, deployment);
         source.is_some_and(|source| {
             let mut references = source.digest.references.iter();
             references.any(|r| r.kind == kind && *r.name == *name)
-                && World::announced(deployment, source).is_some_and(|city| world.city_ready(i, hub, city))
+                && GatewayIndex::announced(deployment, source)
+                    .is_some_and(|city| index.city_ready(i, hub, city))
         })
     })
 }
 
 /// Whether a deployment expects this companion; `None` while that is unknown: then nothing changes.
 fn expects(
-    world: &World,
-    tie: &super::world::Tie,
+    index: &GatewayIndex,
+    owner: &super::index::NamespaceOwner,
     i: usize,
     s: &Row<Source>,
     kind: CompanionKind,
     name: &str,
 ) -> Option<bool> {
-    let rules = world.kinds[i].companions.as_ref()?;
+    let rules = index.kinds[i].companions.as_ref()?;
     if rules.expected_annotation.is_some() {
         let Some(text) = s.digest.expected() else {
             // Without references the list has gone with the last of them; else it has not been written yet.
@@ -204,35 +206,35 @@ fn expects(
         return Some(tokens.contains(&resolve::token(kind, name)));
     }
     let found = resolve::resolve(&s.digest.references, |k, n| {
-        source_state(world, &tie.project, k, &tie.namespace, n)
+        source_state(index, &owner.project, k, &owner.namespace, n)
     });
     Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
 }
 
 /// One turn of a companion's key.
-pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Result<Requeue, Failure> {
     let mut body = None;
     let mut permit: Option<HubPermit<'_>> = None;
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let snapshot = {
-            let mut world = ctx.world.lock();
-            confirm::awaits_proof(&mut world, key, &key.namespace);
-            observe(&world, kind, &key.namespace, &key.name)
+            let mut index = ctx.index.lock();
+            confirm::awaits_proof(&mut index, key, &key.namespace);
+            observe(&index, kind, &key.namespace, &key.name)
         };
         let Some(snapshot) = snapshot else {
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         };
         let decision = decide::decide(&snapshot, body.as_ref());
         if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
             let permit = permit.get_or_insert_with(|| HubPermit::new(ctx, project, key));
             if let Permit::Wait(wait) = permit.ask(class) {
-                return Ok(Next::After(wait));
+                return Ok(Requeue::After(wait));
             }
         }
         match decision {
             Decision::Read => {
                 let Some(project) = snapshot.project else {
-                    return Ok(Next::OnEvent);
+                    return Ok(Requeue::AwaitChange);
                 };
                 let target = Target::namespaced(
                     Plane::Project(project),
@@ -242,24 +244,24 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
                 );
                 body = ctx.executor.get(&target).await?;
                 if body.is_none() {
-                    return Ok(Next::OnEvent);
+                    return Ok(Requeue::AwaitChange);
                 }
             }
             Decision::Do(plan) if plan.is_idle() => {
                 ctx.quarantine.release(key);
                 mark_taken(ctx, key, kind, false);
-                return ctx.heard(key, &key.namespace, Ok(plan.next));
+                return ctx.record_refusal(key, &key.namespace, Ok(plan.next));
             }
             Decision::Do(plan) => {
                 if snapshot.wanted_by.is_empty() && !nobody_wants(ctx, key, &snapshot).await? {
-                    return Ok(Next::OnEvent);
+                    return Ok(Requeue::AwaitChange);
                 }
                 let reason = plan.effects.first().map_or("", |e| e.reason);
-                match ctx.perform(plan).await {
+                match ctx.execute(plan).await {
                     Err(failure) if failure.category == Category::AlreadyExists => {
                         return held(ctx, key, kind, &snapshot, failure).await;
                     }
-                    result => drop(ctx.heard(key, &key.namespace, result)?),
+                    result => drop(ctx.record_refusal(key, &key.namespace, result)?),
                 }
                 if let Some(permit) = &mut permit {
                     permit.used();
@@ -271,16 +273,16 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key, kind: CompanionKind) -> Result
             }
         }
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }
 
 /// Whether all are gone, by the word of their plane, whom a companion names and whom nobody saw leave.
-async fn nobody_wants(ctx: &Turn<'_>, key: &Key, s: &Snapshot) -> Result<bool, Failure> {
+async fn nobody_wants(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Result<bool, Failure> {
     let (origin, unseen) = {
-        let world = ctx.world.lock();
-        let tied = world.ties.contains_key(&key.namespace);
-        let origin = (!tied).then(|| garbage::origin_namespace(&world, &key.namespace));
-        (origin, unseen(&world, s))
+        let index = ctx.index.lock();
+        let owned = index.owners.contains_key(&key.namespace);
+        let origin = (!owned).then(|| garbage::origin_namespace(&index, &key.namespace));
+        (origin, unseen(&index, s))
     };
     if let Some(origin) = origin {
         return confirm::namespace_gone(ctx, origin).await;
@@ -294,11 +296,11 @@ async fn nobody_wants(ctx: &Turn<'_>, key: &Key, s: &Snapshot) -> Result<bool, F
 }
 
 /// The deployments that a companion names and that are not seen in its project namespace.
-fn unseen(world: &World, s: &Snapshot) -> Vec<Target> {
+fn unseen(index: &GatewayIndex, s: &Snapshot) -> Vec<Target> {
     let Some((key, project)) = s
         .project
         .as_ref()
-        .and_then(|key| Some((key, world.projects.get(key)?)))
+        .and_then(|key| Some((key, index.projects.get(key)?)))
     else {
         return Vec::new();
     };
@@ -309,7 +311,7 @@ fn unseen(world: &World, s: &Snapshot) -> Vec<Target> {
         **namespace == *s.namespace && sources.all(|sources| sources.get(namespace, name).is_none())
     });
     let targets = unseen.flat_map(|(namespace, name)| {
-        let kinds = world.kinds.iter().filter(|kind| kind.companions.is_some());
+        let kinds = index.kinds.iter().filter(|kind| kind.companions.is_some());
         kinds
             .map(move |kind| Target::namespaced(Plane::Project(key.clone()), &kind.resource, namespace, name))
     });
@@ -318,50 +320,50 @@ fn unseen(world: &World, s: &Snapshot) -> Vec<Target> {
 
 /// The companion's name is held: by itself, if the answer to its creation was lost, or by an object that is not ours.
 async fn held(
-    ctx: &Turn<'_>,
+    ctx: &Context<'_>,
     key: &Key,
     kind: CompanionKind,
     s: &Snapshot,
     failure: Failure,
-) -> Result<Next, Failure> {
+) -> Result<Requeue, Failure> {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
     let Some(found) = ctx.executor.get(&target).await? else {
         return Err(failure);
     };
     if digest::label(&found, keys::REFERENCED_DATA) == Some("true") {
         // Its event is on the way.
-        return Ok(Next::OnEvent);
+        return Ok(Requeue::AwaitChange);
     }
-    if ctx.quarantine.put(key, "name_taken") {
+    if ctx.quarantine.insert(key, "name_taken") {
         tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
     }
     mark_taken(ctx, key, kind, true);
-    Ok(Next::After(RETRY_AFTER))
+    Ok(Requeue::After(RETRY_AFTER))
 }
 
 /// Notes whether the companion's name is held by someone else, and lets the deployments say so.
-fn mark_taken(ctx: &Turn<'_>, key: &Key, kind: CompanionKind, taken: bool) {
-    let mut world = ctx.world.lock();
+fn mark_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: bool) {
+    let mut index = ctx.index.lock();
     let entry = (kind, key.namespace.clone(), key.name.clone());
     let changed = if taken {
-        world.taken.insert(entry)
+        index.name_taken.insert(entry)
     } else {
-        world.taken.remove(&entry)
+        index.name_taken.remove(&entry)
     };
     let keys = if changed {
-        world.source_keys(&key.namespace)
+        index.source_keys(&key.namespace)
     } else {
         Vec::new()
     };
-    drop(world);
-    ctx.queue.extend(keys, Urgency::Fresh);
+    drop(index);
+    ctx.queue.extend(keys, Priority::Fresh);
 }
 
 /// The companion kind behind a role.
-pub fn kind_of(role: Role) -> Option<CompanionKind> {
+pub fn kind_of(role: TableId) -> Option<CompanionKind> {
     match role {
-        Role::ConfigMaps => Some(CompanionKind::ConfigMap),
-        Role::Secrets => Some(CompanionKind::Secret),
+        TableId::ConfigMaps => Some(CompanionKind::ConfigMap),
+        TableId::Secrets => Some(CompanionKind::Secret),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //! holds (contract: federation.md §3.9 step 1). Pure.
 
 use crate::{
-    gateway::world::digest::{REFERENCE_LIMIT, Reference},
+    gateway::index::digest::{REFERENCE_LIMIT, Reference},
     kinds::CompanionKind,
 };
 use serde_json::json;

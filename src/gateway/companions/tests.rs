@@ -4,9 +4,9 @@ use super::*;
 use crate::engine::{error::Retry, plan::Plan};
 use crate::gateway::{
     federator::observe::observe as observe_source,
+    index::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
     rate_limit::Class,
-    rig::{Rig, refusal},
-    world::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
+    testing::{Rig, refusal},
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -15,94 +15,94 @@ use std::{
     time::Duration,
 };
 
-fn wanted(world: &World) -> Vec<String> {
-    let snapshot = observe(world, CompanionKind::Secret, HUB, "db").unwrap();
+fn wanted(index: &GatewayIndex) -> Vec<String> {
+    let snapshot = observe(index, CompanionKind::Secret, HUB, "db").unwrap();
     snapshot.wanted_by.into_iter().collect()
 }
 
 /// A world with companion `db` of deployment `web`, delivered.
-fn delivered(referenced_by: &Value) -> World {
-    let mut world = World::fixture();
-    world.hub_has(Role::Federated(0), &copy("web", "DFW"));
-    world.hub_has(Role::Bindings, &binding("web"));
-    world.hub_has(Role::Secrets, &companion("db", referenced_by));
-    world
+fn delivered(referenced_by: &Value) -> GatewayIndex {
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
+    index.hub_has(TableId::Bindings, &binding("web"));
+    index.hub_has(TableId::Secrets, &companion("db", referenced_by));
+    index
 }
 
 #[test]
 fn a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone() {
-    let mut world = delivered(&json!(["default/never", "default/web", "other/web"]));
-    let key = world.hub_key(Role::Secrets, HUB, "db");
-    world.list_shop(Role::Secrets, &[]);
-    assert_eq!(wanted(&world), ["default/web"]);
+    let mut index = delivered(&json!(["default/never", "default/web", "other/web"]));
+    let key = index.hub_key(TableId::Secrets, HUB, "db");
+    index.list_shop(TableId::Secrets, &[]);
+    assert_eq!(wanted(&index), ["default/web"]);
     assert!(
-        world
-            .hub_lost(Role::Federated(0), &copy("web", "DFW"))
+        index
+            .hub_lost(TableId::Federated(0), &copy("web", "DFW"))
             .contains(&key)
     );
-    assert_eq!(wanted(&world), ["default/web"], "its binding still delivers");
-    assert!(world.hub_lost(Role::Bindings, &binding("web")).contains(&key));
-    assert_eq!(wanted(&world), [""; 0]);
+    assert_eq!(wanted(&index), ["default/web"], "its binding still delivers");
+    assert!(index.hub_lost(TableId::Bindings, &binding("web")).contains(&key));
+    assert_eq!(wanted(&index), [""; 0]);
 }
 
 #[test]
 fn a_namespace_that_is_proven_gone_keeps_them_as_long() {
-    let mut world = delivered(&json!(["default/web"]));
-    world.list_shop(
-        Role::Namespaces,
+    let mut index = delivered(&json!(["default/web"]));
+    index.list_shop(
+        TableId::Namespaces,
         &[fixture::namespace("kube-system", "p1", &json!({}))],
     );
-    assert_eq!(wanted(&world), ["default/web"]);
-    world.hub_lost(Role::Federated(0), &copy("web", "DFW"));
-    assert_eq!(wanted(&world), ["default/web"], "its binding still delivers");
-    world.hub_lost(Role::Bindings, &binding("web"));
-    assert_eq!(wanted(&world), [""; 0]);
+    assert_eq!(wanted(&index), ["default/web"]);
+    index.hub_lost(TableId::Federated(0), &copy("web", "DFW"));
+    assert_eq!(wanted(&index), ["default/web"], "its binding still delivers");
+    index.hub_lost(TableId::Bindings, &binding("web"));
+    assert_eq!(wanted(&index), [""; 0]);
 }
 
 #[test]
 fn a_list_without_it_or_a_copy_of_nobody_holds_nothing() {
-    let mut world = delivered(&json!(["default/web"]));
+    let mut index = delivered(&json!(["default/web"]));
     let mut live = source("web", "DFW");
     live["metadata"]["annotations"]["compute.datumapis.com/expected-referenced-data"] = json!("[]");
-    world.shop_has(Role::Federated(0), &live);
-    assert_eq!(wanted(&world), [""; 0], "its list no longer has it");
-    world.shop_lost(Role::Federated(0), &live);
-    world.hub_lost(Role::Federated(0), &copy("web", "DFW"));
+    index.shop_has(TableId::Federated(0), &live);
+    assert_eq!(wanted(&index), [""; 0], "its list no longer has it");
+    index.shop_lost(TableId::Federated(0), &live);
+    index.hub_lost(TableId::Federated(0), &copy("web", "DFW"));
     let mut nobodys = copy("web", "DFW");
     nobodys["metadata"]["uid"] = json!("c-other");
     nobodys["metadata"]["labels"] = json!({});
     nobodys["metadata"]["annotations"] = json!({});
-    world.hub_has(Role::Federated(0), &nobodys);
-    assert_eq!(wanted(&world), [""; 0]);
-    assert_eq!(world.ties[HUB].project, shop());
+    index.hub_has(TableId::Federated(0), &nobodys);
+    assert_eq!(wanted(&index), [""; 0]);
+    assert_eq!(index.owners[HUB].project, shop());
     let mut gone = leaving("web", "DFW");
     gone["metadata"]["uid"] = json!("u-later");
-    world.shop_has(Role::Federated(0), &gone);
+    index.shop_has(TableId::Federated(0), &gone);
     assert_eq!(
-        wanted(&world),
+        wanted(&index),
         [""; 0],
         "leaving, and nothing of it is on the hub"
     );
 }
 
 /// A deployment of DFW that references Secret `db`, whose city is ready.
-fn referencing() -> World {
-    let mut world = World::fixture();
-    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+fn referencing() -> GatewayIndex {
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     let mut web = source("web", "DFW");
     web["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"Secret/db\"]");
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
-    world.shop_has(Role::Federated(0), &web);
-    world.list_shop(Role::ConfigMaps, &[]);
+    index.shop_has(TableId::Federated(0), &web);
+    index.list_shop(TableId::ConfigMaps, &[]);
     let mut db = fixture::object("default", "db", "u-db");
     db["data"] = json!({"k": "dg=="});
-    world.list_shop(Role::Secrets, &[db]);
-    world
+    index.list_shop(TableId::Secrets, &[db]);
+    index
 }
 
 /// What becomes of a companion whose name is held by an object with these labels.
-async fn held_by(labels: Value) -> (Next, usize, bool) {
+async fn held_by(labels: Value) -> (Requeue, usize, bool) {
     let rig = Rig::new(referencing(), move |method, _| {
         let mut object = fixture::object(HUB, "db", "k-db");
         object["metadata"]["labels"] = labels.clone();
@@ -111,11 +111,11 @@ async fn held_by(labels: Value) -> (Next, usize, bool) {
             _ => (200, object),
         }
     });
-    let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
-    let turn = rig.turn();
-    let next = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap();
+    let key = rig.context.index.lock().hub_key(TableId::Secrets, HUB, "db");
+    let ctx = rig.reconcile_once();
+    let next = reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap();
     assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
-    let taken = !rig.context.world.lock().taken.is_empty();
+    let taken = !rig.context.index.lock().name_taken.is_empty();
     (next, rig.context.quarantine.counts().len(), taken)
 }
 
@@ -133,33 +133,33 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
         }
     });
     let (key, web) = {
-        let world = rig.context.world.lock();
-        let web = world.source_key(0, &shop(), "default", "web");
-        (world.hub_key(Role::Secrets, HUB, "db"), web)
+        let index = rig.context.index.lock();
+        let web = index.source_key(0, &shop(), "default", "web");
+        (index.hub_key(TableId::Secrets, HUB, "db"), web)
     };
-    let turn = rig.turn();
-    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
-    assert_eq!(rig.context.world.lock().refused[&key], "Invalid");
-    assert_eq!(rig.woken().await, std::slice::from_ref(&web));
-    let seen = observe_source(&rig.context.world.lock(), &web, &shop()).unwrap();
+    let ctx = rig.reconcile_once();
+    reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap_err();
+    assert_eq!(rig.context.index.lock().refused[&key], "Invalid");
+    assert_eq!(rig.enqueued().await, std::slice::from_ref(&web));
+    let seen = observe_source(&rig.context.index.lock(), &web, &shop()).unwrap();
     assert_eq!(
         seen.companion_refused,
         Some(("Secret/db".into(), "Invalid".into()))
     );
-    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
-    assert_eq!(rig.woken().await, [], "it is no news");
+    reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap_err();
+    assert_eq!(rig.enqueued().await, [], "it is no news");
     open.store(true, Ordering::Relaxed);
-    reconcile(&turn, &key, CompanionKind::Secret).await.unwrap();
-    assert!(rig.context.world.lock().refused.is_empty());
-    assert!(rig.woken().await.contains(&web));
+    reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap();
+    assert!(rig.context.index.lock().refused.is_empty());
+    assert!(rig.enqueued().await.contains(&web));
 }
 
 #[tokio::test]
 async fn a_name_is_taken_only_by_an_object_that_is_no_companion() {
     let lost_answer = held_by(json!({keys::REFERENCED_DATA: "true"})).await;
-    assert_eq!(lost_answer, (Next::OnEvent, 0, false));
+    assert_eq!(lost_answer, (Requeue::AwaitChange, 0, false));
     let theirs = held_by(json!({})).await;
-    assert_eq!(theirs, (Next::After(RETRY_AFTER), 1, true));
+    assert_eq!(theirs, (Requeue::After(RETRY_AFTER), 1, true));
 }
 
 #[tokio::test]
@@ -175,9 +175,9 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
             &Method::POST => refusal(404, "NotFound", &details),
             _ => (200, fixture::object("default", "db", "u-db")),
         });
-        let key = rig.context.world.lock().hub_key(Role::Secrets, HUB, "db");
-        let turn = rig.turn();
-        let failure = reconcile(&turn, &key, CompanionKind::Secret).await.unwrap_err();
+        let key = rig.context.index.lock().hub_key(TableId::Secrets, HUB, "db");
+        let ctx = rig.reconcile_once();
+        let failure = reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap_err();
         assert_eq!(failure.retry(), retry);
     }
 }
@@ -185,11 +185,11 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
 #[test]
 fn nothing_is_made_where_nothing_is_open_and_all_but_a_deletion_takes_a_permit() {
     use super::decide::{class, decide};
-    let mut world = delivered(&json!([]));
+    let mut index = delivered(&json!([]));
     let secret =
         json!({"metadata": {"namespace": "default", "name": "db", "uid": "u-db"}, "data": {"a": "Yg=="}});
-    world.shop_has(Role::Secrets, &secret);
-    let mut s = observe(&world, CompanionKind::Secret, HUB, "db").unwrap();
+    index.shop_has(TableId::Secrets, &secret);
+    let mut s = observe(&index, CompanionKind::Secret, HUB, "db").unwrap();
     assert!(s.payload.is_some(), "{s:?}");
     s.wanted_by = ["default/web".to_owned()].into();
     let row = s.row.take();

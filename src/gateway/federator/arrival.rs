@@ -11,11 +11,11 @@ use crate::{
         executor::Which,
         key::Plane,
         plan::{Plan, Prepared, Target},
-        queue::Urgency,
+        queue::Priority,
     },
     gateway::{
-        context::Turn,
-        world::{Role, World},
+        context::Context,
+        index::{GatewayIndex, TableId},
     },
 };
 
@@ -23,30 +23,30 @@ use crate::{
 const ARRIVALS: [&str; 2] = ["create_copy", "move_copy"];
 
 /// Notes that the copy is seen.
-pub(super) fn note_seen(world: &mut World, s: &Snapshot) {
+pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
     if let Some(hub) = s.hub.as_ref().filter(|_| s.copy.is_some()) {
-        world.arriving.settle(hub.as_str(), s.kind, &s.name);
+        index.arriving.settle(hub.as_str(), s.kind, &s.name);
     }
 }
 
 /// Notes where a plan sends the copy, before it is carried out: no index shows it until the answer is there, and nobody may
 /// take away meanwhile what it needs. `false` if that is being taken away this moment: then it is not sent.
-pub(super) fn note_sent(ctx: &Turn<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
+pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
     let arrives = plan.effects.iter().any(|e| ARRIVALS.contains(&e.reason));
     let city = s.source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
     let (true, Some(hub), Some(city)) = (arrives, &s.hub, city) else {
         return true;
     };
-    let mut world = ctx.world.lock();
-    let ready = world.city_ready(s.kind, hub.as_str(), city);
+    let mut index = ctx.index.lock();
+    let ready = index.city_ready(s.kind, hub.as_str(), city);
     if ready {
-        world.arriving.send(hub.as_str(), s.kind, &s.name, city);
+        index.arriving.send(hub.as_str(), s.kind, &s.name, city);
     }
     ready
 }
 
 /// Notes what came of it. Without an answer it may be there, or come yet.
-pub(super) fn note_outcome(ctx: &Turn<'_>, s: &Snapshot, failure: Option<&Failure>) {
+pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
     let silence = [Category::Network, Category::Timeout, Category::Server];
     if !failure.is_some_and(|f| silence.contains(&f.category)) {
         settle(ctx, s, failure.is_some());
@@ -55,9 +55,9 @@ pub(super) fn note_outcome(ctx: &Turn<'_>, s: &Snapshot, failure: Option<&Failur
 
 /// Whether the hub has neither the copy nor a binding of its name, by its own word: a binding that Karmada has just made may
 /// not be seen yet, nor a copy that was sent and never answered.
-pub(super) async fn is_gone(ctx: &Turn<'_>, s: &Snapshot) -> Result<bool, Failure> {
+pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
     let Some(hub) = &s.hub else { return Ok(true) };
-    if let Some(copy) = ctx.executor.reread(&copy_target(s)).await? {
+    if let Some(copy) = ctx.executor.refresh(&copy_target(s)).await? {
         let of = copy
             .metadata
             .annotations
@@ -69,9 +69,9 @@ pub(super) async fn is_gone(ctx: &Turn<'_>, s: &Snapshot) -> Result<bool, Failur
         }
     } else {
         let binding = {
-            let world = ctx.world.lock();
-            let name = world.binding_name(s.kind, &s.name);
-            Target::namespaced(Plane::Hub, &world.resources.bindings, hub.as_str(), &name)
+            let index = ctx.index.lock();
+            let name = index.binding_name(s.kind, &s.name);
+            Target::namespaced(Plane::Hub, &index.resources.bindings, hub.as_str(), &name)
         };
         if ctx.executor.any(&binding, Which::Named).await? {
             return Ok(false);
@@ -82,17 +82,17 @@ pub(super) async fn is_gone(ctx: &Turn<'_>, s: &Snapshot) -> Result<bool, Failur
 }
 
 /// It is on its way no more; if it has `vanished`, what it would have needed may go.
-fn settle(ctx: &Turn<'_>, s: &Snapshot, vanished: bool) {
+fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(hub) = &s.hub else { return };
-    let mut world = ctx.world.lock();
-    let keys = if world.arriving.settle(hub.as_str(), s.kind, &s.name) && vanished {
+    let mut index = ctx.index.lock();
+    let keys = if index.arriving.settle(hub.as_str(), s.kind, &s.name) && vanished {
         vec![
-            world.hub_key(Role::CityPolicies, hub.as_str(), ""),
-            world.hub_key(Role::Namespaces, "", hub.as_str()),
+            index.hub_key(TableId::CityPolicies, hub.as_str(), ""),
+            index.hub_key(TableId::Namespaces, "", hub.as_str()),
         ]
     } else {
         Vec::new()
     };
-    drop(world);
-    ctx.queue.extend(keys, Urgency::Fresh);
+    drop(index);
+    ctx.queue.extend(keys, Priority::Fresh);
 }

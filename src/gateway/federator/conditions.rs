@@ -2,7 +2,7 @@
 //! (contract: federation.md §3.1, api.md §8). Pure.
 
 use super::{
-    memory::{Memory, PATIENCE},
+    memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{
@@ -10,11 +10,11 @@ use crate::{
     engine::{
         clock::Now,
         key::Plane,
-        plan::{About, Next, Note},
+        plan::{Event, ObjectRef, Requeue},
     },
-    gateway::world::{
+    gateway::index::{
         cities::CITY_LIMIT,
-        digest::{Copy, Extent, LEVEL_LIMIT, Much, Source},
+        digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize},
         status::{OwnCondition, SIZE_LIMIT},
     },
     plane::table::Row,
@@ -71,14 +71,14 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
 }
 
 fn too_much(extent: Extent, largest: u32) -> String {
-    match extent.much() {
-        Much::Bytes(bytes) => format!(
+    match extent.verdict() {
+        SpecSize::Bytes(bytes) => format!(
             "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
         ),
-        Much::Deep => format!(
+        SpecSize::Deep => format!(
             "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
         ),
-        Much::Unread => format!(
+        SpecSize::Unread => format!(
             "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
         ),
     }
@@ -99,7 +99,7 @@ pub fn hub_refused(source: &Row<Source>, message: &str) -> OwnCondition {
 }
 
 /// Whether the copy's name is held by an object that is not ours.
-pub fn taken(s: &Snapshot, copy: &Row<Copy>) -> bool {
+pub fn taken(s: &Snapshot, copy: &Row<HubCopy>) -> bool {
     copy.digest.source_uid.is_none() && copy.digest.upstream_namespace.as_deref() != Some(&*s.namespace)
 }
 
@@ -114,12 +114,12 @@ pub fn own(
     reported: bool,
     memory: &mut Memory,
     now: Now,
-) -> (Vec<OwnCondition>, Next) {
+) -> (Vec<OwnCondition>, Requeue) {
     let refusal = invalid(s, source);
     // Of one that never went anywhere nothing more needs to be said.
     let references = references(s, source).filter(|_| refusal.is_none() || s.copy.is_some());
     let (delivery, next) = match refusal {
-        Some(refusal) => (Some(refusal), Next::OnEvent),
+        Some(refusal) => (Some(refusal), Requeue::AwaitChange),
         None => delivery(s, source, reported, memory, now),
     };
     let ours = |c: &OwnCondition| {
@@ -178,41 +178,41 @@ fn delivery(
     reported: bool,
     memory: &mut Memory,
     now: Now,
-) -> (Option<OwnCondition>, Next) {
+) -> (Option<OwnCondition>, Requeue) {
     let generation = source.digest.generation;
     if let Some((reason, message)) = obstacle(s) {
         let condition = federated(false, reason, &message, generation);
-        return (Some(condition), Next::OnEvent);
+        return (Some(condition), Requeue::AwaitChange);
     }
     if let Some((message, left)) = memory.refusal(source, now) {
-        return (Some(hub_refused(source, message)), Next::After(left));
+        return (Some(hub_refused(source, message)), Requeue::After(left));
     }
     let companion = s.companion_refused.as_ref().map(not_carried);
     if let Some(message) = s.place_refused.clone().or(companion) {
         let condition = federated(false, "HubRefused", &message, generation);
-        return (Some(condition), Next::OnEvent);
+        return (Some(condition), Requeue::AwaitChange);
     }
     // What is known of another state of the object says nothing of this one.
     let Some(copy) = s.copy.as_ref().filter(|copy| !is_older(source, copy)) else {
-        return (None, Next::OnEvent);
+        return (None, Requeue::AwaitChange);
     };
     let observed = copy.digest.source_generation.unwrap_or(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     if let Some((delivered, reason, message)) = verdict(s, copy, city, reported && !silent(copy)) {
         memory.undelivered = None;
         let condition = federated(delivered, reason, &message, observed);
-        return (Some(condition), Next::OnEvent);
+        return (Some(condition), Requeue::AwaitChange);
     }
     let since = *memory.undelivered.get_or_insert(now.instant);
     let waited = now.since(since);
-    if waited >= PATIENCE {
+    if waited >= GRACE_PERIOD {
         let message = format!("the hub has not delivered it to a cell of city {city} yet");
         return (
             Some(federated(false, "Propagating", &message, observed)),
-            Next::OnEvent,
+            Requeue::AwaitChange,
         );
     }
-    (None, Next::After(PATIENCE.saturating_sub(waited)))
+    (None, Requeue::After(GRACE_PERIOD.saturating_sub(waited)))
 }
 
 /// What keeps the copy from being made or carried, as reason and message.
@@ -251,7 +251,7 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
 /// What binding and reports say of the delivery: whether it is done, reason and message; `None` while they say nothing.
 fn verdict(
     s: &Snapshot,
-    copy: &Row<Copy>,
+    copy: &Row<HubCopy>,
     city: &str,
     reports: bool,
 ) -> Option<(bool, &'static str, String)> {
@@ -274,7 +274,7 @@ fn verdict(
 }
 
 /// Whether the hub says that no cell reports.
-fn silent(copy: &Row<Copy>) -> bool {
+fn silent(copy: &Row<HubCopy>) -> bool {
     copy.digest
         .status
         .condition("Available")
@@ -282,8 +282,8 @@ fn silent(copy: &Row<Copy>) -> bool {
 }
 
 /// A first `NoCellReporting` waits for the usual report; how long still.
-pub fn early_silence(
-    copy: &Row<Copy>,
+pub fn defer_no_cell_reporting(
+    copy: &Row<HubCopy>,
     source: &Row<Source>,
     memory: &mut Memory,
     now: Now,
@@ -298,7 +298,7 @@ pub fn early_silence(
         return None;
     }
     let waited = now.since(*memory.unreported.get_or_insert(now.instant));
-    let left = PATIENCE.saturating_sub(waited);
+    let left = GRACE_PERIOD.saturating_sub(waited);
     (!left.is_zero()).then_some(left)
 }
 
@@ -317,7 +317,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
 }
 
 /// The Event that goes with a condition that is a fault.
-pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Note> {
+pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
     const FAULTS: [&str; 9] = [
         "NoCellForCity",
         "ApplyFailed",
@@ -334,7 +334,7 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
         .status
         .condition(condition.kind)
         .map(|c| c.reason.clone());
-    (FAULTS.contains(&condition.reason) && had.as_deref() != Some(condition.reason)).then(|| Note {
+    (FAULTS.contains(&condition.reason) && had.as_deref() != Some(condition.reason)).then(|| Event {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: true,
@@ -345,7 +345,7 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
 }
 
 /// The Event of a status that exceeds the cap: the project keeps what it has.
-pub fn too_large(s: &Snapshot) -> Option<Note> {
+pub fn too_large(s: &Snapshot) -> Option<Event> {
     let source = s.source.as_ref().filter(|source| !source.deleting)?;
     let copy = s.copy.as_ref()?;
     let size = copy.digest.status.size;
@@ -355,7 +355,7 @@ pub fn too_large(s: &Snapshot) -> Option<Note> {
     } else {
         format!("{size} bytes, at most {SIZE_LIMIT} are returned")
     };
-    (ours && size > SIZE_LIMIT).then(|| Note {
+    (ours && size > SIZE_LIMIT).then(|| Event {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: true,
@@ -366,9 +366,9 @@ pub fn too_large(s: &Snapshot) -> Option<Note> {
 }
 
 /// The Event of a city move.
-pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, to: &CityCode) -> Note {
+pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, to: &CityCode) -> Event {
     let from = copy.digest.city.as_ref().map_or("", CityCode::as_str);
-    Note {
+    Event {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: false,
@@ -379,18 +379,18 @@ pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, to: &CityCode
 }
 
 /// Whether the project's object is of a generation before the one that its copy carries.
-pub fn is_older(source: &Row<Source>, copy: &Row<Copy>) -> bool {
+pub fn is_older(source: &Row<Source>, copy: &Row<HubCopy>) -> bool {
     let carried = copy.digest.source_generation;
     carried.is_some_and(|carried| carried > source.digest.generation)
 }
 
 /// The Event of an object whose project was restored to an older state, which is carried from now on.
-pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>) -> Note {
+pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>) -> Event {
     let (from, to) = (
         copy.digest.source_generation.unwrap_or_default(),
         source.digest.generation,
     );
-    Note {
+    Event {
         plane: Plane::Project(s.project.clone()),
         about: about(s, source),
         warning: false,
@@ -403,8 +403,8 @@ pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>) -> Note {
 }
 
 /// The project's object, as an Event names it.
-pub fn about(s: &Snapshot, source: &Row<Source>) -> About {
-    About {
+pub fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
+    ObjectRef {
         api_version: s.profile().resource.api_version.clone(),
         kind: s.profile().resource.kind.clone(),
         namespace: s.namespace.to_string(),

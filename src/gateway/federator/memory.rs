@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{clock::Now, diff::Digest, quarantine::RETRY_AFTER},
-    gateway::world::digest::Source,
+    gateway::index::digest::Source,
     plane::table::Row,
 };
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// How long after the copy was written a missing delivery becomes `Propagating`, a missing report `NoCellReporting`,
 /// and a `Federated=True` is written alone.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// What the federator remembers of a deployment between passes; losing it costs nothing but patience.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,9 +24,9 @@ pub struct Memory {
     /// Since when the hub says that no cell reports.
     pub unreported: Option<Instant>,
     /// Since when only `Federated=True` waits to be written.
-    pub good_news: Option<Instant>,
+    pub true_since: Option<Instant>,
     /// Since when the claim names a wrong policy.
-    pub claim_wrong: Option<Instant>,
+    pub claim_mismatch_since: Option<Instant>,
     /// When the claim was last repaired.
     pub claim_repaired: Option<Instant>,
     /// When the project's status was last written.

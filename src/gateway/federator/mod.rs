@@ -15,18 +15,18 @@ mod render;
 mod tests;
 
 use super::{
-    context::{Context, HubPermit, PASSES, Turn},
-    world::World,
+    context::{Context, HubPermit, MAX_PASSES, Shared},
+    index::GatewayIndex,
 };
-use crate::engine::chance::HashMap;
+use crate::engine::random::HashMap;
 use crate::{
     api::names::ProjectKey,
     engine::{
         error::{Category, Failure, Retry},
         key::{Key, Plane},
-        plan::{Applied, Next, Plan, Target},
+        plan::{Applied, Plan, Requeue, Target},
         quarantine::RETRY_AFTER,
-        room::give_back,
+        shrink::shrink_if_sparse,
     },
     metrics::Stage,
 };
@@ -43,13 +43,18 @@ pub struct Federator {
 
 impl Federator {
     /// One turn of a deployment's key.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
+    pub async fn reconcile(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        project: &ProjectKey,
+    ) -> Result<Requeue, Failure> {
         let settings = Settings {
             status_interval: ctx.settings.status_interval,
             release_after: ctx.settings.release_after,
         };
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = turn(ctx, key, project, &settings, &mut memory).await;
+        let result = reconcile_once(ctx, key, project, &settings, &mut memory).await;
         if memory != Memory::default() {
             self.memory.lock().insert(key.clone(), memory);
         }
@@ -63,11 +68,11 @@ impl Federator {
     }
 
     /// Forgets what no longer matters, a project that has left before all; called every few seconds.
-    pub fn prune(&self, ctx: &Context, world: &World) {
+    pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
         let now = ctx.now();
         let mut memories = self.memory.lock();
         memories.retain(|key, m| {
-            if matches!(&key.plane, Plane::Project(project) if !world.projects.contains_key(project)) {
+            if matches!(&key.plane, Plane::Project(project) if !index.projects.contains_key(project)) {
                 return false;
             }
             let Memory {
@@ -75,8 +80,8 @@ impl Federator {
                 unresolved,
                 carrying,
                 unreported,
-                good_news,
-                claim_wrong,
+                true_since: good_news,
+                claim_mismatch_since: claim_wrong,
                 claim_repaired,
                 status_written,
                 status_settled,
@@ -98,28 +103,28 @@ impl Federator {
                 || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
             waits || recent || *bound || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
-        give_back(&mut memories);
+        shrink_if_sparse(&mut memories);
     }
 }
 
-async fn turn(
-    ctx: &Turn<'_>,
+async fn reconcile_once(
+    ctx: &Context<'_>,
     key: &Key,
     project: &ProjectKey,
     settings: &Settings,
     memory: &mut Memory,
-) -> Result<Next, Failure> {
+) -> Result<Requeue, Failure> {
     let mut permit = HubPermit::new(ctx, project, key);
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let snapshot = {
-            let mut world = ctx.world.lock();
-            let Some(snapshot) = observe::observe(&world, key, project) else {
-                world.drop_source(key, project);
-                return Ok(Next::OnEvent);
+            let mut index = ctx.index.lock();
+            let Some(snapshot) = observe::observe(&index, key, project) else {
+                index.drop_source(key, project);
+                return Ok(Requeue::AwaitChange);
             };
-            arrival::note_seen(&mut world, &snapshot);
+            arrival::note_seen(&mut index, &snapshot);
             if snapshot.cell_unproven {
-                world.await_proof(Plane::Hub, key);
+                index.await_proof(Plane::Hub, key);
             }
             snapshot
         };
@@ -135,24 +140,24 @@ async fn turn(
         let before = std::mem::replace(memory, decision.memory.observed);
         if matches!(decision.action, Action::Confirm(_)) && !is_as_seen(ctx, &snapshot).await? {
             // What was read instead has woken the key.
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         match decision.action {
             Action::Read { source, copy } => {
                 if !read(ctx, &snapshot, source, copy).await? {
                     // What vanished meanwhile brings its own event.
-                    return Ok(Next::OnEvent);
+                    return Ok(Requeue::AwaitChange);
                 }
             }
             Action::ConfirmGone => {
                 if !arrival::is_gone(ctx, &snapshot).await? {
                     // Its event may have come and gone with its end.
-                    return Ok(Next::After(memory::PATIENCE));
+                    return Ok(Requeue::After(memory::GRACE_PERIOD));
                 }
                 memory.bound = true;
             }
             // It was asked for just now, and is there or has to be waited for.
-            Action::Permit(_) => return Ok(Next::OnEvent),
+            Action::Permit(_) => return Ok(Requeue::AwaitChange),
             Action::Apply(plan) | Action::Confirm(plan) => {
                 if plan.is_idle() {
                     drop_bodies(ctx, &snapshot);
@@ -167,9 +172,9 @@ async fn turn(
                 }
                 let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
                 if !arrival::note_sent(ctx, &snapshot, &plan) {
-                    return Ok(Next::OnEvent);
+                    return Ok(Requeue::AwaitChange);
                 }
-                let result = ctx.perform(plan).await;
+                let result = ctx.execute(plan).await;
                 arrival::note_outcome(ctx, &snapshot, result.as_ref().err());
                 let applied = match result {
                     Ok(applied) => applied,
@@ -192,45 +197,45 @@ async fn turn(
                 }
                 if let Some((reason, plane)) = wrote {
                     tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
-                    crossed(ctx, &snapshot, memory, reason);
+                    record_stage(ctx, &snapshot, memory, reason);
                     settle(ctx, key, &snapshot, memory, reason, &applied);
                 }
             }
         }
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }
 
 /// Verdict on a deployment whose status cannot be returned.
 const TOO_LARGE: &str = "too_large";
 
 /// Says it once of a status that is too large to be returned.
-async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot) {
+async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) {
     let Some(note) = conditions::too_large(s) else {
         ctx.quarantine.lift(key, TOO_LARGE);
         return;
     };
-    if !ctx.quarantine.put(key, TOO_LARGE) {
+    if !ctx.quarantine.insert(key, TOO_LARGE) {
         return;
     }
     tracing::warn!(plane = "hub", controller = "federator", %key, reason = TOO_LARGE, message = note.message, "status quarantined");
     let mut plan = Plan::default();
     plan.notes.push(note);
-    if let Err(error) = ctx.perform(plan).await {
+    if let Err(error) = ctx.execute(plan).await {
         tracing::debug!(%error, "event not published");
     }
 }
 
 /// Measures the way between the planes: to the hub from the first wake on, over all turns that it took.
-fn crossed(ctx: &Turn<'_>, before: &Snapshot, memory: &mut Memory, reason: &str) {
+fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reason: &str) {
     match reason {
-        "announce" => drop(memory.carrying.get_or_insert(ctx.woken)),
+        "announce" => drop(memory.carrying.get_or_insert(ctx.enqueued_at)),
         _ if decide::WRITES.contains(&reason) => {
-            let since = memory.carrying.take().unwrap_or(ctx.woken);
-            ctx.crossed(Stage::ProjectToHub, since);
+            let since = memory.carrying.take().unwrap_or(ctx.enqueued_at);
+            ctx.record_stage(Stage::ProjectToHub, since);
         }
         "return_status" if before.copy.as_ref().is_some_and(|c| c.digest.status.reported) => {
-            ctx.crossed(Stage::HubStatusToProject, ctx.woken);
+            ctx.record_stage(Stage::HubStatusToProject, ctx.enqueued_at);
         }
         _ => {}
     }
@@ -239,25 +244,26 @@ fn crossed(ctx: &Turn<'_>, before: &Snapshot, memory: &mut Memory, reason: &str)
 /// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
 /// The basis is what was decided on: what has come in since then is news, and has not been asked for yet.
 fn settle(
-    ctx: &Turn<'_>,
+    ctx: &Context<'_>,
     key: &Key,
     before: &Snapshot,
     memory: &mut Memory,
     reason: &str,
     applied: &Plan<Applied>,
 ) {
-    let Some(after) = observe::observe(&ctx.world.lock(), key, &before.project) else {
+    let Some(after) = observe::observe(&ctx.index.lock(), key, &before.project) else {
         return;
     };
     match (reason, &before.source, &before.copy, &after.source, &after.copy) {
         ("create_copy" | "update_copy" | "move_copy", Some(asked), _, _, Some(got))
-            if applied.led_to(&got.resource_version()) && asked.digest.content != got.digest.content =>
+            if applied.produced_version(&got.resource_version())
+                && asked.digest.content != got.digest.content =>
         {
             memory.settled = Some((asked.digest.content, got.digest.content));
         }
         ("return_status", _, Some(asked), Some(got), _)
-            if applied.led_to(&got.resource_version())
-                && !got.digest.status.has_returned(
+            if applied.produced_version(&got.resource_version())
+                && !got.digest.status.is_returned(
                     &asked.digest.status,
                     &before.profile().status.own_conditions,
                     got.digest.generation,
@@ -270,26 +276,26 @@ fn settle(
 }
 
 /// Whether the project's object is the one that is seen, by the word of its plane.
-async fn is_as_seen(ctx: &Turn<'_>, s: &Snapshot) -> Result<bool, Failure> {
+async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
     let Some(source) = &s.source else {
         return Ok(false);
     };
-    let found = ctx.executor.reread(&source_target(s)).await?;
+    let found = ctx.executor.refresh(&source_target(s)).await?;
     Ok(found.is_some_and(|found| {
         found.metadata.uid.as_deref() == Some(&*source.uid)
             && found.metadata.generation.unwrap_or(0) == source.digest.generation
     }))
 }
 
-async fn read(ctx: &Turn<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
+async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<bool, Failure> {
     let kind = s.kind;
     let mut there = true;
     if source {
         let target = source_target(s);
         let project = s.project.clone();
         there &= ctx
-            .read_body(&target, |world, object| {
-                if let Some(p) = world.projects.get_mut(&project) {
+            .read_body(&target, |index, object| {
+                if let Some(p) = index.projects.get_mut(&project) {
                     p.sources[kind].keep_body(object);
                 }
             })
@@ -298,26 +304,26 @@ async fn read(ctx: &Turn<'_>, s: &Snapshot, source: bool, copy: bool) -> Result<
     if copy && let Some(hub) = &s.hub {
         let target = Target::namespaced(Plane::Hub, &s.profile().resource, hub.as_str(), &s.name);
         there &= ctx
-            .read_body(&target, |world, object| world.hub.copies[kind].keep_body(object))
+            .read_body(&target, |index, object| index.hub.copies[kind].keep_body(object))
             .await?;
     }
     Ok(there)
 }
 
-fn drop_bodies(ctx: &Turn<'_>, s: &Snapshot) {
-    let mut world = ctx.world.lock();
-    if let Some(p) = world.projects.get_mut(&s.project) {
+fn drop_bodies(ctx: &Context<'_>, s: &Snapshot) {
+    let mut index = ctx.index.lock();
+    if let Some(p) = index.projects.get_mut(&s.project) {
         p.sources[s.kind].drop_body(&s.namespace, &s.name);
     }
     if let Some(hub) = &s.hub {
-        world.hub.copies[s.kind].drop_body(hub.as_str(), &s.name);
+        index.hub.copies[s.kind].drop_body(hub.as_str(), &s.name);
     }
 }
 
 /// What the hub refuses is remembered, so that it is said in the project and not asked for again; any other failure goes
 /// on to the queue.
 fn refused(
-    ctx: &Turn<'_>,
+    ctx: &Context<'_>,
     key: &Key,
     s: &Snapshot,
     memory: &mut Memory,
@@ -332,8 +338,8 @@ fn refused(
     };
     memory.refuse(source, &failure.message, ctx.now());
     let category = failure.category.as_str();
-    if ctx.quarantine.hold(key, category) {
-        tracing::warn!(%key, category, error = %failure, "refused; it is tried again when it changes, or in five minutes");
+    if ctx.quarantine.insert_until_released(key, category) {
+        tracing::warn!(%key, category, error = %failure, "object refused; it is retried when it changes, or in 5 min");
     }
     Ok(())
 }

@@ -5,9 +5,9 @@ use crate::{
     engine::key::Key,
     gateway::{
         companions::resolve::{self, Resolution, SourceState},
-        world::{
-            Role, World, companion_role,
-            digest::{Binding, Copy, HubNamespaceDigest, Source},
+        index::{
+            GatewayIndex, TableId, companion_role,
+            digest::{Binding, HubCopy, HubNamespaceDigest, Source},
         },
     },
     kinds::{CompanionKind, FederatedKind},
@@ -54,7 +54,7 @@ pub struct Snapshot {
     /// How that namespace stands.
     pub hub_state: HubNamespaceState,
     /// The copy.
-    pub copy: Option<Row<Copy>>,
+    pub copy: Option<Row<HubCopy>>,
     /// The copy's binding.
     pub binding: Option<Row<Binding>>,
     /// Whether Namespace and policies for the city are in place.
@@ -99,58 +99,58 @@ impl Snapshot {
 }
 
 /// Takes the snapshot; `None` while the lists that carrying depends on are incomplete.
-pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
-    let Some(Role::Federated(kind)) = world.role_of(&key.kind) else {
+pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
+    let Some(TableId::Federated(kind)) = index.role_of(&key.kind) else {
         return None;
     };
-    if !world.carries(project) {
+    if !index.specs_synced(project) {
         return None;
     }
-    let complete = world.is_complete(project);
-    let p = world.projects.get(project)?;
+    let complete = index.is_complete(project);
+    let p = index.projects.get(project)?;
     let source = p.sources[kind].get(&key.namespace, &key.name).cloned();
-    let live = world.hub_namespace(project, &key.namespace);
+    let live = index.hub_namespace(project, &key.namespace);
     let claimed = live
         .as_ref()
-        .is_some_and(|hub| world.is_refused(hub.as_str(), project));
-    let live = live.filter(|hub| world.is_tied(hub.as_str(), project));
+        .is_some_and(|hub| index.is_refused(hub.as_str(), project));
+    let live = live.filter(|hub| index.is_owned_by(hub.as_str(), project));
     let recorded = source
         .as_ref()
         .filter(|s| s.deleting)
         .and_then(|s| s.digest.federation_namespace.clone());
     let recorded = recorded.as_deref().and_then(HubNamespace::parse);
     let hub = recorded
-        .filter(|hub| may_act(world, project, &key.namespace, hub.as_str()))
+        .filter(|hub| is_in_scope(index, project, &key.namespace, hub.as_str()))
         .or(live);
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
-    let copy = world.hub.copies[kind].get(hub_name, &key.name).cloned();
+    let copy = index.hub.copies[kind].get(hub_name, &key.name).cloned();
     let city = source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
-    let city_ready = city.is_some_and(|city| world.city_ready(kind, hub_name, city));
-    let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !world.is_served(hub_name, city));
-    let clusters = &world.hub.clusters;
+    let city_ready = city.is_some_and(|city| index.city_ready(kind, hub_name, city));
+    let unserved = !city_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
+    let clusters = &index.hub.clusters;
     let cell_unproven = unserved && !clusters.proves() && (copy.is_some() || !clusters.synced());
-    let references = references(world, project, kind, &key.namespace, source.as_ref());
+    let references = references(index, project, kind, &key.namespace, source.as_ref());
     let expected = references
         .as_ref()
         .and_then(|r| r.expected.as_deref())
         .unwrap_or_default();
     let companions_there = expected
         .iter()
-        .all(|(kind, name)| companion(world, *kind, hub_name, name));
+        .all(|(kind, name)| companion(index, *kind, hub_name, name));
     let held = expected
         .iter()
-        .find(|(kind, name)| world.taken.contains(&(*kind, hub_name.into(), name.clone())));
-    let refused = |role, namespace, name| world.refused.get(&world.hub_key(role, namespace, name)).cloned();
+        .find(|(kind, name)| index.name_taken.contains(&(*kind, hub_name.into(), name.clone())));
+    let refused = |role, namespace, name| index.refused.get(&index.hub_key(role, namespace, name)).cloned();
     Some(Snapshot {
-        place_refused: refused(Role::Namespaces, "", hub_name)
-            .or_else(|| refused(Role::CityPolicies, hub_name, ""))
+        place_refused: refused(TableId::Namespaces, "", hub_name)
+            .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
             .filter(|_| !city_ready),
         companion_refused: expected.iter().find_map(|(kind, name)| {
             let words = refused(companion_role(*kind), hub_name, name)?;
             Some((resolve::token(*kind, name), words))
         }),
         companion_taken: held.map(|(kind, name)| resolve::token(*kind, name)),
-        kinds: world.kinds.clone(),
+        kinds: index.kinds.clone(),
         kind,
         project: project.clone(),
         namespace: key.namespace.clone(),
@@ -158,24 +158,24 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
         hub_state: if claimed {
             HubNamespaceState::Claimed
         } else {
-            hub_state(world, project, &key.namespace, hub_name, complete)
+            hub_state(index, project, &key.namespace, hub_name, complete)
         },
-        binding: world.binding(kind, hub_name, &key.name).cloned(),
+        binding: index.binding(kind, hub_name, &key.name).cloned(),
         no_cell: unserved && !cell_unproven,
         cell_unproven,
-        limited: !city_ready && world.is_limited(hub_name),
+        limited: !city_ready && index.is_limited(hub_name),
         crowded_out: !city_ready
             && !unserved
             && !hub_name.is_empty()
-            && crowded_out(world, hub_name, source.as_ref()),
+            && crowded_out(index, hub_name, source.as_ref()),
         city_ready,
-        largest_spec: world.largest_spec,
-        claim_good: claim_good(world, kind, hub_name, copy.as_ref()),
+        largest_spec: index.largest_spec,
+        claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
         companions_there,
-        companions_hold: companions_hold(world, hub_name, &key.namespace, &key.name),
+        companions_hold: companions_hold(index, hub_name, &key.namespace, &key.name),
         // Only a deletion asks, and the answer takes a look at all its neighbours.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
-            && city.is_some_and(|city| policy_leaving(world, kind, hub_name, city)),
+            && city.is_some_and(|city| policy_leaving(index, kind, hub_name, city)),
         complete,
         references,
         copy,
@@ -187,12 +187,12 @@ pub fn observe(world: &World, key: &Key, project: &ProjectKey) -> Option<Snapsho
 /// Whether a deployment of this project namespace may act on the hub namespace that it names. The tenant can write that
 /// name, so it has to be tied to it, or the hub Namespace itself has to say that it was; where there is none nothing can
 /// be touched.
-fn may_act(world: &World, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
-    if let Some(tie) = world.ties.get(hub) {
-        return tie.project == *project && *tie.namespace == *namespace;
+fn is_in_scope(index: &GatewayIndex, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
+    if let Some(owner) = index.owners.get(hub) {
+        return owner.project == *project && *owner.namespace == *namespace;
     }
-    let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
-    world.hub.namespaces.get("", hub).is_none_or(|row| {
+    let uid = index.projects.get(project).and_then(|p| p.uid.as_ref());
+    index.hub.namespaces.get("", hub).is_none_or(|row| {
         let of = &row.digest;
         of.project_uid.as_ref().is_none_or(|had| Some(had) == uid) && names(of, project, namespace)
     })
@@ -204,25 +204,25 @@ fn names(of: &HubNamespaceDigest, project: &ProjectKey, namespace: &str) -> bool
 }
 
 fn hub_state(
-    world: &World,
+    index: &GatewayIndex,
     project: &ProjectKey,
     namespace: &str,
     hub: &str,
     complete: bool,
 ) -> HubNamespaceState {
-    match world.hub.namespaces.get("", hub) {
+    match index.hub.namespaces.get("", hub) {
         None => HubNamespaceState::Absent,
         Some(row) if row.deleting => HubNamespaceState::Terminating,
         // An earlier life shows in lists that may not be complete, and whom it names instead may not be engaged yet.
         Some(row) if !complete => {
-            let uid = world.projects.get(project).and_then(|p| p.uid.as_ref());
+            let uid = index.projects.get(project).and_then(|p| p.uid.as_ref());
             if row.digest.project_uid.as_ref() == uid && names(&row.digest, project, namespace) {
                 HubNamespaceState::Ours
             } else {
                 HubNamespaceState::Unproven
             }
         }
-        Some(_) if crate::gateway::namespaces::earlier_life(world, project, hub) => {
+        Some(_) if crate::gateway::namespaces::earlier_life(index, project, hub) => {
             HubNamespaceState::EarlierLife
         }
         Some(_) => HubNamespaceState::Ours,
@@ -230,27 +230,27 @@ fn hub_state(
 }
 
 /// A deployment asks for its city before it announces it.
-fn crowded_out(world: &World, hub: &str, source: Option<&Row<Source>>) -> bool {
+fn crowded_out(index: &GatewayIndex, hub: &str, source: Option<&Row<Source>>) -> bool {
     let Some((source, city)) = source.and_then(|s| Some((s, s.digest.city.as_ref().ok()?))) else {
         return false;
     };
-    world.crowded_out(hub, Some(source)).contains(city)
+    index.over_city_limit(hub, Some(source)).contains(city)
 }
 
 /// Only a policy that is ours by name goes; another of its shape serves as one and stays.
-fn policy_leaving(world: &World, kind: usize, hub: &str, city: &CityCode) -> bool {
-    let prefix = &world.kinds[kind].placement.policy_prefix;
-    let policy = world.city_policy(kind, hub, city);
+fn policy_leaving(index: &GatewayIndex, kind: usize, hub: &str, city: &CityCode) -> bool {
+    let prefix = &index.kinds[kind].placement.policy_prefix;
+    let policy = index.city_policy(kind, hub, city);
     policy.is_some_and(|(name, p)| !p.deleting && name.starts_with(prefix))
-        && !crate::gateway::policies::needed(world, hub, kind, city)
+        && !crate::gateway::policies::needed(index, hub, kind, city)
 }
 
-fn claim_good(world: &World, kind: usize, hub: &str, copy: Option<&Row<Copy>>) -> bool {
+fn claim_good(index: &GatewayIndex, kind: usize, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
     let Some(copy) = copy else { return true };
     let (Some(policy), Some(city)) = (&copy.digest.claimed_by, &copy.digest.city) else {
         return true;
     };
-    let row = world.hub.city_policies.get(hub, policy);
+    let row = index.hub.city_policies.get(hub, policy);
     row.is_some_and(|p| {
         p.digest
             .selects
@@ -261,13 +261,13 @@ fn claim_good(world: &World, kind: usize, hub: &str, copy: Option<&Row<Copy>>) -
 
 /// What is known of the source of a reference.
 pub fn source_state(
-    world: &World,
+    index: &GatewayIndex,
     project: &ProjectKey,
     kind: CompanionKind,
     namespace: &str,
     name: &str,
 ) -> SourceState {
-    let Some(p) = world.projects.get(project) else {
+    let Some(p) = index.projects.get(project) else {
         return SourceState::Unknown;
     };
     let table = match kind {
@@ -283,28 +283,28 @@ pub fn source_state(
 }
 
 fn references(
-    world: &World,
+    index: &GatewayIndex,
     project: &ProjectKey,
     kind: usize,
     namespace: &str,
     source: Option<&Row<Source>>,
 ) -> Option<Resolution> {
-    world.kinds[kind].companions.as_ref()?;
+    index.kinds[kind].companions.as_ref()?;
     let source = source?;
     Some(resolve::resolve(&source.digest.references, |kind, name| {
-        source_state(world, project, kind, namespace, name)
+        source_state(index, project, kind, namespace, name)
     }))
 }
 
-fn companion(world: &World, kind: CompanionKind, hub: &str, name: &str) -> bool {
+fn companion(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
     let table = match kind {
-        CompanionKind::ConfigMap => &world.hub.config_maps,
-        CompanionKind::Secret => &world.hub.secrets,
+        CompanionKind::ConfigMap => &index.hub.config_maps,
+        CompanionKind::Secret => &index.hub.secrets,
     };
     table.get(hub, name).is_some_and(|row| !row.deleting)
 }
 
-fn companions_hold(world: &World, hub: &str, namespace: &str, name: &str) -> bool {
-    let mut naming = world.hub.index.naming(hub, namespace, name);
-    naming.any(|(kind, by)| companion(world, kind, hub, by))
+fn companions_hold(index: &GatewayIndex, hub: &str, namespace: &str, name: &str) -> bool {
+    let mut naming = index.hub.secondary.naming(hub, namespace, name);
+    naming.any(|(kind, by)| companion(index, kind, hub, by))
 }

@@ -1,5 +1,6 @@
-//! Orphaned bindings: Karmada leaves a `ResourceBinding` whose template is gone to the hub's garbage collector. A collector
-//! that lost the event never looks again, the Work stays, and the cell runs on (contract: federation.md §3.11).
+//! Orphaned bindings: Karmada leaves a `ResourceBinding` whose template is deleted to the hub's garbage collector. If
+//! the collector misses the delete event, it never retries: the Work stays, and the cell keeps running the workload
+//! (contract: federation.md §3.11).
 
 use super::{Garbage, decide::left};
 use crate::{
@@ -8,53 +9,53 @@ use crate::{
         clock::Now,
         error::Failure,
         key::{Key, Plane},
-        plan::{Effect, Endpoint, Next, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
     },
     gateway::{
-        context::{PASSES, Turn},
-        world::{Role, World},
+        context::{Context, MAX_PASSES},
+        index::{GatewayIndex, TableId},
     },
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How long the hub's garbage collector has for itself, which takes seconds after its own restart.
+/// Time for the hub's garbage collector to delete the binding itself; after its own restart it needs seconds.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
-/// A binding that the index shows without the template it was made for.
+/// A binding whose template is missing from the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct OrphanedBinding {
     target: Target,
     uid: Arc<str>,
     /// The object that it binds.
     template: Target,
-    /// UID of the template that it was made for; `None` if it names no owner.
+    /// UID of the template from the owner reference; `None` if the binding names no owner.
     owner: Option<Arc<str>>,
-    /// Since when it is known to be an orphan.
+    /// Time since when the binding is known to be an orphan.
     since: Option<Instant>,
 }
 
-/// The hub's own answer about the template.
+/// Result of a read of the template from the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// Nobody has asked in this reconcile.
+    /// The template has not been read in this reconcile.
     Unknown,
-    /// There is no object of the name.
+    /// No object of this name exists.
     Absent,
-    /// The object of the name has this UID.
+    /// The object of this name has this UID.
     Found(String),
 }
 
 /// A decision on a binding.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decision {
-    /// It is no orphan: forget it.
+    /// The binding is no orphan: forget it.
     Keep,
-    /// It has been an orphan since then, and waits for the collector.
+    /// The binding has been an orphan since this instant; wait this long for the collector.
     Wait(Instant, Duration),
     /// Read the template from the hub: absence in the index proves nothing.
     Read(Target),
-    /// Delete it.
+    /// Delete the binding.
     Delete(Plan<Prepared>),
 }
 
@@ -86,16 +87,16 @@ pub(super) fn decide(orphan: Option<&OrphanedBinding>, template: &Lookup, now: N
 
 impl Garbage {
     /// Reconciles a binding on the hub.
-    pub async fn binding(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    pub async fn binding(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let mut template = Lookup::Unknown;
-        for _ in 0..PASSES {
-            let decision = self.judge_binding(&ctx.world.lock(), key, &template, ctx.now());
+        for _ in 0..MAX_PASSES {
+            let decision = self.decide_binding(&ctx.index.lock(), key, &template, ctx.now());
             match decision {
-                Decision::Keep => return Ok(Next::OnEvent),
-                Decision::Wait(_, left) => return Ok(Next::After(left)),
+                Decision::Keep => return Ok(Requeue::AwaitChange),
+                Decision::Wait(_, left) => return Ok(Requeue::After(left)),
                 Decision::Read(target) => {
-                    // Read for this decision only: the index has labelled ConfigMaps and Secrets alone, and one without the
-                    // label would count there as a companion that nobody references.
+                    // Read for this decision only. The index holds labelled ConfigMaps and Secrets alone; an unlabelled
+                    // object stored there would count as a companion without references.
                     let found = ctx.executor.get(&target).await?;
                     template = found.map_or(Lookup::Absent, |object| {
                         Lookup::Found(object.metadata.uid.unwrap_or_default())
@@ -106,12 +107,18 @@ impl Garbage {
                 }
             }
         }
-        Ok(Next::OnEvent)
+        Ok(Requeue::AwaitChange)
     }
 
-    pub(super) fn judge_binding(&self, world: &World, key: &Key, template: &Lookup, now: Now) -> Decision {
+    pub(super) fn decide_binding(
+        &self,
+        index: &GatewayIndex,
+        key: &Key,
+        template: &Lookup,
+        now: Now,
+    ) -> Decision {
         let mut memory = self.memory.lock();
-        let mut orphan = observe(world, key);
+        let mut orphan = observe(index, key);
         if let Some(orphan) = &mut orphan {
             orphan.since = memory.rest.get(key, &orphan.uid);
         }
@@ -125,19 +132,19 @@ impl Garbage {
     }
 }
 
-/// The binding of a key, if the index shows it without its template.
-fn observe(world: &World, key: &Key) -> Option<OrphanedBinding> {
+/// The binding of a key, if the index has no template for it.
+fn observe(index: &GatewayIndex, key: &Key) -> Option<OrphanedBinding> {
     let (hub, name) = (&*key.namespace, &*key.name);
     let place = (key.namespace.clone(), key.name.clone());
-    if !world.hub_ready() || !world.hub.outlived.contains(&place) || HubNamespace::parse(hub).is_none() {
+    if !index.hub_ready() || !index.hub.outlived.contains(&place) || HubNamespace::parse(hub).is_none() {
         return None;
     }
-    let row = world.hub.bindings.get(hub, name).filter(|row| !row.deleting)?;
-    let template = world.template_role(&row.digest.kind)?;
+    let row = index.hub.bindings.get(hub, name).filter(|row| !row.deleting)?;
+    let template = index.template_role(&row.digest.kind)?;
     Some(OrphanedBinding {
-        target: Target::namespaced(Plane::Hub, &world.resource(Role::Bindings), hub, name),
+        target: Target::namespaced(Plane::Hub, &index.resource(TableId::Bindings), hub, name),
         uid: row.uid.clone(),
-        template: Target::namespaced(Plane::Hub, &world.resource(template), hub, &row.digest.name),
+        template: Target::namespaced(Plane::Hub, &index.resource(template), hub, &row.digest.name),
         owner: row.digest.owner.clone(),
         since: None,
     })

@@ -1,10 +1,10 @@
-//! The brake: a project most of whose copies seem to have lost their origin looks like an error of ours, or of a plane.
-//! Values only.
+//! The brake: if most copies of a project appear to have lost their origin, the likely cause is an error of the gateway
+//! or of a plane, so no copy is deleted. Values only.
 //!
-//! Each project has its own, so that nobody holds up the others; above them is one of the whole hub. A project that is
-//! held does not count there, because nothing of it is deleted anyway.
+//! Each project has its own brake, so that one project cannot delay another; a second brake covers the whole hub. A
+//! project that its own brake holds does not count for the hub's, because none of its copies is deleted anyway.
 
-use crate::engine::{chance::HashMap, clock::Now, key::Key, room::give_back};
+use crate::engine::{clock::Now, key::Key, random::HashMap, shrink::shrink_if_sparse};
 use std::{
     collections::{BTreeSet, hash_map::Entry},
     sync::Arc,
@@ -12,45 +12,45 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How old a count of all copies may become while something waits for its outcome.
+/// Maximum age of a count of all copies while a decision depends on it.
 const CENSUS_AGE: Duration = Duration::from_secs(1);
 
-/// How many copies are orphans, of how many.
+/// Number of orphaned copies, and of all copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Orphans that count.
+    /// Orphans that count for the brakes.
     pub orphans: usize,
     /// All copies.
     pub total: usize,
 }
 
 impl Load {
-    /// Whether these are too many of one project: more than ten, and more than a tenth.
+    /// True if one project has too many orphans: more than ten, and more than a tenth of its copies.
     pub fn exceeds_project(self) -> bool {
         self.orphans > 10.max(self.total / 10)
     }
 
-    /// Whether these are too many of the whole hub: more than fifty, and more than a fifth.
+    /// True if the whole hub has too many orphans: more than fifty, and more than a fifth of all copies.
     pub fn exceeds_hub(self) -> bool {
         self.orphans > 50.max(self.total / 5)
     }
 }
 
-/// Which brake holds.
+/// The brake that holds a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brake {
-    /// The project's own.
+    /// The project's own brake.
     Project,
-    /// That of the whole hub.
+    /// The brake of the whole hub.
     Hub,
 }
 
-/// All copies counted at one time, by project.
+/// A count of all copies at one time, by project.
 #[derive(Debug, Default)]
 pub(super) struct Census(HashMap<Arc<str>, Load>);
 
 impl Census {
-    /// One more copy of a project, and whether it is an orphan that counts.
+    /// Counts a copy of a project; `orphan` is true if it is an orphan that counts for the brakes.
     pub(super) fn count(&mut self, project: &Arc<str>, orphan: bool) {
         let load = self.0.entry(project.clone()).or_default();
         load.total += 1;
@@ -58,14 +58,14 @@ impl Census {
     }
 }
 
-/// What is remembered of orphans that count, and which brakes hold.
+/// Orphans that count for the brakes, and the brakes that hold.
 #[derive(Debug, Default)]
 pub(super) struct Brakes {
-    /// The project of each orphan that counts and has had its turn.
+    /// The project of each orphan that counts and has been reconciled.
     counted: HashMap<Key, Arc<str>>,
-    /// How many those are.
+    /// Number of these orphans by project.
     remembered: HashMap<Arc<str>, usize>,
-    /// While the queue is long many have not had their turn yet: the last count of all.
+    /// The last count of all copies: while the queue is long, many orphans have not been reconciled yet.
     census: Census,
     taken: Option<Instant>,
     held: BTreeSet<Arc<str>>,
@@ -73,23 +73,23 @@ pub(super) struct Brakes {
 }
 
 impl Brakes {
-    /// Whether any holds.
+    /// True if any brake holds.
     pub(super) fn hold(&self) -> bool {
         self.hub_held || !self.held.is_empty()
     }
 
-    /// The projects whose brake holds, and `hub` for that of all.
+    /// The projects whose brake holds, and `hub` if the hub's brake holds.
     pub(super) fn names(&self) -> Vec<&str> {
         let hub = self.hub_held.then_some("hub");
         self.held.iter().map(|project| &**project).chain(hub).collect()
     }
 
-    /// Whether all copies are to be counted anew before a decision.
+    /// True if all copies must be counted again before a decision.
     pub(super) fn is_outdated(&self, now: Now) -> bool {
         self.taken.is_none_or(|at| now.since(at) >= CENSUS_AGE)
     }
 
-    /// Takes a new count; with those that are released by it.
+    /// Stores a new count; returns the projects whose brake it releases.
     pub(super) fn take(&mut self, census: Census, now: Now) -> Vec<Arc<str>> {
         (self.census, self.taken) = (census, Some(now.instant));
         let released: Vec<Arc<str>> = self.held.iter().filter(|p| !self.exceeds(p)).cloned().collect();
@@ -102,7 +102,7 @@ impl Brakes {
         self.load(project).exceeds_project()
     }
 
-    /// How a project stands.
+    /// Orphans and copies of a project: the larger of the last count and of the reconciled orphans.
     pub(super) fn load(&self, project: &Arc<str>) -> Load {
         let counted = self.census.0.get(project).copied().unwrap_or_default();
         let remembered = self.remembered.get(project).copied().unwrap_or_default();
@@ -112,7 +112,7 @@ impl Brakes {
         }
     }
 
-    /// How the hub stands without the projects that are held by themselves.
+    /// Orphans and copies of the hub; orphans of projects that their own brake holds are left out.
     pub(super) fn hub(&self) -> Load {
         let mut hub = Load::default();
         for project in self.census.0.keys() {
@@ -125,7 +125,7 @@ impl Brakes {
         hub
     }
 
-    /// Remembers that a copy of a project is an orphan that counts.
+    /// Records that a copy of a project is an orphan that counts.
     pub(super) fn count(&mut self, key: &Key, project: &Arc<str>) {
         if self.counted.get(key) == Some(project) {
             return;
@@ -135,12 +135,12 @@ impl Brakes {
         *self.remembered.entry(project.clone()).or_default() += 1;
     }
 
-    /// The copy is none any more, or is gone.
+    /// Forgets a copy that is no orphan any more, or is deleted.
     pub(super) fn forget(&mut self, key: &Key) {
         let Some(project) = self.counted.remove(key) else {
             return;
         };
-        give_back(&mut self.counted);
+        shrink_if_sparse(&mut self.counted);
         if let Entry::Occupied(mut left) = self.remembered.entry(project.clone()) {
             *left.get_mut() -= 1;
             if *left.get() == 0 {
@@ -153,7 +153,7 @@ impl Brakes {
         }
     }
 
-    /// Notes which brake a decision has met; whether anything is new for this project or the hub.
+    /// Records which brake a decision met; true if a brake of this project or the hub's has changed.
     pub(super) fn note(&mut self, project: &Arc<str>, met: Option<Brake>) -> bool {
         let (held, hub_held) = (self.held.contains(project), self.hub_held);
         match met {

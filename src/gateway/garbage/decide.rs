@@ -1,7 +1,7 @@
-//! What goes from the hub, and when. Pure.
+//! Decides which hub objects are deleted, and when. Pure.
 //!
-//! Proof is a complete list of a live plane. Nothing goes at once: what has lost its origin or its users is remembered,
-//! and goes when it has been so for its patience.
+//! Absence counts only if a plane is up and its list is complete. No object is deleted at once: an object that has lost
+//! its origin or its users is remembered, and deleted after its grace period.
 
 use super::brake::{Brake, Load};
 use crate::{
@@ -9,154 +9,158 @@ use crate::{
         clock::Now,
         plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
     },
-    gateway::world::digest::{CitySet, HubNamespaceDigest},
+    gateway::index::digest::{CitySet, HubNamespaceDigest},
     plane::table::Row,
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How long things wait.
+/// Grace periods and intervals.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// How long a copy must have been an orphan before it is deleted.
     pub orphan_after: Duration,
-    /// How long a hub Namespace outlives its project namespace.
+    /// How long a hub Namespace is kept after its project namespace is deleted.
     pub hub_namespace_retention: Duration,
-    /// After how long a city set's policy without users is deleted.
+    /// Time after which the policy of a city set without users is deleted.
     pub unused_city_set_after: Duration,
-    /// When a copy that the brake holds is looked at again.
+    /// Time after which a copy that a brake holds is reconciled again.
     pub sweep_interval: Duration,
 }
 
-/// What the project has in place of a copy.
+/// State of the project's object that a copy was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Its project is not engaged, or one of its lists is incomplete: absence proves nothing.
+    /// The project is not engaged, or one of its lists is incomplete: absence proves nothing.
     Unproven,
-    /// Its live project has no namespace with the UID that the hub namespace is named after.
+    /// The project is engaged and has no namespace with the UID that the hub namespace is named after.
     NamespaceGone,
-    /// The project namespace lives, and has no object of the copy's name.
+    /// The project namespace exists and has no object of the copy's name.
     Absent,
-    /// The object is being deleted and has let go of the hub.
-    LetGo,
-    /// The object is there. One of another UID counts as well: the federator replaces what an earlier one left.
+    /// The object is being deleted, and the federator's finalizer is removed.
+    Released,
+    /// The object exists. An object with another UID counts as well: the federator replaces the copy of its
+    /// predecessor.
     There,
 }
 
 /// A copy and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct CopyState {
     /// The copy's UID.
     pub uid: Arc<str>,
-    /// Whether the copy is being deleted.
+    /// True if the copy is being deleted.
     pub deleting: bool,
-    /// Whether the copy says which object it was made from. One that does not is not ours.
+    /// True if the copy has the annotation with its source object's UID. A copy without the annotation is not the
+    /// gateway's.
     pub marked: bool,
-    /// What the project has in its place.
+    /// The project's object that the copy was made from.
     pub origin: Origin,
-    /// Whether its deployment was seen to go while it was there: no list that lacks it can be in error.
+    /// True if the delete event of its deployment was observed while the copy existed: a faulty list cannot be the
+    /// cause.
     pub seen_to_go: bool,
 }
 
-impl Standing {
-    /// Whether the copy is ours, here to stay, and proven to have no origin.
+impl CopyState {
+    /// True if the copy is the gateway's, is not being deleted, and is proven to have no origin.
     pub fn orphaned(&self) -> bool {
         self.marked
             && !self.deleting
             && matches!(
                 self.origin,
-                Origin::NamespaceGone | Origin::Absent | Origin::LetGo
+                Origin::NamespaceGone | Origin::Absent | Origin::Released
             )
     }
 }
 
-/// What is known of a copy's key.
+/// Input of the decision on a copy.
 #[derive(Debug, Clone)]
 pub struct CopySnapshot {
     /// The copy's address.
     pub target: Target,
-    /// Whether every list of the hub is complete.
+    /// True if every list of the hub is complete.
     pub hub_complete: bool,
-    /// The copy; `None` if there is none.
-    pub copy: Option<Standing>,
-    /// Since when this copy is known to be an orphan.
+    /// The copy; `None` if it does not exist.
+    pub copy: Option<CopyState>,
+    /// Time since when this copy is known to be an orphan.
     pub since: Option<Instant>,
-    /// When an operator confirmed that the orphans of its hub Namespace are none in error.
+    /// Time at which an operator confirmed that the orphans of its hub Namespace are no error.
     pub confirmed: Option<Timestamp>,
-    /// Orphans of its project.
+    /// Load of its project.
     pub project: Load,
-    /// Orphans of all projects that are not held by themselves.
+    /// Load of the hub, without the orphans of projects that their own brake holds.
     pub hub: Load,
 }
 
 impl CopySnapshot {
-    /// Since when the copy has been an orphan, if it is one.
-    fn orphan(&self, now: Now) -> Option<(&Standing, Instant)> {
+    /// The copy if it is an orphan, and since when.
+    fn orphan(&self, now: Now) -> Option<(&CopyState, Instant)> {
         let orphan = self.copy.as_ref().filter(|c| self.hub_complete && c.orphaned())?;
         Some((orphan, self.since.unwrap_or(now.instant)))
     }
 
-    /// Whether it has been one for so long that it goes, unless a brake holds.
+    /// True if the copy has been an orphan for `orphan_after`, so that it is deleted unless a brake holds.
     pub fn is_due(&self, settings: Settings, now: Now) -> bool {
         self.orphan(now)
             .is_some_and(|(_, since)| left(since, settings.orphan_after, now).is_none())
     }
 
-    /// Whether an operator has confirmed an orphan that was known then.
+    /// True if an operator confirmed the orphan after it became known.
     fn is_confirmed(&self, since: Instant, now: Now) -> bool {
         self.confirmed
             .is_some_and(|at| at <= now.wall && now.since_wall(at) <= now.since(since))
     }
 }
 
-/// What is known of a hub Namespace that is tied to no live project namespace.
+/// Input of the decision on a hub Namespace that no project namespace owns.
 #[derive(Debug, Clone)]
 pub struct NamespaceSnapshot {
-    /// Its address.
+    /// The Namespace's address.
     pub target: Target,
-    /// Whether every list of the hub is complete.
+    /// True if every list of the hub is complete.
     pub hub_complete: bool,
-    /// The Namespace; `None` if there is none.
+    /// The Namespace; `None` if it does not exist.
     pub row: Option<Row<HubNamespaceDigest>>,
-    /// Whether its project namespace is proven gone.
+    /// True if its project namespace is proven deleted.
     pub origin_gone: bool,
-    /// Whether it holds no copy, write-back, binding and companion.
+    /// True if the Namespace contains no copy, write-back, binding or companion.
     pub empty: bool,
-    /// Since when it is known to be empty and without origin.
+    /// Time since when it is known to be empty and without origin.
     pub since: Option<Instant>,
 }
 
 impl NamespaceSnapshot {
-    /// Whether it is here to stay and proven to have no origin: what is in it has to go.
+    /// True if the Namespace is not being deleted and is proven to have no origin: its contents must be deleted.
     pub fn orphaned(&self) -> bool {
         self.hub_complete && self.origin_gone && self.row.as_ref().is_some_and(|row| !row.deleting)
     }
 }
 
-/// What is known of a cluster policy that may be a city set's.
+/// Input of the decision on a cluster policy that may be a city set's.
 #[derive(Debug, Clone)]
 pub struct CitySetSnapshot {
-    /// Its address.
+    /// The policy's address.
     pub target: Target,
-    /// Whether every list of the hub is complete.
+    /// True if every list of the hub is complete.
     pub hub_complete: bool,
-    /// The policy; `None` if there is none.
+    /// The policy; `None` if it does not exist.
     pub row: Option<Row<CitySet>>,
-    /// Whether a Namespace carries the set.
+    /// True if a Namespace has the set's label.
     pub used: bool,
-    /// Whether a Namespace may carry it that is not seen to: it was sent there, and nothing was heard of it.
+    /// True if the set was sent to a Namespace and no answer or event has confirmed the result, so that the Namespace
+    /// may have it.
     pub sent: bool,
-    /// Since when it is known to be unused.
+    /// Time since when it is known to be unused.
     pub since: Option<Instant>,
 }
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do, and when to look again.
+    /// Writes, and the time of the next reconcile.
     pub plan: Plan<Prepared>,
-    /// Since when the object has had no origin or no use, to be remembered of it; `None` forgets.
+    /// Time since when the object has had no origin or no users, to be remembered; `None` forgets it.
     pub since: Option<Instant>,
 }
 
@@ -192,23 +196,24 @@ impl Decision {
 /// A decision on a copy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyDecision {
-    /// What becomes of the copy.
+    /// The plan for the copy.
     pub decision: Decision,
-    /// Whether it is an orphan that counts for the brakes.
+    /// True if the copy is an orphan that counts for the brakes.
     pub counted: bool,
-    /// The brake that keeps it.
+    /// The brake that keeps the copy.
     pub held: Option<Brake>,
 }
 
-/// How much of its patience is left; `None` once it is over.
+/// Remaining grace period; `None` if it is over.
 pub(super) fn left(since: Instant, patience: Duration, now: Now) -> Option<Duration> {
     let left = patience.saturating_sub(now.since(since));
     (!left.is_zero()).then_some(left)
 }
 
-/// Decides on a copy: one that has been an orphan for long enough goes, unless there are too many of them.
+/// Decides on a copy: an orphan is deleted after its grace period, unless there are too many orphans.
 ///
-/// What was seen to go, and what an operator confirmed, is no error: it goes in any number.
+/// A copy whose deployment's deletion was observed, or whose loss an operator confirmed, is no error: any number is
+/// deleted.
 pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
     let Some((orphan, since)) = s.orphan(now) else {
         return CopyDecision {
@@ -243,7 +248,7 @@ pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
     decided(Decision::delete(since, &s.target, write, "delete_orphan"), None)
 }
 
-/// Deletes exactly what was seen.
+/// Deletes exactly the observed version.
 fn as_seen<D>(row: &Row<D>) -> Write {
     Write::Delete {
         uid: row.uid.to_string(),
@@ -251,13 +256,14 @@ fn as_seen<D>(row: &Row<D>) -> Write {
     }
 }
 
-/// Decides on a hub Namespace: without origin and empty it goes after its retention, and with it every cell's.
+/// Decides on a hub Namespace: without origin and empty, it is deleted after its retention, and with it the Namespaces
+/// at the cells.
 pub fn namespace(s: &NamespaceSnapshot, settings: Settings, now: Now) -> Decision {
     let Some(row) = s.row.as_ref().filter(|_| s.orphaned()) else {
         return Decision::keep();
     };
     if !s.empty {
-        // The events of what is in it wake its key.
+        // Events of its contents enqueue its key.
         return Decision {
             plan: Plan::default(),
             since: s.since,
@@ -270,13 +276,14 @@ pub fn namespace(s: &NamespaceSnapshot, settings: Settings, now: Now) -> Decisio
     }
 }
 
-/// Decides on a city set's policy: without a Namespace that carries the set it goes.
+/// Decides on a city set's policy: it is deleted if no Namespace has the set's label.
 pub fn city_set(s: &CitySetSnapshot, settings: Settings, now: Now) -> Decision {
     let Some(row) = s.row.as_ref().filter(|row| !row.deleting) else {
         return Decision::keep();
     };
-    // Someone's policy may bear such a name, and deleting it would withdraw what it delivers. One that is in every
-    // field as we write it selects nothing but Namespaces with our label. One of ours that was edited stays, unused.
+    // A policy of another owner may have such a name, and deleting it would withdraw its deliveries. A policy that
+    // equals the gateway's in every field selects nothing but Namespaces with the gateway's label. An edited policy of
+    // the gateway stays, unused.
     let ours = s.target.name.starts_with("cities-") && row.digest.exact && row.digest.cities.is_some();
     if !ours || s.used || !s.hub_complete {
         return Decision::keep();

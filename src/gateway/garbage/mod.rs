@@ -1,7 +1,7 @@
-//! Hub garbage: copies, Namespaces and city sets that have lost their origin, bindings that have lost their template
-//! (contract: federation.md §3.11).
+//! Hub garbage collector: copies, Namespaces and city sets that have lost their origin, and bindings that have lost
+//! their template (contract: federation.md §3.11).
 //!
-//! Woken by the events that can orphan something, by the sweep, and by the patience of what is remembered here.
+//! Keys are enqueued by events that can orphan an object, by the sweep, and by the grace periods of remembered objects.
 
 mod bindings;
 mod brake;
@@ -15,8 +15,8 @@ pub use observe::{origin_namespace, proven_gone};
 
 use super::{
     confirm,
-    context::{Settings, Turn},
-    world::World,
+    context::{Context, Settings},
+    index::GatewayIndex,
 };
 use crate::{
     api::keys,
@@ -24,17 +24,17 @@ use crate::{
         clock::Now,
         error::Failure,
         key::{Key, Plane},
-        plan::{Next, Plan, Prepared, Target},
-        queue::Urgency,
+        plan::{Plan, Prepared, Requeue, Target},
+        queue::Priority,
     },
 };
 use decide::Decision;
 use observe::Memory;
 use parking_lot::Mutex;
 
-/// See the module.
+/// The hub garbage collector; see the module.
 ///
-/// Its memory is only changed while the index is locked, so that no older view of a key outlives a newer one.
+/// Its memory changes only while the index is locked, so that an older view of a key never replaces a newer one.
 #[derive(Debug, Default)]
 pub struct Garbage {
     memory: Mutex<Memory>,
@@ -52,96 +52,96 @@ impl From<&Settings> for decide::Settings {
 }
 
 impl Garbage {
-    /// Whether a brake holds: too many copies look like orphans at once.
+    /// True if a brake holds because too many copies appear orphaned at once.
     pub fn brake(&self) -> bool {
         self.memory.lock().brakes.hold()
     }
 
-    /// The projects whose brake holds, and `hub` for that of all.
+    /// The projects whose brake holds, and `hub` if the hub's brake holds.
     pub fn brakes(&self) -> Vec<String> {
         let memory = self.memory.lock();
         memory.brakes.names().into_iter().map(str::to_owned).collect()
     }
 
-    /// Lets go of brakes for which nothing is left; called every few seconds.
-    pub fn prune(&self, world: &World, now: Now) {
+    /// Releases brakes whose orphans no longer exist; called every few seconds.
+    pub fn prune(&self, index: &GatewayIndex, now: Now) {
         let mut memory = self.memory.lock();
         if memory.brakes.hold() {
-            recount(&mut memory, world, now);
+            recount(&mut memory, index, now);
         }
     }
 
-    /// How many copies are held to be orphans now, whether their patience is over or not.
+    /// Number of copies that are orphans now, within or after their grace period.
     pub fn waiting(&self) -> usize {
         self.memory.lock().copies.len()
     }
 
-    /// How many objects on the hub are held to have no origin: copies, and bindings without their template.
-    pub fn orphans(&self, world: &World) -> usize {
-        self.waiting() + observe::orphaned_bindings(world)
+    /// Number of hub objects without origin: copies, and bindings without their template.
+    pub fn orphans(&self, index: &GatewayIndex) -> usize {
+        self.waiting() + observe::orphaned_bindings(index)
     }
 
-    /// The keys of all that is held to have no origin or no use, for the sweep.
+    /// Keys of all objects that appear to have no origin or no users, for the sweep.
     pub fn suspects(&self) -> Vec<Key> {
         let memory = self.memory.lock();
         memory.copies.keys().chain(memory.rest.keys()).cloned().collect()
     }
 
-    /// Suspects nothing any more: what a standby believed to see is no ground for what a leader does.
-    pub fn begin_anew(&self) {
+    /// Forgets all suspected objects: observations of a standby do not justify writes of a leader.
+    pub fn reset(&self) {
         *self.memory.lock() = Memory::default();
     }
 
-    /// Told of a hub Namespace that its project namespace lives; should it go, its retention begins anew.
+    /// Records that a hub Namespace has a project namespace; its retention starts again if that is deleted later.
     pub fn lives(&self, key: &Key) {
         self.memory.lock().rest.forget(key);
     }
 
-    /// One turn of a copy's key on the hub.
-    pub async fn copy(&self, ctx: &Turn<'_>, key: &Key, kind: usize) -> Result<Next, Failure> {
+    /// Reconciles a copy on the hub.
+    pub async fn copy(&self, ctx: &Context<'_>, key: &Key, kind: usize) -> Result<Requeue, Failure> {
         let (plan, origin) = {
-            let mut world = ctx.world.lock();
-            if let Some(plane) = observe::unproven_copy(&world, key, kind) {
-                world.await_proof(plane, key);
+            let mut index = ctx.index.lock();
+            if let Some(plane) = observe::unproven_copy(&index, key, kind) {
+                index.await_proof(plane, key);
             }
-            let plan = self.judge_copy(&world, key, kind, (&ctx.settings).into(), ctx.now());
-            (plan, observe::origin(&world, key, kind))
+            let plan = self.decide_copy(&index, key, kind, (&ctx.settings).into(), ctx.now());
+            (plan, observe::origin(&index, key, kind))
         };
         if !plan.is_idle() && !confirm::deployment_gone(ctx, origin).await? {
             self.forget(key);
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         self.carry_out(ctx, key, plan, "orphaned copy deleted").await
     }
 
-    /// One turn of a hub Namespace that is tied to no live project namespace.
-    pub async fn namespace(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    /// Reconciles a hub Namespace that no project namespace owns.
+    pub async fn namespace(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let (plan, wake, origin) = {
-            let mut world = ctx.world.lock();
-            if let Some(plane) = observe::unproven_namespace(&world, key) {
-                world.await_proof(plane, key);
+            let mut index = ctx.index.lock();
+            if let Some(plane) = observe::unproven_namespace(&index, key) {
+                index.await_proof(plane, key);
             }
-            let (plan, wake) = self.judge_namespace(&world, key, (&ctx.settings).into(), ctx.now());
-            (plan, wake, observe::origin_namespace(&world, &key.name))
+            let (plan, wake) = self.decide_namespace(&index, key, (&ctx.settings).into(), ctx.now());
+            (plan, wake, observe::origin_namespace(&index, &key.name))
         };
-        ctx.queue.extend(wake, Urgency::Fresh);
+        ctx.queue.extend(wake, Priority::Fresh);
         if !plan.is_idle() && !confirm::namespace_gone(ctx, origin).await? {
             self.forget(key);
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         self.carry_out(ctx, key, plan, "hub Namespace collected").await
     }
 
-    /// One turn of a city set's policy.
-    pub async fn city_set(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    /// Reconciles a city set's policy.
+    pub async fn city_set(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let plan = {
-            let mut world = ctx.world.lock();
-            if !world.hub_proves() {
-                world.await_proof(Plane::Hub, key);
+            let mut index = ctx.index.lock();
+            if !index.hub_proves() {
+                index.await_proof(Plane::Hub, key);
             }
-            let plan = self.judge_city_set(&world, key, (&ctx.settings).into(), ctx.now());
+            let plan = self.decide_city_set(&index, key, (&ctx.settings).into(), ctx.now());
             if !plan.is_idle() {
-                world.ending_sets.insert(key.name.clone());
+                index.ending_sets.insert(key.name.clone());
             }
             plan
         };
@@ -150,24 +150,30 @@ impl Garbage {
         }
         let ended = self.end_city_set(ctx, key, plan).await;
         let waiting = {
-            let mut world = ctx.world.lock();
-            world.ending_sets.remove(&key.name);
-            // Its end is an event, which wakes those who wait for it.
-            let stays = world.hub.city_sets.get("", &key.name).is_some();
+            let mut index = ctx.index.lock();
+            index.ending_sets.remove(&key.name);
+            // If the policy is deleted, its delete event enqueues the keys that wait for it.
+            let stays = index.hub.city_sets.get("", &key.name).is_some();
             if stays {
                 let set = key.name.strip_prefix("cities-").unwrap_or_default();
-                world.namespace_keys_of_set(set)
+                index.namespace_keys_of_set(set)
             } else {
                 Vec::new()
             }
         };
-        ctx.queue.extend(waiting, Urgency::Fresh);
+        ctx.queue.extend(waiting, Priority::Fresh);
         ended
     }
 
-    /// Deletes the policy of a city set unless a Namespace carries the set, whatever is seen of Namespaces.
-    async fn end_city_set(&self, ctx: &Turn<'_>, key: &Key, plan: Plan<Prepared>) -> Result<Next, Failure> {
-        let namespaces = Target::cluster(Plane::Hub, &ctx.world.lock().resources.namespaces, "");
+    /// Deletes the policy of a city set unless a list from the hub, not the index, shows a Namespace with the set's
+    /// label.
+    async fn end_city_set(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        plan: Plan<Prepared>,
+    ) -> Result<Requeue, Failure> {
+        let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
         let set = key.name.strip_prefix("cities-").unwrap_or_default();
         if confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await? {
             return self.carry_out(ctx, key, plan, "unused city set deleted").await;
@@ -176,26 +182,26 @@ impl Garbage {
             plane = "hub",
             controller = "garbage",
             %key,
-            "a Namespace that was not seen to carry this city set does: its policy stays"
+            "a Namespace that the watch had not shown uses this city set; its policy is kept"
         );
         self.forget(key);
-        Ok(Next::After(ctx.settings.sweep_interval))
+        Ok(Requeue::After(ctx.settings.sweep_interval))
     }
 
-    fn judge_copy(
+    fn decide_copy(
         &self,
-        world: &World,
+        index: &GatewayIndex,
         key: &Key,
         kind: usize,
         settings: decide::Settings,
         now: Now,
     ) -> Plan<Prepared> {
         let mut memory = self.memory.lock();
-        let project = observe::project(world, &key.namespace);
-        let mut snapshot = observe::copy(world, &memory, key, kind);
+        let project = observe::project(index, &key.namespace);
+        let mut snapshot = observe::copy(index, &memory, key, kind);
         if snapshot.is_due(settings, now) {
             if memory.brakes.is_outdated(now) {
-                recount(&mut memory, world, now);
+                recount(&mut memory, index, now);
             }
             snapshot.project = memory.brakes.load(&project);
             snapshot.hub = memory.brakes.hub();
@@ -219,26 +225,26 @@ impl Garbage {
                     ?brake,
                     orphans = load.orphans,
                     total = load.total,
-                    "too many copies look like orphans; they stay until their number falls or an operator confirms them"
+                    "too many copies look like orphans; none is deleted until their number falls or an operator confirms them"
                 ),
-                None => told_released(project),
+                None => log_released(project),
             }
         }
         plan
     }
 
-    fn judge_namespace(
+    fn decide_namespace(
         &self,
-        world: &World,
+        index: &GatewayIndex,
         key: &Key,
         settings: decide::Settings,
         now: Now,
     ) -> (Plan<Prepared>, Vec<Key>) {
         let mut memory = self.memory.lock();
-        let snapshot = observe::namespace(world, &memory, key);
+        let snapshot = observe::namespace(index, &memory, key);
         let Decision { plan, since } = decide::namespace(&snapshot, settings, now);
         let wake = if snapshot.orphaned() {
-            observe::leftovers(world, &key.name)
+            observe::leftovers(index, &key.name)
         } else {
             Vec::new()
         };
@@ -246,15 +252,15 @@ impl Garbage {
         (plan, wake)
     }
 
-    fn judge_city_set(
+    fn decide_city_set(
         &self,
-        world: &World,
+        index: &GatewayIndex,
         key: &Key,
         settings: decide::Settings,
         now: Now,
     ) -> Plan<Prepared> {
         let mut memory = self.memory.lock();
-        let snapshot = observe::city_set(world, &memory, key);
+        let snapshot = observe::city_set(index, &memory, key);
         let Decision { plan, since } = decide::city_set(&snapshot, settings, now);
         memory.rest.set(key, snapshot.row.map(|row| row.uid).zip(since));
         plan
@@ -262,18 +268,18 @@ impl Garbage {
 
     async fn carry_out(
         &self,
-        ctx: &Turn<'_>,
+        ctx: &Context<'_>,
         key: &Key,
         plan: Plan<Prepared>,
         done: &'static str,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Requeue, Failure> {
         if plan.is_idle() {
             return Ok(plan.next);
         }
-        ctx.perform(plan).await?;
+        ctx.execute(plan).await?;
         self.forget(key);
         tracing::info!(plane = "hub", controller = "garbage", %key, "{done}");
-        Ok(Next::OnEvent)
+        Ok(Requeue::AwaitChange)
     }
 
     fn forget(&self, key: &Key) {
@@ -284,16 +290,16 @@ impl Garbage {
     }
 }
 
-/// Counts all copies.
-fn recount(memory: &mut Memory, world: &World, now: Now) {
-    for project in memory.brakes.take(observe::census(world), now) {
-        told_released(&project);
+/// Counts all copies again.
+fn recount(memory: &mut Memory, index: &GatewayIndex, now: Now) {
+    for project in memory.brakes.take(observe::census(index), now) {
+        log_released(&project);
     }
 }
 
-fn told_released(project: &str) {
+fn log_released(project: &str) {
     tracing::info!(
         project,
-        "few enough copies look like orphans; they are deleted again"
+        "the number of orphans fell below the limit; deletion resumes"
     );
 }

@@ -1,10 +1,10 @@
-//! What the index and the memory of earlier turns show of hub objects that may have lost their origin.
+//! Snapshots of hub objects that may have lost their origin, from the index and from the memory of earlier reconciles.
 
 use super::{
     brake::{Brakes, Census, Load},
-    decide::{CitySetSnapshot, CopySnapshot, NamespaceSnapshot, Origin, Standing},
+    decide::{CitySetSnapshot, CopySnapshot, CopyState, NamespaceSnapshot, Origin},
 };
-use crate::engine::chance::HashMap;
+use crate::engine::random::HashMap;
 use crate::{
     api::{
         keys,
@@ -15,15 +15,16 @@ use crate::{
         plan::Target,
     },
     gateway::{
+        index::{GatewayIndex, Project, TableId, digest},
         namespaces::earlier_life,
-        world::{Project, Role, World, digest},
     },
     plane::table::Row,
 };
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Since when objects have had no origin or no use. Another object under the name of one that is remembered is news.
+/// Times since when objects have had no origin or no users. An object with another UID under the same name starts
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct Since(HashMap<Key, (Arc<str>, Instant)>);
 
@@ -35,7 +36,7 @@ impl Since {
             .map(|(_, at)| *at)
     }
 
-    /// Remembers it of this object; forgets the key without one.
+    /// Records the time for an object, given by its UID; `None` forgets the key.
     pub(super) fn set(&mut self, key: &Key, lost: Option<(Arc<str>, Instant)>) {
         match lost {
             Some(lost) => drop(self.0.insert(key.clone(), lost)),
@@ -56,66 +57,66 @@ impl Since {
     }
 }
 
-/// What earlier turns found.
+/// Results of earlier reconciles.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Orphaned copies.
     pub(super) copies: Since,
-    /// Hub Namespaces without origin, and unused city sets.
+    /// Hub Namespaces without origin, unused city sets, and orphaned bindings.
     pub(super) rest: Since,
     /// Orphaned copies that count, and the brakes that hold for them.
     pub(super) brakes: Brakes,
 }
 
-/// Whether the project namespace behind a hub namespace is proven gone: the one project that has the UID that the
-/// Namespace is labelled with is the one it names, its lists are complete and kept up to date, and no namespace of it has
-/// the UID.
+/// True if the project namespace behind a hub namespace is proven deleted. All of these hold: exactly one project has
+/// the UID in the Namespace's label, the Namespace's labels name that project, the project's lists are complete and
+/// kept up to date, and no namespace of the project has the UID.
 ///
-/// A plane made from another's backup has its UID as well, and lacks what is younger than the backup. A claim that is
-/// refused keeps nothing: else whoever reports a UID would keep what is another's.
-pub fn proven_gone(world: &World, hub: &str) -> bool {
-    seems_gone(world, hub) && world.lacks_proof(hub).is_none()
+/// A plane restored from another plane's backup has the same UID, and lacks objects younger than the backup. A rejected
+/// ownership claim keeps nothing: otherwise any plane could keep another project's objects by reporting a UID.
+pub fn proven_gone(index: &GatewayIndex, hub: &str) -> bool {
+    seems_gone(index, hub) && index.lacks_proof(hub).is_none()
 }
 
-/// The same by what was last seen, whatever the watches may miss.
-fn seems_gone(world: &World, hub: &str) -> bool {
-    !world.ties.contains_key(hub)
+/// Result of [`proven_gone`] by the last observation, even if a watch is failing.
+fn seems_gone(index: &GatewayIndex, hub: &str) -> bool {
+    !index.owners.contains_key(hub)
         && HubNamespace::parse(hub).is_some()
-        && world.project_of(hub).is_some_and(|key| world.project_ready(key))
+        && index.project_of(hub).is_some_and(|key| index.project_ready(key))
 }
 
-/// Where the origins of the copies in a hub namespace are looked for.
-enum Home<'a> {
-    /// Nowhere: nothing is proven.
+/// The place where the origins of the copies in a hub namespace are looked up.
+enum OriginLookup<'a> {
+    /// No place: nothing is proven.
     Unproven,
-    /// They went with their namespace, or with an earlier project of the name.
+    /// The origins were deleted with their namespace, or with an earlier project of the same name.
     Gone,
-    /// In this namespace of this project.
+    /// This namespace of this project.
     Lives(&'a Project, &'a str),
 }
 
-impl<'a> Home<'a> {
-    fn of(world: &'a World, hub: &str) -> Self {
-        if world.lacks_proof(hub).is_some() {
+impl<'a> OriginLookup<'a> {
+    fn of(index: &'a GatewayIndex, hub: &str) -> Self {
+        if index.lacks_proof(hub).is_some() {
             Self::Unproven
         } else {
-            Self::seeming(world, hub)
+            Self::presumed(index, hub)
         }
     }
 
-    /// The same by what was last seen.
-    fn seeming(world: &'a World, hub: &str) -> Self {
-        let Some(tie) = world.ties.get(hub) else {
-            return if seems_gone(world, hub) {
+    /// Result of [`Self::of`] by the last observation, even if a watch is failing.
+    fn presumed(index: &'a GatewayIndex, hub: &str) -> Self {
+        let Some(owner) = index.owners.get(hub) else {
+            return if seems_gone(index, hub) {
                 Self::Gone
             } else {
                 Self::Unproven
             };
         };
-        match world.projects.get(&tie.project) {
-            Some(_) if !world.project_ready(&tie.project) => Self::Unproven,
-            Some(_) if earlier_life(world, &tie.project, hub) => Self::Gone,
-            Some(project) => Self::Lives(project, &tie.namespace),
+        match index.projects.get(&owner.project) {
+            Some(_) if !index.project_ready(&owner.project) => Self::Unproven,
+            Some(_) if earlier_life(index, &owner.project, hub) => Self::Gone,
+            Some(project) => Self::Lives(project, &owner.namespace),
             None => Self::Unproven,
         }
     }
@@ -131,7 +132,7 @@ impl<'a> Home<'a> {
         };
         let mut finalizers = source.digest.finalizers.iter();
         if source.deleting && !finalizers.any(|f| **f == *keys::FEDERATOR_FINALIZER) {
-            Origin::LetGo
+            Origin::Released
         } else {
             Origin::There
         }
@@ -141,10 +142,10 @@ impl<'a> Home<'a> {
         &self,
         kind: usize,
         name: &str,
-        row: &Row<digest::Copy>,
+        row: &Row<digest::HubCopy>,
         seen: Option<&Arc<str>>,
-    ) -> Standing {
-        Standing {
+    ) -> CopyState {
+        CopyState {
             seen_to_go: seen.is_some() && seen == row.digest.source_uid.as_ref(),
             uid: row.uid.clone(),
             deleting: row.deleting,
@@ -154,47 +155,52 @@ impl<'a> Home<'a> {
     }
 }
 
-/// The project of a hub namespace, by the label that the gateway keeps on it; the namespace itself where it has none.
-pub(super) fn project(world: &World, hub: &Arc<str>) -> Arc<str> {
-    let row = world.hub.namespaces.get("", hub);
+/// The project of a hub namespace, from the label that the gateway maintains; the namespace's own name if it has none.
+pub(super) fn project(index: &GatewayIndex, hub: &Arc<str>) -> Arc<str> {
+    let row = index.hub.namespaces.get("", hub);
     row.and_then(|row| row.digest.cluster.clone())
         .unwrap_or_else(|| hub.clone())
 }
 
-/// The UID of a copy's deployment that was seen to go, if it was.
-fn seen_to_go<'a>(world: &'a World, kind: usize, hub: &Arc<str>, name: &Arc<str>) -> Option<&'a Arc<str>> {
-    world.hub.departed.get(&(kind, hub.clone(), name.clone()))
+/// The UID of a copy's deployment if its delete event was observed.
+fn seen_to_go<'a>(
+    index: &'a GatewayIndex,
+    kind: usize,
+    hub: &Arc<str>,
+    name: &Arc<str>,
+) -> Option<&'a Arc<str>> {
+    index.hub.departed.get(&(kind, hub.clone(), name.clone()))
 }
 
 /// Counts all copies, and the orphans among them that count for the brakes.
-pub(super) fn census(world: &World) -> Census {
+pub(super) fn census(index: &GatewayIndex) -> Census {
     let mut census = Census::default();
-    let complete = world.hub_proves();
-    for (kind, table) in world.hub.copies.iter().enumerate() {
-        // Rows come namespace by namespace.
-        let mut home: Option<(&Arc<str>, Home<'_>, Arc<str>)> = None;
+    let complete = index.hub_proves();
+    for (kind, table) in index.hub.copies.iter().enumerate() {
+        // Rows are sorted by namespace.
+        let mut home: Option<(&Arc<str>, OriginLookup<'_>, Arc<str>)> = None;
         for ((hub, name), row) in table.iter() {
             let known = home.take().filter(|(of, ..)| *of == hub);
-            let (_, of, project) =
-                home.insert(known.unwrap_or_else(|| (hub, Home::of(world, hub), project(world, hub))));
-            let standing = of.standing(kind, name, row, seen_to_go(world, kind, hub, name));
+            let (_, of, project) = home
+                .insert(known.unwrap_or_else(|| (hub, OriginLookup::of(index, hub), project(index, hub))));
+            let standing = of.standing(kind, name, row, seen_to_go(index, kind, hub, name));
             census.count(project, complete && standing.orphaned() && !standing.seen_to_go);
         }
     }
     census
 }
 
-/// Takes the snapshot of a copy's key; how its project and the hub stand is added once it is known whether that matters.
-pub(super) fn copy(world: &World, memory: &Memory, key: &Key, kind: usize) -> CopySnapshot {
+/// Takes the snapshot of a copy's key. The caller adds the load of the project and of the hub if they matter.
+pub(super) fn copy(index: &GatewayIndex, memory: &Memory, key: &Key, kind: usize) -> CopySnapshot {
     let (hub, name) = (&key.namespace, &key.name);
-    let seen = seen_to_go(world, kind, hub, name);
-    let copy = world.hub.copies[kind]
+    let seen = seen_to_go(index, kind, hub, name);
+    let copy = index.hub.copies[kind]
         .get(hub, name)
-        .map(|row| Home::of(world, hub).standing(kind, name, row, seen));
-    let namespace = world.hub.namespaces.get("", hub);
+        .map(|row| OriginLookup::of(index, hub).standing(kind, name, row, seen));
+    let namespace = index.hub.namespaces.get("", hub);
     CopySnapshot {
-        target: Target::namespaced(Plane::Hub, &world.kinds[kind].resource, hub, name),
-        hub_complete: world.hub_proves(),
+        target: Target::namespaced(Plane::Hub, &index.kinds[kind].resource, hub, name),
+        hub_complete: index.hub_proves(),
         since: copy.as_ref().and_then(|c| memory.copies.get(key, &c.uid)),
         confirmed: namespace.and_then(|row| row.digest.garbage_confirmed),
         project: Load::default(),
@@ -203,93 +209,93 @@ pub(super) fn copy(world: &World, memory: &Memory, key: &Key, kind: usize) -> Co
     }
 }
 
-/// Takes the snapshot of a hub Namespace that is tied to no live project namespace.
-pub(super) fn namespace(world: &World, memory: &Memory, key: &Key) -> NamespaceSnapshot {
+/// Takes the snapshot of a hub Namespace that no project namespace owns.
+pub(super) fn namespace(index: &GatewayIndex, memory: &Memory, key: &Key) -> NamespaceSnapshot {
     let hub = &*key.name;
-    let row = world.hub.namespaces.get("", hub).cloned();
+    let row = index.hub.namespaces.get("", hub).cloned();
     NamespaceSnapshot {
-        target: Target::cluster(Plane::Hub, &world.resources.namespaces, hub),
-        hub_complete: world.hub_proves(),
-        origin_gone: proven_gone(world, hub),
-        empty: empty(world, hub),
+        target: Target::cluster(Plane::Hub, &index.resources.namespaces, hub),
+        hub_complete: index.hub_proves(),
+        origin_gone: proven_gone(index, hub),
+        empty: empty(index, hub),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
         row,
     }
 }
 
 /// Takes the snapshot of a cluster policy that may be a city set's.
-pub(super) fn city_set(world: &World, memory: &Memory, key: &Key) -> CitySetSnapshot {
-    let row = world.hub.city_sets.get("", &key.name).cloned();
+pub(super) fn city_set(index: &GatewayIndex, memory: &Memory, key: &Key) -> CitySetSnapshot {
+    let row = index.hub.city_sets.get("", &key.name).cloned();
     let set = key.name.strip_prefix("cities-");
     CitySetSnapshot {
-        target: Target::cluster(Plane::Hub, &world.resources.city_sets, &key.name),
-        hub_complete: world.hub_proves(),
-        used: set.is_some_and(|set| world.hub.index.carrying(set).next().is_some()),
-        sent: set.is_some_and(|set| world.left_at.may_have_arrived(set)),
+        target: Target::cluster(Plane::Hub, &index.resources.city_sets, &key.name),
+        hub_complete: index.hub_proves(),
+        used: set.is_some_and(|set| index.hub.secondary.carrying(set).next().is_some()),
+        sent: set.is_some_and(|set| index.deliveries.may_have_arrived(set)),
         since: row.as_ref().and_then(|row| memory.rest.get(key, &row.uid)),
         row,
     }
 }
 
-/// The plane that shows too little to say that a copy has no origin, although it seems to have none.
-pub(super) fn unproven_copy(world: &World, key: &Key, kind: usize) -> Option<Plane> {
+/// The plane whose lists are incomplete or stale, if a copy appears to have no origin.
+pub(super) fn unproven_copy(index: &GatewayIndex, key: &Key, kind: usize) -> Option<Plane> {
     let (hub, name) = (&key.namespace, &key.name);
-    let row = world.hub.copies[kind].get(hub, name)?;
-    let plane = world.lacks_proof(hub)?;
-    let seen = seen_to_go(world, kind, hub, name);
-    let seems = Home::seeming(world, hub)
+    let row = index.hub.copies[kind].get(hub, name)?;
+    let plane = index.lacks_proof(hub)?;
+    let seen = seen_to_go(index, kind, hub, name);
+    let seems = OriginLookup::presumed(index, hub)
         .standing(kind, name, row, seen)
         .orphaned();
     seems.then_some(plane)
 }
 
-/// The same of a hub Namespace.
-pub(super) fn unproven_namespace(world: &World, key: &Key) -> Option<Plane> {
-    world
+/// The plane whose lists are incomplete or stale, if a hub Namespace appears to have no origin.
+pub(super) fn unproven_namespace(index: &GatewayIndex, key: &Key) -> Option<Plane> {
+    index
         .lacks_proof(&key.name)
-        .filter(|_| seems_gone(world, &key.name))
+        .filter(|_| seems_gone(index, &key.name))
 }
 
 /// The project and the namespace in it that a hub namespace was made for.
-pub(super) fn home(world: &World, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
-    if let Some(tie) = world.ties.get(hub) {
-        return Some((tie.project.clone(), tie.namespace.clone()));
+pub(super) fn home(index: &GatewayIndex, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
+    if let Some(owner) = index.owners.get(hub) {
+        return Some((owner.project.clone(), owner.namespace.clone()));
     }
-    let namespace = world.hub.namespaces.get("", hub)?.digest.namespace.clone()?;
-    Some((world.project_of(hub)?.clone(), namespace))
+    let namespace = index.hub.namespaces.get("", hub)?.digest.namespace.clone()?;
+    Some((index.project_of(hub)?.clone(), namespace))
 }
 
-/// The deployment that a copy was made from: its address, and its UID.
-pub(super) fn origin(world: &World, key: &Key, kind: usize) -> Option<(Target, Arc<str>)> {
-    let copy = world.hub.copies[kind].get(&key.namespace, &key.name)?;
-    let (project, namespace) = home(world, &key.namespace)?;
-    let resource = &world.kinds[kind].resource;
+/// Address and UID of the deployment that a copy was made from.
+pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: usize) -> Option<(Target, Arc<str>)> {
+    let copy = index.hub.copies[kind].get(&key.namespace, &key.name)?;
+    let (project, namespace) = home(index, &key.namespace)?;
+    let resource = &index.kinds[kind].resource;
     let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
     Some((target, copy.digest.source_uid.clone()?))
 }
 
-/// The namespace that a hub namespace was made for: its address, and its UID.
-pub fn origin_namespace(world: &World, hub: &str) -> Option<(Target, Arc<str>)> {
+/// Address and UID of the project namespace that a hub namespace was made for.
+pub fn origin_namespace(index: &GatewayIndex, hub: &str) -> Option<(Target, Arc<str>)> {
     let uid = hub.strip_prefix("ns-")?.into();
-    let (project, namespace) = home(world, hub)?;
-    let resource = &world.resources.namespaces;
+    let (project, namespace) = home(index, hub)?;
+    let resource = &index.resources.namespaces;
     Some((
         Target::cluster(Plane::Project(project), resource, &namespace),
         uid,
     ))
 }
 
-/// How many bindings the index shows without the template that they were made for.
-pub(super) fn orphaned_bindings(world: &World) -> usize {
-    if world.hub_ready() {
-        world.hub.outlived.len()
+/// Number of bindings without the template that they were made for.
+pub(super) fn orphaned_bindings(index: &GatewayIndex) -> usize {
+    if index.hub_ready() {
+        index.hub.outlived.len()
     } else {
         0
     }
 }
 
-fn empty(world: &World, hub: &str) -> bool {
-    let hub_tables = &world.hub;
+fn empty(index: &GatewayIndex, hub: &str) -> bool {
+    let hub_tables = &index.hub;
     hub_tables
         .copies
         .iter()
@@ -303,29 +309,29 @@ fn empty(world: &World, hub: &str) -> bool {
         && hub_tables.secrets.in_namespace(hub).next().is_none()
 }
 
-/// The keys of what is still in a Namespace whose origin is gone.
-pub(super) fn leftovers(world: &World, hub: &str) -> Vec<Key> {
-    let mut keys = vec![world.hub_key(Role::CityPolicies, hub, "")];
-    for (i, table) in world.hub.copies.iter().enumerate() {
+/// Keys of the remaining objects in a Namespace without origin.
+pub(super) fn leftovers(index: &GatewayIndex, hub: &str) -> Vec<Key> {
+    let mut keys = vec![index.hub_key(TableId::CityPolicies, hub, "")];
+    for (i, table) in index.hub.copies.iter().enumerate() {
         keys.extend(
             table
                 .in_namespace(hub)
-                .map(|(n, _)| world.hub_key(Role::Federated(i), hub, n)),
+                .map(|(n, _)| index.hub_key(TableId::Federated(i), hub, n)),
         );
     }
     keys.extend(
-        world
+        index
             .hub
             .config_maps
             .in_namespace(hub)
-            .map(|(n, _)| world.hub_key(Role::ConfigMaps, hub, n)),
+            .map(|(n, _)| index.hub_key(TableId::ConfigMaps, hub, n)),
     );
     keys.extend(
-        world
+        index
             .hub
             .secrets
             .in_namespace(hub)
-            .map(|(n, _)| world.hub_key(Role::Secrets, hub, n)),
+            .map(|(n, _)| index.hub_key(TableId::Secrets, hub, n)),
     );
     keys
 }

@@ -1,13 +1,13 @@
-//! What an interpreter should be, and what stands in its way. Pure.
+//! Compares an interpreter with its kind's folder, and finds competing interpreters. Pure.
 
 use crate::{
     engine::{
         clock::Now,
         diff::Digest,
         key::Plane,
-        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     },
-    gateway::world::digest::InterpreterDigest,
+    gateway::index::digest::InterpreterDigest,
     kinds::FederatedKind,
     plane::table::Row,
 };
@@ -16,44 +16,44 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Someone who keeps changing an interpreter is answered at most this often.
+/// Shortest time between two restores of an interpreter that a client keeps changing.
 pub const RESTORE_EVERY: Duration = Duration::from_mins(1);
 
-/// The reason of the write that answers a change; it counts against [`RESTORE_EVERY`].
+/// Reason of the write that restores an interpreter; such writes count against [`RESTORE_EVERY`].
 pub const RESTORE: &str = "restore_interpreter";
 
-/// The interpreters of the hub, and the one that is looked at.
+/// The interpreters of the hub, and the name of the reconciled one.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The federated kinds.
     pub kinds: Arc<Vec<FederatedKind>>,
-    /// The resource of interpreters.
+    /// The API resource of interpreters.
     pub resource: ApiResource,
-    /// Name of the one that is looked at.
+    /// Name of the reconciled interpreter.
     pub name: Arc<str>,
-    /// All interpreters there are.
+    /// All interpreters of the hub.
     pub rows: Vec<(Arc<str>, Row<InterpreterDigest>)>,
-    /// When it was last restored.
+    /// Time of its last restore.
     pub restored: Option<Instant>,
 }
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do, and when to look again.
+    /// Writes, and the time of the next reconcile.
     pub plan: Plan<Prepared>,
-    /// Whether it is there, to stay, and says something else than its kind's folder.
+    /// True if the interpreter exists, is not being deleted, and differs from its kind's folder.
     pub drift: bool,
-    /// Interpreters with an operation of ours for a kind of ours, each with the kind.
-    pub rivals: BTreeMap<Arc<str>, String>,
+    /// Other interpreters that define an operation of ours for a kind of ours, each with the kind.
+    pub duplicates: BTreeMap<Arc<str>, String>,
 }
 
-/// Decides; without `manage` nothing is written.
+/// Decides; if `manage` is false, nothing is written.
 pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
     let mut decision = Decision {
         plan: Plan::default(),
         drift: false,
-        rivals: rivals(s),
+        duplicates: duplicates(s),
     };
     let Some(kind) = s.kinds.iter().find(|k| *k.interpreter.name == *s.name) else {
         return decision;
@@ -65,7 +65,7 @@ pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
         .iter()
         .find(|(name, _)| *name == s.name)
         .map(|(_, row)| row);
-    // One that is being deleted is made anew by the event of its end.
+    // An interpreter that is being deleted is created again by its delete event.
     if row.is_some_and(|row| row.deleting || row.digest.content == wanted) {
         return decision;
     }
@@ -85,7 +85,7 @@ pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
             endpoint: Endpoint::Main,
             write: Write::Apply {
                 body,
-                exact: Exact::roots(["spec"]),
+                exact: ExactFields::roots(["spec"]),
             },
             reason: if decision.drift {
                 RESTORE
@@ -97,8 +97,8 @@ pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
     decision
 }
 
-/// Karmada may use a rival instead of ours, and its webhook refuses ours while there is one.
-fn rivals(s: &Snapshot) -> BTreeMap<Arc<str>, String> {
+/// Competing interpreters: Karmada may use one of them, and its webhook rejects ours while one exists.
+fn duplicates(s: &Snapshot) -> BTreeMap<Arc<str>, String> {
     s.rows
         .iter()
         .filter(|(name, _)| !s.kinds.iter().any(|k| *k.interpreter.name == **name))

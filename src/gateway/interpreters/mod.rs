@@ -1,7 +1,7 @@
-//! Interpreter emitter: the hub's `ResourceInterpreterCustomizations` are those of the federated kinds' folders
+//! Interpreter controller: keeps the hub's `ResourceInterpreterCustomizations` equal to the federated kinds' folders
 //! (contract: federation.md §3.7).
 //!
-//! Woken by the start and by any `ResourceInterpreterCustomization`.
+//! Keys are enqueued at the start and by any event of a `ResourceInterpreterCustomization`.
 
 pub mod decide;
 mod observe;
@@ -9,9 +9,9 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
-use super::context::{PASSES, Turn};
-use crate::engine::chance::HashMap;
-use crate::engine::{error::Failure, plan::Next};
+use super::context::{Context, MAX_PASSES};
+use crate::engine::random::HashMap;
+use crate::engine::{error::Failure, plan::Requeue};
 use decide::{Decision, decide};
 use observe::observe;
 use parking_lot::Mutex;
@@ -21,29 +21,30 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// See the module.
+/// The interpreter controller; see the module.
 #[derive(Debug, Default)]
 pub struct Interpreters {
     restored: Mutex<HashMap<Arc<str>, Instant>>,
     drift: Mutex<BTreeSet<Arc<str>>>,
-    rivals: Mutex<BTreeMap<Arc<str>, String>>,
+    duplicates: Mutex<BTreeMap<Arc<str>, String>>,
 }
 
 impl Interpreters {
-    /// How many interpreters differ from ours or stand beside them.
+    /// Number of interpreters that differ from ours or compete with them.
     pub fn drift(&self) -> usize {
-        self.drift.lock().len() + self.rivals.lock().len()
+        self.drift.lock().len() + self.duplicates.lock().len()
     }
 
-    /// One turn of an interpreter's key.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, name: &Arc<str>) -> Result<Next, Failure> {
-        for _ in 0..PASSES {
+    /// Reconciles an interpreter.
+    pub async fn reconcile(&self, ctx: &Context<'_>, name: &Arc<str>) -> Result<Requeue, Failure> {
+        for _ in 0..MAX_PASSES {
             let plan = {
-                // Reported under the same lock, so that no older view of the rivals replaces a newer one.
-                let world = ctx.world.lock();
+                // Reported under the same lock, so that an older list of competing interpreters never replaces a newer
+                // one.
+                let index = ctx.index.lock();
                 let restored = self.restored.lock().get(name).copied();
-                let Some(snapshot) = observe(&world, name, restored) else {
-                    return Ok(Next::OnEvent);
+                let Some(snapshot) = observe(&index, name, restored) else {
+                    return Ok(Requeue::AwaitChange);
                 };
                 let decision = decide(&snapshot, ctx.settings.manage_interpreters, ctx.now());
                 self.report(name, &decision);
@@ -53,7 +54,7 @@ impl Interpreters {
                 return Ok(plan.next);
             }
             let restores = plan.effects.iter().any(|e| e.reason == decide::RESTORE);
-            ctx.perform(plan).await?;
+            ctx.execute(plan).await?;
             if restores {
                 self.restored.lock().insert(name.clone(), ctx.now().instant);
             }
@@ -64,10 +65,10 @@ impl Interpreters {
                 "interpreter written"
             );
         }
-        Ok(Next::OnEvent)
+        Ok(Requeue::AwaitChange)
     }
 
-    /// Says what is new, and remembers what there is.
+    /// Logs new findings, and remembers all current ones.
     fn report(&self, name: &Arc<str>, decision: &Decision) {
         let mut drift = self.drift.lock();
         if !decision.drift {
@@ -80,20 +81,20 @@ impl Interpreters {
                 "interpreter differs from its kind's folder"
             );
         }
-        let mut rivals = self.rivals.lock();
+        let mut duplicates = self.duplicates.lock();
         for (name, kind) in decision
-            .rivals
+            .duplicates
             .iter()
-            .filter(|(name, _)| !rivals.contains_key(*name))
+            .filter(|(name, _)| !duplicates.contains_key(*name))
         {
             tracing::warn!(
                 plane = "hub",
                 controller = "interpreters",
                 name = &**name,
                 kind,
-                "a second interpreter for the kind: remove it, or Karmada may use it instead of ours"
+                "the kind has a second interpreter; remove it, or Karmada may use it instead of fedgate's"
             );
         }
-        rivals.clone_from(&decision.rivals);
+        duplicates.clone_from(&decision.duplicates);
     }
 }

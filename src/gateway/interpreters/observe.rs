@@ -1,16 +1,16 @@
-//! What is known of the hub's interpreters, taken from the index in one go.
+//! Snapshot of the hub's interpreters, taken from the index under one lock.
 
 use super::decide::Snapshot;
-use crate::gateway::world::{Role, World};
+use crate::gateway::index::{GatewayIndex, TableId};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Takes the snapshot; `None` while the list of interpreters is incomplete.
-pub(super) fn observe(world: &World, name: &Arc<str>, restored: Option<Instant>) -> Option<Snapshot> {
-    let interpreters = &world.hub.interpreters;
+pub(super) fn observe(index: &GatewayIndex, name: &Arc<str>, restored: Option<Instant>) -> Option<Snapshot> {
+    let interpreters = &index.hub.interpreters;
     interpreters.synced().then(|| Snapshot {
-        kinds: world.kinds.clone(),
-        resource: world.resource(Role::Interpreters),
+        kinds: index.kinds.clone(),
+        resource: index.resource(TableId::Interpreters),
         name: name.clone(),
         rows: interpreters
             .iter()

@@ -1,4 +1,4 @@
-//! Decisions on interpreters: the exact effects, and that nothing else came.
+//! Tests of decisions on interpreters: the exact effects, and no others.
 
 use super::{
     Interpreters,
@@ -10,11 +10,13 @@ use crate::{
         clock::Now,
         diff::Digest,
         key::Plane,
-        plan::{Effect, Endpoint, Exact, Next, Plan, Target, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Target, Write},
     },
-    gateway::world::{Resources, Role, World, digest::InterpreterDigest, networking::WorkloadChecks},
+    gateway::index::{
+        GatewayIndex, Resources, TableId, digest::InterpreterDigest, networking::WorkloadChecks,
+    },
     kinds::FederatedKind,
-    plane::{table::Row, watch::Event},
+    plane::{table::Row, watch::WatchEvent},
 };
 use kube::core::DynamicObject;
 use serde_json::json;
@@ -88,7 +90,7 @@ fn apply(reason: &'static str) -> Plan<crate::engine::plan::Prepared> {
         endpoint: Endpoint::Main,
         write: Write::Apply {
             body: KINDS[0].interpreter_object(),
-            exact: Exact::roots(["spec"]),
+            exact: ExactFields::roots(["spec"]),
         },
         reason,
     })
@@ -98,7 +100,7 @@ fn decision(plan: Plan<crate::engine::plan::Prepared>, drift: bool) -> Decision 
     Decision {
         plan,
         drift,
-        rivals: BTreeMap::new(),
+        duplicates: BTreeMap::new(),
     }
 }
 
@@ -122,7 +124,7 @@ async fn an_edited_one_is_restored_once_then_at_most_once_a_minute() {
     let again = decide(&s, true, later(now, Duration::from_secs(20)));
     assert_eq!(
         again,
-        decision(Plan::wait(Next::After(Duration::from_secs(40))), true)
+        decision(Plan::wait(Requeue::After(Duration::from_secs(40))), true)
     );
     assert_eq!(
         decide(&s, true, later(now, RESTORE_EVERY)),
@@ -167,7 +169,7 @@ async fn without_management_drift_is_reported_and_nothing_written() {
 
 #[tokio::test]
 async fn a_rival_is_reported_and_never_touched() {
-    let rival = row(
+    let duplicate = row(
         "theirs",
         Some(0),
         Digest::of(&json!(1)),
@@ -177,8 +179,8 @@ async fn a_rival_is_reported_and_never_touched() {
         row("other-kind", None, Digest::of(&json!(2)), &["statusReflection"]),
         row("other-operation", Some(0), Digest::of(&json!(3)), &["retention"]),
     ];
-    let rivals = BTreeMap::from([(Arc::from("theirs"), "WorkloadDeployment".to_owned())]);
-    let mut rows = vec![equal(), rival];
+    let duplicates = BTreeMap::from([(Arc::from("theirs"), "WorkloadDeployment".to_owned())]);
+    let mut rows = vec![equal(), duplicate];
     rows.extend(others);
     for name in [OURS, "theirs", "other-kind"] {
         let d = decide(&snapshot(name, rows.clone()), true, now());
@@ -187,7 +189,7 @@ async fn a_rival_is_reported_and_never_touched() {
             Decision {
                 plan: Plan::default(),
                 drift: false,
-                rivals: rivals.clone()
+                duplicates: duplicates.clone()
             },
             "{name}"
         );
@@ -202,21 +204,29 @@ async fn a_rival_is_reported_and_never_touched() {
 #[tokio::test]
 async fn what_is_reported_is_forgotten_when_it_is_over() {
     let state = Interpreters::default();
-    let rival = row("theirs", Some(0), Digest::of(&json!(1)), &["statusReflection"]);
-    let turn = |name: &str, rows| {
+    let duplicate = row("theirs", Some(0), Digest::of(&json!(1)), &["statusReflection"]);
+    let reconcile_once = |name: &str, rows| {
         state.report(&name.into(), &decide(&snapshot(name, rows), false, now()));
         state.drift()
     };
-    assert_eq!(turn(OURS, vec![edited(), rival.clone()]), 2);
-    assert_eq!(turn("theirs", vec![edited(), rival]), 2, "counted once");
-    assert_eq!(turn("theirs", vec![edited()]), 1);
-    assert_eq!(turn(OURS, vec![]), 0, "one that was deleted differs no more");
+    assert_eq!(reconcile_once(OURS, vec![edited(), duplicate.clone()]), 2);
+    assert_eq!(
+        reconcile_once("theirs", vec![edited(), duplicate]),
+        2,
+        "counted once"
+    );
+    assert_eq!(reconcile_once("theirs", vec![edited()]), 1);
+    assert_eq!(
+        reconcile_once(OURS, vec![]),
+        0,
+        "one that was deleted differs no more"
+    );
 }
 
 #[test]
 fn a_rival_that_was_there_before_the_start_is_seen_once_the_list_is_complete() {
-    let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
-    let rival: DynamicObject = serde_json::from_value(json!({
+    let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
+    let duplicate: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
         "metadata": {"name": "theirs", "uid": "u1", "resourceVersion": "1"},
         "spec": {
@@ -224,11 +234,11 @@ fn a_rival_that_was_there_before_the_start_is_seen_once_the_list_is_complete() {
             "customizations": {"healthInterpretation": {"luaScript": "return true"}}},
     }))
     .unwrap();
-    world.hub_event(Role::Interpreters, Event::Began);
-    world.hub_event(Role::Interpreters, Event::Listed(Box::new(rival)));
-    assert!(observe(&world, &OURS.into(), None).is_none());
-    world.hub_event(Role::Interpreters, Event::Complete);
-    let snapshot = observe(&world, &OURS.into(), None).unwrap();
-    let rivals: Vec<_> = decide(&snapshot, false, now()).rivals.into_keys().collect();
-    assert_eq!(rivals, [Arc::from("theirs")]);
+    index.hub_event(TableId::Interpreters, WatchEvent::Init);
+    index.hub_event(TableId::Interpreters, WatchEvent::InitApply(Box::new(duplicate)));
+    assert!(observe(&index, &OURS.into(), None).is_none());
+    index.hub_event(TableId::Interpreters, WatchEvent::InitDone);
+    let snapshot = observe(&index, &OURS.into(), None).unwrap();
+    let duplicates: Vec<_> = decide(&snapshot, false, now()).duplicates.into_keys().collect();
+    assert_eq!(duplicates, [Arc::from("theirs")]);
 }

@@ -9,12 +9,12 @@ mod tests;
 
 use super::{
     confirm,
-    context::{PASSES, Turn},
-    world::World,
+    context::{Context, MAX_PASSES},
+    index::GatewayIndex,
 };
 use crate::{
     api::names::{CityCode, ProjectKey, city_set},
-    engine::{error::Failure, key::Key, plan::Next, queue::Urgency},
+    engine::{error::Failure, key::Key, plan::Requeue, queue::Priority},
 };
 use decide::Snapshot;
 use std::{collections::BTreeSet, sync::Arc};
@@ -29,76 +29,76 @@ const COLLISION: &str = "city_set_collision";
 ///
 /// All of it goes: copies by federator and garbage, with them bindings and write-backs, then companions and policies.
 /// What nobody of these takes away does not count: it would hold up the new life for ever.
-pub fn earlier_life(world: &World, project: &ProjectKey, hub: &str) -> bool {
-    let Some(row) = world.hub.namespaces.get("", hub) else {
+pub fn earlier_life(index: &GatewayIndex, project: &ProjectKey, hub: &str) -> bool {
+    let Some(row) = index.hub.namespaces.get("", hub) else {
         return false;
     };
-    let uid = world.projects.get(project).and_then(|p| p.uid.clone());
+    let uid = index.projects.get(project).and_then(|p| p.uid.clone());
     if row.digest.project_uid.is_none() || row.digest.project_uid == uid {
         return false;
     }
     let mut dead = false;
-    for i in 0..world.kinds.len() {
-        let live: BTreeSet<&Arc<str>> = world.tied_sources(i, hub).map(|(_, row)| &row.uid).collect();
-        for (_, copy) in world.hub.copies[i].in_namespace(hub) {
+    for i in 0..index.kinds.len() {
+        let live: BTreeSet<&Arc<str>> = index.owned_sources(i, hub).map(|(_, row)| &row.uid).collect();
+        for (_, copy) in index.hub.copies[i].in_namespace(hub) {
             match &copy.digest.source_uid {
                 Some(uid) if live.contains(uid) => return false,
                 uid => dead |= uid.is_some(),
             }
         }
-        dead |= world.hub.write_backs[i]
+        dead |= index.hub.write_backs[i]
             .in_namespace(hub)
             .any(|(_, w)| w.digest.controller.is_some());
     }
-    let ours = |kind: &str| world.kinds.iter().any(|k| k.resource.kind == kind);
-    dead || world.hub.config_maps.in_namespace(hub).next().is_some()
-        || world.hub.secrets.in_namespace(hub).next().is_some()
-        || world
+    let ours = |kind: &str| index.kinds.iter().any(|k| k.resource.kind == kind);
+    dead || index.hub.config_maps.in_namespace(hub).next().is_some()
+        || index.hub.secrets.in_namespace(hub).next().is_some()
+        || index
             .hub
             .bindings
             .in_namespace(hub)
             .any(|(_, b)| ours(&b.digest.kind))
-        || world
+        || index
             .hub
             .city_policies
             .in_namespace(hub)
-            .any(|(name, policy)| policy.digest.is_ours(name, &world.kinds))
+            .any(|(name, policy)| policy.digest.is_ours(name, &index.kinds))
 }
 
 /// Whether a hub namespace is there, here to stay, and names no other owner than the one it is tied to.
-pub fn is_open(world: &World, hub: &str) -> bool {
-    let namespace = world.hub.namespaces.get("", hub).filter(|n| !n.deleting);
+pub fn is_open(index: &GatewayIndex, hub: &str) -> bool {
+    let namespace = index.hub.namespaces.get("", hub).filter(|n| !n.deleting);
     namespace.is_some_and(|n| {
-        let tie = world.ties.get(hub);
-        tie.is_none_or(|tie| !decide::foreign(&n.digest, &tie.project.label(), &tie.namespace))
+        let owner = index.owners.get(hub);
+        owner.is_none_or(|owner| !decide::foreign(&n.digest, &owner.project.label(), &owner.namespace))
     })
 }
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
-pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
-    if !world.hub_ready() {
+pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
+    if !index.hub_ready() {
         return None;
     }
-    let tie = world.ties.get(hub)?;
-    if !world.project_ready(&tie.project) {
+    let owner = index.owners.get(hub)?;
+    if !index.project_ready(&owner.project) {
         return None;
     }
-    let row = world.hub.namespaces.get("", hub).cloned();
-    let project_uid = world.projects.get(&tie.project).and_then(|p| p.uid.clone())?;
+    let row = index.hub.namespaces.get("", hub).cloned();
+    let project_uid = index.projects.get(&owner.project).and_then(|p| p.uid.clone())?;
     let mut in_use = BTreeSet::new();
     let mut written_back = BTreeSet::new();
     let mut unlabelled = false;
-    for i in 0..world.kinds.len() {
-        in_use.extend(world.cities_of_kind(i, hub));
+    for i in 0..index.kinds.len() {
+        in_use.extend(index.cities_of_kind(i, hub));
     }
-    for city in world.hub.index.written_back(hub) {
+    for city in index.hub.secondary.written_back(hub) {
         match city {
             Some(city) => drop(written_back.insert(city.clone())),
             None => unlabelled = true,
         }
     }
     let labelled = row.as_ref().and_then(|r| r.digest.cities.clone());
-    let left_at = world.left_at.at(hub, labelled.as_ref());
+    let left_at = index.deliveries.at(hub, labelled.as_ref());
     let left_at = left_at.filter(|_| row.is_some()).cloned();
     let set = left_at.or(labelled);
     let all: BTreeSet<CityCode> = in_use.iter().chain(&written_back).cloned().collect();
@@ -106,7 +106,7 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     let current = match &set {
         Some(_) if named(&in_use) => Some(in_use.clone()),
         Some(_) if named(&all) => Some(all),
-        Some(set) => world.cities_of_set(set),
+        Some(set) => index.cities_of_set(set),
         None => Some(BTreeSet::new()),
     };
     // A cell writes that city: it may hold one of the set, never bring one in.
@@ -114,93 +114,93 @@ pub fn observe(world: &World, hub: &str) -> Option<Snapshot> {
     in_use.extend(written_back.into_iter().filter(holds));
     Some(Snapshot {
         name: hub.into(),
-        label: world.cluster_label().to_owned(),
-        resources: world.resources.clone(),
-        cluster: tie.project.label(),
-        namespace: tie.namespace.clone(),
+        label: index.cluster_label().to_owned(),
+        resources: index.resources.clone(),
+        cluster: owner.project.label(),
+        namespace: owner.namespace.clone(),
         project_uid,
         reassigned: row
             .as_ref()
             .and_then(|row| row.digest.reassign_to.as_deref())
-            .is_some_and(|to| to == tie.project.as_str()),
-        earlier_life: earlier_life(world, &tie.project, hub),
+            .is_some_and(|to| to == owner.project.as_str()),
+        earlier_life: earlier_life(index, &owner.project, hub),
         in_use,
-        unlabelled: unlabelled || world.lacks_proof(hub).is_some(),
+        unlabelled: unlabelled || index.lacks_proof(hub).is_some(),
         current,
-        left: world.left.get(hub).cloned().unwrap_or_default(),
+        left: index.lingering.get(hub).cloned().unwrap_or_default(),
         row,
     })
 }
 
 /// Notes the city set on a Namespace: what we have written, or what is found where nothing is noted yet.
-fn note_set(world: &mut World, hub: &str, written: bool) {
-    let row = world.hub.namespaces.get("", hub);
+fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
+    let row = index.hub.namespaces.get("", hub);
     let set = row.and_then(|row| row.digest.cities.clone());
-    world.left_at.leave(&hub.into(), set.as_ref(), written);
+    index.deliveries.leave(&hub.into(), set.as_ref(), written);
 }
 
 /// One turn of a hub Namespace that belongs to a live project namespace.
-pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
     let hub = &*key.name;
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let now = ctx.now();
         let (decision, condemned, told) = {
-            let mut world = ctx.world.lock();
-            confirm::awaits_proof(&mut world, key, hub);
-            let Some(snapshot) = observe(&world, hub) else {
-                return Ok(Next::OnEvent);
+            let mut index = ctx.index.lock();
+            confirm::awaits_proof(&mut index, key, hub);
+            let Some(snapshot) = observe(&index, hub) else {
+                return Ok(Requeue::AwaitChange);
             };
             let (linger, limit) = (ctx.settings.city_linger, ctx.settings.city_sets_per_project);
-            let decision = sets::decided(&world, &snapshot, linger, limit, now);
-            let told = sets::note_limit(&mut world, hub, decision.limited);
-            world.left_at.want(&hub.into(), decision.wanted.as_ref());
+            let decision = sets::decided(&index, &snapshot, linger, limit, now);
+            let told = sets::note_limit(&mut index, hub, decision.limited);
+            index.deliveries.want(&hub.into(), decision.wanted.as_ref());
             if decision.left.is_empty() {
-                world.left.remove(hub);
+                index.lingering.remove(hub);
             } else {
-                world.left.insert(hub.into(), decision.left.clone());
+                index.lingering.insert(hub.into(), decision.left.clone());
             }
             let condemned: Vec<(Arc<str>, CityCode)> = decision
                 .narrowed
                 .iter()
                 .map(|c| (Arc::from(hub), c.clone()))
                 .collect();
-            world.condemned.extend(condemned.iter().cloned());
+            index.withdrawing.extend(condemned.iter().cloned());
             if let Some(set) = &decision.set {
-                world.left_at.intend(&hub.into(), set);
-                world
+                index.deliveries.record_intended(&hub.into(), set);
+                index
                     .moving
                     .insert(hub.into(), (snapshot.cluster.as_str().into(), set.clone()));
             }
             (decision, condemned, told)
         };
-        ctx.queue.extend(told, Urgency::Fresh);
+        ctx.queue.extend(told, Priority::Fresh);
         if decision.foreign {
-            if ctx.quarantine.put(key, FOREIGN) {
+            if ctx.quarantine.insert(key, FOREIGN) {
                 ctx.metrics.identity_rejected(FOREIGN);
                 tracing::warn!(
                     plane = "hub",
                     controller = "namespaces",
                     namespace = hub,
-                    "its identity labels name another owner: nothing is written here until they agree or it is gone"
+                    "the identity labels name another owner; nothing is written until they agree or the object is deleted"
                 );
             }
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         if decision.collision {
-            if ctx.quarantine.put(key, COLLISION) {
+            if ctx.quarantine.insert(key, COLLISION) {
                 tracing::error!(
                     plane = "hub",
                     controller = "namespaces",
                     namespace = hub,
-                    "the policy of its city set is that of other cities under the same hash: its cities stay as they are; one of the two tenants must use another set"
+                    "the name of the city set collides with that of another set; the cities are not changed; use another set of cities in one of the two namespaces"
                 );
             }
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         ctx.quarantine.release(key);
         if decision.plan.is_idle() {
-            note_set(&mut ctx.world.lock(), hub, false);
-            return ctx.heard(key, hub, Ok(decision.plan.next));
+            note_set(&mut ctx.index.lock(), hub, false);
+            return ctx.record_refusal(key, hub, Ok(decision.plan.next));
         }
         if decision.identity_restored {
             ctx.metrics.identity_rejected("namespace_labels_edited");
@@ -208,7 +208,7 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
                 plane = "hub",
                 controller = "namespaces",
                 namespace = hub,
-                "identity labels were edited; restored"
+                "identity labels were edited; they are restored"
             );
         }
         let reasons: Vec<_> = decision
@@ -217,12 +217,12 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             .iter()
             .map(|e| format!("{} {}", e.reason, e.target.name))
             .collect();
-        let result = ctx.perform(decision.plan).await;
-        let room = sets::arrived(&mut ctx.world.lock(), hub, result.is_ok());
-        ctx.queue.extend(room, Urgency::Fresh);
-        ctx.lift_ban(hub, &condemned);
-        ctx.heard(key, hub, result)?;
-        note_set(&mut ctx.world.lock(), hub, true);
+        let result = ctx.execute(decision.plan).await;
+        let room = sets::arrived(&mut ctx.index.lock(), hub, result.is_ok());
+        ctx.queue.extend(room, Priority::Fresh);
+        ctx.clear_withdrawing(hub, &condemned);
+        ctx.record_refusal(key, hub, result)?;
+        note_set(&mut ctx.index.lock(), hub, true);
         tracing::info!(
             plane = "hub",
             controller = "namespaces",
@@ -231,5 +231,5 @@ pub async fn reconcile(ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
             "hub Namespace changed"
         );
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }

@@ -3,14 +3,14 @@
 use super::decide::{self, CitySets, Decision, Snapshot};
 use crate::{
     engine::{clock::Now, key::Key},
-    gateway::world::{World, digest::CitySet},
+    gateway::index::{GatewayIndex, digest::CitySet},
     plane::table::Row,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The city sets as a hub Namespace sees them.
 struct Known<'a> {
-    world: &'a World,
+    index: &'a GatewayIndex,
     hub: &'a str,
     /// Most sets of its project.
     limit: usize,
@@ -18,60 +18,66 @@ struct Known<'a> {
 
 impl CitySets for Known<'_> {
     fn policy(&self, name: &str) -> Option<&Row<CitySet>> {
-        self.world.hub.city_sets.get("", name)
+        self.index.hub.city_sets.get("", name)
     }
 
     fn is_ending(&self, name: &str) -> bool {
-        self.world.ending_sets.contains(name)
+        self.index.ending_sets.contains(name)
     }
 
     fn has_room(&self, set: &str) -> bool {
-        let Some(tie) = self.world.ties.get(self.hub) else {
+        let Some(owner) = self.index.owners.get(self.hub) else {
             return false;
         };
-        let label = tie.project.label();
-        let row = self.world.hub.namespaces.get("", self.hub).map(|row| &row.digest);
+        let label = owner.project.label();
+        let row = self.index.hub.namespaces.get("", self.hub).map(|row| &row.digest);
         let own = row.filter(|of| of.cluster.as_deref() == Some(&*label));
         let own = own.and_then(|of| of.cities.as_ref());
         // Those that are being sent count as well: turns of one project run side by side.
-        let others = self.world.moving.iter().filter(|(hub, _)| ***hub != *self.hub);
+        let others = self.index.moving.iter().filter(|(hub, _)| ***hub != *self.hub);
         let moving: BTreeSet<&Arc<str>> = others
             .filter(|(_, (of, _))| **of == *label)
             .map(|(_, (_, set))| set)
             .collect();
-        self.world
+        self.index
             .hub
-            .index
-            .may_carry(&label, own, &moving, set, self.limit)
+            .secondary
+            .may_sync(&label, own, &moving, set, self.limit)
     }
 }
 
 /// Decides on what the index shows.
-pub fn decided(world: &World, snapshot: &Snapshot, linger: Duration, limit: usize, now: Now) -> Decision {
+pub fn decided(
+    index: &GatewayIndex,
+    snapshot: &Snapshot,
+    linger: Duration,
+    limit: usize,
+    now: Now,
+) -> Decision {
     let hub = &*snapshot.name;
-    decide::decide(snapshot, &Known { world, hub, limit }, linger, now)
+    decide::decide(snapshot, &Known { index, hub, limit }, linger, now)
 }
 
 /// Notes whether a hub Namespace may not have its set for the sake of its project. Returns the deployments that say so, if
 /// that is news.
-pub fn note_limit(world: &mut World, hub: &str, limited: bool) -> Vec<Key> {
-    let Some(tie) = world.ties.get(hub) else {
+pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key> {
+    let Some(owner) = index.owners.get(hub) else {
         return Vec::new();
     };
-    let entry = (tie.project.label().into(), hub.into());
+    let entry = (owner.project.label().into(), hub.into());
     let news = if limited {
-        world.limited.insert(entry)
+        index.limited.insert(entry)
     } else {
-        world.limited.remove(&entry)
+        index.limited.remove(&entry)
     };
-    if news { world.source_keys(hub) } else { Vec::new() }
+    if news { index.source_keys(hub) } else { Vec::new() }
 }
 
 /// What was sent to a hub Namespace was answered. Returns those that there is room for if it was not `applied`: if it was,
 /// they hear of it by the Namespace.
-pub fn arrived(world: &mut World, hub: &str, applied: bool) -> Vec<Key> {
-    match world.moving.remove(hub) {
-        Some((label, _)) if !applied => world.limited_keys(&label),
+pub fn arrived(index: &mut GatewayIndex, hub: &str, applied: bool) -> Vec<Key> {
+    match index.moving.remove(hub) {
+        Some((label, _)) if !applied => index.limited_keys(&label),
         _ => Vec::new(),
     }
 }

@@ -6,7 +6,7 @@ use crate::{
         key::Plane,
         plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
     },
-    gateway::world::{digest::CityPolicy, shape},
+    gateway::index::{digest::CityPolicy, policy_spec},
     kinds::FederatedKind,
     plane::table::Row,
 };
@@ -125,21 +125,21 @@ fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason
         "apiVersion": s.resource.api_version,
         "kind": s.resource.kind,
         "metadata": {"name": name, "namespace": &*s.namespace},
-        "spec": shape::city_policy_spec(kind, &s.namespace, city),
+        "spec": policy_spec::city_policy_spec(kind, &s.namespace, city),
     });
     effect(
         s,
         name,
         Write::Apply {
             body,
-            exact: shape::exact_spec(),
+            exact: policy_spec::exact_spec(),
         },
         reason,
     )
 }
 
 /// The cities whose policy the plan takes away, each with the hub namespace.
-pub fn condemned(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, CityCode)> {
+pub fn withdrawing(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, CityCode)> {
     plan.effects
         .iter()
         .filter(|e| matches!(e.write, Write::Delete { .. }))

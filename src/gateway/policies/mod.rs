@@ -13,37 +13,37 @@ pub use observe::{needed, observe};
 
 use super::{
     confirm,
-    context::{PASSES, Turn},
+    context::{Context, MAX_PASSES},
     garbage,
-    world::Role,
+    index::TableId,
 };
-use crate::engine::{error::Failure, plan::Next, queue::Urgency};
-use decide::{condemned, decide};
+use crate::engine::{error::Failure, plan::Requeue, queue::Priority};
+use decide::{decide, withdrawing};
 
 /// One turn of a hub namespace's policies.
-pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
-    let key = ctx.world.lock().hub_key(Role::CityPolicies, hub, "");
-    for _ in 0..PASSES {
-        let (plan, condemned, origin) = {
-            let mut world = ctx.world.lock();
-            confirm::awaits_proof(&mut world, &key, hub);
-            let Some(snapshot) = observe(&world, hub) else {
-                return Ok(Next::OnEvent);
+pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure> {
+    let key = ctx.index.lock().hub_key(TableId::CityPolicies, hub, "");
+    for _ in 0..MAX_PASSES {
+        let (plan, withdrawing, origin) = {
+            let mut index = ctx.index.lock();
+            confirm::awaits_proof(&mut index, &key, hub);
+            let Some(snapshot) = observe(&index, hub) else {
+                return Ok(Requeue::AwaitChange);
             };
             let plan = decide(&snapshot);
-            let condemned = condemned(&snapshot, &plan);
+            let withdrawing = withdrawing(&snapshot, &plan);
             // From here on nobody may rely on these policies; see `World::city_ready`.
-            world.condemned.extend(condemned.iter().cloned());
+            index.withdrawing.extend(withdrawing.iter().cloned());
             // What goes for want of a project namespace is confirmed by its plane.
-            let suspected = !condemned.is_empty() && !world.ties.contains_key(hub);
-            let origin = suspected.then(|| garbage::origin_namespace(&world, hub));
-            (plan, condemned, origin)
+            let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);
+            let origin = suspected.then(|| garbage::origin_namespace(&index, hub));
+            (plan, withdrawing, origin)
         };
         if plan.is_idle() {
             // One of them may have waited for a policy to go that is needed again.
-            let leaving = ctx.world.lock().leaving_keys(hub);
-            ctx.queue.extend(leaving, Urgency::Fresh);
-            return ctx.heard(&key, hub, Ok(plan.next));
+            let leaving = ctx.index.lock().leaving_keys(hub);
+            ctx.queue.extend(leaving, Priority::Fresh);
+            return ctx.record_refusal(&key, hub, Ok(plan.next));
         }
         let reasons: Vec<_> = plan
             .effects
@@ -52,17 +52,17 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             .collect();
         let result = match origin {
             Some(origin) => match confirm::namespace_gone(ctx, origin).await {
-                Ok(true) => ctx.perform(plan).await,
+                Ok(true) => ctx.execute(plan).await,
                 Ok(false) => {
-                    ctx.lift_ban(hub, &condemned);
-                    return Ok(Next::OnEvent);
+                    ctx.clear_withdrawing(hub, &withdrawing);
+                    return Ok(Requeue::AwaitChange);
                 }
                 Err(failure) => Err(failure),
             },
-            None => ctx.perform(plan).await,
+            None => ctx.execute(plan).await,
         };
-        ctx.lift_ban(hub, &condemned);
-        ctx.heard(&key, hub, result)?;
+        ctx.clear_withdrawing(hub, &withdrawing);
+        ctx.record_refusal(&key, hub, result)?;
         tracing::info!(
             plane = "hub",
             controller = "policies",
@@ -71,5 +71,5 @@ pub async fn reconcile(ctx: &Turn<'_>, hub: &str) -> Result<Next, Failure> {
             "city policies changed"
         );
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }

@@ -1,7 +1,7 @@
 //! Decisions on city policies: the exact effects, and that nothing else came.
 
 use super::{
-    decide::{Snapshot, condemned, decide},
+    decide::{Snapshot, decide, withdrawing},
     observe,
 };
 use crate::{
@@ -9,13 +9,16 @@ use crate::{
         keys,
         names::{CityCode, ProjectKey},
     },
-    engine::plan::{Effect, Next, Write},
+    engine::plan::{Effect, Requeue, Write},
     gateway::{
-        rig::Rig,
-        world::{Resources, Role, World, digest::CityPolicy, fixture, networking::WorkloadChecks, shape},
+        index::{
+            GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks,
+            policy_spec,
+        },
+        testing::Rig,
     },
     kinds::FederatedKind,
-    plane::{table::Row, watch::Event},
+    plane::{table::Row, watch::WatchEvent},
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -171,72 +174,76 @@ fn nobody_may_rely_on_a_policy_that_is_taken_away() {
     let plan = decide(&s);
     let reasons: Vec<_> = plan.effects.iter().map(|e| e.reason).collect();
     assert_eq!(reasons, ["restore_city_policy", "delete_city_policy"]);
-    assert_eq!(condemned(&s, &plan), [("ns-a1".into(), city("LHR"))]);
+    assert_eq!(withdrawing(&s, &plan), [("ns-a1".into(), city("LHR"))]);
 }
 
-fn list(feed: &mut dyn FnMut(Event), objects: &[Value]) {
-    feed(Event::Began);
+fn list(feed: &mut dyn FnMut(WatchEvent), objects: &[Value]) {
+    feed(WatchEvent::Init);
     for o in objects {
         let object: DynamicObject = serde_json::from_value(o.clone()).unwrap();
-        feed(Event::Listed(Box::new(object)));
+        feed(WatchEvent::InitApply(Box::new(object)));
     }
-    feed(Event::Complete);
+    feed(WatchEvent::InitDone);
 }
 
 #[test]
 fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
     let kinds = Arc::new(FederatedKind::builtin().unwrap());
-    let mut world = World::new(kinds.clone(), WorkloadChecks::default());
+    let mut index = GatewayIndex::new(kinds.clone(), WorkloadChecks::default());
     let namespace = |name: &str, uid: &str, labels: Value| {
         json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
     };
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "city-dfw", "namespace": "ns-a1", "uid": "u", "resourceVersion": "7"},
-        "spec": shape::city_policy_spec(&kinds[0], "ns-a1", &city("DFW"))});
-    for role in world.hub_roles() {
-        assert!(observe(&world, "ns-a1").is_none(), "a list of the hub is missing");
+        "spec": policy_spec::city_policy_spec(&kinds[0], "ns-a1", &city("DFW"))});
+    for role in index.hub_roles() {
+        assert!(observe(&index, "ns-a1").is_none(), "a list of the hub is missing");
         let objects = match role {
-            Role::Namespaces => vec![namespace(
+            TableId::Namespaces => vec![namespace(
                 "ns-a1",
                 "u-hub",
                 json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-shop"}),
             )],
-            Role::CityPolicies => vec![policy.clone()],
+            TableId::CityPolicies => vec![policy.clone()],
             _ => vec![],
         };
-        list(&mut |event| drop(world.hub_event(role, event)), &objects);
+        list(&mut |event| drop(index.hub_event(role, event)), &objects);
     }
     let shop = ProjectKey::parse("shop").unwrap();
-    let unseen = observe(&world, "ns-a1").unwrap();
+    let unseen = observe(&index, "ns-a1").unwrap();
     assert_eq!(done(&unseen), [], "the project is not engaged");
-    world.engage(shop.clone());
+    index.engage(shop.clone());
     let live = [
         namespace("kube-system", "p1", json!({})),
         namespace("default", "a1", json!({})),
     ];
     list(
-        &mut |event| drop(world.project_event(&shop, Role::Namespaces, event)),
+        &mut |event| drop(index.project_event(&shop, TableId::Namespaces, event)),
         &live,
     );
     assert!(
-        observe(&world, "ns-a1").is_none(),
+        observe(&index, "ns-a1").is_none(),
         "a list of the project is missing"
     );
-    for role in world.project_roles() {
-        let objects = if role == Role::Namespaces { &live[..] } else { &[] };
+    for role in index.project_roles() {
+        let objects = if role == TableId::Namespaces {
+            &live[..]
+        } else {
+            &[]
+        };
         list(
-            &mut |event| drop(world.project_event(&shop, role, event)),
+            &mut |event| drop(index.project_event(&shop, role, event)),
             objects,
         );
     }
-    let seen = observe(&world, "ns-a1").unwrap();
+    let seen = observe(&index, "ns-a1").unwrap();
     assert_eq!(done(&seen), [("city-dfw".into(), "delete_city_policy")]);
     list(
-        &mut |event| drop(world.project_event(&shop, Role::Namespaces, event)),
+        &mut |event| drop(index.project_event(&shop, TableId::Namespaces, event)),
         &live[..1],
     );
-    let gone = observe(&world, "ns-a1").unwrap();
+    let gone = observe(&index, "ns-a1").unwrap();
     assert_eq!(
         done(&gone),
         [("city-dfw".into(), "delete_city_policy")],
@@ -246,33 +253,33 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
 
 #[tokio::test]
 async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     let first = fixture::leaving("first", "DFW");
-    world.shop_has(Role::Federated(0), &first);
-    world.shop_has(Role::Federated(0), &fixture::leaving("delivered", "DFW"));
-    world.hub_has(Role::Bindings, &fixture::binding("delivered"));
-    world.shop_has(Role::Federated(0), &fixture::source("second", "DFW"));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    let key = world.source_key(0, &fixture::shop(), "default", "first");
-    let rig = Rig::new(world, |_, _| panic!("nothing is asked"));
-    let turn = rig.turn();
-    let next = super::reconcile(&turn, fixture::HUB).await.unwrap();
-    assert_eq!((next, rig.woken().await), (Next::OnEvent, vec![key]));
+    index.shop_has(TableId::Federated(0), &first);
+    index.shop_has(TableId::Federated(0), &fixture::leaving("delivered", "DFW"));
+    index.hub_has(TableId::Bindings, &fixture::binding("delivered"));
+    index.shop_has(TableId::Federated(0), &fixture::source("second", "DFW"));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    let key = index.source_key(0, &fixture::shop(), "default", "first");
+    let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
+    let ctx = rig.reconcile_once();
+    let next = super::reconcile(&ctx, fixture::HUB).await.unwrap();
+    assert_eq!((next, rig.enqueued().await), (Requeue::AwaitChange, vec![key]));
 }
 
 #[test]
 fn no_policy_is_made_in_a_namespace_that_names_another_owner() {
-    let mut world = World::fixture();
-    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let mut index = GatewayIndex::fixture();
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
     let create = [("city-dfw".into(), "create_city_policy")];
-    assert_eq!(done(&observe(&world, fixture::HUB).unwrap()), create);
+    assert_eq!(done(&observe(&index, fixture::HUB).unwrap()), create);
     let mut version = 5;
     let mut labelled = |labels: Value| {
         version += 1;
         let mut peers = fixture::namespace(fixture::HUB, "u-hub", &labels);
         peers["metadata"]["resourceVersion"] = json!(version.to_string());
-        world.hub_has(Role::Namespaces, &peers);
-        done(&observe(&world, fixture::HUB).unwrap())
+        index.hub_has(TableId::Namespaces, &peers);
+        done(&observe(&index, fixture::HUB).unwrap())
     };
     assert_eq!(labelled(json!({keys::UPSTREAM_CLUSTER: "cluster-other"})), []);
     assert_eq!(

@@ -8,13 +8,13 @@ use crate::{
     engine::{
         clock::Now,
         key::Plane,
-        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     },
     gateway::{
-        projector::memory::Memory,
-        world::digest::{
-            Copy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
+        index::digest::{
+            HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
         },
+        projector::memory::Memory,
     },
     kinds::{FederatedKind, WriteBack},
     plane::table::Row,
@@ -49,7 +49,7 @@ pub struct Snapshot {
     /// The write-back.
     pub write_back: Option<Row<WriteBackDigest>>,
     /// The copy that it names.
-    pub copy: Option<Row<Copy>>,
+    pub copy: Option<Row<HubCopy>>,
     /// The cells to which Karmada gives the copy; empty if that is not known.
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
@@ -179,12 +179,12 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     if let Some((kind, name, uid)) = &w.controller {
         let named = **kind == *s.profile().resource.kind && **name == *deployment;
         if named && *uid == copy.uid {
-            memory.left_over = None;
+            memory.stale_owner_since = None;
         } else {
             let earlier = w.created < copy.digest.created;
             if named
                 && earlier
-                && let Some(left) = awaited(memory, now)
+                && let Some(left) = gc_grace_left(memory, now)
             {
                 return Decision::WaitFor(left);
             }
@@ -264,8 +264,8 @@ fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
 }
 
 /// How much longer the hub's collector is given to take what an earlier copy of the name has left.
-fn awaited(memory: &mut Memory, now: Now) -> Option<Duration> {
-    let since = *memory.left_over.get_or_insert(now.instant);
+fn gc_grace_left(memory: &mut Memory, now: Now) -> Option<Duration> {
+    let since = *memory.stale_owner_since.get_or_insert(now.instant);
     let left = COLLECTION.saturating_sub(now.since(since));
     (!left.is_zero()).then_some(left)
 }
@@ -362,10 +362,10 @@ fn write(
         let write = if rightly && p.labels == w.labels {
             Write::Apply {
                 body,
-                exact: Exact::roots(["spec"]),
+                exact: ExactFields::roots(["spec"]),
             }
         } else {
-            mend(s, projection, body)
+            replace_metadata(s, projection, body)
         };
         plan.effects
             .push(effect(s, Endpoint::Main, write, "update_projection"));
@@ -377,7 +377,7 @@ fn write(
 }
 
 /// Owner list and labels are replaced by a merge patch: an apply would add the new owner beside a dead one.
-fn mend(s: &Snapshot, projection: &Row<Projection>, body: Value) -> Write {
+fn replace_metadata(s: &Snapshot, projection: &Row<Projection>, body: Value) -> Write {
     let mut patch = body;
     if let Some(map) = patch.as_object_mut() {
         map.remove("apiVersion");
@@ -457,7 +457,7 @@ fn status(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
     });
     let write = Write::Apply {
         body,
-        exact: Exact::roots(["status"]),
+        exact: ExactFields::roots(["status"]),
     };
     effect(s, Endpoint::Status, write, "project_status")
 }

@@ -3,7 +3,7 @@
 use super::decide::Settings;
 use crate::{
     engine::{clock::Now, diff::Digest},
-    gateway::world::digest::{Projection, WriteBackDigest},
+    gateway::index::digest::{Projection, WriteBackDigest},
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ pub struct Memory {
     /// The same of the status.
     status: Option<(Digest, Digest)>,
     /// Since when it is known to be an earlier copy's, which the hub's collector has not taken yet.
-    pub left_over: Option<Instant>,
+    pub stale_owner_since: Option<Instant>,
     /// Since when its projection waits for a report of the cells.
     pub unreported: Option<Instant>,
     /// When the projection was last updated.

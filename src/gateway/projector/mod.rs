@@ -10,16 +10,16 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, PASSES, Turn},
-    world::{Role, World, crowd},
+    context::{Context, MAX_PASSES, Shared},
+    index::{GatewayIndex, TableId, instances},
 };
-use crate::engine::chance::HashMap;
+use crate::engine::random::HashMap;
 use crate::{
     api::names::HubNamespace,
     engine::{
         error::{Failure, Retry},
         key::{Key, Plane},
-        plan::{About, Applied, Endpoint, Next, Note, Plan, Target},
+        plan::{Applied, Endpoint, Event, ObjectRef, Plan, Requeue, Target},
         quarantine::RETRY_AFTER,
     },
     metrics::Stage,
@@ -36,11 +36,11 @@ pub struct Projector {
 
 impl Projector {
     /// Forgets what no longer matters: a write long ago, and write-backs that are nobody's any more. Called every few seconds.
-    pub fn prune(&self, ctx: &Context, world: &World) {
+    pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
         let (settings, now) = (settings(ctx), ctx.now());
         self.memory.lock().retain(|key, m| {
             m.written = m.written.filter(|_| m.rest(settings, now).is_some());
-            *m != Memory::default() && world.ties.contains_key(&key.namespace)
+            *m != Memory::default() && index.owners.contains_key(&key.namespace)
         });
     }
 
@@ -51,9 +51,9 @@ impl Projector {
     }
 
     /// One turn of a write-back's key.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key) -> Result<Next, Failure> {
+    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = turn(ctx, key, &mut memory).await;
+        let result = reconcile_once(ctx, key, &mut memory).await;
         if memory != Memory::default() {
             self.memory.lock().insert(key.clone(), memory);
         }
@@ -61,7 +61,7 @@ impl Projector {
     }
 }
 
-fn settings(ctx: &Context) -> decide::Settings {
+fn settings(ctx: &Shared) -> decide::Settings {
     decide::Settings {
         projection_retention: ctx.settings.projection_retention,
         require_owner: ctx.settings.require_owner,
@@ -69,39 +69,39 @@ fn settings(ctx: &Context) -> decide::Settings {
     }
 }
 
-async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Failure> {
-    for _ in 0..PASSES {
+async fn reconcile_once(ctx: &Context<'_>, key: &Key, memory: &mut Memory) -> Result<Requeue, Failure> {
+    for _ in 0..MAX_PASSES {
         // The guard must end before the index is locked again.
         let snapshot = {
-            let mut world = ctx.world.lock();
-            confirm::awaits_proof(&mut world, key, &key.namespace);
-            observe(&world, key)
+            let mut index = ctx.index.lock();
+            confirm::awaits_proof(&mut index, key, &key.namespace);
+            observe(&index, key)
         };
         let Some(snapshot) = snapshot else {
             *memory = Memory::default();
-            ctx.world.lock().drop_write_back(key);
-            return Ok(Next::OnEvent);
+            ctx.index.lock().drop_write_back(key);
+            return Ok(Requeue::AwaitChange);
         };
         let decision = decide::decide(&snapshot, memory, settings(ctx), ctx.now());
         if matches!(decision, Decision::Confirm(_))
             && !confirm::is_absent(ctx, &written_back(&snapshot)).await?
         {
-            return Ok(Next::OnEvent);
+            return Ok(Requeue::AwaitChange);
         }
         match decision {
             Decision::Wait => {
                 drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
-                return Ok(Next::OnEvent);
+                return Ok(Requeue::AwaitChange);
             }
             Decision::WaitFor(wait) => {
                 drop_body(ctx, &snapshot);
                 ctx.quarantine.release(key);
-                return Ok(Next::After(wait));
+                return Ok(Requeue::After(wait));
             }
             Decision::Later(wait) => {
                 ctx.quarantine.release(key);
-                return Ok(Next::After(wait));
+                return Ok(Requeue::After(wait));
             }
             Decision::Quarantine(verdict) => return Ok(quarantine(ctx, key, &snapshot, verdict).await),
             Decision::Read => {
@@ -111,7 +111,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
                     .read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object))
                     .await?
                 {
-                    return Ok(Next::OnEvent);
+                    return Ok(Requeue::AwaitChange);
                 }
             }
             Decision::Do(plan) if plan.is_idle() => {
@@ -122,7 +122,7 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
             Decision::Do(plan) | Decision::Confirm(plan) => {
                 let reason = plan.effects.first().map_or("", |e| e.reason);
                 let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
-                match ctx.perform(plan).await {
+                match ctx.execute(plan).await {
                     Err(failure) if failure.retry() == Retry::Quarantine => {
                         let verdict = Verdict {
                             reason: failure.category.as_str(),
@@ -133,12 +133,12 @@ async fn turn(ctx: &Turn<'_>, key: &Key, memory: &mut Memory) -> Result<Next, Fa
                     result => settle(ctx, key, &snapshot, &endpoints, memory, &result?),
                 }
                 ctx.quarantine.release(key);
-                ctx.crossed(Stage::WritebackToProjection, ctx.woken);
+                ctx.record_stage(Stage::WritebackToProjection, ctx.enqueued_at);
                 tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
             }
         }
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }
 
 /// Where the write-back is.
@@ -148,7 +148,7 @@ fn written_back(s: &Snapshot) -> Target {
 
 /// Remembers it if the project's API answered with something other than what was asked.
 fn settle(
-    ctx: &Turn<'_>,
+    ctx: &Context<'_>,
     key: &Key,
     before: &Snapshot,
     written: &[Endpoint],
@@ -158,11 +158,11 @@ fn settle(
     if before.write_back.is_some() && before.projection.is_some() {
         memory.written = Some(ctx.now().instant);
     }
-    let after = observe(&ctx.world.lock(), key).and_then(|s| s.projection);
+    let after = observe(&ctx.index.lock(), key).and_then(|s| s.projection);
     let (Some(asked), Some(got)) = (&before.write_back, after) else {
         return;
     };
-    if !applied.led_to(&got.resource_version()) {
+    if !applied.produced_version(&got.resource_version()) {
         return;
     }
     for endpoint in written {
@@ -171,10 +171,10 @@ fn settle(
 }
 
 /// Says it once: a log line and, where a project is meant beyond doubt, an Event.
-async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -> Next {
+async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -> Requeue {
     drop_body(ctx, s);
-    let next = Next::After(RETRY_AFTER);
-    if !ctx.quarantine.put(key, verdict.reason) {
+    let next = Requeue::After(RETRY_AFTER);
+    if !ctx.quarantine.insert(key, verdict.reason) {
         return next;
     }
     if verdict.reason == "identity_mismatch" {
@@ -184,9 +184,9 @@ async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -
     let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else {
         return next;
     };
-    let note = Note {
+    let note = Event {
         plane: s.plane(),
-        about: About {
+        about: ObjectRef {
             api_version: s.profile().resource.api_version.clone(),
             kind: s.profile().resource.kind.clone(),
             namespace: s.namespace.to_string(),
@@ -200,7 +200,7 @@ async fn quarantine(ctx: &Turn<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -
     };
     let mut plan = Plan::default();
     plan.notes.push(note);
-    if let Err(error) = ctx.perform(plan).await {
+    if let Err(error) = ctx.execute(plan).await {
         tracing::debug!(%error, "event not published");
     }
     next
@@ -221,24 +221,24 @@ fn camel(reason: &str) -> String {
         .collect()
 }
 
-fn drop_body(ctx: &Turn<'_>, s: &Snapshot) {
-    ctx.world.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
+fn drop_body(ctx: &Context<'_>, s: &Snapshot) {
+    ctx.index.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
 }
 
 /// What the cells say of the deployment that owns the projection of a write-back.
-fn reporting(world: &World, key: &Key, kind: usize) -> Reporting {
-    let found = world.ties.get(&key.namespace).and_then(|tie| {
-        let project = world.projects.get(&tie.project)?;
-        let projection = project.projections[kind].get(&tie.namespace, &key.name)?;
+fn reporting(index: &GatewayIndex, key: &Key, kind: usize) -> Reporting {
+    let found = index.owners.get(&key.namespace).and_then(|owner| {
+        let project = index.projects.get(&owner.project)?;
+        let projection = project.projections[kind].get(&owner.namespace, &key.name)?;
         let (name, uid) = projection.digest.owner.clone()?;
-        let source = project.sources[kind].get(&tie.namespace, &name);
+        let source = project.sources[kind].get(&owner.namespace, &name);
         Some((source.is_some_and(|s| s.uid == uid && !s.deleting), name))
     });
     let Some((true, name)) = found else {
         return Reporting::Given;
     };
-    let copy = world.hub.copies[kind].get(&key.namespace, &name);
-    let withheld = world.hub.withheld.get(&(kind, key.namespace.clone(), name));
+    let copy = index.hub.copies[kind].get(&key.namespace, &name);
+    let withheld = index.hub.withheld.get(&(kind, key.namespace.clone(), name));
     match (withheld, copy) {
         (Some(since), _) => Reporting::Awaited(Some(*since)),
         (None, Some(copy)) if copy.digest.reports() => Reporting::Given,
@@ -247,52 +247,54 @@ fn reporting(world: &World, key: &Key, kind: usize) -> Reporting {
 }
 
 /// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
-pub fn observe(world: &World, key: &Key) -> Option<Snapshot> {
-    let Some(Role::WrittenBack(kind)) = world.role_of(&key.kind) else {
+pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
+    let Some(TableId::WrittenBack(kind)) = index.role_of(&key.kind) else {
         return None;
     };
-    let tie = world.ties.get(&key.namespace)?;
-    if !world.hub_ready() || !world.project_ready(&tie.project) {
+    let owner = index.owners.get(&key.namespace)?;
+    if !index.hub_ready() || !index.project_ready(&owner.project) {
         return None;
     }
-    let project = world.projects.get(&tie.project)?;
+    let project = index.projects.get(&owner.project)?;
     let hub = HubNamespace::parse(&key.namespace)?;
     // The tie holds only if the Namespace on the hub is this project's as well.
-    let bound = world
+    let bound = index
         .hub
         .namespaces
         .get("", hub.as_str())
         .is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
-    let write_back = world.hub.write_backs[kind]
+    let write_back = index.hub.write_backs[kind]
         .get(&key.namespace, &key.name)
         .cloned();
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
-    let owner = deployment.as_deref();
-    let copy = owner.and_then(|d| world.hub.copies[kind].get(&key.namespace, d));
-    let binding = owner.and_then(|d| world.binding(kind, &key.namespace, d));
-    let source = owner.and_then(|d| project.sources[kind].get(&tie.namespace, d));
+    let name = deployment.as_deref();
+    let copy = name.and_then(|d| index.hub.copies[kind].get(&key.namespace, d));
+    let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
+    let source = name.and_then(|d| project.sources[kind].get(&owner.namespace, d));
     // The binding of an earlier copy says nothing of this one.
     let cells = binding.filter(|b| copy.is_some_and(|copy| b.digest.owner.as_ref() == Some(&copy.uid)));
     Some(Snapshot {
-        kinds: world.kinds.clone(),
+        kinds: index.kinds.clone(),
         kind,
-        project: tie.project.clone(),
-        namespace: tie.namespace.clone(),
+        project: owner.project.clone(),
+        namespace: owner.namespace.clone(),
         hub,
         name: key.name.clone(),
         bound,
         copy: copy.cloned(),
         cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
         source: source.cloned(),
-        ended: world
+        ended: index
             .hub
             .ended
             .contains(&(kind, key.namespace.clone(), key.name.clone())),
-        proven: world.lacks_proof(&key.namespace).is_none(),
-        reporting: reporting(world, key, kind),
-        projection: project.projections[kind].get(&tie.namespace, &key.name).cloned(),
-        rank: world.place(kind, &key.namespace, &key.name),
-        most: source.map_or(0, crowd::most),
+        proven: index.lacks_proof(&key.namespace).is_none(),
+        reporting: reporting(index, key, kind),
+        projection: project.projections[kind]
+            .get(&owner.namespace, &key.name)
+            .cloned(),
+        rank: index.rank(kind, &key.namespace, &key.name),
+        most: source.map_or(0, instances::instance_limit),
         write_back,
     })
 }

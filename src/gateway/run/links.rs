@@ -1,25 +1,25 @@
-//! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
+//! The engaged planes: their watches fill the index and enqueue keys, and the executor writes through their clients.
 
 use crate::{
     api::names::ProjectKey,
     engine::{
-        executor::Surroundings,
+        executor::PlaneAccess,
         key::{Key, Plane},
         object::Unread,
-        plan::{Answer, Target},
-        queue::{Queue, Urgency},
-        told::{Listener, Told},
+        plan::{Target, WriteResult},
+        queue::{Priority, Queue},
+        watch_channel::{Receiver, Sender},
     },
     gateway::{
         companions,
-        world::{Role, World, events::Woken, ties::Refusal},
+        index::{GatewayIndex, TableId, apply::Change, ownership::RejectedClaim},
     },
     metrics::{Metrics, PlaneKind},
     plane::{
         client::Connection,
-        engaged::{Engaged, Planes},
         lease::LeaseHandle,
-        watch::{self, Event, Health, Selection, reach::Reach},
+        registry::{EngagedPlane, PlaneRegistry},
+        watch::{self, WatchEvent, WatchSpec, WatchStatus, health::PlaneHealth},
     },
 };
 use futures::future::BoxFuture;
@@ -28,40 +28,41 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// How long the lists that carrying needs have the planes for themselves, at most.
+/// Maximum time for which other lists wait for the lists that are needed to sync specs to the hub.
 const HEAD_START: Duration = Duration::from_secs(5);
 
-/// What each cell reports, in a binding: cells may write anything there, and copies bring what is returned.
+/// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
+/// returned status from the copy.
 const STATUS_OF_CELLS: Unread = &["status", "aggregatedStatus", "*", "status"];
 
-/// What is kept of an engaged plane beside the way to it.
-pub(super) struct Own {
+/// State of an engaged plane beside its connection.
+pub(super) struct PlaneWatches {
     references: bool,
-    /// Whether the lists are complete after which the others begin.
-    others_may_list: Told<bool>,
+    /// True once the lists of the first phase are complete, after which the other lists begin.
+    first_phase_synced: Sender<bool>,
 }
 
-/// What executor and watches share.
+/// State shared by the executor and the watches.
 pub(super) struct Links {
-    pub(super) world: Arc<Mutex<World>>,
+    pub(super) index: Arc<Mutex<GatewayIndex>>,
     pub(super) queue: Arc<Queue>,
-    /// The engagement of the hub, which has one alone, is 0.
-    pub(super) planes: Planes<Role, Own>,
+    /// The hub's engagement starts at 0; it changes only if the hub is restored to an older state.
+    pub(super) planes: PlaneRegistry<TableId, PlaneWatches>,
     pub(super) lease: LeaseHandle,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) metrics: Arc<Metrics>,
 }
 
 pub(super) enum Command {
-    /// Something in the project references data, in this engagement of it.
+    /// An object of the project references data, in this engagement of the project.
     WatchReferences(ProjectKey, u64),
     /// The plane has a new credential.
-    Renewed(Plane),
-    /// The plane did not answer and does again.
-    Revived(Plane),
-    /// The plane refused a right and grants it.
-    Permitted(Plane),
-    /// The plane was restored to an older state in this engagement of it; the next one begins.
+    CredentialChanged(Plane),
+    /// The plane answers again after an outage.
+    PlaneRecovered(Plane),
+    /// The plane grants a permission that it denied before.
+    PermissionGranted(Plane),
+    /// The plane was restored to an older state in the first engagement; the second one begins.
     Rewound(Plane, u64, u64),
 }
 
@@ -71,46 +72,46 @@ impl Links {
         plane: &Plane,
         engagement: u64,
         connection: Connection,
-        roles: &[Role],
+        roles: &[TableId],
     ) {
-        let own = Own {
+        let own = PlaneWatches {
             references: false,
-            others_may_list: Told::new(false),
+            first_phase_synced: Sender::new(false),
         };
-        let mut engaged = Engaged::new(engagement, connection, own);
+        let mut engaged = EngagedPlane::new(engagement, connection, own);
         let hears = self
             .clone()
-            .hear(plane.clone(), engaged.connection.reach().clone());
+            .notify_recovery(plane.clone(), engaged.connection.health().clone());
         engaged.tasks.spawn(hears);
         self.planes.lock().insert(plane.clone(), engaged);
         self.watch_more(plane, roles);
     }
 
-    /// Tells each time that a plane which did not answer is heard of again.
-    async fn hear(self: Arc<Self>, plane: Plane, reach: Arc<Reach>) {
+    /// Sends `PlaneRecovered` each time a plane answers again.
+    async fn notify_recovery(self: Arc<Self>, plane: Plane, health: Arc<PlaneHealth>) {
         loop {
-            reach.revived().await;
+            health.recovered().await;
             // Fails only while the process ends.
-            let _ = self.commands.send(Command::Revived(plane.clone()));
+            let _ = self.commands.send(Command::PlaneRecovered(plane.clone()));
         }
     }
 
-    pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[Role]) {
+    pub(super) fn watch_more(self: &Arc<Self>, plane: &Plane, roles: &[TableId]) {
         let mut planes = self.planes.lock();
-        // The hub's lists are long and read page by page: all projects wait for them, and the projects' longer lists must
-        // not take their time.
+        // The hub's lists are long and paged, and all projects wait for them: the projects' longer lists must not delay
+        // them.
         let before: Vec<_> = [plane, &Plane::Hub]
             .into_iter()
-            .filter_map(|plane| Some(planes.get(plane)?.own.others_may_list.listen()))
+            .filter_map(|plane| Some(planes.get(plane)?.own.first_phase_synced.subscribe()))
             .collect();
         let Some(engaged) = planes.get_mut(plane) else {
             return;
         };
         for role in roles {
-            let health = Arc::new(Health::default());
+            let health = Arc::new(WatchStatus::default());
             engaged.watches.push((*role, health.clone()));
             let (connection, engagement) = (engaged.connection.clone(), engaged.engagement);
-            let before = if role.is_for_carrying() {
+            let before = if role.is_first_phase() {
                 Vec::new()
             } else {
                 before.clone()
@@ -122,29 +123,32 @@ impl Links {
         }
     }
 
-    /// Watches until aborted, after the lists that come before, and begins anew with each new credential.
+    /// Watches until aborted, once the lists of the first phase are complete; restarts with each new credential.
     async fn watch(
         self: Arc<Self>,
         plane: Plane,
         engagement: u64,
         connection: Connection,
-        role: Role,
-        health: Arc<Health>,
-        before: Vec<Listener<bool>>,
+        role: TableId,
+        health: Arc<WatchStatus>,
+        before: Vec<Receiver<bool>>,
     ) {
-        head_start(before).await;
-        let selection = Selection {
-            resource: self.world.lock().resource(role),
+        await_first_phase(before).await;
+        let selection = WatchSpec {
+            resource: self.index.lock().resource(role),
             namespace: None,
-            labels: matches!((&plane, role), (Plane::Hub, Role::ConfigMaps | Role::Secrets))
-                .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
+            labels: matches!(
+                (&plane, role),
+                (Plane::Hub, TableId::ConfigMaps | TableId::Secrets)
+            )
+            .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
             fields: None,
             page: match (&plane, role) {
-                (_, Role::ConfigMaps | Role::Secrets) => watch::LARGE_OBJECTS,
+                (_, TableId::ConfigMaps | TableId::Secrets) => watch::LARGE_OBJECTS,
                 (Plane::Hub, _) => watch::HUB_OBJECTS,
                 (Plane::Project(_) | Plane::Cell, _) => watch::SMALL_OBJECTS,
             },
-            unread: if role == Role::Bindings {
+            unread: if role == TableId::Bindings {
                 STATUS_OF_CELLS
             } else {
                 &[]
@@ -153,12 +157,12 @@ impl Links {
         let sink = |event| self.event(&plane, engagement, role, event);
         let on_rights = |forbidden| self.rights(&plane, engagement, role, forbidden);
         let on_renewed = || {
-            // One of the plane's watches speaks for all. It fails only while the process ends.
-            if role == Role::Namespaces {
-                let _ = self.commands.send(Command::Renewed(plane.clone()));
+            // Only the watch of Namespaces reports for the plane. Sending fails only while the process ends.
+            if role == TableId::Namespaces {
+                let _ = self.commands.send(Command::CredentialChanged(plane.clone()));
             }
         };
-        watch::keep(
+        watch::run_supervised(
             &plane,
             &connection,
             &selection,
@@ -170,33 +174,35 @@ impl Links {
         .await;
     }
 
-    /// One event of a watch. Never waits.
-    pub(super) fn event(&self, plane: &Plane, engagement: u64, role: Role, event: Event) {
+    /// Handles an event of a watch. Never blocks.
+    pub(super) fn event(&self, plane: &Plane, engagement: u64, role: TableId, event: WatchEvent) {
         let urgency = match &event {
-            Event::Applied(_) | Event::Answered(_) | Event::Deleted(_) => Urgency::Fresh,
-            Event::Began | Event::Listed(_) | Event::Complete | Event::Failed | Event::Resumed => {
-                Urgency::Backlog
-            }
-            Event::Rewound => return self.rewound(plane, engagement),
+            WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_) => Priority::Fresh,
+            WatchEvent::Init
+            | WatchEvent::InitApply(_)
+            | WatchEvent::InitDone
+            | WatchEvent::Failed
+            | WatchEvent::Resumed => Priority::Backlog,
+            WatchEvent::Rewound => return self.rewound(plane, engagement),
         };
-        let may_prove = matches!(event, Event::Complete | Event::Resumed);
-        let mut world = self.world.lock();
-        let mut woken = match plane {
-            Plane::Hub if world.is_engaged_hub(engagement) => world.hub_event(role, event),
-            Plane::Project(key) if world.is_engaged(key, engagement) => world.project_event(key, role, event),
+        let may_prove = matches!(event, WatchEvent::InitDone | WatchEvent::Resumed);
+        let mut index = self.index.lock();
+        let mut change = match plane {
+            Plane::Hub if index.is_engaged_hub(engagement) => index.hub_event(role, event),
+            Plane::Project(key) if index.is_engaged(key, engagement) => index.project_event(key, role, event),
             Plane::Hub | Plane::Project(_) | Plane::Cell => return,
         };
-        let uncarried = decidable(&world, plane, role, &mut woken);
+        let uncarried = decidable(&index, plane, role, &mut change);
         if may_prove {
-            woken.keys.extend(world.take_unproven(plane));
+            change.keys.extend(index.take_unproven(plane));
         }
-        let others_may_list = woken.synced && world.others_may_list(plane);
+        let others_may_list = change.synced && index.first_phase_synced(plane);
         let references =
-            matches!(plane, Plane::Project(key) if world.projects.get(key).is_some_and(|p| p.references));
-        drop(world);
-        self.refused(&woken.refused);
-        self.queue.extend(uncarried, Urgency::Fresh);
-        self.queue.extend(woken.keys, urgency);
+            matches!(plane, Plane::Project(key) if index.projects.get(key).is_some_and(|p| p.references));
+        drop(index);
+        self.refused(&change.refused);
+        self.queue.extend(uncarried, Priority::Fresh);
+        self.queue.extend(change.keys, urgency);
         if !others_may_list && !references {
             return;
         }
@@ -204,7 +210,7 @@ impl Links {
         let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
         let Some(engaged) = engaged else { return };
         if others_may_list {
-            engaged.own.others_may_list.tell(true);
+            engaged.own.first_phase_synced.send(true);
         }
         if references
             && let Plane::Project(key) = plane
@@ -217,15 +223,15 @@ impl Links {
         }
     }
 
-    /// A plane was restored to an older state: all that is known of it begins anew, and what comes late of before is not
-    /// listened to.
+    /// Starts a new engagement of a plane that was restored to an older state: its state is listed again, and late
+    /// events of the earlier engagement are dropped.
     fn rewound(&self, plane: &Plane, engagement: u64) {
-        let Some(anew) = self.world.lock().rewind(plane, engagement) else {
+        let Some(anew) = self.index.lock().rewind(plane, engagement) else {
             return;
         };
         tracing::warn!(
             %plane,
-            "the plane was restored to an older state: it is read anew, and what follows is decided from what is there"
+            "the plane was restored to an older state; all its kinds are listed again"
         );
         self.metrics.rewound(PlaneKind::from(plane));
         // Fails only while the process ends.
@@ -234,18 +240,18 @@ impl Links {
             .send(Command::Rewound(plane.clone(), engagement, anew));
     }
 
-    /// Lists and watches all of a plane anew, if it is still in this engagement: the next one begins.
-    pub(super) fn begin_anew(self: &Arc<Self>, plane: &Plane, engagement: u64, anew: u64) {
-        let roles: Vec<Role> = {
+    /// Lists and watches all kinds of a plane again if the engagement is still the current one; the next one begins.
+    pub(super) fn relist_plane(self: &Arc<Self>, plane: &Plane, engagement: u64, anew: u64) {
+        let roles: Vec<TableId> = {
             let mut planes = self.planes.lock();
             let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
             let Some(engaged) = engaged else { return };
             engaged.engagement = anew;
-            engaged.own.others_may_list.tell(false);
+            engaged.own.first_phase_synced.send(false);
             engaged.tasks.abort_all();
             let hears = self
                 .clone()
-                .hear(plane.clone(), engaged.connection.reach().clone());
+                .notify_recovery(plane.clone(), engaged.connection.health().clone());
             engaged.tasks.spawn(hears);
             let watches = std::mem::take(&mut engaged.watches);
             watches.into_iter().map(|(role, _)| role).collect()
@@ -253,9 +259,9 @@ impl Links {
         self.watch_more(plane, &roles);
     }
 
-    /// Says which claims on hub namespaces were refused.
-    pub(super) fn refused(&self, refused: &[Refusal]) {
-        for Refusal {
+    /// Logs and counts rejected claims on hub namespaces.
+    pub(super) fn refused(&self, refused: &[RejectedClaim]) {
+        for RejectedClaim {
             claimant,
             hub,
             holder,
@@ -267,18 +273,18 @@ impl Links {
                 namespace = &*claimant.namespace,
                 hub_namespace = &**hub,
                 %holder,
-                "a project has a namespace whose hub namespace is another project's: nothing of it goes to the hub; disengage the plane if it is a copy of the other, or give it the hub namespace (docs/security.md)"
+                "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
             );
         }
     }
 
-    /// A project shows or hides its `ConfigMaps` or Secrets.
-    fn rights(&self, plane: &Plane, engagement: u64, role: Role, forbidden: bool) {
+    /// Records that a project grants or denies access to its `ConfigMaps` or Secrets.
+    fn rights(&self, plane: &Plane, engagement: u64, role: TableId, forbidden: bool) {
         let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(role)) else {
             return;
         };
-        let mut world = self.world.lock();
-        let project = world.projects.get_mut(key);
+        let mut index = self.index.lock();
+        let project = index.projects.get_mut(key);
         let Some(project) = project.filter(|p| p.engagement == engagement) else {
             return;
         };
@@ -288,59 +294,60 @@ impl Links {
             project.forbidden.remove(&kind)
         };
         let keys = if changed {
-            world.project_keys(key)
+            index.project_keys(key)
         } else {
             Vec::new()
         };
-        drop(world);
-        self.queue.extend(keys, Urgency::Fresh);
+        drop(index);
+        self.queue.extend(keys, Priority::Fresh);
     }
 }
 
-/// Leaves of the keys that an event has woken those that may be decided, and adds what waited for a list that it has
-/// completed. Returns the deployments that waited to be carried: an edit made meanwhile may be among them, so that they
-/// are not for the backlog.
-fn decidable(world: &World, plane: &Plane, role: Role, woken: &mut Woken) -> Vec<Key> {
+/// Drops the keys of an event that may not be decided yet, and adds the keys that waited for a list which the event has
+/// completed. Returns the deployments whose specs wait to be synced: an edit may have been made meanwhile, so they do
+/// not belong in the backlog.
+fn decidable(index: &GatewayIndex, plane: &Plane, role: TableId, change: &mut Change) -> Vec<Key> {
     let ready = match plane {
-        Plane::Hub => world.hub_ready(),
-        Plane::Project(key) => world.is_complete(key),
+        Plane::Hub => index.hub_ready(),
+        Plane::Project(key) => index.is_complete(key),
         Plane::Cell => false,
     };
     if !ready {
-        woken
+        change
             .keys
-            .retain(|key| role.is_for_carrying() && world.may_carry(key));
+            .retain(|key| role.is_first_phase() && index.may_sync_spec(key));
     }
-    if !woken.synced {
+    if !change.synced {
         return Vec::new();
     }
     match plane {
-        Plane::Hub => woken.keys.extend(world.ready_keys()),
+        Plane::Hub => change.keys.extend(index.ready_keys()),
         Plane::Project(key) if ready => {
-            woken.keys.extend(world.hub_keys_of(key));
-            woken.keys.extend(world.project_keys(key));
+            change.keys.extend(index.hub_keys_of(key));
+            change.keys.extend(index.project_keys(key));
         }
         Plane::Project(_) | Plane::Cell => {}
     }
-    if role.is_for_carrying() {
-        world.uncarried_keys(plane)
+    if role.is_first_phase() {
+        index.unsynced_spec_keys(plane)
     } else {
         Vec::new()
     }
 }
 
-/// Waits until all of this has been told, or for a while: a list that fails or hangs holds up no other.
-async fn head_start(told: Vec<Listener<bool>>) {
+/// Waits until the first phase of these planes is complete, at most for `HEAD_START`: a list that fails or hangs does
+/// not block others.
+async fn await_first_phase(told: Vec<Receiver<bool>>) {
     let all = async {
         for mut told in told {
-            told.until(|told| told).await;
+            told.wait_for(|told| told).await;
         }
     };
-    // Either way it is time.
+    // The other lists begin in both cases.
     let _ = tokio::time::timeout(HEAD_START, all).await;
 }
 
-impl Surroundings for Links {
+impl PlaneAccess for Links {
     fn client(&self, plane: &Plane) -> Option<kube::Client> {
         self.planes.client(plane)
     }
@@ -349,48 +356,48 @@ impl Surroundings for Links {
         self.lease.may_write()
     }
 
-    fn writing_ends(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.lease.writing_ends())
+    fn permit_expired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.lease.permit_expired())
     }
 
-    /// Only the hub's writes are kept apart by the Lease: a project that does not answer holds up nobody's hand-over, and
-    /// what reaches it late the next leader sees and puts right.
-    fn unanswered(&self, target: &Target) {
+    /// Only the hub's writes are protected by the Lease: a project that does not answer does not delay a hand-over, and
+    /// the next leader observes and corrects a late write to a project.
+    fn write_unresolved(&self, target: &Target) {
         if target.plane == Plane::Hub {
             self.lease.unanswered();
         }
     }
 
-    fn scout(&self, plane: &Plane) -> Option<Result<(), Duration>> {
-        self.planes.scout(plane)
+    fn admit_probe(&self, plane: &Plane) -> Option<Result<(), Duration>> {
+        self.planes.admit_probe(plane)
     }
 
-    fn heard(&self, plane: &Plane) {
+    fn plane_responded(&self, plane: &Plane) {
         self.planes.heard(plane);
     }
 
-    fn permitted(&self, plane: &Plane) {
+    fn permission_granted(&self, plane: &Plane) {
         // Fails only while the process ends.
-        let _ = self.commands.send(Command::Permitted(plane.clone()));
+        let _ = self.commands.send(Command::PermissionGranted(plane.clone()));
     }
 
     fn engagement(&self, plane: &Plane) -> u64 {
         self.planes.engagement(plane)
     }
 
-    fn answered(&self, target: &Target, engagement: u64, answer: Answer) {
-        let Some(role) = self.world.lock().role_of(&target.kind()) else {
+    fn object_observed(&self, target: &Target, engagement: u64, answer: WriteResult) {
+        let Some(role) = self.index.lock().role_of(&target.kind()) else {
             return;
         };
         let event = match answer {
-            Answer::Is(object) => {
+            WriteResult::Current(object) => {
                 let version = object.metadata.resource_version.as_ref();
                 if let Some(version) = version.filter(|_| engagement == self.engagement(&target.plane)) {
                     self.planes.note_written(&target.plane, role, version);
                 }
-                Event::Answered(object)
+                WatchEvent::Written(object)
             }
-            Answer::Gone { uid } => Event::Deleted(Box::new(DynamicObject {
+            WriteResult::Deleted { uid } => WatchEvent::Delete(Box::new(DynamicObject {
                 types: None,
                 metadata: ObjectMeta {
                     name: Some(target.name.clone()),
@@ -409,7 +416,7 @@ impl Surroundings for Links {
             .wrote(PlaneKind::from(&target.plane), &target.resource.kind, reason);
     }
 
-    fn fought(&self, target: &Target, field_group: &'static str) {
+    fn fight_detected(&self, target: &Target, field_group: &'static str) {
         self.metrics.write_fight(&target.resource.kind, field_group);
     }
 }

@@ -1,5 +1,5 @@
-//! Checks K1, K2 and K4 to K6 of a Workload (contract: api.md §6). A failed one stops every change, and nothing that
-//! runs.
+//! Checks K1, K2 and K4 to K6 of a Workload (contract: api.md §6). A failed check stops every change, and keeps
+//! everything that runs.
 
 use super::snapshot::{Networks, WorkloadSnapshot};
 use crate::api::{
@@ -8,22 +8,22 @@ use crate::api::{
 };
 use std::collections::BTreeSet;
 
-/// Longest message of a condition that lists problems, in characters.
+/// Maximum length of a condition's message that lists problems, in characters.
 const LONGEST: usize = 1024;
 
-/// What a check says.
+/// Outcome of the checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Go on.
+pub(super) enum CheckOutcome {
+    /// All checks passed.
     Good,
-    /// A list is not complete; its end wakes the Workload.
+    /// A list is incomplete; its completion enqueues the Workload.
     Wait,
-    /// The Workload is not acted upon.
+    /// A check failed: the deployments are not changed.
     Bad { reason: Reason, message: String },
 }
 
-/// All checks; problems of the template go before missing Networks, as in the priority table.
-pub(super) fn check(snapshot: &WorkloadSnapshot) -> Verdict {
+/// Runs all checks; problems of the template precede missing Networks, as in the priority table.
+pub(super) fn check(snapshot: &WorkloadSnapshot) -> CheckOutcome {
     let template = &snapshot.workload.spec.template;
     let mut problems = validate::workload(&snapshot.workload);
     networks_are_own(snapshot, &mut problems);
@@ -32,7 +32,7 @@ pub(super) fn check(snapshot: &WorkloadSnapshot) -> Verdict {
     device_names(&template.spec, &mut problems);
     ports_once(&template.spec, &mut problems);
     if !problems.is_empty() {
-        return Verdict::Bad {
+        return CheckOutcome::Bad {
             reason: Reason::InvalidTemplate,
             message: listed(&problems),
         };
@@ -93,10 +93,10 @@ fn networks_are_own(snapshot: &WorkloadSnapshot, problems: &mut Vec<Problem>) {
     }
 }
 
-fn networks_exist(snapshot: &WorkloadSnapshot) -> Verdict {
+fn networks_exist(snapshot: &WorkloadSnapshot) -> CheckOutcome {
     let existing = match &snapshot.checks.networks {
-        Networks::Unchecked => return Verdict::Good,
-        Networks::Pending => return Verdict::Wait,
+        Networks::Unchecked => return CheckOutcome::Good,
+        Networks::Pending => return CheckOutcome::Wait,
         Networks::Existing(existing) => existing,
     };
     let wanted = snapshot
@@ -116,10 +116,10 @@ fn networks_exist(snapshot: &WorkloadSnapshot) -> Verdict {
         .map(|(ns, name)| format!("{ns}/{name}"))
         .collect();
     if missing.is_empty() {
-        return Verdict::Good;
+        return CheckOutcome::Good;
     }
     let names = missing.into_iter().collect::<Vec<_>>().join(", ");
-    Verdict::Bad {
+    CheckOutcome::Bad {
         reason: Reason::NetworkNotFound,
         message: format!("no such Network: {names}; create it"),
     }
@@ -202,7 +202,7 @@ fn keys_parse(template: &InstanceTemplate, problems: &mut Vec<Problem>) {
     }
 }
 
-/// K5: no explicit device name is the default name of another disk.
+/// K5: no explicit device name equals the default name of another disk.
 fn device_names(spec: &InstanceSpec, problems: &mut Vec<Problem>) {
     let disks = || {
         spec.volumes
@@ -227,7 +227,7 @@ fn device_names(spec: &InstanceSpec, problems: &mut Vec<Problem>) {
     }
 }
 
-/// K5: a port and its protocol are served once in the Instance.
+/// K5: each port and protocol occurs once in the Instance.
 fn ports_once(spec: &InstanceSpec, problems: &mut Vec<Problem>) {
     let sandbox = spec
         .runtime

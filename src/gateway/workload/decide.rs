@@ -1,7 +1,7 @@
-//! What should happen for a Workload: a pure function of the snapshot and the time (contract: cell.md §1).
+//! Decides the writes for a Workload: a pure function of the snapshot and the time (contract: cell.md §1).
 
 use super::{
-    checks::{self, Verdict},
+    checks::{self, CheckOutcome},
     matching::{self, Match, Pair},
     name,
     rollup::{self, Outcome},
@@ -18,36 +18,36 @@ use std::collections::BTreeMap;
 /// One write on the project plane.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkloadEffect {
-    /// Put the finalizer on the Workload; the event of this write goes on.
+    /// Add the finalizer to the Workload; the event of this write enqueues the next reconcile.
     AddFinalizer,
-    /// Take the finalizer off; others' stay.
+    /// Remove the finalizer; finalizers of others stay.
     RemoveFinalizer,
     /// POST the deployment.
     Create(Box<WorkloadDeployment>),
-    /// Apply our labels, the owner and the spec to the deployment with this UID. The spec has to be exact; of the
-    /// metadata nothing else is touched.
+    /// Apply our labels, the owner and the spec to the deployment with this UID. The spec must be exact; other metadata
+    /// is not changed.
     Apply(Box<WorkloadDeployment>),
     /// Delete the deployment with this UID.
     Delete {
-        /// Its name.
+        /// The deployment's name.
         name: String,
-        /// Its UID, the precondition.
+        /// The deployment's UID, the precondition.
         uid: String,
     },
     /// Replace the Workload's status.
     PatchStatus(Box<WorkloadStatus>),
 }
 
-/// What a decision wants, in the order in which it must happen; the first failure ends the pass.
+/// Writes of a decision, in the required order; the first failure ends the iteration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkloadPlan {
-    /// The writes. None means that all is as it should be, or that an event is awaited.
+    /// The writes. An empty list means that nothing differs, or that an event is awaited.
     pub effects: Vec<WorkloadEffect>,
 }
 
 impl WorkloadPlan {
-    /// Whether the Workload must be read once more before this is done: a view of it that lags would take away what a
-    /// later edit has added, and bring back what it has removed. One that has no deployments yet has nothing to lose.
+    /// True if the Workload must be read again before these writes: a stale view would delete deployments that a later
+    /// edit has added, and restore those that it has removed. A Workload without deployments has nothing to lose.
     pub fn needs_confirmation(&self, snapshot: &WorkloadSnapshot) -> bool {
         let changes = self.effects.iter().any(|effect| match effect {
             WorkloadEffect::Create(_) | WorkloadEffect::Apply(_) | WorkloadEffect::Delete { .. } => true,
@@ -59,7 +59,7 @@ impl WorkloadPlan {
     }
 }
 
-/// Decides the next pass.
+/// Decides the writes of the next iteration.
 pub fn decide(snapshot: &WorkloadSnapshot, now: Timestamp) -> WorkloadPlan {
     let metadata = &snapshot.workload.metadata;
     let finalized = metadata
@@ -77,7 +77,7 @@ pub fn decide(snapshot: &WorkloadSnapshot, now: Timestamp) -> WorkloadPlan {
     WorkloadPlan { effects }
 }
 
-/// The Workload is being deleted: its deployments first, then the finalizer.
+/// Deletes the deployments of a Workload that is being deleted, then removes the finalizer.
 fn leave(snapshot: &WorkloadSnapshot, finalized: bool) -> Vec<WorkloadEffect> {
     if snapshot.deployments.is_empty() {
         return if finalized {
@@ -89,7 +89,7 @@ fn leave(snapshot: &WorkloadSnapshot, finalized: bool) -> Vec<WorkloadEffect> {
     delete(snapshot.deployments.iter())
 }
 
-/// Deletes those that are not leaving already, by name.
+/// Deletes deployments that are not terminating already, by name.
 fn delete<'a>(deployments: impl Iterator<Item = &'a WorkloadDeployment>) -> Vec<WorkloadEffect> {
     let mut live: Vec<_> = deployments
         .filter(|d| !is_leaving(d))
@@ -106,7 +106,7 @@ fn delete<'a>(deployments: impl Iterator<Item = &'a WorkloadDeployment>) -> Vec<
 
 fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     let verdict = checks::check(snapshot);
-    if verdict == Verdict::Wait || snapshot.checks.locations == Locations::Pending {
+    if verdict == CheckOutcome::Wait || snapshot.checks.locations == Locations::Pending {
         return Vec::new();
     }
     let matches = matching::assign(&snapshot.workload.spec.placements, &snapshot.deployments);
@@ -116,12 +116,12 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
         .iter()
         .map(|(_, found)| Outcome::of(found))
         .collect();
-    if verdict == Verdict::Good {
+    if verdict == CheckOutcome::Good {
         let mut names = Names::new(snapshot);
         for ((pair, found), outcome) in matches.pairs.iter().zip(&mut outcomes) {
             *outcome = upsert(snapshot, pair, found, &mut names, &mut effects);
         }
-        // A pair that waits or cannot have its name is an upsert that has not succeeded.
+        // A pair that waits, or whose names are in use, is an upsert that has not succeeded.
         if !outcomes
             .iter()
             .any(|o| matches!(o, Outcome::Waits | Outcome::NameConflict(_)))
@@ -136,7 +136,7 @@ fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     effects
 }
 
-/// Brings one pair's deployment about, and says what became of it.
+/// Creates or applies the deployment of a pair, and returns the outcome.
 fn upsert(
     snapshot: &WorkloadSnapshot,
     pair: &Pair,
@@ -192,7 +192,7 @@ pub(super) fn labels(workload: &Workload) -> BTreeMap<String, String> {
     ])
 }
 
-/// The controlling owner. `blockOwnerDeletion` stays unset: it would need a right on the Workload's finalizers.
+/// The controlling owner. `blockOwnerDeletion` stays unset: it needs a permission on the Workload's finalizers.
 pub(super) fn owner(workload: &Workload) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
@@ -235,7 +235,8 @@ fn changed(workload: &Workload, pair: &Pair, existing: &WorkloadDeployment) -> W
     }
 }
 
-/// A new deployment carries what the federator would patch in first, which saves that request.
+/// A new deployment has the annotation and the finalizer that the federator would patch first, which saves that
+/// request.
 fn created(snapshot: &WorkloadSnapshot, pair: &Pair, name: String) -> WorkloadDeployment {
     let workload = &snapshot.workload;
     let hub_namespace = snapshot.hub_namespace.as_str().to_owned();
@@ -254,15 +255,15 @@ fn created(snapshot: &WorkloadSnapshot, pair: &Pair, name: String) -> WorkloadDe
     }
 }
 
-/// Names of deployments in the namespace, and whether their holders are terminating.
+/// Names of deployments in the namespace; true if the deployment is terminating.
 struct Names(BTreeMap<String, bool>);
 
-/// What a pair's name is.
+/// State of a pair's name.
 enum Name {
     Free(String),
-    /// Its holder is going; its event wakes the Workload.
+    /// The deployment of this name is terminating; its delete event enqueues the Workload.
     Leaving,
-    /// Both forms are held.
+    /// Both forms are in use; this is the second.
     Held(String),
 }
 
@@ -275,7 +276,7 @@ impl Names {
         Self(snapshot.held.clone().into_iter().chain(own).collect())
     }
 
-    /// Takes the first form that is free.
+    /// Reserves the first form that is free.
     fn take(&mut self, workload: &Workload, pair: &Pair) -> Name {
         let (placement, city) = (&pair.placement.name, pair.city);
         let of = text(workload.metadata.name.as_ref());
@@ -297,7 +298,7 @@ impl Names {
     }
 }
 
-/// A field that the API server always fills in.
+/// A field that the API server always sets.
 pub(super) fn text(field: Option<&String>) -> String {
     field.cloned().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Which existing deployment is which (placement, city) of the Workload (contract: cell.md §1, step 5). By what they
-//! say, never by name.
+//! Matches existing deployments with the (placement, city) pairs of the Workload (contract: cell.md §1, step 5): by
+//! their spec, never by name.
 
 use super::snapshot::is_leaving;
 use crate::api::{Placement, WorkloadDeployment};
@@ -13,21 +13,21 @@ pub(super) struct Pair<'a> {
     pub(super) city: &'a str,
 }
 
-/// What exists for a pair.
+/// The deployment of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Match<'a> {
-    /// Nothing.
+    /// No deployment.
     None,
-    /// A deployment that is terminating; its successor waits.
+    /// A terminating deployment; its successor is created later.
     Leaving,
     /// This deployment; its `placementName` may be an earlier name of the placement.
     Live(&'a WorkloadDeployment),
 }
 
-/// Every pair with its deployment, and what is left over.
+/// Every pair with its deployment, and the remaining deployments.
 #[derive(Debug)]
 pub(super) struct Matches<'a> {
-    /// In the order of the spec.
+    /// The pairs in the order of the spec.
     pub(super) pairs: Vec<(Pair<'a>, Match<'a>)>,
     /// Deployments of no pair, terminating ones included.
     pub(super) unmatched: Vec<&'a WorkloadDeployment>,
@@ -35,7 +35,7 @@ pub(super) struct Matches<'a> {
 
 /// Matches pairs with deployments.
 pub(super) fn assign<'a>(placements: &'a [Placement], deployments: &'a [WorkloadDeployment]) -> Matches<'a> {
-    // The older first; the name makes the order total.
+    // Oldest first; the name makes the order total.
     let mut live: Vec<&WorkloadDeployment> = deployments.iter().filter(|d| !is_leaving(d)).collect();
     live.sort_by_key(|d| {
         (
@@ -73,8 +73,8 @@ pub(super) fn assign<'a>(placements: &'a [Placement], deployments: &'a [Workload
     }
 }
 
-/// A renamed placement keeps its deployments: where one pair and one deployment of a city are left over, they belong
-/// together, and no Instance rolls.
+/// A renamed placement keeps its deployments: if exactly one pair and one deployment of a city remain, they are
+/// matched, and no Instance is replaced.
 fn renamed<'a>(pairs: &mut [(Pair<'a>, Match<'a>)], left: &mut Vec<&'a WorkloadDeployment>) {
     for i in 0..pairs.len() {
         let city = pairs[i].0.city;

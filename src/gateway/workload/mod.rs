@@ -1,4 +1,5 @@
-//! Workload controller: a deployment for each placement and city, and the status rolled up (contract: cell.md §1).
+//! Workload controller: creates a deployment for each placement and city, and aggregates their status (contract:
+//! cell.md §1).
 
 mod checks;
 pub mod decide;
@@ -13,8 +14,8 @@ pub mod snapshot;
 mod tests;
 
 use super::{
-    context::{PASSES, Turn},
-    world::World,
+    context::{Context, MAX_PASSES},
+    index::GatewayIndex,
 };
 use crate::{
     api::names::ProjectKey,
@@ -22,7 +23,7 @@ use crate::{
         diff::Digest,
         error::Failure,
         key::{Key, Plane},
-        plan::{About, Next, Note, Plan, Prepared, Write},
+        plan::{Event, ObjectRef, Plan, Prepared, Requeue, Write},
         quarantine::RETRY_AFTER,
     },
 };
@@ -31,12 +32,12 @@ use observe::Absence;
 use serde_json::json;
 use settled::Settled;
 
-/// Says on the Workload itself that it cannot be read.
+/// An Event on the Workload that reports a decoding error.
 fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
     let mut plan = Plan::default();
-    plan.notes.push(Note {
+    plan.notes.push(Event {
         plane: key.plane.clone(),
-        about: About {
+        about: ObjectRef {
             api_version: crate::api::API_VERSION.to_owned(),
             kind: "Workload".to_owned(),
             namespace: key.namespace.to_string(),
@@ -53,32 +54,37 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
     plan
 }
 
-/// See the module.
+/// The Workload controller; see the module.
 #[derive(Debug, Default)]
 pub struct Workloads {
     settled: Settled,
 }
 
 impl Workloads {
-    /// Forgets the Workloads of projects that have left.
-    pub fn prune(&self, world: &World) {
-        let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if world.projects.contains_key(p));
+    /// Forgets the Workloads of projects that are disengaged.
+    pub fn prune(&self, index: &GatewayIndex) {
+        let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if index.projects.contains_key(p));
         self.settled.retain(engaged);
     }
 
-    /// Of how many Workloads something is remembered.
+    /// Number of remembered Workloads.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.settled.kept()
     }
 
-    /// One turn of a Workload's key.
-    pub async fn reconcile(&self, ctx: &Turn<'_>, key: &Key, project: &ProjectKey) -> Result<Next, Failure> {
-        turn(ctx, key, project, &self.settled).await
+    /// Reconciles a Workload.
+    pub async fn reconcile(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        project: &ProjectKey,
+    ) -> Result<Requeue, Failure> {
+        reconcile_once(ctx, key, project, &self.settled).await
     }
 }
 
-/// Which state of which Workload.
+/// Identifies a state of a Workload.
 #[derive(Debug, PartialEq)]
 struct Version {
     uid: Option<String>,
@@ -96,7 +102,7 @@ impl Version {
     }
 }
 
-/// A digest of what a plan asks for.
+/// A digest of a plan's writes.
 fn asked_for(plan: &Plan<Prepared>) -> Digest {
     let effects = plan.effects.iter().map(|effect| {
         let body = match &effect.write {
@@ -108,25 +114,30 @@ fn asked_for(plan: &Plan<Prepared>) -> Digest {
     Digest::of(&effects.collect())
 }
 
-async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled) -> Result<Next, Failure> {
+async fn reconcile_once(
+    ctx: &Context<'_>,
+    key: &Key,
+    project: &ProjectKey,
+    settled: &Settled,
+) -> Result<Requeue, Failure> {
     let mut asked = None;
     let mut confirmed = None;
-    for _ in 0..PASSES {
-        // The guard must end before anything is awaited.
-        let observed = observe::observe(&ctx.world.lock(), key, project);
+    for _ in 0..MAX_PASSES {
+        // The lock guard must be dropped before the first await.
+        let observed = observe::observe(&ctx.index.lock(), key, project);
         let observed = match observed {
             Ok(observed) => observed,
             Err(Absence::Nothing) => {
                 settled.forget(key);
                 ctx.quarantine.release(key);
-                return Ok(Next::OnEvent);
+                return Ok(Requeue::AwaitChange);
             }
             Err(Absence::Undecodable { uid, error }) => {
-                if ctx.quarantine.put(key, "undecodable") {
-                    tracing::warn!(%key, controller = "workload", error, "the Workload cannot be read; correct it and it is taken up at once");
-                    ctx.perform(undecodable(key, uid, &error)).await?;
+                if ctx.quarantine.insert(key, "undecodable") {
+                    tracing::warn!(%key, controller = "workload", error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
+                    ctx.execute(undecodable(key, uid, &error)).await?;
                 }
-                return Ok(Next::After(RETRY_AFTER));
+                return Ok(Requeue::After(RETRY_AFTER));
             }
         };
         ctx.quarantine.release(key);
@@ -144,28 +155,29 @@ async fn turn(ctx: &Turn<'_>, key: &Key, project: &ProjectKey, settled: &Settled
         let seen = Version::of(&observed.snapshot.workload.metadata);
         if doubtful && confirmed.as_ref() != Some(&seen) {
             if confirmed.is_some() {
-                // It has just been read, and is still not the one that the index shows: the view is older, or the plane is.
-                return Ok(Next::After(RETRY_AFTER));
+                // The Workload has just been read and still differs from the index: the index is stale, or the plane
+                // is.
+                return Ok(Requeue::After(RETRY_AFTER));
             }
             let Some(object) = ctx
                 .executor
-                .reread(&prepare::workload(&observed, project))
+                .refresh(&prepare::workload(&observed, project))
                 .await?
             else {
-                return Ok(Next::After(RETRY_AFTER));
+                return Ok(Requeue::After(RETRY_AFTER));
             };
             let is = Version::of(&object.metadata);
             let agrees = is == seen;
             confirmed = Some(is);
             if !agrees {
-                tracing::info!(plane = %key.plane, controller = "workload", %key, "the view of the Workload lags; it was read anew");
+                tracing::info!(plane = %key.plane, controller = "workload", %key, "the index has an older Workload than the plane; the Workload was read again");
                 continue;
             }
         }
         asked = Some((wanted, observed.basis));
         let reasons: Vec<&str> = plan.effects.iter().map(|e| e.reason).collect();
-        ctx.perform(plan).await?;
-        tracing::info!(plane = %key.plane, controller = "workload", %key, changes = reasons.join(", "), "Workload carried out");
+        ctx.execute(plan).await?;
+        tracing::info!(plane = %key.plane, controller = "workload", %key, changes = reasons.join(", "), "Workload reconciled");
     }
-    Ok(Next::OnEvent)
+    Ok(Requeue::AwaitChange)
 }

@@ -3,9 +3,9 @@
 use crate::api::names::short_hash;
 use std::collections::BTreeSet;
 
-/// Longest plain name, so that an Instance's name, `-` and ordinal, fits 63 characters.
+/// Maximum length of a plain name, so that an Instance's name, `-` and ordinal, fits 63 characters.
 const LONGEST: usize = 59;
-/// Characters of the Workload's name that the second form keeps.
+/// Number of characters of the Workload's name that the second form keeps.
 const PREFIX: usize = 30;
 
 /// `<workload>-<placement>-<lower-case city>` if that is a DNS-1035 label of at most 59 characters.
@@ -21,14 +21,14 @@ pub(super) fn plain(workload: &str, placement: &str, city: &str) -> Option<Strin
     fits.then_some(name)
 }
 
-/// `P-H`: the beginning of the Workload's name, and a hash of UID, placement and city.
+/// `P-H`: the prefix of the Workload's name, and a hash of UID, placement and city.
 pub(super) fn hashed(workload: &str, uid: &str, placement: &str, city: &str) -> String {
     let prefix = prefix(workload);
     let hash = short_hash(&format!("{uid}\0{placement}\0{city}"), 10);
     format!("{prefix}-{hash}")
 }
 
-/// The beginning of the second form.
+/// Prefix of the second form.
 fn prefix(workload: &str) -> String {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let mut prefix: String = workload
@@ -42,7 +42,7 @@ fn prefix(workload: &str) -> String {
     prefix.trim_end_matches('-').to_owned()
 }
 
-/// How the names of a Workload's deployments begin, in either form.
+/// Prefixes of the names of a Workload's deployments, in both forms.
 pub(super) fn beginnings(workload: &str) -> BTreeSet<String> {
     [format!("{workload}-"), format!("{}-", prefix(workload))].into()
 }
@@ -75,7 +75,7 @@ mod tests {
             cut.starts_with(&format!("{}-", "a".repeat(29))) && cut.len() == 40,
             "{cut}"
         );
-        // A constant: names must not change between versions.
+        // The hash does not depend on the Workload's name: names must not change between versions.
         assert_eq!(
             hashed("shop", "5f1c2d9e", "us", "DFW"),
             format!("shop-{}", &hashed("x", "5f1c2d9e", "us", "DFW")[2..])

@@ -1,5 +1,5 @@
-//! The snapshot of a Workload, rebuilt from what the index keeps: of the Workload its text, of its deployments a digest
-//! by which is known whether they are as they would be written now.
+//! Snapshot of a Workload from the index, which holds the Workload's text, and of each deployment a digest that shows
+//! whether it differs from the next write.
 
 use super::{
     decide, name,
@@ -11,8 +11,8 @@ use crate::{
         names::{CityCode, ProjectKey},
     },
     engine::{diff::Digest, key::Key},
-    gateway::world::{
-        Project, World,
+    gateway::index::{
+        GatewayIndex, Project,
         digest::{Rollup, template_digest, written},
         networking::WorkloadChecks,
     },
@@ -23,7 +23,7 @@ use kube::core::ApiResource;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A snapshot, and what is needed to write it back.
+/// A snapshot, and the data that writes need.
 pub(super) struct Observed {
     pub(super) snapshot: WorkloadSnapshot,
     /// A digest of the Workload and its deployments.
@@ -33,32 +33,32 @@ pub(super) struct Observed {
     pub(super) deployments: ApiResource,
 }
 
-/// Why there is nothing to decide.
+/// Reason for the lack of a snapshot.
 pub(super) enum Absence {
-    /// It is gone, or the lists are not complete.
+    /// The Workload is deleted, or the lists are incomplete.
     Nothing,
-    /// The Workload, or a deployment of its own, cannot be read as what it is.
+    /// The Workload, or one of its deployments, cannot be decoded.
     Undecodable {
-        /// Its UID.
+        /// UID of the Workload.
         uid: String,
-        /// Which field, and why.
+        /// The field and the error.
         error: String,
     },
 }
 
 /// Takes the snapshot.
-pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<Observed, Absence> {
-    if !world.hub_ready() || !world.project_ready(project) {
+pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Result<Observed, Absence> {
+    if !index.hub_ready() || !index.project_ready(project) {
         return Err(Absence::Nothing);
     }
-    let (Some(kind), Some(p)) = (world.workload_kind(), world.projects.get(project)) else {
+    let (Some(kind), Some(p)) = (index.workload_kind(), index.projects.get(project)) else {
         return Err(Absence::Nothing);
     };
     let row = p
         .workloads
         .get(&key.namespace, &key.name)
         .ok_or(Absence::Nothing)?;
-    let hub_namespace = world
+    let hub_namespace = index
         .hub_namespace(project, &key.namespace)
         .ok_or(Absence::Nothing)?;
     let workload: Workload = parse(&row.digest).map_err(|e| Absence::Undecodable {
@@ -69,12 +69,12 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
     let mut deployments = Vec::new();
     let mut basis = Vec::new();
     let mut held = BTreeMap::new();
-    for name in p.index.controlled(&key.namespace, &row.uid) {
+    for name in p.secondary.controlled(&key.namespace, &row.uid) {
         let source = p.sources[kind].get(&key.namespace, name);
         let Some((source, rollup)) = source.and_then(|s| Some((s, s.digest.rollup.as_deref()?))) else {
             continue;
         };
-        // Taken for another's, it would get a second deployment beside it for its placement and city.
+        // If it were skipped, its placement and city would get a second deployment.
         let rollup = rollup.as_ref().map_err(|e| Absence::Undecodable {
             uid: row.uid.to_string(),
             error: format!("its WorkloadDeployment {name:?}: {e}"),
@@ -105,7 +105,7 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
             }
         }
     }
-    let checks = checks(world.checks, p, &workload);
+    let checks = checks(index.checks, p, &workload);
     Ok(Observed {
         basis: Digest::of_hash(&(&row.digest, template, basis)),
         snapshot: WorkloadSnapshot {
@@ -116,12 +116,12 @@ pub(super) fn observe(world: &World, key: &Key, project: &ProjectKey) -> Result<
             checks,
         },
         version: row.resource_version(),
-        workloads: world.resources.workloads.clone(),
-        deployments: world.kinds[kind].resource.clone(),
+        workloads: index.resources.workloads.clone(),
+        deployments: index.kinds[kind].resource.clone(),
     })
 }
 
-/// What the project says to the checks that are on.
+/// Data of the project for the enabled checks.
 fn checks(on: WorkloadChecks, project: &Project, workload: &Workload) -> Checks {
     let locations = match (on.locations, project.locations.synced()) {
         (false, _) => Locations::Unchecked,
@@ -154,13 +154,13 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// Digest of the template as this program writes it.
+/// Digest of the template as this program serializes it.
 fn wanted_template(workload: &Workload) -> Digest {
     template_digest(&serde_json::to_value(&workload.spec.template).unwrap_or_default())
 }
 
-/// A deployment with what was read of it. Where it is not as this program writes it, its labels are left out: that
-/// differs as well.
+/// Rebuilds a deployment from its digest. If it differs from this program's serialization, the labels are left out, so
+/// that the deployment differs as well.
 fn rebuild(
     rollup: &Rollup,
     metadata: ObjectMeta,

@@ -1,4 +1,4 @@
-//! A Workload's plan as the executor takes it.
+//! Converts a Workload's plan to effects of the executor.
 
 use super::{
     decide::{WorkloadEffect, WorkloadPlan},
@@ -8,13 +8,13 @@ use crate::{
     api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey},
     engine::{
         key::Plane,
-        plan::{Effect, Endpoint, Exact, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     },
 };
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-/// The Workload that was observed, as a place.
+/// The address of the observed Workload.
 pub(super) fn workload(observed: &Observed, project: &ProjectKey) -> Target {
     let plane = Plane::Project(project.clone());
     Subject { observed, plane }.workload()
@@ -33,7 +33,7 @@ pub(super) fn prepare(observed: &Observed, project: &ProjectKey, plan: WorkloadP
     prepared
 }
 
-/// The Workload that a plan is about.
+/// The Workload of a plan.
 struct Subject<'a> {
     observed: &'a Observed,
     plane: Plane,
@@ -60,7 +60,7 @@ impl Subject<'_> {
                 let target = self.deployment(d.metadata.name.as_deref());
                 let write = Write::Apply {
                     body: without_status(&d),
-                    exact: Exact::roots(["spec"]),
+                    exact: ExactFields::roots(["spec"]),
                 };
                 main(target, write, "update_deployment")
             }
@@ -132,7 +132,7 @@ impl Subject<'_> {
         });
         Write::Apply {
             body,
-            exact: Exact::roots(["status"]),
+            exact: ExactFields::roots(["status"]),
         }
     }
 }

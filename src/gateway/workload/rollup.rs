@@ -1,8 +1,8 @@
-//! The Workload's status: sums over its deployments, and the worst reason by the one priority table
-//! (contract: cell.md §1, step 7; api.md §8).
+//! The Workload's status: sums over its deployments, and the worst reason by the priority table (contract: cell.md §1,
+//! step 7; api.md §8).
 
 use super::{
-    checks::Verdict,
+    checks::CheckOutcome,
     matching::{Match, Matches},
     snapshot::{Locations, WorkloadSnapshot},
 };
@@ -11,26 +11,26 @@ use crate::api::{
     WorkloadStatus,
     conditions::{self, types},
 };
-use crate::gateway::world::digest::WHY;
+use crate::gateway::index::digest::WHY;
 use jiff::Timestamp;
 
-/// What became of a pair in this pass.
+/// Outcome of a pair in this iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Its deployment exists.
     Exists,
-    /// It is made in this pass.
+    /// Its deployment is created in this iteration.
     Created,
-    /// There is none, and none is made: a check failed, or the city has no Location.
+    /// No live deployment exists, and none is created: a check failed, or the city has no Location.
     Absent,
-    /// There is none: an object that is terminating is in the way.
+    /// No live deployment exists: a terminating object blocks the creation.
     Waits,
-    /// There is none: both forms of its name are held; this is the second.
+    /// No deployment exists: both forms of its name are in use; this is the second.
     NameConflict(String),
 }
 
 impl Outcome {
-    /// Without any change.
+    /// Outcome without any write.
     pub(super) fn of(found: &Match) -> Self {
         match found {
             Match::Live(_) => Self::Exists,
@@ -39,12 +39,12 @@ impl Outcome {
     }
 }
 
-/// The status after this pass.
+/// The status after this iteration.
 pub(super) fn status(
     snapshot: &WorkloadSnapshot,
     matches: &Matches,
     outcomes: &[Outcome],
-    verdict: &Verdict,
+    verdict: &CheckOutcome,
     now: Timestamp,
 ) -> WorkloadStatus {
     let workload = &snapshot.workload;
@@ -70,8 +70,8 @@ pub(super) fn status(
 
     let mut kept = old.conditions;
     let available = match verdict {
-        Verdict::Bad { reason, message } => no(*reason, message, now),
-        Verdict::Good | Verdict::Wait => overall(&verdicts, now),
+        CheckOutcome::Bad { reason, message } => no(*reason, message, now),
+        CheckOutcome::Good | CheckOutcome::Wait => overall(&verdicts, now),
     };
     conditions::set(&mut kept, available.observed(generation));
     autoscaling(&workload.spec.placements, &mut kept, generation, now);
@@ -116,7 +116,7 @@ fn sum<'a>(deployments: impl IntoIterator<Item = &'a WorkloadDeployment>) -> Rep
     total
 }
 
-/// Available=True if any placement is, else the worst of them.
+/// Available=True if any placement is available, else the worst reason of all placements.
 fn overall(placements: &[Condition], now: Timestamp) -> Condition {
     if placements.iter().any(|c| c.status == ConditionStatus::True) {
         return yes(Reason::AvailablePlacementFound, "a placement is available", now);
@@ -137,7 +137,7 @@ fn overall(placements: &[Condition], now: Timestamp) -> Condition {
     }
 }
 
-/// There is no autoscaler; who gives metrics is told so.
+/// Reports that no autoscaler exists if a placement has metrics.
 fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
     if placements.iter().all(|p| p.scale_settings.metrics.is_empty()) {
         kept.retain(|c| c.type_ != types::AUTOSCALING_READY);
@@ -155,14 +155,14 @@ fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: 
     conditions::set(kept, condition.observed(generation));
 }
 
-/// A placement with what exists of it.
+/// A placement with its deployments.
 struct View<'a> {
     placement: &'a Placement,
     /// Its deployments, by city.
     deployments: Vec<&'a WorkloadDeployment>,
     /// Its cities without a Location.
     no_location: Vec<&'a str>,
-    /// Names that it cannot have.
+    /// Names that are in use by other deployments.
     conflicts: Vec<&'a str>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> View<'a> {
         view
     }
 
-    /// Sums over its deployments and those that leave under its name.
+    /// Sums over its deployments, and over unmatched ones that have its placement name.
     fn counts(&self, matches: &Matches) -> ReplicaCounts {
         let mut total = sum(self.deployments.iter().copied());
         total += sum(matches
@@ -210,7 +210,7 @@ impl<'a> View<'a> {
         total
     }
 
-    /// Available=True if any deployment is, else the worst reason of them and of what is missing.
+    /// Available=True if any deployment is available, else the worst reason of the deployments and of missing ones.
     fn available(&self, now: Timestamp) -> Condition {
         let own: Vec<Condition> = [self.name_conflict(now), self.missing_location(now)]
             .into_iter()

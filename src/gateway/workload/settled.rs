@@ -1,16 +1,17 @@
-//! Workloads whose API does not keep what is written as it is, so that it is not written for ever. Values only.
+//! Workloads whose API server changes written values, so that they are not written forever. Values only.
 
-use crate::engine::chance::HashMap;
+use crate::engine::random::HashMap;
 use crate::engine::{diff::Digest, key::Key};
 use parking_lot::Mutex;
 
-/// Of each such Workload: what was asked for, and what was found when it had been done.
+/// For each such Workload: the digest of the last writes, and the digest of the state after them.
 #[derive(Debug, Default)]
 pub(super) struct Settled(Mutex<HashMap<Key, (Digest, Digest)>>);
 
 impl Settled {
-    /// Whether to ask for this, `asked` being what this turn asked for last and what was there then, `found` what is there
-    /// now. It is settled once asking has changed nothing: what differs after the first time may be another's edit.
+    /// True if the plan is to be executed. `asked` is the plan and the state of this reconcile's last execution,
+    /// `found` is the current state. The Workload is settled once a write has changed nothing: a difference after the
+    /// first write may be another client's edit.
     pub(super) fn goes_on(
         &self,
         key: &Key,
@@ -29,7 +30,7 @@ impl Settled {
         true
     }
 
-    /// Forgets all but these.
+    /// Forgets all other Workloads.
     pub(super) fn retain(&self, wanted: impl Fn(&Key) -> bool) {
         self.0.lock().retain(|key, _| wanted(key));
     }
@@ -39,7 +40,7 @@ impl Settled {
         self.0.lock().len()
     }
 
-    /// All is as it should be, or gone.
+    /// Forgets a Workload without differences, or a deleted one.
     pub(super) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }

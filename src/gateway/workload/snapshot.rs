@@ -1,40 +1,41 @@
-//! What is known about a Workload when its pass begins.
+//! Input of a Workload's decision.
 
 use crate::api::{Quantity, Workload, WorkloadDeployment, names::HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that [`decide`](super::decide::decide) looks at.
+/// All input of [`decide`](super::decide::decide).
 #[derive(Debug, Clone)]
 pub struct WorkloadSnapshot {
     /// The Workload.
     pub workload: Workload,
-    /// Its deployments, leaving ones included: those that it controls, and those that name it and have no controller.
+    /// Its deployments, terminating ones included: those that it controls, and those that name it and have no
+    /// controller.
     pub deployments: Vec<WorkloadDeployment>,
-    /// Names of the other deployments in its namespace that a deployment of its own may want, and whether each is
+    /// Names of other deployments in its namespace that one of its deployments may need; true if the deployment is
     /// terminating.
     pub held: BTreeMap<String, bool>,
     /// The hub namespace of the Workload's namespace.
     pub hub_namespace: HubNamespace,
-    /// What is checked beside the Workload itself.
+    /// Input of the checks beside the Workload itself.
     pub checks: Checks,
 }
 
-/// Checks against other objects, each a setting, and the tables of what is known.
+/// Checks against other objects, each enabled by a setting, and their input.
 #[derive(Debug, Clone)]
 pub struct Checks {
     /// K1: whether the interfaces' Networks exist.
     pub networks: Networks,
-    /// K2: whether interfaces may name Networks of other namespaces.
+    /// K2: true if interfaces may name Networks of other namespaces.
     pub foreign_networks: bool,
     /// K3: whether cities have a Location.
     pub locations: Locations,
-    /// K4: what may be asked for.
+    /// K4: known instance types and images.
     pub catalog: Catalog,
 }
 
 impl Default for Checks {
-    /// No look at Networks and Locations; the built-in catalog.
+    /// No check of Networks and Locations; the built-in catalog.
     fn default() -> Self {
         Self {
             networks: Networks::Unchecked,
@@ -45,30 +46,30 @@ impl Default for Checks {
     }
 }
 
-/// What is known about Networks.
+/// State of the project's Networks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Networks {
-    /// The check is off.
+    /// The check is disabled.
     Unchecked,
-    /// The check is on, and the first list is not complete.
+    /// The check is enabled, and the first list is incomplete.
     Pending,
-    /// Namespace and name of every Network that matters and exists.
+    /// Namespace and name of every existing Network that the Workload may name.
     Existing(BTreeSet<(String, String)>),
 }
 
-/// What is known about Locations.
+/// State of the project's Locations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Locations {
-    /// The check is off: every city counts.
+    /// The check is disabled: every city counts.
     Unchecked,
-    /// The check is on, and the first list is not complete.
+    /// The check is enabled, and the first list is incomplete.
     Pending,
     /// City codes that have a Location which is not Ready=False.
     Serving(BTreeSet<String>),
 }
 
 impl Locations {
-    /// Whether a city may get deployments, as far as is known.
+    /// True if a city may get deployments, or if its Locations are not known.
     pub fn serve(&self, city: &str) -> bool {
         match self {
             Self::Unchecked | Self::Pending => true,
@@ -77,12 +78,12 @@ impl Locations {
     }
 }
 
-/// Known instance types and machine images; configuration (contract: api.md §5).
+/// Known instance types and machine images; built in (contract: api.md §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
     /// Names of instance types.
     pub instance_types: BTreeSet<String>,
-    /// Images and the storage that each needs.
+    /// Images and the storage that each image needs.
     pub images: BTreeMap<String, Quantity>,
 }
 
@@ -105,7 +106,7 @@ pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
         .find(|owner| owner.controller == Some(true))
 }
 
-/// Whether the deployment is terminating.
+/// True if the deployment is terminating.
 pub(super) fn is_leaving(deployment: &WorkloadDeployment) -> bool {
     deployment.metadata.deletion_timestamp.is_some()
 }

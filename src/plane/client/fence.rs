@@ -1,5 +1,5 @@
-//! Keeps back what was handed to a connection while writing was allowed and would leave the process later: a stopped
-//! process goes on where it stood, long after another replica leads.
+//! Blocks data that was handed to a connection while writing was allowed and would leave the process later: a suspended
+//! process resumes where it stopped, possibly long after another replica has become leader.
 
 use hyper_util::{
     client::legacy::connect::{Connected, Connection, HttpConnector},
@@ -19,20 +19,21 @@ use tokio::{
 };
 use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
 
-/// Until when connections of this process may send; one for all planes.
+/// Deadline until which connections of this process may send; shared by all planes.
 #[derive(Debug, Clone, Default)]
 pub struct Fence(Arc<Mutex<Until>>);
 
 #[derive(Debug, Default)]
 struct Until {
-    /// `None`: it does not end by itself.
+    /// `None`: no deadline.
     until: Option<Instant>,
-    /// How often it has run out.
+    /// Number of deadlines that have passed.
     lapses: u64,
 }
 
 impl Fence {
-    /// Whatever connections have to send after `until` stays where it is, and they end. `None` lets new ones send.
+    /// Allows connections to send until `until`. Data not sent by then is never sent, and the connections end. `None`
+    /// allows new connections to send.
     pub fn allow(&self, until: Option<Instant>) {
         let mut right = self.0.lock();
         if right.has_lapsed() {
@@ -45,7 +46,7 @@ impl Fence {
         self.0.lock().lapses
     }
 
-    /// Whether a connection that was opened after so many lapses may send.
+    /// True if a connection that was opened after this many lapses may send.
     fn admits(&self, lapses: u64) -> bool {
         let right = self.0.lock();
         right.lapses == lapses && !right.has_lapsed()
@@ -58,10 +59,10 @@ impl Until {
     }
 }
 
-/// Opens connections that a fence may hold.
+/// Opens connections that a fence may block.
 pub(super) type Connector = BoxCloneSyncService<http::Uri, TokioIo<Fenced<TcpStream>>, BoxError>;
 
-/// Connections of `tcp` behind `fence`; without one they always send.
+/// Connections of `tcp` behind `fence`; without a fence they may always send.
 pub(super) fn connector(tcp: HttpConnector, fence: Option<Fence>) -> Connector {
     let behind = move |stream: TokioIo<TcpStream>| {
         TokioIo::new(Fenced {
@@ -72,7 +73,7 @@ pub(super) fn connector(tcp: HttpConnector, fence: Option<Fence>) -> Connector {
     BoxCloneSyncService::new(tcp.map_response(behind).map_err(Into::into))
 }
 
-/// A connection behind a fence, and how often the right to write had lapsed when it was opened.
+/// A connection behind a fence, with the number of lapses at the time it was opened.
 #[derive(Debug)]
 pub(super) struct Fenced<S> {
     stream: S,
@@ -143,7 +144,7 @@ mod tests {
         (Fenced { stream, fence }, other)
     }
 
-    /// What comes of a write, and what arrives.
+    /// True if a write succeeds and arrives.
     async fn sends(
         stream: &mut Fenced<tokio::io::DuplexStream>,
         other: &mut tokio::io::DuplexStream,

@@ -1,19 +1,19 @@
-//! Room for large pages of lists: each takes megabytes until its objects have been read, and thousands of planes may be
-//! listed at a time, by tenants who decide how large their objects are.
+//! Memory limit for large pages of lists: each takes megabytes until its objects have been read, thousands of planes
+//! may be listed at a time, and tenants decide how large their objects are.
 
 use crate::metrics::PlaneKind;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Large pages of planes of one kind that are read at a time.
+/// Maximum number of large pages read at a time for planes of one kind.
 const AT_A_TIME: usize = 4;
 
-/// An extension of a request: its answer may have a fraction of the bytes that others may have. Most pages of lists are
-/// asked for so; those for which that is too little need a [`LargePage`].
+/// Request extension: limits the answer to a fraction of the normal size. Most pages of lists are requested this way; a
+/// page that does not fit needs a [`LargePage`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SmallAnswer;
 
-/// Room for the planes of each kind: no tenant's lists hold up the hub's.
+/// Semaphores for the planes of each kind: lists of tenants do not delay lists of the hub.
 #[derive(Debug, Clone)]
 pub(super) struct Rooms {
     hub: Arc<Semaphore>,
@@ -33,7 +33,7 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// The part that one more plane of this kind has in it.
+    /// The permits for large pages of one more plane of this kind.
     pub(super) fn of(&self, kind: PlaneKind) -> LargePages {
         let room = match kind {
             PlaneKind::Hub => &self.hub,
@@ -47,14 +47,14 @@ impl Rooms {
     }
 }
 
-/// The large pages of one plane, which come one after the other.
+/// The large pages of one plane, which are read one after the other.
 #[derive(Debug)]
 pub(super) struct LargePages {
     turn: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
 
-/// The right to read a large page; to be held until its objects have been read.
+/// Permit to read a large page; held until its objects have been read.
 #[derive(Debug)]
 pub(crate) struct LargePage {
     _room: OwnedSemaphorePermit,
@@ -62,7 +62,7 @@ pub(crate) struct LargePage {
 }
 
 impl LargePages {
-    /// Waits for a place, of which there is always one more: nobody closes the room.
+    /// Waits for a permit; never `None`, because no code closes the semaphores.
     pub(super) async fn place(&self) -> Option<LargePage> {
         let turn = self.turn.clone().acquire_owned().await.ok()?;
         let room = self.room.clone().acquire_owned().await.ok()?;

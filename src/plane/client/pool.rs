@@ -1,7 +1,8 @@
 //! Connections to one address with one TLS identity, shared by every plane behind it.
 //!
-//! hyper keeps a single HTTP/2 connection per client and queues what exceeds the server's stream limit, so watches are
-//! spread over several clients ("lanes") by counting their streams. Short calls have HTTP/1.1 connections of their own.
+//! hyper keeps a single HTTP/2 connection per client and queues requests beyond the server's stream limit, so watches
+//! are spread over several clients ("lanes") by counting their streams. Short calls have HTTP/1.1 connections of their
+//! own.
 
 use super::{
     Limits,
@@ -22,14 +23,14 @@ use std::{
     time::Duration,
 };
 
-/// How long a connection that nothing uses stays open.
+/// An idle connection closes after this time.
 const IDLE: Duration = Duration::from_secs(30);
-/// How many idle connections for short calls are kept; as many as the executor's workers.
+/// Maximum number of idle connections for short calls; as many as the executor's workers.
 const MAX_IDLE: usize = 32;
 
 pub(super) type Hyper = Client<HttpsConnector<Connector>, kube::client::Body>;
 
-/// See the module.
+/// Connection pool; see the module.
 pub(super) struct Pool {
     pub(super) calls: Hyper,
     connector: HttpsConnector<Connector>,
@@ -48,17 +49,17 @@ struct Lane {
 struct Streams {
     taken: AtomicUsize,
     open: AtomicUsize,
-    /// The most that were open at a time.
+    /// Maximum number that were open at a time.
     proven: AtomicUsize,
-    /// How many in a row did not open in time.
+    /// Number of consecutive watches that did not open in time.
     unanswered: AtomicUsize,
     limit: AtomicUsize,
 }
 
-/// Something before the API server may allow fewer streams than we count on: those beyond are never answered. So many
-/// in a row say so, where one alone may be its plane's own trouble.
+/// A proxy before the API server may allow fewer streams than [`Limits`] assumes, and never answer those beyond. This
+/// many unanswered watches in a row indicate such a limit; a single one may be a failure of its plane.
 const UNANSWERED: usize = 3;
-/// Fewer streams than this no server allows.
+/// Minimum number of streams that every server allows.
 const LEAST_STREAMS: usize = 8;
 
 impl Streams {
@@ -77,7 +78,7 @@ impl Streams {
     }
 }
 
-/// One watch's place on a lane; dropping it frees the place.
+/// The slot of one watch on a lane; dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Slot {
     streams: Arc<Streams>,
@@ -85,7 +86,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The server has answered.
+    /// Records that the server has answered.
     pub(super) fn opened(&mut self) {
         self.open = true;
         let open = self.streams.open.fetch_add(1, Ordering::AcqRel) + 1;
@@ -93,7 +94,8 @@ impl Slot {
         self.streams.unanswered.store(0, Ordering::Release);
     }
 
-    /// The server has not answered in time. Once this is the rule, the lane takes no more than were open before.
+    /// Records that the server has not answered in time. After [`UNANSWERED`] in a row, the limit of the lane drops to
+    /// the number of watches that were open before.
     pub(super) fn timed_out(&self) {
         let streams = &self.streams;
         if streams.unanswered.fetch_add(1, Ordering::AcqRel) + 1 >= UNANSWERED {
@@ -114,7 +116,7 @@ impl Drop for Slot {
 
 impl Pool {
     pub(super) fn new(credential: &Credential, limits: Limits, fence: Fence) -> Self {
-        // Plain http (development) has no way to agree on HTTP/2.
+        // Plain http (development) cannot negotiate HTTP/2.
         let http2 = !credential.is_plain();
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -132,10 +134,10 @@ impl Pool {
         }
     }
 
-    /// A client with room for one more watch.
+    /// A client with room for one more watch, and the slot of that watch.
     pub(super) fn lane(&self) -> (Hyper, Slot) {
         let mut lanes = self.lanes.lock();
-        // Streams only grow under this lock, so an empty lane stays empty while it is removed.
+        // Slots are only taken under this lock, so an empty lane stays empty while it is removed.
         lanes.retain(|lane| lane.streams.taken.load(Ordering::Acquire) > 0);
         let free = lanes.iter().position(|lane| lane.streams.has_room());
         let index = free.unwrap_or_else(|| {

@@ -1,18 +1,18 @@
-//! What a request is, read from its method and path; what an answer says that is no answer of an API server.
+//! Classifies requests by method and path, and converts error responses that are not from an API server.
 
 use http::{HeaderMap, Method, Request, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::core::{Status, response::StatusDetails};
 
-/// How much of a foreign error body is quoted, in characters.
+/// Maximum length of a quoted error body, in characters.
 const QUOTED: usize = 200;
 
-/// The labels of one request.
+/// The metric labels of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub(super) verb: &'static str,
-    /// The resource as roles name it, e.g. `workloaddeployments/status`; `other` outside the resource paths.
+    /// The resource as in RBAC roles, e.g. `workloaddeployments/status`; `other` outside the resource paths.
     pub(super) resource: String,
     /// The HTTP method.
     pub(super) method: Method,
@@ -30,7 +30,7 @@ impl Call {
             ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
             _ => &[],
         };
-        // `namespaces/<name>/<plural>/…`; `namespaces/<name>/status` and `/finalize` are the Namespace's own.
+        // `namespaces/<name>/<plural>/…`; `namespaces/<name>/status` and `/finalize` are subresources of the Namespace.
         let resource = match resource {
             ["namespaces", _, plural, rest @ ..] if !matches!(*plural, "status" | "finalize") => {
                 [&[*plural], rest].concat()
@@ -71,11 +71,11 @@ impl Call {
     }
 }
 
-/// The body of a failed request as a Kubernetes `Status`, whoever wrote it.
+/// The body of a failed request as a Kubernetes `Status`, from any server.
 ///
-/// An API server's own `Status` stays as it is, with `Retry-After` added to its details. Anything else (a proxy's
-/// HTML page, a bare `404 page not found`) says nothing about an object: its 4xx codes become 502, so that nobody takes
-/// them for "the object is gone" or "the object is refused".
+/// A `Status` of the API server is kept, with `Retry-After` added to its details. Any other body (a proxy's HTML page,
+/// a bare `404 page not found`) is no evidence about an object: its 4xx codes except 401 and 429 become 502, so that no
+/// controller treats them as "the object is deleted" or "the object is rejected".
 pub(super) fn status_body(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> (StatusCode, Vec<u8>) {
     let retry_after = headers
         .get(RETRY_AFTER)

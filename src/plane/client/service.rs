@@ -1,15 +1,16 @@
-//! The stack below `kube::Client`: address, credential, time limits, counting, and answers that are no API answers.
+//! The stack below `kube::Client`: address, credential, time limits, metrics, and error responses not from an API
+//! server.
 
 use super::{
     CallError, Limits, SmallAnswer,
     pool::Slot,
     request::{Call, collect, status_body},
-    way::{Received, Way},
+    transport::{Received, Transport},
 };
 use crate::{
-    engine::told::Listener,
+    engine::watch_channel::Receiver,
     metrics::{ClientMetrics, PlaneKind},
-    plane::watch::reach::asking,
+    plane::watch::health::send_tracked,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -26,24 +27,24 @@ use std::{
 use tokio::sync::Semaphore;
 use tower::BoxError;
 
-/// One plane's requests, on connections it may share.
+/// Service for the requests of one plane, on connections it may share.
 #[derive(Clone)]
 pub(super) struct PlaneService(Arc<Shared>);
 
 struct Shared {
     plane: PlaneKind,
-    way: Way,
+    way: Transport,
     permits: Semaphore,
     limits: Limits,
     metrics: ClientMetrics,
-    retired: Listener<bool>,
+    retired: Receiver<bool>,
 }
 
 /// The body of an answer.
 pub(super) enum Answer {
     /// A whole answer, read within its time limit.
     Whole(Full<Bytes>),
-    /// A watch, read as it comes.
+    /// A watch, read as events arrive.
     Watch(Box<WatchBody>),
 }
 
@@ -57,10 +58,10 @@ pub(super) struct WatchBody {
 impl PlaneService {
     pub(super) fn new(
         plane: PlaneKind,
-        way: Way,
+        way: Transport,
         limits: Limits,
         metrics: ClientMetrics,
-        retired: Listener<bool>,
+        retired: Receiver<bool>,
     ) -> Self {
         let permits = Semaphore::new(limits.concurrency);
         Self(Arc::new(Shared {
@@ -79,7 +80,7 @@ impl tower::Service<Request<Body>> for PlaneService {
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
 
-    /// Always ready: waiting for a place is part of the request's own time, and never holds up another request.
+    /// Always ready: the wait for a permit is part of the request's own time limit and never delays another request.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -95,7 +96,7 @@ impl Shared {
         let call = Call::of(&request);
         let began = Instant::now();
         let limit = self.limits.call;
-        let outcome = asking(call.is_watch(), async {
+        let outcome = send_tracked(call.is_watch(), async {
             tokio::time::timeout(limit, async {
                 if call.is_watch() {
                     self.watch(request).await
@@ -120,7 +121,7 @@ impl Shared {
         outcome
     }
 
-    /// A transport's error shows only its outermost layer; the reason lies below.
+    /// Error with all causes: a transport error displays only its outermost layer, and the reason is in an inner one.
     fn broken(&self, error: &BoxError) -> CallError {
         let mut cause = error.to_string();
         let mut source = error.source();
@@ -159,8 +160,8 @@ impl Shared {
         }
         let mut retired = self.retired.clone();
         let retired = Box::pin(async move {
-            // If the plane's client goes without a replacement, whoever still reads decides when to stop.
-            retired.until(|retired| retired).await;
+            // If the plane's client is dropped without a replacement, the reader of the watch decides when to stop.
+            retired.wait_for(|retired| retired).await;
         });
         Ok(response.map(|events| {
             Answer::Watch(Box::new(WatchBody {
@@ -211,7 +212,7 @@ impl Shared {
     }
 }
 
-/// What API servers' logs call this client.
+/// User agent in the API servers' logs.
 pub(super) const USER_AGENT: &str = concat!("fedgate/", env!("CARGO_PKG_VERSION"));
 
 impl HttpBody for Answer {
@@ -226,7 +227,7 @@ impl HttpBody for Answer {
             Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
             Self::Watch(watch) => {
                 if watch.retired.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Some(Err(CallError::Retired.into())));
+                    return Poll::Ready(Some(Err(CallError::CredentialReplaced.into())));
                 }
                 Pin::new(&mut watch.events).poll_frame(cx).map_err(Into::into)
             }

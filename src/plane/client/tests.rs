@@ -19,7 +19,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// A TLS server on loopback that allows few streams per connection and counts what it sees.
+/// A TLS server on loopback that allows few streams per connection and counts connections and requests.
 struct Server {
     kubeconfig: String,
     connections: Arc<AtomicUsize>,
@@ -54,7 +54,7 @@ impl Server {
                 counted.0.fetch_add(1, Ordering::SeqCst);
                 let (acceptor, handler, requests) = (acceptor.clone(), handler.clone(), counted.1.clone());
                 tokio::spawn(async move {
-                    // Slow enough for requests to meet while a connection is being opened.
+                    // Slow enough for requests to arrive while a connection is being opened.
                     tokio::time::sleep(Duration::from_millis(30)).await;
                     let stream = acceptor.accept(stream).await.unwrap();
                     let service = tower::service_fn(move |request: axum::http::Request<_>| {
@@ -116,7 +116,7 @@ fn is_watch(request: &Request) -> bool {
     request.uri().query().is_some_and(|q| q.contains("watch=true"))
 }
 
-/// A watch that says something now and then, for ever.
+/// A watch that sends an event every `every`, without end.
 fn endless(every: Duration) -> Response {
     const EVENT: &str = "{\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}}\n";
     let events = futures::stream::unfold((), move |()| async move {
@@ -207,7 +207,7 @@ async fn watches_stay_spread_over_connections_and_never_hold_up_calls() {
         "a full connection of watches does not delay a call"
     );
     assert_eq!(server.connections.load(Ordering::SeqCst), 4);
-    // Longer than the limit of a call: watches go on.
+    // Longer than the time limit of a call: watches continue.
     for watch in &mut watches {
         let seen: Vec<_> = watch.take(12).try_collect().await.unwrap();
         assert_eq!(seen.len(), 12);
@@ -305,13 +305,13 @@ async fn a_replaced_credential_bumps_the_generation_and_ends_old_watches() {
     let mut watch = watch.boxed();
     assert!(watch.next().await.unwrap().is_ok());
     connection.replace(clients.plane(PlaneKind::Hub, &credential));
-    assert!(generation.has_news());
-    assert_eq!(generation.hear(), 1);
+    assert!(generation.has_changed());
+    assert_eq!(generation.borrow_and_update(), 1);
     assert!(
         watch.next().await.unwrap().is_ok(),
         "the old watch goes on while the new one begins"
     );
-    old.retire.tell(true);
+    old.retire.send(true);
     let error = tokio::time::timeout(Duration::from_secs(2), async {
         loop {
             match watch.next().await {

@@ -1,5 +1,5 @@
-//! Kubeconfig files as they were last read, so that only what has changed is read again: a change of one project among
-//! thousands costs one reading.
+//! Cache of kubeconfig files as last read, so that only changed files are read again: a change of one project among
+//! thousands costs one read.
 
 use crate::plane::kubeconfig::{Credential, KubeconfigError, Rules};
 use std::{
@@ -9,14 +9,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A file that was written this shortly before it was read may be written again without a sign of it: clocks of file
-/// systems are coarse. It is read again the next time.
+/// A file that was written this shortly before it was read may be written again without a change of its stamp, because
+/// clocks of file systems are coarse. Such a file is read again the next time.
 const UNSETTLED: Duration = Duration::from_secs(2);
 
-/// Files that name others are read again until all that they name was known before.
+/// Maximum number of reads of a file that refers to others; it is read again until all files it refers to were known
+/// before.
 const ROUNDS: usize = 3;
 
-/// What tells one content of a file from another, without reading it. Symbolic links are followed.
+/// Metadata that changes with the content of a file, so that the file need not be read. Symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -47,17 +48,18 @@ impl Stamp {
     }
 }
 
-/// A kubeconfig as it was last read.
+/// A kubeconfig as last read.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) found: Result<Credential, KubeconfigError>,
-    /// Every file on which that depends, also those of the last good reading, each with its stamp from before.
+    /// Every file that the result depends on, also those of the last good read, each with its stamp from before the
+    /// read.
     files: BTreeMap<PathBuf, Option<Stamp>>,
     settled: bool,
 }
 
 impl Known {
-    /// The files whose change may change it.
+    /// The files whose change may change the result.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.keys().map(PathBuf::as_path)
     }
@@ -67,7 +69,7 @@ impl Known {
     }
 }
 
-/// See the module.
+/// Cache of kubeconfigs; see the module.
 #[derive(Debug)]
 pub(super) struct Cache {
     known: BTreeMap<PathBuf, Known>,
@@ -83,7 +85,7 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// One that reads again what was written this shortly before it was read.
+    /// A cache that reads files again if they were written within `unsettled` before they were read.
     pub(super) fn new(unsettled: Duration) -> Self {
         Self {
             known: BTreeMap::new(),
@@ -93,7 +95,7 @@ impl Cache {
         }
     }
 
-    /// The kubeconfig as it is now.
+    /// The current state of the kubeconfig at `path`.
     pub(super) fn read(&mut self, path: &Path, rules: Rules) -> &Known {
         let holds = self.known.get(path).is_some_and(Known::holds);
         if !holds {
@@ -148,12 +150,12 @@ impl Cache {
         }
     }
 
-    /// Forgets all but these.
+    /// Drops all files that are not `present`.
     pub(super) fn retain(&mut self, present: impl Fn(&Path) -> bool) {
         self.known.retain(|path, _| present(path));
     }
 
-    /// How often a kubeconfig was read.
+    /// Number of kubeconfig reads.
     #[cfg(test)]
     pub(super) fn readings(&self) -> usize {
         self.readings

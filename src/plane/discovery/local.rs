@@ -13,10 +13,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files of these kinds lie beside kubeconfigs and are none.
+/// Extensions of files that are stored beside kubeconfigs and are not kubeconfigs.
 const OTHER_FILES: [&str; 7] = ["crt", "pem", "key", "token", "tmp", "swp", "bak"];
 
-/// Where files are looked for.
+/// Location of the kubeconfig files.
 pub(super) enum Place {
     /// One file, or the Pod's service account.
     File(Option<PathBuf>),
@@ -32,7 +32,7 @@ struct State {
     started: bool,
     warned: BTreeSet<PathBuf>,
     cache: Cache,
-    /// The files of the Pod's service account, as it was last read.
+    /// The files of the Pod's service account as last read.
     account: Vec<PathBuf>,
 }
 
@@ -64,13 +64,14 @@ pub(super) fn stream(
                 state.watch.changed().await;
             }
             state.started = true;
-            state = looked(state).await?;
+            state = poll_once(state).await?;
         }
     })
 }
 
-/// Files may be many and their system slow: nobody else waits for them. `None` if the process ends meanwhile.
-async fn looked(mut state: State) -> Option<State> {
+/// Reads on a blocking thread, because the files may be many and their file system slow. `None` if the process ends
+/// meanwhile.
+async fn poll_once(mut state: State) -> Option<State> {
     let looking = tokio::task::spawn_blocking(move || {
         state.look();
         state
@@ -85,7 +86,7 @@ async fn looked(mut state: State) -> Option<State> {
 }
 
 impl State {
-    /// Reads everything, and again if that led to files that were not watched while they were read.
+    /// Reads all files, and again if they refer to files that were not watched during the read.
     fn look(&mut self) {
         let mut files = self.read();
         for _ in 0..3 {
@@ -102,7 +103,7 @@ impl State {
         self.warned.retain(|f| files.contains(f));
     }
 
-    /// Returns the files that matter.
+    /// Reads the files; returns the files to watch.
     fn read(&mut self) -> Vec<PathBuf> {
         match &self.place {
             Place::File(Some(path)) => {
@@ -148,7 +149,7 @@ impl State {
             found.insert(path, (name, known.found.clone()));
         }
         self.cache.retain(|path| found.contains_key(path));
-        // A file that another kubeconfig names is a token or certificate, not a project.
+        // A file that another kubeconfig refers to is a token or certificate, not a project.
         let named: BTreeSet<PathBuf> = found
             .values()
             .flat_map(|(_, c)| c.iter().flat_map(|c| c.files().iter().skip(1).cloned()))
@@ -180,7 +181,7 @@ impl State {
     }
 }
 
-/// The files that may be kubeconfigs, with their names less the extension, in the order of their paths.
+/// The files that may be kubeconfigs, with their names without extension, in the order of their paths.
 fn list(folder: &Path) -> std::io::Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -194,7 +195,7 @@ fn list(folder: &Path) -> std::io::Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// Whether a file of this name may be a kubeconfig.
+/// True if a file of this name may be a kubeconfig.
 fn may_be_kubeconfig(path: &Path) -> bool {
     let (name, extension) = (text(path.file_name()), text(path.extension()));
     let hidden = name.starts_with('.') || name.ends_with('~');
@@ -205,7 +206,7 @@ fn text(part: Option<&OsStr>) -> String {
     part.map(|t| t.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Warns of credentials that every user of this machine can read.
+/// Logs a warning for credentials that every user of this machine can read.
 pub(super) fn warn_if_open(files: &[PathBuf]) {
     for file in files {
         let open = std::fs::metadata(file).is_ok_and(|m| m.permissions().mode() & 0o004 != 0);

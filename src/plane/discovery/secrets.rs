@@ -3,7 +3,7 @@
 use super::{DiscoveryError, ProjectEvent, Projects};
 use crate::{
     api::keys::PROJECT_SECRET,
-    engine::told::Listener,
+    engine::watch_channel::Receiver,
     plane::{
         client::Connection,
         kubeconfig::{Credential, Rules},
@@ -18,22 +18,22 @@ use kube::{
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 
-/// After an error the plane is asked again after this time.
+/// Pause after an error before the next request.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Secrets per page of a list.
 const PAGE: u32 = 50;
 
 struct State {
     connection: Connection,
-    generation: Listener<u64>,
+    generation: Receiver<u64>,
     namespace: String,
     projects: Projects,
     rules: Rules,
     changes: BoxStream<'static, Result<Event<Secret>, watcher::Error>>,
-    /// What a list that is not complete has shown so far.
+    /// Names in a list that is not complete yet.
     listed: BTreeSet<String>,
     last_error: Option<String>,
-    /// When to ask again after an error.
+    /// End of the pause after an error.
     paused: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn stream(
             tokio::select! {
                 biased;
                 change = next(&mut state.changes, state.paused) => state.take(change),
-                _ = state.generation.news() => state.begin_anew(),
+                _ = state.generation.changed() => state.relist(),
             }
         }
     })
@@ -87,7 +87,7 @@ async fn next<S: Stream + Unpin>(changes: &mut S, paused: Option<Instant>) -> Op
 }
 
 impl State {
-    fn begin_anew(&mut self) {
+    fn relist(&mut self) {
         self.changes = changes(&self.connection, &self.namespace);
         self.paused = None;
     }
@@ -110,8 +110,8 @@ impl State {
                 self.complain(&error);
                 self.paused = Some(Instant::now() + PAUSE);
             }
-            // A watcher does not end; if it ever does, it begins again.
-            None => self.begin_anew(),
+            // A watcher does not end; if it ever does, list again.
+            None => self.relist(),
         }
     }
 
@@ -129,7 +129,7 @@ impl State {
             .put(&name, || format!("Secret {}/{name}", self.namespace), found);
     }
 
-    /// One log line per new cause.
+    /// Logs one line per new cause.
     fn complain(&mut self, error: &watcher::Error) {
         let text = error.to_string();
         if self.last_error.as_ref() != Some(&text) {

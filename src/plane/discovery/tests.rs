@@ -76,25 +76,25 @@ async fn engaged(events: &mut BoxStream<'static, ProjectEvent>, name: &str) -> C
 async fn left(events: &mut BoxStream<'static, ProjectEvent>, name: &str) {
     let event = next(events).await;
     assert!(
-        matches!(&event, ProjectEvent::Left { key } if key.as_str() == name),
+        matches!(&event, ProjectEvent::Removed { key } if key.as_str() == name),
         "{event:?}"
     );
 }
 
 async fn refused(events: &mut BoxStream<'static, ProjectEvent>) -> String {
     match next(events).await {
-        ProjectEvent::Refused { error, .. } => error.to_string(),
+        ProjectEvent::Rejected { error, .. } => error.to_string(),
         other => panic!("{other:?} instead of a refusal"),
     }
 }
 
-/// Lets the stream look at what changed, expecting no event.
+/// Lets the stream read the change and expects no event.
 async fn quiet(events: &mut BoxStream<'static, ProjectEvent>) {
     let event = tokio::time::timeout(Duration::from_millis(600), events.next()).await;
     assert!(event.is_err(), "{event:?}");
 }
 
-/// Lets the stream look at what changed, whatever it tells of it.
+/// Lets the stream read the change and drops its events.
 async fn settled(events: &mut BoxStream<'static, ProjectEvent>) {
     while tokio::time::timeout(Duration::from_millis(600), events.next())
         .await
@@ -125,7 +125,7 @@ async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     fs::remove_file(folder.0.join("bad_name.yaml")).unwrap();
     let event = next(&mut events).await;
     assert!(
-        matches!(&event, ProjectEvent::Forgotten { name } if name == "bad_name"),
+        matches!(&event, ProjectEvent::RejectionCleared { name } if name == "bad_name"),
         "{event:?}"
     );
 
@@ -135,22 +135,25 @@ async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     folder.write("beta.kubeconfig", &kubeconfig("https://b:1", "rotated"));
     quiet(&mut events).await;
     assert!(
-        generation.has_news(),
+        generation.has_changed(),
         "a rotated token is a new generation, not a new project"
     );
-    generation.hear();
+    generation.borrow_and_update();
 
     folder.write("beta.kubeconfig", "}{");
     assert!(refused(&mut events).await.contains("beta.kubeconfig"));
-    assert!(!generation.has_news(), "the last good credential stays");
+    assert!(!generation.has_changed(), "the last good credential stays");
     folder.write("beta.kubeconfig", &kubeconfig("https://elsewhere:1", "t"));
     left(&mut events, "beta").await;
     engaged(&mut events, "beta").await;
     folder.write("alpha.json", &kubeconfig("https://c:1", "t"));
     fs::remove_file(folder.0.join("beta.kubeconfig")).unwrap();
-    // `alpha.json` sorts first and has the key from now on; the other is told as a duplicate.
+    // `alpha.json` sorts first and has the key from now on; the other is reported as a duplicate.
     let mut seen = Vec::new();
-    while !seen.iter().any(|e: &String| e.contains("Left { key: \"beta\"")) {
+    while !seen
+        .iter()
+        .any(|e: &String| e.contains("Removed { key: \"beta\""))
+    {
         seen.push(format!("{:?}", next(&mut events).await));
     }
     assert!(seen.iter().any(|e| e.contains("Duplicate")), "{seen:?}");
@@ -172,7 +175,7 @@ async fn atomic_replacement_of_a_symbolic_link_is_seen() {
     link("..two", "..data_tmp");
     fs::rename(folder.0.join("..data_tmp"), folder.0.join("..data")).unwrap();
     quiet(&mut events).await;
-    assert_eq!(shop.generation().hear(), 1);
+    assert_eq!(shop.generation().borrow_and_update(), 1);
 }
 
 #[tokio::test]
@@ -202,7 +205,9 @@ async fn a_folder_that_is_itself_a_link_or_vanishes_removes_no_project_by_mistak
         "{seen:?}"
     );
     assert!(
-        seen[1].starts_with("Forgotten") && seen[2].starts_with("Left") && seen[2].contains("alpha"),
+        seen[1].starts_with("RejectionCleared")
+            && seen[2].starts_with("Removed")
+            && seen[2].contains("alpha"),
         "{seen:?}"
     );
 }
@@ -219,12 +224,18 @@ async fn a_single_project_and_the_hub_follow_their_file() {
     folder.write("config", &kubeconfig("https://a:1", "t"));
     engaged(&mut events, "single").await;
 
-    let (hub, work) = follow(PlaneKind::Hub, Login::file(&path), &clients(), Rules::default()).unwrap();
+    let (hub, work) = connect(
+        PlaneKind::Hub,
+        CredentialSource::file(&path),
+        &clients(),
+        Rules::default(),
+    )
+    .unwrap();
     let work = tokio::spawn(work);
     let mut generation = hub.generation();
     tokio::time::sleep(Duration::from_millis(200)).await;
     folder.write("config", &kubeconfig("https://a:1", "rotated"));
-    tokio::time::timeout(Duration::from_secs(5), generation.news())
+    tokio::time::timeout(Duration::from_secs(5), generation.changed())
         .await
         .unwrap();
     work.abort();
@@ -253,7 +264,7 @@ fn a_change_of_one_project_among_many_costs_one_reading() {
     fs::write(&paths[7], "}{").unwrap();
     assert_eq!(look(&mut cache), (199, 1));
 
-    // A token elsewhere is a part of it, also while it is not there.
+    // A token file elsewhere is a dependency of the kubeconfig, also while the token file does not exist.
     let token = tokens.0.join("token");
     let file = text.replace(
         "\"token\":\"t\"",
@@ -302,7 +313,7 @@ async fn a_folder_that_is_deleted_and_made_again_is_followed_again() {
     }
 }
 
-/// A server whose Secrets are listed once; then the watch tells the given events.
+/// A server whose Secrets are listed once; then the watch sends the given events.
 fn secrets_plane(list: Vec<Value>, events: Vec<Value>) -> Connection {
     let (list, events) = (Arc::new(list), Arc::new(events));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -376,6 +387,6 @@ async fn labelled_secrets_are_projects_and_may_name_no_files() {
         "{text}"
     );
     engaged(&mut events, "beta").await;
-    assert_eq!(alpha.generation().hear(), 1);
+    assert_eq!(alpha.generation().borrow_and_update(), 1);
     left(&mut events, "alpha").await;
 }

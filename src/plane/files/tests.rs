@@ -2,7 +2,7 @@ use super::*;
 use notify::event::{DataChange, Flag, ModifyKind};
 use std::{fs, os::unix::fs::symlink};
 
-/// A folder of its own, without links in its path.
+/// A temporary folder of the test, without links in its path.
 fn folder(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("fedgate-files-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
@@ -49,7 +49,7 @@ fn only_what_may_lead_to_a_followed_file_wakes() {
     assert!(follow(), "all is new");
     assert!(!follow(), "nothing is new");
     let followed = watch.followed.lock();
-    let wakes = |path: &str| followed.wakes(&written(above.join(path)));
+    let wakes = |path: &str| followed.is_relevant(&written(above.join(path)));
     for path in [
         "inner",
         "inner/one.yaml",
@@ -69,11 +69,11 @@ fn only_what_may_lead_to_a_followed_file_wakes() {
         assert!(!wakes(path), "{path}");
     }
     assert!(
-        followed.wakes(&Event::new(EventKind::Any)),
+        followed.is_relevant(&Event::new(EventKind::Any)),
         "of whatever it may be"
     );
     let lost = written(above.join("above.log")).set_flag(Flag::Rescan);
-    assert!(followed.wakes(&lost), "others went unheard");
+    assert!(followed.is_relevant(&lost), "others went unheard");
     drop(followed);
     let _ = fs::remove_dir_all(above);
 }

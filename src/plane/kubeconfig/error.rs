@@ -1,4 +1,4 @@
-//! What can be wrong with a kubeconfig, and where.
+//! Errors of a kubeconfig, with their location.
 
 use super::SERVICE_ACCOUNT;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a kubeconfig came from, as people look for it.
+/// Origin of a kubeconfig, in the terms of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A file.
@@ -32,7 +32,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a kubeconfig is refused. Never holds a part of a credential.
+/// Reason why a kubeconfig is rejected. Never contains a part of a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KubeconfigError {
     /// A file cannot be read.
@@ -40,11 +40,11 @@ pub enum KubeconfigError {
     Unreadable {
         /// The kubeconfig.
         origin: Origin,
-        /// The field that names the file, `(the file itself)` for the kubeconfig.
+        /// The field that refers to the file, `(the file itself)` for the kubeconfig.
         field: String,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error text of the operating system.
         cause: String,
     },
     /// Not YAML, or not a kubeconfig.
@@ -54,19 +54,19 @@ pub enum KubeconfigError {
     Malformed {
         /// The kubeconfig.
         origin: Origin,
-        /// `line L, column C: ` where known.
+        /// `line L, column C: ` if known.
         position: String,
-        /// What is wrong.
+        /// The reason.
         cause: String,
     },
-    /// A field that is needed is absent or empty.
+    /// A required field is absent or empty.
     #[error("{origin}: field {field} is missing; {next}")]
     Missing {
         /// The kubeconfig.
         origin: Origin,
         /// The field.
         field: String,
-        /// What to do.
+        /// The operator's next step.
         next: &'static str,
     },
     /// A field is not on the allow-list.
@@ -76,25 +76,25 @@ pub enum KubeconfigError {
         origin: Origin,
         /// The field.
         field: String,
-        /// Why it is not allowed here.
+        /// Reason why the field is not allowed.
         why: &'static str,
-        /// What to do.
+        /// The operator's next step.
         next: &'static str,
     },
-    /// A field's value cannot be used.
+    /// The value of a field cannot be used.
     #[error("{origin}: field {field}: {why}; correct it and save, it is read again at once")]
     Invalid {
         /// The kubeconfig.
         origin: Origin,
         /// The field.
         field: String,
-        /// What is wrong with the value.
+        /// Reason why the value is invalid.
         why: String,
     },
 }
 
 impl KubeconfigError {
-    /// The file that could not be read: once it can, the kubeconfig may be good.
+    /// The file that could not be read: once it is readable, the kubeconfig may be valid.
     pub fn unreadable(&self) -> Option<&Path> {
         match self {
             Self::Unreadable { path, .. } => Some(path),

@@ -38,7 +38,7 @@ pub(super) fn read(origin: &Origin, field: &str, path: &Path) -> Result<Vec<u8>,
 pub(super) struct Reader<'a> {
     pub(super) origin: Origin,
     pub(super) rules: Rules,
-    /// Folder that relative paths start from; `None` where files may not be named.
+    /// Base folder of relative paths; `None` where the kubeconfig may not refer to files.
     pub(super) folder: Option<&'a Path>,
     pub(super) files: Vec<PathBuf>,
 }
@@ -58,7 +58,8 @@ impl Section<'_> {
 impl Reader<'_> {
     pub(super) fn credential(self, text: &[u8]) -> Result<Credential, KubeconfigError> {
         let text = std::str::from_utf8(text).map_err(|_| self.malformed("it is not UTF-8 text"))?;
-        // Only the position of a syntax error is told: the parser's own message can quote the line, credential and all.
+        // Report only the position of a syntax error: the parser's own message can quote the line, including a
+        // credential.
         let document: Value = serde_saphyr::from_str(text).map_err(|e| KubeconfigError::Malformed {
             origin: self.origin.clone(),
             position: e.location().map_or_else(String::new, |l| {
@@ -285,7 +286,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The content of `<field>-data`, or of the file that `<field>` names.
+    /// The content of `<field>-data`, or of the file that `<field>` refers to.
     fn material(&mut self, section: &Section<'_>, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
         let data = format!("{field}-data");
         if let Some(value) = section.fields.get(&data).filter(|v| *v != "" && !v.is_null()) {
@@ -456,7 +457,7 @@ impl Reader<'_> {
 fn digest(parts: &[Option<&[u8]>]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
-        // Lengths keep ("ab", "c") and ("a", "bc") apart.
+        // Lengths make ("ab", "c") and ("a", "bc") different.
         hash.update(part.map_or(u64::MAX, |p| p.len() as u64).to_le_bytes());
         hash.update(part.unwrap_or_default());
     }

@@ -259,7 +259,7 @@ proptest::proptest! {
     }
 }
 
-/// Texts that have made other readers of YAML run out of stack or memory.
+/// Texts that have exhausted the stack or the memory of other YAML parsers.
 #[test]
 fn a_kubeconfig_that_is_deep_or_multiplies_itself_is_refused() {
     let deep = "[".repeat(10_000);

@@ -1,5 +1,5 @@
-//! TLS settings, one for all credentials that need the same: each has a cache of sessions, which would be much of what
-//! an idle project takes.
+//! TLS settings, shared by all credentials with the same inputs: each has a session cache, which would be much of the
+//! memory of an idle project.
 
 use parking_lot::Mutex;
 use rustls::ClientConfig;
@@ -8,10 +8,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// By the digest of everything that they are made of.
+/// Settings by the digest of all their inputs.
 static KNOWN: Mutex<BTreeMap<[u8; 32], Weak<ClientConfig>>> = Mutex::new(BTreeMap::new());
 
-/// The settings of this digest, made if nobody has them.
+/// The settings of this digest; created if no credential uses them yet.
 pub(super) fn shared<E>(
     digest: [u8; 32],
     make: impl FnOnce() -> Result<ClientConfig, E>,

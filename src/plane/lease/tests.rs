@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use tokio::sync::broadcast;
 
-/// A server that holds one Lease, with resourceVersions and watches, and can be told to fail.
+/// API server with one Lease, resourceVersions and watches; tests can make it fail.
 #[derive(Clone)]
 pub(crate) struct Server(Arc<Mutex<Stored>>);
 
@@ -23,12 +23,12 @@ struct Stored {
 #[derive(Clone, Copy, PartialEq)]
 enum Failure {
     Hang,
-    /// The next request hangs, the others work.
+    /// The next request hangs, later requests succeed.
     HangOnce,
     Error,
-    /// What is asked for is done, and answered after so many seconds.
+    /// Executes the request and answers after this many seconds.
     Late(u64),
-    /// Watches are refused, the rest works.
+    /// Rejects watches, serves all other requests.
     NoWatch,
 }
 
@@ -186,11 +186,11 @@ async fn seconds(n: u64) {
 
 async fn until(handle: &LeaseHandle, leading: bool) -> Duration {
     let began = Instant::now();
-    handle.changes().until(|leads| leads == leading).await;
+    handle.changes().wait_for(|leads| leads == leading).await;
     began.elapsed()
 }
 
-/// Timers count in whole milliseconds.
+/// Timers have a resolution of 1 ms.
 fn close_to(time: Duration, wanted: Duration) -> bool {
     time.abs_diff(wanted) < Duration::from_millis(20)
 }
@@ -246,7 +246,7 @@ async fn a_holder_that_cannot_renew_stops_before_another_may_begin() {
         );
         assert!(!a.may_write());
         server.fail(None);
-        // Its own Lease need not run out: nobody else has it.
+        // Its own Lease need not expire: no other candidate holds it.
         assert!(until(&a, true).await < Duration::from_mins(1));
     }
 }
@@ -300,7 +300,7 @@ async fn without_the_right_to_watch_the_election_still_works() {
 #[tokio::test]
 async fn a_single_replica_always_writes_until_it_is_released() {
     let alone = LeaseHandle::always();
-    assert!(alone.may_write() && alone.changes().hear());
+    assert!(alone.may_write() && alone.changes().borrow_and_update());
     alone.release().await;
     assert!(!alone.may_write());
 }
@@ -319,7 +319,7 @@ async fn a_renewal_that_hangs_is_tried_again_before_the_deadline() {
         }
         assert!(server.0.lock().fail.is_none(), "a renewal has hung");
     }
-    assert!(!changes.has_news());
+    assert!(!changes.has_changed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,7 +341,7 @@ async fn a_lease_that_was_taken_unheard_is_found_out() {
     let server = Server::new();
     server.fail(Some(Failure::Late(4)));
     let a = stand(&server, "a");
-    // The list, the watch and the taking are all late.
+    // The list, the watch and the write that takes the Lease are all late.
     while server.holder() != "a" {
         seconds(1).await;
         assert!(!a.may_write());
@@ -352,7 +352,7 @@ async fn a_lease_that_was_taken_unheard_is_found_out() {
     assert!(a.may_write());
 }
 
-/// What it is called, and how it is done.
+/// Name of a way to delete the Lease, and the function that does so.
 type Deletion<'a> = (&'a str, &'a dyn Fn(&Server));
 
 #[tokio::test(start_paused = true)]
@@ -376,7 +376,7 @@ async fn a_deleted_lease_is_not_free_before_its_holder_has_stopped() {
         until(&a, true).await;
         let b = stand(&server, "b");
         seconds(7).await;
-        // It neither renews nor hears of the deletion, and writes until its deadline.
+        // The holder neither renews nor learns of the deletion, and writes until its deadline.
         a.task.as_ref().unwrap().lock().take().unwrap().abort();
         delete(&server);
         let deleted = Instant::now();
@@ -409,22 +409,22 @@ async fn a_living_holder_makes_its_deleted_lease_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lapsed_right_that_comes_back_is_told_even_if_nobody_saw_the_gap() {
-    let right = Right::none(crate::plane::client::Fence::default());
+    let right = WritePermit::none(crate::plane::client::Fence::default());
     let second = Duration::from_secs(1);
     right.allow(Some(Instant::now() + second));
     let mut changes = right.changes();
     right.allow(Some(Instant::now() + 2 * second));
-    assert!(!changes.has_news(), "a renewal in time is no news");
+    assert!(!changes.has_changed(), "a renewal in time is no news");
     tokio::time::advance(3 * second).await;
     assert!(
-        !right.may_write() && right.changes().hear(),
+        !right.may_write() && right.changes().borrow_and_update(),
         "it leads and may not write"
     );
     right.allow(Some(Instant::now() + second));
-    assert!(changes.has_news() && changes.hear());
+    assert!(changes.has_changed() && changes.borrow_and_update());
     right.allow(None);
     right.allow(Some(Instant::now() + second));
-    assert!(changes.has_news() && changes.hear());
+    assert!(changes.has_changed() && changes.borrow_and_update());
 }
 
 #[tokio::test(start_paused = true)]
@@ -434,20 +434,20 @@ async fn what_is_under_way_ends_with_the_right_and_not_with_a_renewal() {
     until(&a, true).await;
     let ends = tokio::spawn({
         let a = a.clone();
-        async move { a.writing_ends().await }
+        async move { a.permit_expired().await }
     });
     seconds(60).await;
     assert!(!ends.is_finished());
     server.edit(|lease| lease["spec"]["holderIdentity"] = json!("z"));
     until(&a, false).await;
     ends.await.unwrap();
-    a.writing_ends().await;
+    a.permit_expired().await;
 
     let b = stand(&Server::new(), "b");
     until(&b, true).await;
     b.task.as_ref().unwrap().lock().take().unwrap().abort();
     let began = Instant::now();
-    b.writing_ends().await;
+    b.permit_expired().await;
     assert!(close_to(began.elapsed(), RENEW_DEADLINE));
 }
 
@@ -456,15 +456,15 @@ async fn a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_rele
     let server = Server::new();
     let a = stand(&server, "a");
     until(&a, true).await;
-    a.stop_writing();
+    a.revoke();
     for _ in 0..20 {
         seconds(1).await;
-        assert!(!a.may_write() && a.changes().hear());
+        assert!(!a.may_write() && a.changes().borrow_and_update());
     }
     assert_eq!(server.holder(), "a");
     a.release().await;
     assert_eq!(server.holder(), "");
-    a.writing_ends().await;
+    a.permit_expired().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,12 +14,12 @@ fn put<D: PartialEq>(
     object: DynamicObject,
     digest: D,
     origin: Origin,
-) -> (Name, Change<D>) {
-    table.upsert(object, digest, origin, &mut Pool::default())
+) -> (Name, Upserted<D>) {
+    table.upsert(object, digest, origin, &mut Interner::default())
 }
 
-fn changed<D>(outcome: &(Name, Change<D>)) -> bool {
-    matches!(outcome.1, Change::Changed(_))
+fn changed<D>(outcome: &(Name, Upserted<D>)) -> bool {
+    matches!(outcome.1, Upserted::Changed(_))
 }
 
 #[test]

@@ -1,14 +1,15 @@
-//! The objects of a watch that could not be read in full: each is told once, and counted as long as it is so.
+//! Objects of a watch that could not be read in full: each is reported once, and counted while it stays malformed.
 
-use crate::engine::chance::HashMap;
+use crate::engine::random::HashMap;
 
-/// Most objects that are remembered. Beyond that they are read as well as the others, untold and uncounted.
+/// Maximum number of remembered objects. Further malformed objects are read like the others, but neither reported nor
+/// counted.
 const KEPT: usize = 1_000;
 
 /// Namespace and name.
 type Name = (String, String);
 
-/// See the module.
+/// Malformed objects; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Malformed {
     known: HashMap<Name, Seen>,
@@ -17,16 +18,16 @@ pub(super) struct Malformed {
 
 #[derive(Debug)]
 struct Seen {
-    /// Whether it was malformed when it was last seen.
+    /// True if the object was malformed when it was last seen.
     now: bool,
-    /// The list that named it last.
+    /// The last list that contained it.
     list: u64,
 }
 
 impl Malformed {
-    /// An object could not be read in full; whether that is news. It is no news again before a list has shown it well,
-    /// however often it changes.
-    pub(super) fn saw_malformed(&mut self, namespace: &str, name: &str) -> bool {
+    /// Records a malformed object; true if it must be reported. It is not reported again until a list has shown it
+    /// well-formed, however often it changes.
+    pub(super) fn record_malformed(&mut self, namespace: &str, name: &str) -> bool {
         let list = self.list;
         let key = (namespace.to_owned(), name.to_owned());
         if let Some(seen) = self.known.get_mut(&key) {
@@ -40,8 +41,8 @@ impl Malformed {
         true
     }
 
-    /// An object was read in full, or is gone.
-    pub(super) fn saw_well(&mut self, namespace: &str, name: &str) {
+    /// Records an object that was read in full or deleted.
+    pub(super) fn record_readable(&mut self, namespace: &str, name: &str) {
         if self.known.is_empty() {
             return;
         }
@@ -50,18 +51,18 @@ impl Malformed {
         }
     }
 
-    /// A list begins.
+    /// Starts a list.
     pub(super) fn begin_list(&mut self) {
         self.list += 1;
     }
 
-    /// It is complete: what it has not shown malformed is forgotten.
+    /// Completes the list: objects that it has not shown as malformed are dropped.
     pub(super) fn end_list(&mut self) {
         let list = self.list;
         self.known.retain(|_, seen| seen.now && seen.list == list);
     }
 
-    /// How many are malformed now.
+    /// Number of objects that are malformed now.
     pub(super) fn count(&self) -> usize {
         self.known.values().filter(|seen| seen.now).count()
     }
@@ -74,25 +75,25 @@ mod tests {
     #[test]
     fn each_is_told_once_until_a_list_shows_it_well() {
         let mut malformed = Malformed::default();
-        assert!(malformed.saw_malformed("ns", "a") && malformed.saw_malformed("ns", "b"));
-        assert!(!malformed.saw_malformed("ns", "a"));
+        assert!(malformed.record_malformed("ns", "a") && malformed.record_malformed("ns", "b"));
+        assert!(!malformed.record_malformed("ns", "a"));
         assert_eq!(malformed.count(), 2);
         for _ in 0..3 {
-            malformed.saw_well("ns", "a");
+            malformed.record_readable("ns", "a");
             assert_eq!(malformed.count(), 1);
-            assert!(!malformed.saw_malformed("ns", "a"), "its change is no news");
+            assert!(!malformed.record_malformed("ns", "a"), "its change is no news");
         }
         malformed.begin_list();
-        assert!(!malformed.saw_malformed("ns", "a"));
+        assert!(!malformed.record_malformed("ns", "a"));
         malformed.end_list();
         assert_eq!(malformed.count(), 1, "the other is gone or well");
-        assert!(malformed.saw_malformed("ns", "b"));
+        assert!(malformed.record_malformed("ns", "b"));
     }
 
     #[test]
     fn many_take_no_more_than_their_room() {
         let mut malformed = Malformed::default();
-        let told = (0..2 * KEPT).filter(|n| malformed.saw_malformed("ns", &n.to_string()));
+        let told = (0..2 * KEPT).filter(|n| malformed.record_malformed("ns", &n.to_string()));
         assert_eq!(told.count(), KEPT);
         assert_eq!(malformed.count(), KEPT);
     }

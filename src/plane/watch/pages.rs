@@ -1,25 +1,25 @@
-//! How much of a list is asked for at a time. A page that is too large or too slow is asked for again at half its size, and
-//! the next ones grow again, up to so many bytes as one page should have: tenants decide how large their objects are.
+//! Page size of a list. A page that is too large or too slow is requested again with half as many objects; later pages
+//! grow again, up to a target number of bytes per page, because tenants decide how large their objects are.
 
 use std::time::Duration;
 
-/// How many objects the first page of a list has at most. How large they are is not known yet.
+/// Maximum number of objects in the first page of a list, whose object sizes are not known yet.
 const FIRST: u32 = 50;
-/// After a page that took longer the next one is not larger.
+/// After a page that took longer, the next page does not grow.
 const QUICK: Duration = Duration::from_millis(2_500);
 
-/// In which form a page is asked for.
+/// Form in which a page is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Objects, together no larger than many planes' pages at a time may be.
+    /// Objects, in a page small enough that many planes may read theirs at a time.
     Small,
-    /// Objects, together as large as an answer may be; few pages are read so at a time.
+    /// Objects, up to the maximum response size; only few such pages are read at a time.
     Large,
-    /// The metadata of one object that is larger than that.
+    /// Metadata of one object that is larger than that.
     Metadata,
 }
 
-/// See the module.
+/// Size and form of the next page.
 #[derive(Debug, Clone)]
 pub(super) struct Pages {
     most: u32,
@@ -29,7 +29,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Pages of at most so many objects, which should have so many bytes.
+    /// Pages of at most `most` objects and a target size of `bytes`.
     pub(super) fn new(most: u32, bytes: usize) -> Self {
         Self {
             most,
@@ -39,7 +39,7 @@ impl Pages {
         }
     }
 
-    /// How many objects the next page has at most.
+    /// Maximum number of objects in the next page.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
@@ -49,7 +49,7 @@ impl Pages {
         self.form
     }
 
-    /// The page was larger than it may be in its form. Returns whether it can be asked for otherwise.
+    /// Records that the page was larger than its form allows. True if it can be requested in another form or size.
     pub(super) fn too_large(&mut self) -> bool {
         match (self.form, self.count) {
             (Form::Small, _) => self.form = Form::Large,
@@ -60,12 +60,12 @@ impl Pages {
         true
     }
 
-    /// The page did not come in time.
+    /// Records that the page did not arrive in time.
     pub(super) fn too_slow(&mut self) {
         self.count = (self.count / 2).max(1);
     }
 
-    /// A page has come: so many objects and bytes, in this time.
+    /// Records a page with this many objects and bytes, read in this time.
     pub(super) fn came(&mut self, objects: usize, bytes: usize, took: Duration) {
         let grown = if took < QUICK {
             self.count.saturating_mul(2)
@@ -74,7 +74,7 @@ impl Pages {
         };
         let one = bytes / objects.max(1);
         let fitting = u32::try_from(self.bytes / one.max(1)).unwrap_or(u32::MAX);
-        // What comes after one that was too large says nothing of those behind it.
+        // A metadata page gives no estimate for the size of the objects after it.
         let fitting = if self.form == Form::Metadata { 1 } else { fitting };
         self.form = Form::Small;
         self.count = grown.min(fitting).clamp(1, self.most.max(1));

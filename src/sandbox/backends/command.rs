@@ -51,7 +51,7 @@ impl BackendsArgs {
             tasks.spawn(serve(name, client, backend));
         }
         tokio::select! {
-            () = child::told_to_end() => Ok(()),
+            () = child::shutdown_signal() => Ok(()),
             Some(Err(error)) = tasks.join_next() => Err(SandboxError::Options(format!(
                 "a task of the stand-ins for networking and quota broke off: {error}"
             ))),

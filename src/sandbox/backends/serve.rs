@@ -4,7 +4,7 @@ use super::{
     decide::{Act, quota::BUDGETS},
     store::{Kind, Objects},
 };
-use crate::sandbox::child::Steady;
+use crate::sandbox::child::FixedBackoff;
 use futures::{Stream, StreamExt, future::ready, stream};
 use jiff::Timestamp;
 use kube::{
@@ -84,7 +84,7 @@ fn watch(client: &Client, kind: Kind) -> impl Stream<Item = (Kind, Event<Dynamic
         ..watcher::Config::default()
     };
     watcher(api, config)
-        .backoff(Steady)
+        .backoff(FixedBackoff)
         .modify(|object: &mut DynamicObject| object.metadata.managed_fields = None)
         .filter_map(move |event| {
             ready(match event {

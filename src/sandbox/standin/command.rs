@@ -29,7 +29,7 @@ impl StandinArgs {
                 client: client(file).await?,
             });
         }
-        run(StandinOptions { hub, members }, child::told_to_end()).await
+        run(StandinOptions { hub, members }, child::shutdown_signal()).await
     }
 }
 

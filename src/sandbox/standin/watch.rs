@@ -5,7 +5,7 @@ use super::{
     wake, wire,
     world::World,
 };
-use crate::sandbox::child::Steady;
+use crate::sandbox::child::FixedBackoff;
 use futures::StreamExt;
 use kube::{
     Api,
@@ -41,7 +41,7 @@ pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
     let types = wire::types(&kind);
     // Items of a list do not say what they are; who wrote which field is of no use here.
     let events = watcher(api, watcher::Config::default())
-        .backoff(Steady)
+        .backoff(FixedBackoff)
         .modify(move |object| {
             object.types = Some(types.clone());
             object.metadata.managed_fields = None;

@@ -1,7 +1,7 @@
 //! What the roles of gateway and cells grant, and what of it the audit logs show in use.
 
 use super::audit::Entry;
-use fedgate::manifests::{self, Carried, Plane};
+use fedgate::manifests::{self, KindManifests, Plane};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt};
 
@@ -56,7 +56,11 @@ impl Right {
 }
 
 /// Every verb that the roles of one program grant for these kinds: those whose names begin so.
-pub(crate) fn granted(program: &str, planes: &[(Plane, &'static str)], kinds: &[Carried]) -> BTreeSet<Right> {
+pub(crate) fn granted(
+    program: &str,
+    planes: &[(Plane, &'static str)],
+    kinds: &[KindManifests],
+) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for (plane, name) in planes {
         let objects = manifests::objects(*plane, kinds).expect("the manifests can be made");
@@ -101,7 +105,11 @@ pub(crate) fn needed(plane: &'static str, entry: &Entry) -> Vec<Right> {
 
 /// The federated kinds are handled by one code under one rule each, so what is used of one is used of all: rights of
 /// the `other` kinds are said in the words of `first`.
-pub(crate) fn as_of_first(rights: BTreeSet<Right>, first: &Carried, other: &[Carried]) -> BTreeSet<Right> {
+pub(crate) fn as_of_first(
+    rights: BTreeSet<Right>,
+    first: &KindManifests,
+    other: &[KindManifests],
+) -> BTreeSet<Right> {
     let is_other = |right: &Right, plural: &str| {
         other
             .iter()

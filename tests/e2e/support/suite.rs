@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use fedgate::{
     api::keys,
     kinds::FederatedKind,
-    manifests::{self, Carried},
+    manifests::{self, KindManifests},
     sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
 };
 use futures::FutureExt;
@@ -491,10 +491,10 @@ pub(crate) fn kinds_folder() -> PathBuf {
 }
 
 /// The federated kinds, the built-in one first.
-pub(crate) fn federated() -> Result<Vec<Carried>> {
+pub(crate) fn federated() -> Result<Vec<KindManifests>> {
     let mut kinds = FederatedKind::builtin().context("load the built-in kinds")?;
     kinds.extend(FederatedKind::load_dir(&kinds_folder()).context("load the made-up kinds")?);
-    Ok(kinds.iter().map(|kind| Carried::of(kind, None)).collect())
+    Ok(kinds.iter().map(|kind| KindManifests::of(kind, None)).collect())
 }
 
 /// What an administrator applies to each plane: everything under manifests/, and the made-up kinds' CRDs and roles.

@@ -38,7 +38,7 @@ fn a_project_that_comes_back_at_another_address_wakes_who_waits_for_quota() {
         let other = planes::project(&rig.simulator, "shop-2");
         let quota = super::players::quota(&other, usize::MAX);
         let key = ProjectKey::parse(PROJECT).unwrap();
-        rig.discovery.send(ProjectEvent::Left { key }).unwrap();
+        rig.discovery.send(ProjectEvent::Removed { key }).unwrap();
         rest(Duration::from_secs(5)).await;
         rig.found(rig.connection(PlaneKind::Project, "shop-2"));
         rest(Duration::from_secs(10)).await;

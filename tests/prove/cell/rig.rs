@@ -10,12 +10,12 @@ use fedgate::{
     api::names::ProjectKey,
     cell::{
         context::Settings,
+        index::IndexConfig,
+        instance_types::InstanceTypes,
         provider,
         run::{Cell, Projects, Setup},
-        size::Sizes,
-        world::Reading,
     },
-    engine::{chance::Chance, clock::Clock, told::Told},
+    engine::{clock::Clock, random::Random, watch_channel::Sender},
     metrics::{Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits},
@@ -44,7 +44,7 @@ pub(super) const USER: &str = "cell";
 /// One life of a cell.
 struct Life {
     cell: Arc<Cell>,
-    cut: Told<bool>,
+    cut: Sender<bool>,
     stop: oneshot::Sender<()>,
     end: JoinHandle<()>,
 }
@@ -93,7 +93,7 @@ impl Rig {
     /// Planes and players without a cell.
     pub(super) fn new(seed: u64, networking: bool) -> Self {
         // The order of hash maps is another one with each seed.
-        Chance::fix(seed);
+        Random::seed(seed);
         let simulator = Simulator::new(seed);
         simulator.keep_changes();
         let hub = planes::of_hub(&simulator);
@@ -125,9 +125,9 @@ impl Rig {
         assert!(self.life.is_none(), "a cell runs already");
         let metrics = Metrics::of("cell").unwrap();
         let clients = Clients::new(Limits::default(), metrics.client.clone());
-        let cut = Told::new(false);
+        let cut = Sender::new(false);
         let connect = |kind: PlaneKind, name: &str| {
-            let wire = Wire::new(self.simulator.service(name, USER), cut.listen());
+            let wire = Wire::new(self.simulator.service(name, USER), cut.subscribe());
             Connection::new(clients.plane_of(kind, wire))
         };
         let began = self.began;
@@ -136,12 +136,12 @@ impl Rig {
         let projects = match self.options.reach {
             Reach::Found => {
                 self.found(connect(PlaneKind::Project, PROJECT));
-                Projects::Found
+                Projects::Discovered
             }
-            Reach::Lost => Projects::Found,
+            Reach::Lost => Projects::Discovered,
             Reach::Made(failures) => {
                 let (project, left) = (connect(PlaneKind::Project, PROJECT), AtomicUsize::new(failures));
-                Projects::Made(Box::new(move |_| {
+                Projects::OnDemand(Box::new(move |_| {
                     let one_less = |n: usize| n.checked_sub(1);
                     match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
                         Ok(_) => Err("the kubeconfig cannot be read now".to_owned()),
@@ -156,7 +156,7 @@ impl Rig {
             reading: self.reading(),
             settings: Settings {
                 provider: self.options.provider.then(provider::settings::Settings::default),
-                sizes: Sizes::default(),
+                sizes: InstanceTypes::default(),
                 quota: self.options.quota,
                 status_interval: Duration::from_millis(250),
             },
@@ -194,13 +194,13 @@ impl Rig {
 
     /// A connection to a plane, as the running cell has it.
     pub(super) fn connection(&self, kind: PlaneKind, name: &str) -> Connection {
-        let cut = self.life.as_ref().unwrap().cut.listen();
+        let cut = self.life.as_ref().unwrap().cut.subscribe();
         let clients = Clients::new(Limits::default(), Metrics::of("cell").unwrap().client.clone());
         Connection::new(clients.plane_of(kind, Wire::new(self.simulator.service(name, USER), cut)))
     }
 
-    fn reading(&self) -> Reading {
-        Reading {
+    fn reading(&self) -> IndexConfig {
+        IndexConfig {
             cell: NAME.into(),
             place: (!self.networking).then(|| (LOCATION.into(), CITY.into())),
             networking: self.networking,
@@ -217,7 +217,7 @@ impl Rig {
     /// Kills the cell: from now on nothing of it reaches a plane.
     pub(super) async fn kill(&mut self) {
         let life = self.life.take().unwrap();
-        life.cut.tell(true);
+        life.cut.send(true);
         let _ = life.stop.send(());
         life.end.await.unwrap();
     }
@@ -268,7 +268,7 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.players.iter().for_each(JoinHandle::abort);
         if let Some(life) = &self.life {
-            life.cut.tell(true);
+            life.cut.send(true);
             life.end.abort();
         }
     }

@@ -1,7 +1,7 @@
 //! What the cell enforces by itself, whoever wrote the deployment; and the rolls that it holds.
 
 use super::*;
-use crate::cell::fixture::shop;
+use crate::cell::testing::shop;
 use crate::engine::plan::Write;
 
 const STATUS_ONLY: [&str; 1] = ["cell: patch workloaddeployments/status web: deployment_status"];
@@ -18,7 +18,7 @@ fn up(replicas: u32) -> Fixture {
 }
 
 fn edit(fixture: &mut Fixture, spec: &Value) {
-    fixture.change(&Cell, Role::Deployments, NS, "web", &json!({"spec": spec}));
+    fixture.change(&Cell, TableId::Deployments, NS, "web", &json!({"spec": spec}));
 }
 
 fn roll(fixture: &mut Fixture, revision: &str) {
@@ -30,13 +30,13 @@ fn roll(fixture: &mut Fixture, revision: &str) {
 
 /// The Instance stops being ready, as its own controller says it.
 fn unready(fixture: &mut Fixture, name: &str) {
-    let instance = fixture.get(&Cell, Role::Instances, NS, name).unwrap();
+    let instance = fixture.get(&Cell, TableId::Instances, NS, name).unwrap();
     let mut conditions = instance["status"]["conditions"].as_array().unwrap().clone();
     conditions.retain(|c| c["type"] != "Ready");
     conditions.push(condition("Ready", "False", "InstanceCrashing"));
     conditions.push(condition("Initialized", "True", "Initialized"));
     let patch = json!({"status": {"conditions": conditions}});
-    fixture.change(&Cell, Role::Instances, NS, name, &patch);
+    fixture.change(&Cell, TableId::Instances, NS, name, &patch);
 }
 
 /// The Instances that are deleted now.
@@ -69,7 +69,7 @@ fn more_instances_than_the_cell_allows_make_none() {
         &fixture,
         "spec.scaleSettings.minReplicas: 100000 is not from 0 to 1000",
     );
-    let web = fixture.get(&Cell, Role::Deployments, NS, "web").unwrap();
+    let web = fixture.get(&Cell, TableId::Deployments, NS, "web").unwrap();
     assert_eq!(web["status"]["desiredReplicas"], 0);
 }
 
@@ -91,7 +91,7 @@ fn a_count_that_makes_no_sense_takes_nothing_away() {
             )),
             "{said}"
         );
-        let web = fixture.get(&Cell, Role::Deployments, NS, "web").unwrap();
+        let web = fixture.get(&Cell, TableId::Deployments, NS, "web").unwrap();
         assert_eq!(
             web["status"]["desiredReplicas"], 2,
             "the last count that made sense"
@@ -125,7 +125,7 @@ fn a_type_and_limits_that_no_quota_knows_are_refused() {
         ),
     ] {
         let mut of = deployment("web", 1);
-        crate::cell::fixture::merge(&mut of["spec"], &runtime(resources, limits));
+        crate::cell::testing::merge(&mut of["spec"], &runtime(resources, limits));
         let mut fixture = with(reading(), of);
         assert_eq!(settle(&mut fixture, "web"), STATUS_ONLY, "{message}");
         refused(&fixture, &message);
@@ -139,7 +139,7 @@ fn a_network_of_another_namespace_is_refused_unless_a_setting_allows_it() {
         of["spec"]["template"]["spec"]["networkInterfaces"][0]["network"]["namespace"] = json!(namespace);
         of
     };
-    let on = || Reading {
+    let on = || IndexConfig {
         networking: true,
         ..reading()
     };
@@ -165,9 +165,9 @@ fn a_roll_that_is_stuck_leaves_alone_what_served_and_stops_for_a_moment() {
     assert_eq!(deleted(&fixture), ["web-2: instance_roll"]);
     let stop = effects(&fixture, "web");
     fixture.perform(&stop);
-    fixture.lost(&Cell, Role::Instances, NS, "web-2");
+    fixture.lost(&Cell, TableId::Instances, NS, "web-2");
     settle(&mut fixture, "web");
-    assert!(fixture.get(&Cell, Role::Instances, NS, "web-2").is_some());
+    assert!(fixture.get(&Cell, TableId::Instances, NS, "web-2").is_some());
     unready(&mut fixture, "web-1");
     assert_eq!(deleted(&fixture), [""; 0]);
     unready(&mut fixture, "web-0");
@@ -194,7 +194,7 @@ fn what_served_and_is_down_for_good_gets_a_new_template_one_after_the_other() {
     let stop = effects(&fixture, "web");
     fixture.perform(&stop);
     assert_eq!(deleted(&fixture), [""; 0], "one is on its way");
-    fixture.lost(&Cell, Role::Instances, NS, "web-1");
+    fixture.lost(&Cell, TableId::Instances, NS, "web-1");
     settle(&mut fixture, "web");
     assert_eq!(deleted(&fixture), [""; 0], "its successor is not ready");
     ready(&mut fixture, "web-1");
@@ -204,13 +204,13 @@ fn what_served_and_is_down_for_good_gets_a_new_template_one_after_the_other() {
 #[test]
 fn a_hold_holds_what_is_not_ready_too() {
     let mut fixture = up(2);
-    let asking = Role::Instances.key(NS, "api-0");
-    fixture.context.world.lock().quota_failed(&shop(), asking);
+    let asking = TableId::Instances.key(NS, "api-0");
+    fixture.context.index.lock().quota_failed(&shop(), asking);
     roll(&mut fixture, "bad");
     unready(&mut fixture, "web-1");
     assert_eq!(deleted(&fixture), [""; 0]);
     let never = json!({"status": {"conditions": [condition("Ready", "False", "ImageUnavailable")]}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &never);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &never);
     assert_eq!(deleted(&fixture), [""; 0]);
 }
 
@@ -225,17 +225,17 @@ fn rolls_wait_where_no_grant_is_possible() {
     };
     let mut nameless = up(2);
     let labels = json!({"metadata": {"labels": {keys::UPSTREAM_CLUSTER: null}}});
-    nameless.change(&Cell, Role::Namespaces, "", NS, &labels);
+    nameless.change(&Cell, TableId::Namespaces, "", NS, &labels);
     held(&mut nameless);
     let mut without_a_way = up(2);
-    without_a_way.context.world.lock().unreachable.insert(shop());
+    without_a_way.context.index.lock().unreachable.insert(shop());
     held(&mut without_a_way);
     let mut unknown = up(2);
-    unknown.context.world.lock().claims.clear();
+    unknown.context.index.lock().claims.clear();
     held(&mut unknown);
     let mut off = up(2);
     off.context.settings.quota = false;
-    off.context.world.lock().unreachable.insert(shop());
+    off.context.index.lock().unreachable.insert(shop());
     roll(&mut off, "next");
     assert_eq!(deleted(&off), ["web-1: instance_roll"]);
 }
@@ -254,7 +254,7 @@ fn as_many_instances_as_the_cell_allows_are_made() {
 fn a_policy_that_is_not_known_makes_nothing_and_binds_the_network() {
     let mut of = deployment("web", 1);
     of["spec"]["scaleSettings"]["instanceManagementPolicy"] = json!("Random");
-    let on = Reading {
+    let on = IndexConfig {
         networking: true,
         ..reading()
     };
@@ -284,7 +284,7 @@ fn a_roll_that_no_project_answers_for_is_looked_at_again() {
     assert!(!held(&fixture));
     roll(&mut fixture, "2");
     assert!(!held(&fixture), "it rolls");
-    let asks = Role::Instances.key(NS, "web-0");
-    fixture.context.world.lock().quota_failed(&shop(), asks);
+    let asks = TableId::Instances.key(NS, "web-0");
+    fixture.context.index.lock().quota_failed(&shop(), asks);
     assert!(held(&fixture));
 }

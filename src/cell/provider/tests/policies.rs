@@ -1,4 +1,4 @@
-//! What may reach a Pod.
+//! Tests: `NetworkPolicies` of Pods.
 
 use super::*;
 
@@ -11,9 +11,9 @@ fn on() -> Settings {
 
 fn decided_with(fixture: &Fixture, settings: &Settings, held: Option<&str>) -> Plan<Prepared> {
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-    let around = Surroundings {
+    let around = PodContext {
         settings,
-        sizes: &Sizes::default(),
+        sizes: &InstanceTypes::default(),
         successor_in: None,
         held,
         sightings: &Sightings::default(),
@@ -40,7 +40,7 @@ fn settle_with(fixture: &mut Fixture, settings: &Settings) -> Vec<String> {
     panic!("it never rests: {all:#?}");
 }
 
-/// An Instance whose template has these rules.
+/// An Instance whose template has these ingress rules.
 fn letting_in(rules: &Value) -> Fixture {
     let interfaces = json!([{"network": {"name": "default"}, "networkPolicy": {"ingress": rules}}]);
     with(&json!({"spec": {"networkInterfaces": interfaces}}))
@@ -60,7 +60,7 @@ fn a_policy_comes_before_the_pod_is_mended_and_goes_after_it() {
         ]
     );
     let policy = |fixture: &Fixture| {
-        let policy = fixture.get(&Cell, Role::NetworkPolicies, NS, "web-0").unwrap();
+        let policy = fixture.get(&Cell, TableId::NetworkPolicies, NS, "web-0").unwrap();
         policy["spec"].clone()
     };
     let uid = stored(&fixture)["metadata"]["uid"].clone();
@@ -72,17 +72,17 @@ fn a_policy_comes_before_the_pod_is_mended_and_goes_after_it() {
     assert_eq!(policy(&fixture), wanted);
     let open =
         json!({"spec": {"ingress": [{}], "egress": [{}], "podSelector": {"matchLabels": {"app": "other"}}}});
-    let woken = fixture.change(&Cell, Role::NetworkPolicies, NS, "web-0", &open);
-    assert_eq!(woken, [key()]);
+    let enqueued = fixture.change(&Cell, TableId::NetworkPolicies, NS, "web-0", &open);
+    assert_eq!(enqueued, [key()]);
     assert_eq!(
         settle_with(&mut fixture, &on()),
         ["cell: patch networkpolicies web-0: network_policy"]
     );
     assert_eq!(policy(&fixture), wanted);
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &going);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &going);
     let held = json!({"metadata": {"finalizers": ["x.example.com/y"]}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &held);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &held);
     assert_eq!(
         settle_with(&mut fixture, &on()),
         [
@@ -91,7 +91,7 @@ fn a_policy_comes_before_the_pod_is_mended_and_goes_after_it() {
             "cell: delete services web-0: service_stopped"
         ]
     );
-    fixture.lost(&Cell, Role::Pods, NS, "web-0");
+    fixture.lost(&Cell, TableId::Pods, NS, "web-0");
     assert_eq!(
         settle_with(&mut fixture, &on()),
         [
@@ -139,14 +139,14 @@ fn limits_that_nobody_would_enforce_are_refused() {
         said(&limited),
         ["False ConfigurationError", "False ConfigurationError"]
     );
-    assert!(limited.get(&Cell, Role::Pods, NS, "web-0").is_none());
-    // What is for all needs nobody.
+    assert!(limited.get(&Cell, TableId::Pods, NS, "web-0").is_none());
+    // A rule that admits all traffic needs no enforcement.
     let mut open = letting_in(&json!([{}]));
     settle_with(&mut open, &Settings::default());
-    assert!(open.get(&Cell, Role::Pods, NS, "web-0").is_some());
+    assert!(open.get(&Cell, TableId::Pods, NS, "web-0").is_some());
 }
 
-/// Without its policy no Pod is started; one that runs already is reported on, and that it has none is said.
+/// Without its policy no Pod is started; a Pod that runs already is reported, together with the missing policy.
 #[test]
 fn a_policy_that_is_refused_starts_no_pod_and_stops_no_report() {
     let why = "the cell's API server refuses the NetworkPolicy: quota";
@@ -159,7 +159,7 @@ fn a_policy_that_is_refused_starts_no_pod_and_stops_no_report() {
         said(&fixture),
         ["False ConfigurationError", "False ConfigurationError"]
     );
-    assert!(fixture.get(&Cell, Role::Pods, NS, "web-0").is_none());
+    assert!(fixture.get(&Cell, TableId::Pods, NS, "web-0").is_none());
     let mut fixture = running();
     let report = decided_with(&fixture, &on(), Some(why));
     assert_eq!(

@@ -1,15 +1,15 @@
-//! What a server or a lost node does not let happen.
+//! Tests: rejections by the API server, and Pods on lost nodes.
 
 use super::*;
 
-/// A Pod that was told to end and does not: after its grace and a minute its node counts as lost.
+/// A Pod that stays in deletion for its grace period and one minute: its node counts as lost.
 #[test]
 fn a_lost_nodes_pod_is_said_and_what_the_server_wants_of_it_is_left_to_people() {
     let after = |fixture: &Fixture, seconds: u64| {
         let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-        let around = Surroundings {
+        let around = PodContext {
             settings: &Settings::default(),
-            sizes: &Sizes::default(),
+            sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,
             service_held: None,
@@ -29,10 +29,10 @@ fn a_lost_nodes_pod_is_said_and_what_the_server_wants_of_it_is_left_to_people() 
         json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ] {
         let mut fixture = running();
-        fixture.change(&Cell, Role::Instances, NS, "web-0", &end);
-        fixture.change(&Cell, Role::Pods, NS, "web-0", &gone);
+        fixture.change(&Cell, TableId::Instances, NS, "web-0", &end);
+        fixture.change(&Cell, TableId::Pods, NS, "web-0", &gone);
         let going = after(&fixture, 89);
-        assert_eq!(going.next, Next::After(Duration::from_secs(1)), "{going:?}");
+        assert_eq!(going.next, Requeue::After(Duration::from_secs(1)), "{going:?}");
         fixture.perform(&going.effects);
         assert!(!said(&fixture)[1].contains("NodeLost"), "{:?}", said(&fixture));
         let lost = after(&fixture, 90);
@@ -59,9 +59,9 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
     fixture.perform(&finalizer.effects);
     let refused = |fixture: &Fixture, why: &str| {
         let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-        let around = Surroundings {
+        let around = PodContext {
             settings: &Settings::default(),
-            sizes: &Sizes::default(),
+            sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,
             service_held: Some(why),
@@ -84,7 +84,7 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
         fixture.perform(&step.effects);
     }
     let up = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [condition("Ready", "True", "Up")]}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &up);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &up);
     let report = refused(&fixture, why);
     fixture.perform(&report.effects);
     assert_eq!(said(&fixture), ["False ConfigurationError", "True Available"]);
@@ -94,7 +94,7 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
     );
     assert_eq!(again.effects, [], "what differs in numbers alone is no news");
     let down = json!({"status": {"conditions": [condition("Ready", "False", "Down")]}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &down);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &down);
     let report = refused(&fixture, why);
     fixture.perform(&report.effects);
     assert_eq!(said(&fixture), ["False ConfigurationError", "False Starting"]);
@@ -108,12 +108,12 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
     assert_eq!(said(&fixture), ["True Programmed", "False Starting"]);
 }
 
-/// A Pod is built once, so nothing that runs depends on whether it could be built now.
+/// A Pod is rendered once, so a later template that cannot be rendered does not affect a Pod that runs.
 #[test]
 fn a_pod_that_runs_is_reported_whatever_its_template_could_not_be_any_more() {
     let mut fixture = running();
     let unknown = json!({"spec": {"runtime": {"resources": {"instanceType": "withdrawn"}}}});
-    fixture.change(&Cell, Role::Instances, NS, "web-0", &unknown);
+    fixture.change(&Cell, TableId::Instances, NS, "web-0", &unknown);
     assert_eq!(settle(&mut fixture), [""; 0]);
     assert_eq!(said(&fixture), ["True Programmed", "True Available"]);
 }
@@ -122,7 +122,7 @@ fn a_pod_that_runs_is_reported_whatever_its_template_could_not_be_any_more() {
 fn a_profile_that_a_namespace_has_stays() {
     let mut fixture = with(&json!({}));
     let labels = json!({"metadata": {"labels": {keys::POD_SECURITY: "privileged"}}});
-    fixture.change(&Cell, Role::Namespaces, "", NS, &labels);
+    fixture.change(&Cell, TableId::Namespaces, "", NS, &labels);
     let written = settle(&mut fixture);
     assert!(
         written.iter().all(|one| !one.contains("namespaces")),
@@ -138,7 +138,7 @@ fn what_starts_a_pod_is_no_mere_progress() {
     assert!(!decide::is_progress(&snapshot, &finalizer), "{finalizer:?}");
     fixture = running();
     let down = json!({"status": {"conditions": [condition("Ready", "False", "Down")]}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &down);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &down);
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
     let report = decided(&fixture);
     assert_eq!(
@@ -153,7 +153,7 @@ fn the_labels_of_a_pod_that_goes_are_left_alone() {
     let mut fixture = running();
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z", "finalizers": ["x.example.com/y"],
         "labels": {keys::INSTANCE_INDEX: "7"}}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &going);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &going);
     let written = settle(&mut fixture);
     assert!(
         written.iter().all(|one| !one.contains("provider_labels")),

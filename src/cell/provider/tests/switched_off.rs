@@ -1,27 +1,27 @@
-//! At a cell that leaves Instances to another provider.
+//! Tests: a cell that leaves Instances to another provider.
 
 use super::{Cell, now, running, said, with};
 use crate::{
     api::keys,
     cell::{
-        fixture::{Fixture, NS, condition, words},
-        provider::{decide::Surroundings, observe, recovery::Sightings, retire, settings::Settings},
-        size::Sizes,
-        world::role::Role,
+        index::tables::TableId,
+        instance_types::InstanceTypes,
+        provider::{decide::PodContext, observe, recovery::Sightings, retire, settings::Settings},
+        testing::{Fixture, NS, condition, words},
     },
     engine::clock::Now,
 };
 use serde_json::json;
 use tokio::time::Instant;
 
-/// What is done for an Instance at a cell that leaves Instances to another provider.
+/// Retires the provider for an Instance until the plan is idle; returns the writes.
 fn retired(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
     loop {
         let snapshot = observe::observe(&fixture.context, &super::key()).unwrap();
-        let around = Surroundings {
+        let around = PodContext {
             settings: &Settings::default(),
-            sizes: &Sizes::default(),
+            sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,
             service_held: None,
@@ -43,7 +43,7 @@ fn retired(fixture: &mut Fixture) -> Vec<String> {
 
 #[test]
 fn a_provider_that_is_switched_off_starts_nothing_and_ends_what_it_has_begun() {
-    // What it never began is not its own.
+    // The provider does not touch an Instance without its finalizer.
     let mut other = with(&json!({}));
     assert_eq!(retired(&mut other), Vec::<String>::new());
     let gated = json!({"metadata": {"finalizers": [keys::PROVIDER_FINALIZER]},
@@ -53,19 +53,19 @@ fn a_provider_that_is_switched_off_starts_nothing_and_ends_what_it_has_begun() {
         retired(&mut gated),
         ["cell: patch instances web-0: provider_done"]
     );
-    // What runs goes on running and is reported on.
+    // A Pod that runs continues and is reported.
     let mut fixture = running();
     assert_eq!(retired(&mut fixture), Vec::<String>::new());
     let down = json!({"status": {"conditions": [condition("Ready", "False", "Down")]}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &down);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &down);
     assert_eq!(
         retired(&mut fixture),
         ["cell: patch instances/status web-0: instance_report"]
     );
     assert_eq!(said(&fixture), ["True Programmed", "False Starting"]);
-    // Of what has ended nothing is started again.
+    // A Pod that has ended is not started again.
     let failed = json!({"status": {"phase": "Failed"}});
-    fixture.change(&Cell, Role::Pods, NS, "web-0", &failed);
+    fixture.change(&Cell, TableId::Pods, NS, "web-0", &failed);
     assert_eq!(
         retired(&mut fixture),
         [
@@ -81,12 +81,12 @@ fn a_provider_that_is_switched_off_starts_nothing_and_ends_what_it_has_begun() {
 #[test]
 fn a_policy_holds_until_nothing_runs_and_goes_before_the_hand_over() {
     let mut fixture = running();
-    let owner = fixture.get(&Cell, Role::Pods, NS, "web-0").unwrap()["metadata"].clone();
+    let owner = fixture.get(&Cell, TableId::Pods, NS, "web-0").unwrap()["metadata"].clone();
     let policy = json!({"metadata": {"name": "web-0", "namespace": NS, "uid": "uid-policy", "resourceVersion": "1",
         "labels": owner["labels"], "ownerReferences": owner["ownerReferences"]}, "spec": {"policyTypes": ["Ingress"]}});
-    fixture.has(&Cell, Role::NetworkPolicies, policy);
+    fixture.has(&Cell, TableId::NetworkPolicies, policy);
     assert_eq!(retired(&mut fixture), Vec::<String>::new());
-    fixture.lost(&Cell, Role::Pods, NS, "web-0");
+    fixture.lost(&Cell, TableId::Pods, NS, "web-0");
     assert_eq!(
         retired(&mut fixture),
         [

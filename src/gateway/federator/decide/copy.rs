@@ -6,12 +6,12 @@ use crate::{
     engine::{
         clock::Now,
         diff::{is_payload, merge_patch},
-        plan::{Effect, Endpoint, Exact, Next, Plan, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
     },
     gateway::{
         federator::{conditions, memory::Memory, observe::Snapshot, render},
+        index::digest::{HubCopy, Source},
         rate_limit::{Class, Permit},
-        world::digest::{Copy, Source},
     },
     plane::table::Row,
 };
@@ -33,16 +33,16 @@ pub(super) fn copy_step(
     now: Now,
 ) -> Step {
     let (Some(hub), Ok(city)) = (&s.hub, &source.digest.city) else {
-        return Step::Wait(Next::OnEvent);
+        return Step::Wait(Requeue::AwaitChange);
     };
     if let Some((_, left)) = memory.refusal(source, now) {
-        return Step::Wait(Next::After(left));
+        return Step::Wait(Requeue::After(left));
     }
     // What a new spec references comes before it, as it does before a new copy.
     let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
     let Some(copy) = &s.copy else {
         if !furnished {
-            return Step::Wait(Next::OnEvent);
+            return Step::Wait(Requeue::AwaitChange);
         }
         if let Some(step) = held_up(permit, Class::Create) {
             return step;
@@ -54,7 +54,7 @@ pub(super) fn copy_step(
         return act(apply(s, body, "create_copy"), written(memory, Some(now)));
     };
     if copy.deleting || copy.partial || conditions::taken(s, copy) {
-        return Step::Wait(Next::OnEvent);
+        return Step::Wait(Requeue::AwaitChange);
     }
     if copy
         .digest
@@ -65,19 +65,19 @@ pub(super) fn copy_step(
         return if s.complete {
             act(delete_copy(s, copy, "replace_copy"), memory.clone()).unconfirmed()
         } else {
-            Step::Wait(Next::OnEvent)
+            Step::Wait(Requeue::AwaitChange)
         };
     }
     // The view is stale, or the project was restored to an older state: it says itself which.
     if conditions::is_older(source, copy) && !s.complete {
-        return Step::Wait(Next::OnEvent);
+        return Step::Wait(Requeue::AwaitChange);
     }
     let moves = copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city);
     let same_content = copy.digest.content == source.digest.content
         || memory.settled == Some((source.digest.content, copy.digest.content));
     let differs = !same_content || copy.digest.source_generation != Some(source.digest.generation);
     if (moves || differs) && !furnished {
-        return Step::Wait(Next::OnEvent);
+        return Step::Wait(Requeue::AwaitChange);
     }
     if (moves || differs)
         && let Some(step) = held_up(permit, Class::Update)
@@ -106,13 +106,13 @@ pub(super) fn copy_step(
     // The hub has what it had refused, or what was asked for instead.
     memory.refused = None;
     if !s.complete {
-        return Step::Wait(Next::OnEvent);
+        return Step::Wait(Requeue::AwaitChange);
     }
     repair_claim(s, copy, memory, now)
 }
 
 /// What carries a generation older than the copy's is confirmed first, and said.
-fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, mut act: Act) -> Step {
+fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: Act) -> Step {
     if conditions::is_older(source, copy) {
         act.confirmed = false;
         act.plan.notes.push(conditions::rewound(s, source, copy));
@@ -124,12 +124,12 @@ fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<Copy>, mut act: Act)
 fn held_up(permit: Permit, class: Class) -> Option<Step> {
     match permit {
         Permit::Unasked => Some(Step::Permit(class)),
-        Permit::Wait(wait) => Some(Step::Wait(Next::After(wait))),
+        Permit::Wait(wait) => Some(Step::Wait(Requeue::After(wait))),
         Permit::Granted => None,
     }
 }
 
-pub(super) fn delete_copy(s: &Snapshot, copy: &Row<Copy>, reason: &'static str) -> Effect {
+pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: &'static str) -> Effect {
     let write = Write::Delete {
         uid: copy.uid.to_string(),
         resource_version: None,
@@ -156,7 +156,7 @@ fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Effect {
     let carried = &body["metadata"]["annotations"];
     let absent = s.profile().carried_annotations.iter();
     let absent = absent.filter(|key| carried.get(*key).is_none()).cloned();
-    let exact = Exact::payload(absent.collect());
+    let exact = ExactFields::payload(absent.collect());
     let write = Write::Apply { body, exact };
     Effect {
         target: copy_target(s),
@@ -174,7 +174,7 @@ fn unclaim() -> (Value, Value) {
 }
 
 /// One merge patch: label, payload, generation, and the claim taken off, so that Karmada decides anew.
-fn move_copy(s: &Snapshot, copy: &Row<Copy>, from: &Value, body: &Value) -> Effect {
+fn move_copy(s: &Snapshot, copy: &Row<HubCopy>, from: &Value, body: &Value) -> Effect {
     let (mut labels, mut annotations) = unclaim();
     for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {
         if let (Some(into), Some(wanted)) = (into.as_object_mut(), body["metadata"][field].as_object()) {
@@ -203,17 +203,17 @@ fn move_copy(s: &Snapshot, copy: &Row<Copy>, from: &Value, body: &Value) -> Effe
     }
 }
 
-fn repair_claim(s: &Snapshot, copy: &Row<Copy>, memory: &mut Memory, now: Now) -> Step {
+fn repair_claim(s: &Snapshot, copy: &Row<HubCopy>, memory: &mut Memory, now: Now) -> Step {
     if s.claim_good {
-        memory.claim_wrong = None;
-        return Step::Wait(Next::OnEvent);
+        memory.claim_mismatch_since = None;
+        return Step::Wait(Requeue::AwaitChange);
     }
-    let since = *memory.claim_wrong.get_or_insert(now.instant);
+    let since = *memory.claim_mismatch_since.get_or_insert(now.instant);
     let due = memory.claim_repaired.map_or(since + CLAIM_PATIENCE, |at| {
         (at + CLAIM_REPAIR_EVERY).max(since + CLAIM_PATIENCE)
     });
     if now.instant < due {
-        return Step::Wait(Next::After(due - now.instant));
+        return Step::Wait(Requeue::After(due - now.instant));
     }
     let (labels, annotations) = unclaim();
     let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),

@@ -5,15 +5,15 @@ use crate::{
     api::keys,
     engine::{
         clock::Now,
-        plan::{Effect, Endpoint, Next, Write},
+        plan::{Effect, Endpoint, Requeue, Write},
     },
     gateway::{
         federator::{
             conditions,
-            memory::{Memory, PATIENCE},
+            memory::{GRACE_PERIOD, Memory},
             observe::Snapshot,
         },
-        world::digest::{Copy, Source},
+        index::digest::{HubCopy, Source},
     },
     plane::table::Row,
 };
@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 /// Deletion: copy, its binding gone, companions, city policy, finalizers (contract: federation.md §3.4).
-pub(super) fn leave(
+pub(super) fn delete_step(
     s: &Snapshot,
     source: &Row<Source>,
     memory: &mut Memory,
@@ -31,11 +31,11 @@ pub(super) fn leave(
     memory.bound |= s.binding.is_some();
     let waited = now.since_wall(since(source, now));
     let released = settings.release_after.is_some_and(|limit| waited >= limit);
-    let mine = |c: &&Row<Copy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);
+    let mine = |c: &&Row<HubCopy>| c.digest.source_uid.as_ref().is_none_or(|uid| *uid == source.uid);
     if let Some(copy) = s.copy.as_ref().filter(mine) {
         let refusal = memory.refusal(source, now);
         if conditions::taken(s, copy) {
-            return let_go(s, source, memory);
+            return remove_finalizers(s, source, memory);
         } else if !copy.deleting && refusal.is_none() {
             return act(delete_copy(s, copy, "delete_copy"), memory.clone());
         } else if !released {
@@ -44,7 +44,7 @@ pub(super) fn leave(
             };
             let condition = conditions::hub_refused(source, message);
             let said = std::slice::from_ref(&condition);
-            return status_only(s, source, said, memory, settings, now).by(Next::After(left));
+            return status_only(s, source, said, memory, settings, now).by(Requeue::After(left));
         }
     }
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
@@ -55,9 +55,9 @@ pub(super) fn leave(
     }
     // Released, it leaves what the cells hold to garbage: companions and policy stay as long as its binding does.
     if !released && (s.companions_hold || s.policy_leaving) {
-        return Step::Wait(Next::OnEvent);
+        return Step::Wait(Requeue::AwaitChange);
     }
-    let_go(s, source, memory)
+    remove_finalizers(s, source, memory)
 }
 
 /// Since when it is being deleted, by the word of its API: no restart forgets it.
@@ -65,7 +65,7 @@ fn since(source: &Row<Source>, now: Now) -> Timestamp {
     source.digest.deleted.unwrap_or(now.wall)
 }
 
-fn let_go(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Step {
+fn remove_finalizers(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Step {
     let rest: Vec<&str> = source
         .digest
         .finalizers
@@ -94,11 +94,11 @@ fn wait_for_cells(
 ) -> Step {
     let since = since(source, now);
     let waited = now.since_wall(since);
-    let release = settings
-        .release_after
-        .map_or(Next::OnEvent, |limit| Next::After(limit.saturating_sub(waited)));
-    if waited < PATIENCE {
-        return Step::Wait(release.sooner(Next::After(PATIENCE.saturating_sub(waited))));
+    let release = settings.release_after.map_or(Requeue::AwaitChange, |limit| {
+        Requeue::After(limit.saturating_sub(waited))
+    });
+    if waited < GRACE_PERIOD {
+        return Step::Wait(release.earlier(Requeue::After(GRACE_PERIOD.saturating_sub(waited))));
     }
     let condition = conditions::waiting_for_cells(s, source, since);
     status_only(s, source, std::slice::from_ref(&condition), memory, settings, now).by(release)

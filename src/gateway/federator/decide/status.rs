@@ -5,17 +5,17 @@ use crate::{
     engine::{
         clock::Now,
         diff::Digest,
-        plan::{Effect, Endpoint, Exact, Next, Plan, Write},
+        plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
     },
     gateway::{
         federator::{
             conditions,
-            memory::{Memory, PATIENCE},
+            memory::{GRACE_PERIOD, Memory},
             observe::Snapshot,
         },
-        world::{
-            digest::{Copy, Source},
-            status::{OwnCondition, SIZE_LIMIT, returned},
+        index::{
+            digest::{HubCopy, Source},
+            status::{OwnCondition, SIZE_LIMIT, render_status},
         },
     },
     plane::table::Row,
@@ -35,8 +35,8 @@ pub(super) fn status_step(
     if resolving && conditions::invalid(s, source).is_none() {
         // Lists that are still being read are not worth a write.
         let waited = now.since(*memory.unresolved.get_or_insert(now.instant));
-        if waited < PATIENCE {
-            return Step::Wait(Next::After(PATIENCE.saturating_sub(waited)));
+        if waited < GRACE_PERIOD {
+            return Step::Wait(Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
         }
     } else {
         memory.unresolved = None;
@@ -54,17 +54,17 @@ pub(super) fn status_step(
         && !source
             .digest
             .status
-            .has_returned(&copy.digest.status, own_types, source.digest.generation)
+            .is_returned(&copy.digest.status, own_types, source.digest.generation)
         && memory.status_settled != Some(settlement(copy, source))
     {
-        match conditions::early_silence(copy, source, memory, now) {
-            Some(wait) => next = next.sooner(Next::After(wait)),
+        match conditions::defer_no_cell_reporting(copy, source, memory, now) {
+            Some(wait) => next = next.earlier(Requeue::After(wait)),
             None => due = true,
         }
     } else {
         memory.unreported = None;
     }
-    let changed = |c: &&OwnCondition| !source.digest.status.says(c);
+    let changed = |c: &&OwnCondition| !source.digest.status.has_condition(c);
     let vanished = source.digest.status.conditions.iter().any(|had| {
         own_types.iter().any(|t| **t == *had.kind)
             && *had.kind != *conditions::FEDERATED
@@ -77,10 +77,10 @@ pub(super) fn status_step(
         let news = !had.is_some_and(|had| condition.agrees(had));
         // Good news, and the same of a new generation, ride with what the cell reports next.
         if !news || condition.kind == conditions::FEDERATED && condition.status {
-            let since = *memory.good_news.get_or_insert(now.instant);
+            let since = *memory.true_since.get_or_insert(now.instant);
             let waited = now.since(since);
-            due |= waited >= PATIENCE;
-            next = next.sooner(Next::After(PATIENCE.saturating_sub(waited)));
+            due |= waited >= GRACE_PERIOD;
+            next = next.earlier(Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
         } else {
             due = true;
         }
@@ -89,25 +89,25 @@ pub(super) fn status_step(
         return Step::Wait(if own.iter().any(|c| changed(&c)) {
             next
         } else {
-            next_without_news(memory, next)
+            requeue_unchanged(memory, next)
         });
     }
     if let Some(wait) = throttle(memory, settings, now) {
-        return Step::Wait(next.sooner(Next::After(wait)));
+        return Step::Wait(next.earlier(Requeue::After(wait)));
     }
     write_status(s, source, report, &own, memory, now).by(next)
 }
 
 /// What the hub has and what the project has, for [`Memory::status_settled`].
-pub fn settlement(copy: &Row<Copy>, source: &Row<Source>) -> (Digest, Digest) {
+pub fn settlement(copy: &Row<HubCopy>, source: &Row<Source>) -> (Digest, Digest) {
     (
         Digest::of_hash(&copy.digest.status),
         Digest::of_hash(&source.digest.status),
     )
 }
 
-fn next_without_news(memory: &mut Memory, next: Next) -> Next {
-    memory.good_news = None;
+fn requeue_unchanged(memory: &mut Memory, next: Requeue) -> Requeue {
+    memory.true_since = None;
     next
 }
 
@@ -120,7 +120,7 @@ fn throttle(memory: &Memory, settings: &Settings, now: Now) -> Option<Duration> 
 fn write_status(
     s: &Snapshot,
     source: &Row<Source>,
-    report: Option<&Row<Copy>>,
+    report: Option<&Row<HubCopy>>,
     own: &[OwnCondition],
     memory: &Memory,
     now: Now,
@@ -137,7 +137,7 @@ fn write_status(
     };
     let generation = source.digest.generation;
     let counters = &s.profile().status.counters;
-    let status = returned(
+    let status = render_status(
         &base,
         counters,
         &own_types,
@@ -155,7 +155,7 @@ fn write_status(
     });
     let write = Write::Apply {
         body,
-        exact: Exact::roots(["status"]),
+        exact: ExactFields::roots(["status"]),
     };
     let effect = Effect {
         target: source_target(s),
@@ -167,7 +167,7 @@ fn write_status(
     plan.notes
         .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
     let applied = Memory {
-        good_news: None,
+        true_since: None,
         status_written: Some(now.instant),
         ..memory.clone()
     };
@@ -194,11 +194,11 @@ pub(super) fn status_only(
     settings: &Settings,
     now: Now,
 ) -> Step {
-    if own.iter().all(|c| source.digest.status.says(c)) {
-        return Step::Wait(Next::OnEvent);
+    if own.iter().all(|c| source.digest.status.has_condition(c)) {
+        return Step::Wait(Requeue::AwaitChange);
     }
     if let Some(wait) = throttle(memory, settings, now) {
-        return Step::Wait(Next::After(wait));
+        return Step::Wait(Requeue::After(wait));
     }
     write_status(s, source, None, own, memory, now)
 }

@@ -3,12 +3,13 @@
 use super::*;
 use crate::gateway::{
     federator::observe::observe,
-    garbage, namespaces, policies, projector,
-    world::{
-        Role, World,
+    garbage,
+    index::{
+        GatewayIndex, TableId,
         fixture::{self, HUB as HOME, hub_namespace, shop},
         networking::WorkloadChecks,
     },
+    namespaces, policies, projector,
 };
 
 /// What is decided of a snapshot with all lists, and without.
@@ -103,147 +104,147 @@ async fn what_the_hub_refused_waits_with_and_without_the_other_lists() {
     let (mut memory, start) = (Memory::default(), now());
     memory.refuse(s.source.as_ref().unwrap(), "no", start);
     let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!((effects, next), (vec![], Next::After(Duration::from_mins(5))));
+    assert_eq!((effects, next), (vec![], Requeue::After(Duration::from_mins(5))));
 }
 
 /// The hub and the project with an edit that the copy lacks, and only the lists that carrying needs.
-fn half_read(cluster: &str) -> World {
+fn half_read(cluster: &str) -> GatewayIndex {
     half_read_without(cluster, &[])
 }
 
 /// The same without these lists.
-fn half_read_without(cluster: &str, missing: &[Role]) -> World {
-    let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
+fn half_read_without(cluster: &str, missing: &[TableId]) -> GatewayIndex {
+    let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     let mut home = hub_namespace("dfw");
     home["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!(cluster);
-    for role in world
+    for role in index
         .hub_roles()
         .into_iter()
-        .filter(|role| role.is_for_carrying() && !missing.contains(role))
+        .filter(|role| role.is_first_phase() && !missing.contains(role))
     {
         let objects = match role {
-            Role::Namespaces => vec![home.clone()],
-            Role::CitySets => vec![fixture::city_set("cities-dfw", &["DFW"])],
-            Role::CityPolicies => vec![fixture::city_policy("city-dfw", "DFW")],
-            Role::Federated(_) => vec![fixture::copy("web", "DFW")],
+            TableId::Namespaces => vec![home.clone()],
+            TableId::CitySets => vec![fixture::city_set("cities-dfw", &["DFW"])],
+            TableId::CityPolicies => vec![fixture::city_policy("city-dfw", "DFW")],
+            TableId::Federated(_) => vec![fixture::copy("web", "DFW")],
             _ => Vec::new(),
         };
-        world.list_hub(role, &objects);
+        index.list_hub(role, &objects);
     }
-    world.engage(shop());
+    index.engage(shop());
     let mut edited = fixture::source("web", "DFW");
     edited["metadata"]["generation"] = json!(2);
     edited["spec"]["template"] = json!({"spec": {"runtime": {}}});
-    for role in world.project_roles() {
+    for role in index.project_roles() {
         let objects = match role {
-            Role::Namespaces => vec![
+            TableId::Namespaces => vec![
                 fixture::namespace("kube-system", "p1", &json!({})),
                 fixture::namespace("default", "a1", &json!({})),
             ],
-            Role::Federated(_) => vec![edited.clone()],
+            TableId::Federated(_) => vec![edited.clone()],
             _ => continue,
         };
-        world.list_shop(role, &objects);
+        index.list_shop(role, &objects);
     }
-    world
+    index
 }
 
 #[tokio::test]
 async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
-    let mut world = half_read(&shop().label());
-    let key = world.source_key(0, &shop(), "default", "web");
-    let mut s = observe(&world, &key, &shop()).unwrap();
+    let mut index = half_read(&shop().label());
+    let key = index.source_key(0, &shop(), "default", "web");
+    let mut s = observe(&index, &key, &shop()).unwrap();
     assert!(!s.complete && s.city_ready && s.hub_state == HubNamespaceState::Ours);
     s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source("web", "DFW"))));
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(effect.reason, "update_copy");
-    assert!(namespaces::observe(&world, HOME).is_none());
-    assert!(policies::observe(&world, HOME).is_none());
-    let instance = world.hub_key(Role::WrittenBack(0), HOME, "web-0");
-    assert!(projector::observe(&world, &instance).is_none());
-    assert!(!garbage::proven_gone(&world, HOME));
-    for role in world.hub_roles() {
-        world.list_hub(role, &[]);
+    assert!(namespaces::observe(&index, HOME).is_none());
+    assert!(policies::observe(&index, HOME).is_none());
+    let instance = index.hub_key(TableId::WrittenBack(0), HOME, "web-0");
+    assert!(projector::observe(&index, &instance).is_none());
+    assert!(!garbage::proven_gone(&index, HOME));
+    for role in index.hub_roles() {
+        index.list_hub(role, &[]);
     }
-    for role in world.project_roles().into_iter().filter(|r| !r.is_for_carrying()) {
-        assert!(!observe(&world, &key, &shop()).unwrap().complete, "{role:?}");
-        world.list_shop(role, &[]);
+    for role in index.project_roles().into_iter().filter(|r| !r.is_first_phase()) {
+        assert!(!observe(&index, &key, &shop()).unwrap().complete, "{role:?}");
+        index.list_shop(role, &[]);
     }
-    assert!(observe(&world, &key, &shop()).unwrap().complete);
+    assert!(observe(&index, &key, &shop()).unwrap().complete);
 }
 
 #[tokio::test]
 async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new_city_waits() {
-    let mut world = half_read_without(&shop().label(), &[Role::Clusters]);
-    let seen = |world: &World, name: &str| {
-        let key = world.source_key(0, &shop(), "default", name);
-        let mut s = observe(world, &key, &shop()).unwrap();
+    let mut index = half_read_without(&shop().label(), &[TableId::Clusters]);
+    let seen = |index: &GatewayIndex, name: &str| {
+        let key = index.source_key(0, &shop(), "default", name);
+        let mut s = observe(index, &key, &shop()).unwrap();
         s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source(name, "DFW"))));
         s
     };
-    world.shop_has(Role::Federated(0), &fixture::source("new", "LHR"));
+    index.shop_has(TableId::Federated(0), &fixture::source("new", "LHR"));
     for complete in [false, true] {
         if complete {
-            let rest = world.hub_roles().into_iter().filter(|r| !r.is_for_carrying());
-            rest.for_each(|role| world.list_hub(role, &[]));
-            let rest = world.project_roles().into_iter().filter(|r| !r.is_for_carrying());
-            rest.for_each(|role| world.list_shop(role, &[]));
+            let rest = index.hub_roles().into_iter().filter(|r| !r.is_first_phase());
+            rest.for_each(|role| index.list_hub(role, &[]));
+            let rest = index.project_roles().into_iter().filter(|r| !r.is_first_phase());
+            rest.for_each(|role| index.list_shop(role, &[]));
         }
-        let web = seen(&world, "web");
+        let web = seen(&index, "web");
         assert_eq!(web.complete, complete);
         let effect = one(decide(&web, &mut Memory::default(), &SETTINGS, now()));
         assert_eq!(effect.reason, "update_copy");
-        let new = seen(&world, "new");
+        let new = seen(&index, "new");
         assert!(!new.no_cell && new.cell_unproven && !new.city_ready);
     }
-    world.list_hub(Role::Clusters, &[]);
-    assert!(seen(&world, "new").no_cell);
+    index.list_hub(TableId::Clusters, &[]);
+    assert!(seen(&index, "new").no_cell);
 }
 
 #[test]
 fn each_list_that_carrying_needs_is_waited_for() {
     let all = half_read(&shop().label());
-    let lists = |world: &World| {
-        world
+    let lists = |index: &GatewayIndex| {
+        index
             .hub_roles()
             .into_iter()
             // What is in place is carried without.
-            .filter(|role| role.is_for_carrying() && *role != Role::Clusters)
+            .filter(|role| role.is_first_phase() && *role != TableId::Clusters)
             .collect::<Vec<_>>()
     };
     for missing in lists(&all) {
-        let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
+        let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
         for role in lists(&all) {
-            assert!(!world.hub_carries(), "{role:?}");
+            assert!(!index.hub_specs_synced(), "{role:?}");
             if role != missing {
-                world.list_hub(role, &[]);
+                index.list_hub(role, &[]);
             }
         }
-        assert!(!world.hub_carries(), "{missing:?}");
-        world.list_hub(missing, &[]);
-        assert!(world.hub_carries());
+        assert!(!index.hub_specs_synced(), "{missing:?}");
+        index.list_hub(missing, &[]);
+        assert!(index.hub_specs_synced());
     }
-    let mut world = half_read(&shop().label());
-    world.engage(shop());
-    assert!(!world.carries(&shop()));
-    world.list_shop(Role::Federated(0), &[]);
-    world.list_shop(
-        Role::Namespaces,
+    let mut index = half_read(&shop().label());
+    index.engage(shop());
+    assert!(!index.specs_synced(&shop()));
+    index.list_shop(TableId::Federated(0), &[]);
+    index.list_shop(
+        TableId::Namespaces,
         &[fixture::namespace("default", "a1", &json!({}))],
     );
-    assert!(!world.carries(&shop()), "its UID is not known");
+    assert!(!index.specs_synced(&shop()), "its UID is not known");
 }
 
 #[test]
 fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not() {
-    let mut world = half_read("cluster-prod");
-    let key = world.source_key(0, &shop(), "default", "web");
-    let seen = |world: &World| observe(world, &key, &shop()).map(|s| (s.hub_state, s.hub.is_some()));
+    let mut index = half_read("cluster-prod");
+    let key = index.source_key(0, &shop(), "default", "web");
+    let seen = |index: &GatewayIndex| observe(index, &key, &shop()).map(|s| (s.hub_state, s.hub.is_some()));
     let claimed = Some((HubNamespaceState::Claimed, false));
-    assert_eq!(seen(&world), claimed);
-    world.engage(ProjectKey::parse("prod").unwrap());
-    assert_eq!(seen(&world), claimed);
-    assert_eq!(world.uncarried_keys(&crate::engine::key::Plane::Hub), []);
+    assert_eq!(seen(&index), claimed);
+    index.engage(ProjectKey::parse("prod").unwrap());
+    assert_eq!(seen(&index), claimed);
+    assert_eq!(index.unsynced_spec_keys(&crate::engine::key::Plane::Hub), []);
     let own = half_read(&shop().label());
     assert_eq!(seen(&own), Some((HubNamespaceState::Ours, true)));
 }
@@ -251,21 +252,21 @@ fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not()
 #[test]
 fn only_what_the_hub_has_otherwise_waits_to_be_carried() {
     use crate::engine::key::Plane;
-    let mut world = half_read(&shop().label());
-    let key = |world: &World, name: &str| world.source_key(0, &shop(), "default", name);
-    assert_eq!(world.uncarried_keys(&Plane::Hub), [key(&world, "web")]);
-    world.shop_has(Role::Federated(0), &fixture::source("new", "DFW"));
-    world.shop_has(Role::Federated(0), &fixture::leaving("old", "DFW"));
-    world.shop_has(Role::Federated(0), &fixture::source("same", "DFW"));
-    world.hub_has(Role::Federated(0), &fixture::copy("same", "DFW"));
-    let waiting = [key(&world, "new"), key(&world, "web")];
-    assert_eq!(world.uncarried_keys(&Plane::Hub), waiting);
-    assert_eq!(world.uncarried_keys(&Plane::Project(shop())), waiting);
-    let held = |world: &World, name: &str| {
-        let row = world.projects[&shop()].sources[0].get("default", name);
+    let mut index = half_read(&shop().label());
+    let key = |index: &GatewayIndex, name: &str| index.source_key(0, &shop(), "default", name);
+    assert_eq!(index.unsynced_spec_keys(&Plane::Hub), [key(&index, "web")]);
+    index.shop_has(TableId::Federated(0), &fixture::source("new", "DFW"));
+    index.shop_has(TableId::Federated(0), &fixture::leaving("old", "DFW"));
+    index.shop_has(TableId::Federated(0), &fixture::source("same", "DFW"));
+    index.hub_has(TableId::Federated(0), &fixture::copy("same", "DFW"));
+    let waiting = [key(&index, "new"), key(&index, "web")];
+    assert_eq!(index.unsynced_spec_keys(&Plane::Hub), waiting);
+    assert_eq!(index.unsynced_spec_keys(&Plane::Project(shop())), waiting);
+    let held = |index: &GatewayIndex, name: &str| {
+        let row = index.projects[&shop()].sources[0].get("default", name);
         row.unwrap().body.is_some()
     };
-    assert!(held(&world, "new"), "its turn comes");
-    world.disengage(&shop());
-    assert_eq!(world.uncarried_keys(&Plane::Hub), []);
+    assert!(held(&index, "new"), "its turn comes");
+    index.disengage(&shop());
+    assert_eq!(index.unsynced_spec_keys(&Plane::Hub), []);
 }

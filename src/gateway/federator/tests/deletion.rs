@@ -51,7 +51,7 @@ async fn a_cell_that_does_not_answer_is_named() {
     s.binding = Some(binding());
     let (mut memory, start) = (Memory::default(), now());
     idle(decide(&s, &mut memory, &SETTINGS, start));
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
     let condition = &patch(&effect)["status"]["conditions"][0];
     assert_eq!(condition["reason"], "WaitingForCells");
     assert!(condition["message"].as_str().unwrap().contains("dfw-1"));

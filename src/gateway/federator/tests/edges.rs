@@ -3,13 +3,13 @@
 use super::*;
 use crate::gateway::{
     federator::decide::{Decision, settlement},
+    index::status::SIZE_LIMIT,
     rate_limit::Class,
-    world::status::SIZE_LIMIT,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn waits(action: Action) -> Next {
+fn waits(action: Action) -> Requeue {
     let (effects, next) = plan(action);
     assert_eq!(effects, []);
     next
@@ -47,14 +47,14 @@ async fn references_that_are_being_read_are_said_once_that_takes_long() {
     let (mut memory, start) = (Memory::default(), now());
     assert_eq!(
         waits(decide(&s, &mut memory, &SETTINGS, start)),
-        Next::After(PATIENCE)
+        Requeue::After(GRACE_PERIOD)
     );
-    let almost = later(start, PATIENCE.checked_sub(SECOND).unwrap());
+    let almost = later(start, GRACE_PERIOD.checked_sub(SECOND).unwrap());
     assert_eq!(
         waits(decide(&s, &mut memory, &SETTINGS, almost)),
-        Next::After(SECOND)
+        Requeue::After(SECOND)
     );
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
     assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "Resolving");
 }
 
@@ -76,9 +76,9 @@ async fn good_news_waits_for_what_the_cell_reports() {
     let (mut memory, start) = (Memory::default(), now());
     assert_eq!(
         waits(decide(&s, &mut memory, &SETTINGS, start)),
-        Next::After(PATIENCE)
+        Requeue::After(GRACE_PERIOD)
     );
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
     let told = with_status(deployment(), patch(&effect)["status"].clone());
     assert_eq!(told["status"]["conditions"][0]["reason"], "Delivered");
     // Another's condition stays; ours on references that are gone goes, though nothing else is new.
@@ -146,7 +146,7 @@ async fn a_verdict_replaces_its_own_condition_alone() {
 async fn a_copy_that_goes_or_is_not_whole_or_anothers_is_not_written() {
     let mut d = deployment();
     d["spec"]["scaleSettings"]["minReplicas"] = json!(5);
-    let changes: [fn(&mut Row<Copy>); 3] = [
+    let changes: [fn(&mut Row<HubCopy>); 3] = [
         |c| c.deleting = true,
         |c| c.partial = true,
         |c| (c.digest.source_uid, c.digest.upstream_namespace) = (None, Some("theirs".into())),
@@ -176,7 +176,7 @@ async fn what_makes_karmada_work_asks_for_its_permit() {
         let action = asked(&s, Permit::Unasked).action;
         assert_eq!(action, Action::Permit(class));
         let (effects, next) = plan(asked(&s, Permit::Wait(SECOND)).action);
-        assert_eq!((effects, next), (vec![], Next::After(SECOND)), "{class:?}");
+        assert_eq!((effects, next), (vec![], Requeue::After(SECOND)), "{class:?}");
     }
 }
 
@@ -204,7 +204,7 @@ async fn to_the_second_a_cell_is_named_and_its_deployment_released() {
     let mut s = snapshot(&d, None);
     s.binding = Some(binding());
     let start = now();
-    let almost = later(start, PATIENCE.checked_sub(SECOND).unwrap());
+    let almost = later(start, GRACE_PERIOD.checked_sub(SECOND).unwrap());
     let decided = |release_after, at| {
         let settings = Settings {
             release_after,
@@ -212,8 +212,11 @@ async fn to_the_second_a_cell_is_named_and_its_deployment_released() {
         };
         decide(&s, &mut Memory::default(), &settings, at)
     };
-    assert_eq!(waits(decided(None, almost)), Next::After(SECOND));
-    assert_eq!(one(decided(None, later(start, PATIENCE))).reason, "return_status");
+    assert_eq!(waits(decided(None, almost)), Requeue::After(SECOND));
+    assert_eq!(
+        one(decided(None, later(start, GRACE_PERIOD))).reason,
+        "return_status"
+    );
     let limit = Duration::from_secs(600);
     let released = one(decided(Some(limit), later(start, limit)));
     assert_eq!(released.reason, "let_go");
@@ -221,7 +224,7 @@ async fn to_the_second_a_cell_is_named_and_its_deployment_released() {
 
 #[tokio::test]
 async fn of_an_earlier_life_only_what_stays_and_is_anothers_goes() {
-    let drained = |change: fn(&mut Row<Copy>)| {
+    let drained = |change: fn(&mut Row<HubCopy>)| {
         let mut s = snapshot(&deployment(), Some(&hub_copy()));
         s.hub_state = HubNamespaceState::EarlierLife;
         change(s.copy.as_mut().unwrap());

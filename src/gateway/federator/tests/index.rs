@@ -7,102 +7,102 @@ use crate::{
         error::{Category, Failure},
         key::Plane,
         queue::Outcome,
-        work::outcome,
+        workers::outcome,
     },
     gateway::{
         federator::{Federator, arrival, observe::observe},
-        policies,
-        rig::{Rig, refusal},
-        world::{
-            Role, World,
+        index::{
+            GatewayIndex, TableId,
             fixture::{self, HUB, hub_namespace, shop},
         },
+        policies,
+        testing::{Rig, refusal},
     },
 };
 use http::Method;
 
-fn seen(world: &World) -> Snapshot {
-    let key = world.source_key(0, &shop(), "default", "web");
-    observe(world, &key, &shop()).unwrap()
+fn seen(index: &GatewayIndex) -> Snapshot {
+    let key = index.source_key(0, &shop(), "default", "web");
+    observe(index, &key, &shop()).unwrap()
 }
 
 #[test]
 fn a_deployment_that_leaves_acts_on_no_hub_namespace_but_its_own() {
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     let mut theirs = hub_namespace("dfw");
     theirs["metadata"]["name"] = json!("ns-b1");
     theirs["metadata"]["labels"][keys::PROJECT_UID] = json!("p2");
-    world.hub_has(Role::Namespaces, &theirs);
+    index.hub_has(TableId::Namespaces, &theirs);
     let mut copy = fixture::copy("web", "DFW");
     copy["metadata"]["namespace"] = json!("ns-b1");
     copy["metadata"]["annotations"] = json!({});
-    world.hub_has(Role::Federated(0), &copy);
+    index.hub_has(TableId::Federated(0), &copy);
     let mut web = fixture::leaving("web", "DFW");
     web["metadata"]["annotations"][keys::FEDERATION_NAMESPACE] = json!("ns-b1");
-    world.shop_has(Role::Federated(0), &web);
-    let s = seen(&world);
+    index.shop_has(TableId::Federated(0), &web);
+    let s = seen(&index);
     assert_eq!(s.hub.as_ref().map(HubNamespace::as_str), Some(HUB));
     assert!(s.copy.is_none());
-    let mut relabel = |world: &mut World, version: &str, key: &str, value: Option<&str>| {
+    let mut relabel = |index: &mut GatewayIndex, version: &str, key: &str, value: Option<&str>| {
         theirs["metadata"]["resourceVersion"] = json!(version);
         let labels = theirs["metadata"]["labels"].as_object_mut().unwrap();
         labels.remove(key);
         labels.extend(value.map(|value| (key.to_owned(), json!(value))));
-        world.hub_has(Role::Namespaces, &theirs);
-        seen(world).hub.unwrap().as_str().to_owned()
+        index.hub_has(TableId::Namespaces, &theirs);
+        seen(index).hub.unwrap().as_str().to_owned()
     };
-    let peers = relabel(&mut world, "6", keys::PROJECT_UID, None);
+    let peers = relabel(&mut index, "6", keys::PROJECT_UID, None);
     assert_eq!(peers, "ns-b1", "a peer's, of this project");
     assert_eq!(
-        relabel(&mut world, "7", keys::UPSTREAM_CLUSTER, Some("cluster-b")),
+        relabel(&mut index, "7", keys::UPSTREAM_CLUSTER, Some("cluster-b")),
         HUB
     );
-    let copied = relabel(&mut world, "8", keys::PROJECT_UID, Some("p1"));
+    let copied = relabel(&mut index, "8", keys::PROJECT_UID, Some("p1"));
     assert_eq!(copied, HUB, "a plane made from a backup has the same UID");
     let own = fixture::shop().label();
     assert_eq!(
-        relabel(&mut world, "9", keys::UPSTREAM_CLUSTER, Some(&own)),
+        relabel(&mut index, "9", keys::UPSTREAM_CLUSTER, Some(&own)),
         "ns-b1"
     );
-    let elsewhere = relabel(&mut world, "10", keys::UPSTREAM_NAMESPACE, Some("other"));
+    let elsewhere = relabel(&mut index, "10", keys::UPSTREAM_NAMESPACE, Some("other"));
     assert_eq!(elsewhere, HUB, "another namespace's");
 }
 
 #[test]
 fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
-    let mut world = World::fixture();
-    world.shop_has(Role::Federated(0), &fixture::leaving("web", "DFW"));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
-    assert!(!seen(&world).policy_leaving, "nobody deletes it");
-    world.hub_lost(Role::CityPolicies, &fixture::city_policy("mine", "DFW"));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    assert!(seen(&world).policy_leaving);
+    let mut index = GatewayIndex::fixture();
+    index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("mine", "DFW"));
+    assert!(!seen(&index).policy_leaving, "nobody deletes it");
+    index.hub_lost(TableId::CityPolicies, &fixture::city_policy("mine", "DFW"));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    assert!(seen(&index).policy_leaving);
 }
 
 #[tokio::test]
 async fn a_project_that_has_left_is_forgotten() {
-    let rig = Rig::new(World::fixture(), |_, _| panic!("nothing is asked"));
+    let rig = Rig::new(GatewayIndex::fixture(), |_, _| panic!("nothing is asked"));
     let federator = Federator::default();
-    let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
+    let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
     let memory = Memory {
         undelivered: Some(Instant::now()),
         ..Memory::default()
     };
     federator.memory.lock().insert(key, memory);
-    federator.prune(&rig.context, &rig.context.world.lock());
+    federator.prune(&rig.context, &rig.context.index.lock());
     assert_eq!(federator.memory.lock().len(), 1);
-    rig.context.world.lock().disengage(&shop());
-    federator.prune(&rig.context, &rig.context.world.lock());
+    rig.context.index.lock().disengage(&shop());
+    federator.prune(&rig.context, &rig.context.index.lock());
     assert_eq!(federator.memory.lock().len(), 0);
 }
 
 #[tokio::test]
 async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
-    let mut world = World::fixture();
-    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
-    let rig = Rig::new(world, |_, name| {
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    let rig = Rig::new(index, |_, name| {
         if name == "web" {
             return refusal(422, "Invalid", &json!({"name": "web"}));
         }
@@ -113,14 +113,14 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
         (200, told)
     });
     let federator = Federator::default();
-    let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
+    let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
     let mut turns = Vec::new();
     for _ in 0..2 {
-        let turn = rig.turn();
-        let result = federator.reconcile(&turn, &key, &shop()).await;
+        let ctx = rig.reconcile_once();
+        let result = federator.reconcile(&ctx, &key, &shop()).await;
         let outcome = outcome(&key, result, &rig.context.quarantine);
         assert!(
-            matches!(outcome, Outcome::Again(after) if after > Duration::from_secs(200)),
+            matches!(outcome, Outcome::RequeueAfter(after) if after > Duration::from_secs(200)),
             "{outcome:?}"
         );
         let mut asked = rig.asked();
@@ -138,16 +138,18 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
 
 /// What is asked when a deployment leaves whose copy and binding are not seen, and these are what the hub has.
 async fn asked_of_the_hub(copy: (u16, Value), bindings: &[Value]) -> Vec<String> {
-    let mut world = World::fixture();
-    world.shop_has(Role::Federated(0), &fixture::leaving("web", "DFW"));
+    let mut index = GatewayIndex::fixture();
+    index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
     let bindings = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": bindings});
-    let rig = Rig::new(world, move |method, name| match (method, name) {
+    let rig = Rig::new(index, move |method, name| match (method, name) {
         (&Method::GET, "web") => copy.clone(),
         (&Method::GET, "resourcebindings") => (200, bindings.clone()),
         _ => refusal(404, "NotFound", &json!({})),
     });
-    let key = rig.context.world.lock().source_key(0, &shop(), "default", "web");
-    let _ = Federator::default().reconcile(&rig.turn(), &key, &shop()).await;
+    let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
+    let _ = Federator::default()
+        .reconcile(&rig.reconcile_once(), &key, &shop())
+        .await;
     rig.asked()
 }
 
@@ -179,26 +181,26 @@ async fn a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left() {
 
 #[tokio::test]
 async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() {
-    let mut world = World::fixture();
-    world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
-    let rig = Rig::new(world, |_, _| panic!("nothing is asked"));
-    let (turn, dfw) = (rig.turn(), CityCode::parse("DFW").unwrap());
-    let s = seen(&rig.context.world.lock());
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
+    let (ctx, dfw) = (rig.reconcile_once(), CityCode::parse("DFW").unwrap());
+    let s = seen(&rig.context.index.lock());
     let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
         panic!("a copy is made");
     };
     assert_eq!(plan.effects[0].reason, "create_copy");
     let going = (HUB.into(), dfw.clone());
-    rig.context.world.lock().condemned.insert(going);
-    assert!(!arrival::note_sent(&turn, &s, &plan));
-    rig.context.world.lock().condemned.clear();
-    assert!(arrival::note_sent(&turn, &s, &plan));
+    rig.context.index.lock().withdrawing.insert(going);
+    assert!(!arrival::note_sent(&ctx, &s, &plan));
+    rig.context.index.lock().withdrawing.clear();
+    assert!(arrival::note_sent(&ctx, &s, &plan));
     // The tenant takes it back before there is an answer.
     let leaving = fixture::leaving("web", "DFW");
-    rig.context.world.lock().shop_has(Role::Federated(0), &leaving);
-    let needed = || policies::needed(&rig.context.world.lock(), HUB, 0, &dfw);
+    rig.context.index.lock().shop_has(TableId::Federated(0), &leaving);
+    let needed = || policies::needed(&rig.context.index.lock(), HUB, 0, &dfw);
     assert!(needed());
     let failed = |category| Failure {
         plane: Plane::Hub,
@@ -208,23 +210,28 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
         message: "it failed".into(),
         retry_after: Duration::ZERO,
     };
-    arrival::note_outcome(&turn, &s, Some(&failed(Category::Timeout)));
+    arrival::note_outcome(&ctx, &s, Some(&failed(Category::Timeout)));
     assert!(needed(), "it may have arrived");
-    rig.woken().await;
-    arrival::note_outcome(&turn, &s, Some(&failed(Category::Conflict)));
+    rig.enqueued().await;
+    arrival::note_outcome(&ctx, &s, Some(&failed(Category::Conflict)));
     assert!(!needed());
-    let woken: Vec<_> = rig.woken().await.iter().map(|key| key.kind.to_string()).collect();
-    assert_eq!(woken.len(), 2, "the policies and the Namespace: {woken:?}");
+    let enqueued: Vec<_> = rig
+        .enqueued()
+        .await
+        .iter()
+        .map(|key| key.kind.to_string())
+        .collect();
+    assert_eq!(enqueued.len(), 2, "the policies and the Namespace: {enqueued:?}");
 }
 
 /// Acceptance 16: what a claim is, whoever lets go of it first.
 #[test]
 fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
-    let mut world = World::fixture();
-    world.hub_has(Role::Namespaces, &hub_namespace("dfw-lhr"));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    world.hub_has(Role::CityPolicies, &fixture::city_policy("city-lhr", "LHR"));
-    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::Namespaces, &hub_namespace("dfw-lhr"));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-lhr", "LHR"));
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
     let claims = [
         (None, true),
         (Some("city-dfw"), true),
@@ -241,7 +248,7 @@ fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
                 .unwrap()
                 .remove(keys::CLAIM_NAME);
         }
-        world.hub_has(Role::Federated(0), &copy);
-        assert_eq!(seen(&world).claim_good, good, "{policy:?}");
+        index.hub_has(TableId::Federated(0), &copy);
+        assert_eq!(seen(&index).claim_good, good, "{policy:?}");
     }
 }

@@ -5,11 +5,11 @@ use crate::{
     engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER},
     gateway::{
         federator::Federator,
-        rig::{LOST, Rig, refusal},
-        world::{
-            Role, World,
+        index::{
+            GatewayIndex, TableId,
             fixture::{self, shop},
         },
+        testing::{LOST, Rig, refusal},
     },
 };
 
@@ -28,8 +28,8 @@ fn everything(at: Instant) -> Memory {
         unresolved: None,
         carrying: Some(at),
         unreported: None,
-        good_news: Some(at),
-        claim_wrong: Some(at),
+        true_since: Some(at),
+        claim_mismatch_since: Some(at),
         claim_repaired: Some(at),
         status_written: Some(at),
         status_settled: Some((Digest::of_hash(&1), Digest::of_hash(&2))),
@@ -44,7 +44,7 @@ fn learned(reason: &str, before: &Memory) -> Memory {
     let mut memory = before.clone();
     if reason == "return_status" {
         // A cell reports, the claim is right, and the hub has what it is to have.
-        (memory.undelivered, memory.claim_wrong, memory.refused) = (None, None, None);
+        (memory.undelivered, memory.claim_mismatch_since, memory.refused) = (None, None, None);
     }
     if reason == "repair_claim" {
         memory.refused = None;
@@ -53,16 +53,16 @@ fn learned(reason: &str, before: &Memory) -> Memory {
 }
 
 /// The index before each kind of write, by the write's reason.
-fn worlds() -> [(&'static str, World); 5] {
+fn worlds() -> [(&'static str, GatewayIndex); 5] {
     let with = |deployment: Value, copy: Option<Value>, policy: &str| {
-        let mut world = World::fixture();
-        world.hub_has(Role::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
-        world.hub_has(Role::CityPolicies, &fixture::city_policy(policy, "DFW"));
-        world.shop_has(Role::Federated(0), &deployment);
+        let mut index = GatewayIndex::fixture();
+        index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+        index.hub_has(TableId::CityPolicies, &fixture::city_policy(policy, "DFW"));
+        index.shop_has(TableId::Federated(0), &deployment);
         if let Some(copy) = copy {
-            world.hub_has(Role::Federated(0), &copy);
+            index.hub_has(TableId::Federated(0), &copy);
         }
-        world
+        index
     };
     let web = || fixture::source("web", "DFW");
     let copy = || fixture::copy("web", "DFW");
@@ -85,9 +85,9 @@ fn worlds() -> [(&'static str, World); 5] {
 }
 
 /// One turn whose write fails, and what is remembered then; how many requests there were.
-async fn failed(world: World, key: &Key, before: &Memory, code: u16) -> (Memory, Vec<String>) {
+async fn failed(index: GatewayIndex, key: &Key, before: &Memory, code: u16) -> (Memory, Vec<String>) {
     let bodies = [fixture::source("web", "DFW"), fixture::copy("web", "DFW")];
-    let rig = Rig::new(world, move |method, _| {
+    let rig = Rig::new(index, move |method, _| {
         if method == http::Method::GET {
             (200, bodies[0].clone())
         } else if code == LOST {
@@ -102,7 +102,7 @@ async fn failed(world: World, key: &Key, before: &Memory, code: u16) -> (Memory,
     });
     let federator = Federator::default();
     federator.memory.lock().insert(key.clone(), before.clone());
-    let end = federator.reconcile(&rig.turn(), key, &shop()).await;
+    let end = federator.reconcile(&rig.reconcile_once(), key, &shop()).await;
     assert!(end.is_err(), "{code}: {:?}", rig.asked());
     (
         federator.memory.lock().remove(key).unwrap_or_default(),
@@ -113,10 +113,10 @@ async fn failed(world: World, key: &Key, before: &Memory, code: u16) -> (Memory,
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_applied_changes_what_it_stands_for() {
     tokio::time::advance(2 * LONG_AGO + RETRY_AFTER).await;
-    for (reason, world) in worlds() {
-        let key = world.source_key(0, &shop(), "default", "web");
+    for (reason, index) in worlds() {
+        let key = index.source_key(0, &shop(), "default", "web");
         let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
-        let snapshot = super::super::observe::observe(&world, &key, &shop()).unwrap();
+        let snapshot = super::super::observe::observe(&index, &key, &shop()).unwrap();
         let at = now();
         let update = super::super::decide::decide(&snapshot, &before, &SETTINGS, Permit::Granted, at).memory;
         assert_eq!(update.observed, learned(reason, &before), "{reason}");
@@ -128,7 +128,7 @@ async fn a_write_that_was_applied_changes_what_it_stands_for() {
             "update_copy" => expected.refused = None,
             "repair_claim" => expected.claim_repaired = Some(at.instant),
             _ => {
-                (expected.status_written, expected.good_news) = (Some(at.instant), None);
+                (expected.status_written, expected.true_since) = (Some(at.instant), None);
             }
         }
         assert_eq!(update.applied, expected, "{reason}");
@@ -140,10 +140,10 @@ async fn a_failed_write_leaves_each_field_as_it_was() {
     tokio::time::advance(2 * LONG_AGO + RETRY_AFTER).await;
     for code in [409, 500, LOST] {
         // The bodies of what the index holds are there: the only request is the write.
-        for (reason, world) in worlds() {
-            let key = world.source_key(0, &shop(), "default", "web");
+        for (reason, index) in worlds() {
+            let key = index.source_key(0, &shop(), "default", "web");
             let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
-            let (after, asked) = failed(world, &key, &before, code).await;
+            let (after, asked) = failed(index, &key, &before, code).await;
             let path = if reason == "return_status" {
                 "status"
             } else {

@@ -7,13 +7,13 @@ use crate::{
         key::Key,
     },
     gateway::{
-        context::{Context, Turn},
+        context::{Context, Shared},
         federator::{Federator, memory::Memory},
-        rig::context,
-        world::{
-            Role, World,
+        index::{
+            GatewayIndex, TableId,
             fixture::{self, shop},
         },
+        testing::context,
     },
 };
 use axum::body::Body;
@@ -43,11 +43,11 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
     for leads in [false, true] {
         let until = Instant::now() + Duration::from_secs(60 * u64::from(leads));
         let ground = Ground::new(kube::Client::new(service.clone(), "default"), until);
-        let mut world = World::fixture();
-        world.shop_has(Role::Federated(0), &deployment);
-        let key = world.source_key(0, &shop(), "default", "web");
-        let ctx = context(Arc::new(Mutex::new(world)), Executor::new(ground, "test".into()));
-        let (failure, memory) = turn(&ctx, &key).await;
+        let mut index = GatewayIndex::fixture();
+        index.shop_has(TableId::Federated(0), &deployment);
+        let key = index.source_key(0, &shop(), "default", "web");
+        let ctx = context(Arc::new(Mutex::new(index)), Executor::new(ground, "test".into()));
+        let (failure, memory) = reconcile_once(&ctx, &key).await;
         assert_eq!(failure, (!leads).then_some(Category::NotLeader));
         assert_eq!(requests.load(Ordering::Relaxed) > 0, leads);
         assert_eq!(memory.status_written.is_some(), leads, "{memory:?}");
@@ -55,11 +55,11 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
 }
 
 /// One turn: how it failed, if it did, and what is remembered then.
-async fn turn(ctx: &Context, key: &Key) -> (Option<Category>, Memory) {
+async fn reconcile_once(ctx: &Shared, key: &Key) -> (Option<Category>, Memory) {
     let federator = Federator::default();
     let end = federator
         .reconcile(
-            &Turn::new(ctx, Instant::now(), &AtomicBool::new(false)),
+            &Context::new(ctx, Instant::now(), &AtomicBool::new(false)),
             key,
             &shop(),
         )

@@ -35,7 +35,10 @@ async fn status_returns_with_the_projects_generation_and_throttled() {
         &SETTINGS,
         later(start, Duration::from_millis(100)),
     ));
-    assert_eq!((effects, next), (vec![], Next::After(Duration::from_millis(150))));
+    assert_eq!(
+        (effects, next),
+        (vec![], Requeue::After(Duration::from_millis(150)))
+    );
 }
 
 #[tokio::test]
@@ -63,8 +66,8 @@ async fn no_cell_for_the_city_is_said_at_once_and_propagating_after_patience() {
     let mut s = snapshot(&deployment(), Some(&hub_copy()));
     let (mut memory, start) = (Memory::default(), now());
     let (effects, next) = plan(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!((effects, next), (vec![], Next::After(PATIENCE)));
-    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+    assert_eq!((effects, next), (vec![], Requeue::After(GRACE_PERIOD)));
+    let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
     assert_eq!(patch(&effect)["status"]["conditions"][0]["reason"], "Propagating");
     let mut b = binding();
     b.digest.no_cluster = true;
@@ -113,7 +116,7 @@ async fn a_binding_of_an_earlier_copy_or_one_that_goes_delivers_nothing() {
         s.binding = Some(binding);
         let (mut memory, start) = (Memory::default(), now());
         drop(decide(&s, &mut memory, &SETTINGS, start));
-        let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, PATIENCE)));
+        let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
         patch(&effect)["status"]["conditions"][0]["reason"].clone()
     };
     assert_eq!(told(|_| {}), "Delivered");
@@ -147,7 +150,7 @@ async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_
     let mut told = d.clone();
     told["status"] = status.clone();
     let (effects, next) = plan(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
-    assert_eq!((effects, next), (vec![], Next::After(RETRY_AFTER)));
+    assert_eq!((effects, next), (vec![], Requeue::After(RETRY_AFTER)));
     let due = later(start, RETRY_AFTER);
     let again = one(decide(
         &snapshot(&told, Some(&c)),
@@ -191,7 +194,7 @@ async fn an_invalid_city_stops_nothing_that_its_copy_says() {
         &SETTINGS,
         later(start, Duration::from_secs(600)),
     ));
-    assert_eq!(rest, (vec![], Next::OnEvent));
+    assert_eq!(rest, (vec![], Requeue::AwaitChange));
 }
 
 #[tokio::test]

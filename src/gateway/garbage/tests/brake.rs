@@ -1,4 +1,4 @@
-//! Whom the brake holds, and how it ends.
+//! Tests of the brakes: which copies they hold, and when they are released.
 
 use super::*;
 
@@ -12,31 +12,39 @@ fn copies_in(hub: &str, count: usize) -> Vec<Value> {
     copies
 }
 
-/// Two projects on one hub: in [`HUB`] that many copies, in [`OTHER`] one; none has an origin.
-fn two_projects(count: usize) -> World {
-    let mut world = hub(&[]);
+/// Two projects on one hub: `count` copies in [`HUB`], one copy in [`OTHER`]; no copy has an origin.
+fn two_projects(count: usize) -> GatewayIndex {
+    let mut index = hub(&[]);
     let mut other = hub_namespace(OTHER, "p2");
     other["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-other");
-    list_hub(&mut world, Role::Namespaces, &[hub_namespace(HUB, "p1"), other]);
+    list_hub(
+        &mut index,
+        TableId::Namespaces,
+        &[hub_namespace(HUB, "p1"), other],
+    );
     let all = [copies_in(HUB, count), copies_in(OTHER, 1)].concat();
-    list_hub(&mut world, Role::Federated(0), &all);
-    engage(&mut world, true, &[]);
+    list_hub(&mut index, TableId::Federated(0), &all);
+    engage(&mut index, true, &[]);
     let project = ProjectKey::parse("other").unwrap();
-    world.engage(project.clone());
-    for role in world.project_roles() {
+    index.engage(project.clone());
+    for role in index.project_roles() {
         let live = [
             namespace_object("kube-system", "p2", &json!({})),
             namespace_object("default", "b1", &json!({})),
         ];
-        let live = if role == Role::Namespaces { &live[..] } else { &[] };
-        crate::gateway::world::fixture::list(live, |event| world.project_event(&project, role, event));
+        let live = if role == TableId::Namespaces {
+            &live[..]
+        } else {
+            &[]
+        };
+        crate::gateway::index::fixture::list(live, |event| index.project_event(&project, role, event));
     }
-    world
+    index
 }
 
-fn turn_in(garbage: &Garbage, world: &World, hub: &str, name: &str, now: Now) -> usize {
-    let key = world.hub_key(Role::Federated(0), hub, name);
-    let plan = garbage.judge_copy(world, &key, 0, SETTINGS, now);
+fn turn_in(garbage: &Garbage, index: &GatewayIndex, hub: &str, name: &str, now: Now) -> usize {
+    let key = index.hub_key(TableId::Federated(0), hub, name);
+    let plan = garbage.decide_copy(index, &key, 0, SETTINGS, now);
     plan.effects.len()
 }
 
@@ -44,15 +52,15 @@ fn turn_in(garbage: &Garbage, world: &World, hub: &str, name: &str, now: Now) ->
 async fn one_projects_orphans_hold_up_no_other_project() {
     let (garbage, now) = (Garbage::default(), now());
     let due = later(now, PATIENCE);
-    let world = two_projects(300);
+    let index = two_projects(300);
     for n in 0..300 {
-        turn_in(&garbage, &world, HUB, &format!("c-{n}"), now);
+        turn_in(&garbage, &index, HUB, &format!("c-{n}"), now);
     }
-    turn_in(&garbage, &world, OTHER, "c-0", now);
-    assert_eq!(turn_in(&garbage, &world, HUB, "c-7", due), 0);
+    turn_in(&garbage, &index, OTHER, "c-0", now);
+    assert_eq!(turn_in(&garbage, &index, HUB, "c-7", due), 0);
     assert!(garbage.brake());
     assert_eq!(garbage.brakes(), ["cluster-shop"]);
-    assert_eq!(turn_in(&garbage, &world, OTHER, "c-0", due), 1);
+    assert_eq!(turn_in(&garbage, &index, OTHER, "c-0", due), 1);
     assert_eq!(garbage.brakes(), ["cluster-shop"]);
 }
 
@@ -64,67 +72,76 @@ async fn deployments_that_were_seen_to_go_without_their_finalizer_hold_up_nothin
         json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": format!("c-{n}"), "namespace": "default",
             "uid": "u-source", "resourceVersion": "5"}})
     };
-    let mut world = hub(&copies(40));
-    engage(&mut world, true, &(0..40).map(source).collect::<Vec<_>>());
+    let mut index = hub(&copies(40));
+    engage(&mut index, true, &(0..40).map(source).collect::<Vec<_>>());
     for n in 0..40 {
-        let gone = Event::Deleted(object(&source(n)));
-        let woken = world.project_event(&shop(), Role::Federated(0), gone).keys;
-        assert!(woken.contains(&key(&world, 0, &format!("c-{n}"))));
+        let gone = WatchEvent::Delete(object(&source(n)));
+        let enqueued = index.project_event(&shop(), TableId::Federated(0), gone).keys;
+        assert!(enqueued.contains(&key(&index, 0, &format!("c-{n}"))));
     }
-    assert_eq!(world.hub.departed.len(), 40);
+    assert_eq!(index.hub.departed.len(), 40);
     for n in 0..40 {
-        turn(&garbage, &world, 0, &format!("c-{n}"), now);
+        reconcile_once(&garbage, &index, 0, &format!("c-{n}"), now);
     }
     for n in 0..40 {
         let name = format!("c-{n}");
-        assert_eq!(turn(&garbage, &world, 0, &name, due).0, [format!("u-{n}")]);
+        assert_eq!(
+            reconcile_once(&garbage, &index, 0, &name, due).0,
+            [format!("u-{n}")]
+        );
         let copy = copy_object(&name, &format!("u-{n}"));
-        world.hub_event(Role::Federated(0), Event::Deleted(object(&copy)));
+        index.hub_event(TableId::Federated(0), WatchEvent::Delete(object(&copy)));
     }
     assert!(!garbage.brake());
-    assert!(world.hub.departed.is_empty(), "nothing is kept of what is gone");
+    assert!(index.hub.departed.is_empty(), "nothing is kept of what is gone");
 }
 
 #[tokio::test]
 async fn an_operator_confirms_the_orphans_that_were_known_by_then() {
     let (garbage, now) = (Garbage::default(), now());
     let due = later(now, PATIENCE);
-    let mut world = hub(&copies(12));
-    engage(&mut world, true, &[]);
+    let mut index = hub(&copies(12));
+    engage(&mut index, true, &[]);
     for n in 0..12 {
-        turn(&garbage, &world, 0, &format!("c-{n}"), now);
+        reconcile_once(&garbage, &index, 0, &format!("c-{n}"), now);
     }
-    assert_eq!(turn(&garbage, &world, 0, "c-0", due).0, [""; 0]);
+    assert_eq!(reconcile_once(&garbage, &index, 0, "c-0", due).0, [""; 0]);
     let mut confirmed = hub_namespace_at(HUB, "p1", "6");
     confirmed["metadata"]["annotations"] = json!({keys::GARBAGE_CONFIRMED: due.wall.to_string()});
-    let woken = world
-        .hub_event(Role::Namespaces, Event::Applied(object(&confirmed)))
+    let enqueued = index
+        .hub_event(TableId::Namespaces, WatchEvent::Apply(object(&confirmed)))
         .keys;
     for n in 0..12 {
         let name = format!("c-{n}");
-        assert!(woken.contains(&key(&world, 0, &name)), "by event");
-        assert_eq!(turn(&garbage, &world, 0, &name, due).0, [format!("u-{n}")]);
+        assert!(enqueued.contains(&key(&index, 0, &name)), "by event");
+        assert_eq!(
+            reconcile_once(&garbage, &index, 0, &name, due).0,
+            [format!("u-{n}")]
+        );
     }
     assert!(!garbage.brake());
     let again = hub_namespace_at(HUB, "p1", "7");
-    let woken = world
-        .hub_event(Role::Namespaces, Event::Applied(object(&again)))
+    let enqueued = index
+        .hub_event(TableId::Namespaces, WatchEvent::Apply(object(&again)))
         .keys;
-    assert!(woken.contains(&key(&world, 0, "c-0")), "taken back, by event too");
+    assert!(
+        enqueued.contains(&key(&index, 0, "c-0")),
+        "taken back, by event too"
+    );
 }
 
 #[tokio::test]
 async fn a_brake_for_which_nothing_is_left_ends_without_another_turn() {
     let (garbage, now) = (Garbage::default(), now());
     let due = later(now, PATIENCE);
-    let mut world = hub(&copies(60));
-    engage(&mut world, true, &[]);
-    turn(&garbage, &world, 0, "c-0", now);
-    turn(&garbage, &world, 0, "c-0", due);
+    let mut index = hub(&copies(60));
+    engage(&mut index, true, &[]);
+    reconcile_once(&garbage, &index, 0, "c-0", now);
+    reconcile_once(&garbage, &index, 0, "c-0", due);
     assert!(garbage.brake(), "those count whose turn has not come");
-    list_hub(&mut world, Role::Federated(0), &[]);
-    turn(&garbage, &world, 0, "c-0", due);
-    garbage.prune(&world, later(due, Duration::from_secs(5)));
+    list_hub(&mut index, TableId::Federated(0), &[]);
+    reconcile_once(&garbage, &index, 0, "c-0", due);
+    garbage.prune(&index, later(due, Duration::from_secs(5)));
     assert!(!garbage.brake());
 }
 

@@ -1,14 +1,16 @@
-//! What is suspected goes only by the word of the plane that its origin was on.
+//! Tests that a suspected object is deleted only after a read from the plane of its origin.
 
-use super::{Garbage, PATIENCE, UNUSED, copies, engage, hub, key, later, list_hub, now, shop, turn};
+use super::{
+    Garbage, PATIENCE, UNUSED, copies, engage, hub, key, later, list_hub, now, reconcile_once, shop,
+};
 use crate::{
     api::{keys, names::CityCode},
-    engine::{key::Plane, plan::Next},
+    engine::{key::Plane, plan::Requeue},
     gateway::{
-        rig::{Rig, refusal},
-        world::{Role, shape},
+        index::{TableId, policy_spec},
+        testing::{Rig, refusal},
     },
-    plane::watch::Event,
+    plane::watch::WatchEvent,
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -19,11 +21,11 @@ fn origin(uid: &str) -> Value {
         "resourceVersion": "9"}})
 }
 
-/// A copy that seems to have no origin, and its project that answers so.
+/// A copy that appears to have no origin; its project gives this answer.
 fn rig(answer: (u16, Value)) -> Rig {
-    let mut world = hub(&copies(1));
-    engage(&mut world, true, &[]);
-    Rig::new(world, move |method, _| match *method {
+    let mut index = hub(&copies(1));
+    engage(&mut index, true, &[]);
+    Rig::new(index, move |method, _| match *method {
         Method::GET => answer.clone(),
         _ => (
             200,
@@ -44,14 +46,14 @@ async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
         (refusal(403, "Forbidden", &json!({})), kept),
     ] {
         let (rig, garbage) = (rig(answer.clone()), Garbage::default());
-        let copy = key(&rig.context.world.lock(), 0, "c-0");
+        let copy = key(&rig.context.index.lock(), 0, "c-0");
         assert_eq!(
-            garbage.copy(&rig.turn(), &copy, 0).await.unwrap(),
-            Next::After(PATIENCE)
+            garbage.copy(&rig.reconcile_once(), &copy, 0).await.unwrap(),
+            Requeue::After(PATIENCE)
         );
         assert!(rig.asked().is_empty(), "it has patience");
         tokio::time::advance(PATIENCE).await;
-        let failed = garbage.copy(&rig.turn(), &copy, 0).await.is_err();
+        let failed = garbage.copy(&rig.reconcile_once(), &copy, 0).await.is_err();
         assert_eq!(rig.asked(), expected, "{answer:?}");
         assert_eq!(failed, answer.0 >= 403 && answer.0 != 404);
     }
@@ -60,25 +62,28 @@ async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
 #[tokio::test]
 async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_waited() {
     let (rig, garbage) = (rig(refusal(404, "NotFound", &json!({}))), Garbage::default());
-    let copy = key(&rig.context.world.lock(), 0, "c-0");
+    let copy = key(&rig.context.index.lock(), 0, "c-0");
     let plane = Plane::Project(shop());
     let tell = |event| {
-        let mut world = rig.context.world.lock();
-        world.project_event(&shop(), Role::Federated(0), event);
+        let mut index = rig.context.index.lock();
+        index.project_event(&shop(), TableId::Federated(0), event);
     };
-    tell(Event::Failed);
-    assert_eq!(garbage.copy(&rig.turn(), &copy, 0).await.unwrap(), Next::OnEvent);
+    tell(WatchEvent::Failed);
+    assert_eq!(
+        garbage.copy(&rig.reconcile_once(), &copy, 0).await.unwrap(),
+        Requeue::AwaitChange
+    );
     assert_eq!(garbage.waiting(), 0);
     assert!(
-        rig.context.world.lock().take_unproven(&plane).is_empty(),
+        rig.context.index.lock().take_unproven(&plane).is_empty(),
         "it fails still"
     );
-    tell(Event::Resumed);
+    tell(WatchEvent::Resumed);
     assert_eq!(
-        rig.context.world.lock().take_unproven(&plane),
+        rig.context.index.lock().take_unproven(&plane),
         std::slice::from_ref(&copy)
     );
-    garbage.copy(&rig.turn(), &copy, 0).await.unwrap();
+    garbage.copy(&rig.reconcile_once(), &copy, 0).await.unwrap();
     assert_eq!(garbage.waiting(), 1);
 }
 
@@ -87,7 +92,7 @@ async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() 
     let cities = BTreeSet::from([CityCode::parse("LHR").unwrap()]);
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
         "metadata": {"name": "cities-lhr", "uid": "u", "resourceVersion": "7"},
-        "spec": shape::city_set_spec("lhr", &cities, keys::CITY_CODE)});
+        "spec": policy_spec::city_set_spec("lhr", &cities, keys::CITY_CODE)});
     let list = |items: Value| {
         (
             200,
@@ -106,37 +111,37 @@ async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() 
         (refusal(500, "InternalError", &json!({})), kept),
         (refusal(403, "Forbidden", &json!({})), kept),
     ] {
-        let mut world = hub(&[]);
-        list_hub(&mut world, Role::CitySets, std::slice::from_ref(&policy));
-        let key = world.hub_key(Role::CitySets, "", "cities-lhr");
+        let mut index = hub(&[]);
+        list_hub(&mut index, TableId::CitySets, std::slice::from_ref(&policy));
+        let key = index.hub_key(TableId::CitySets, "", "cities-lhr");
         let (status, garbage) = (answer.0, Garbage::default());
-        let rig = Rig::new(world, move |method, _| match *method {
+        let rig = Rig::new(index, move |method, _| match *method {
             Method::GET => answer.clone(),
             _ => (
                 200,
                 json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}),
             ),
         });
-        garbage.city_set(&rig.turn(), &key).await.unwrap();
+        garbage.city_set(&rig.reconcile_once(), &key).await.unwrap();
         assert!(rig.asked().is_empty(), "it has patience");
         tokio::time::advance(UNUSED).await;
-        let failed = garbage.city_set(&rig.turn(), &key).await.is_err();
+        let failed = garbage.city_set(&rig.reconcile_once(), &key).await.is_err();
         assert_eq!(rig.asked(), expected, "{status}");
         assert_eq!(failed, status != 200);
-        assert!(rig.context.world.lock().ending_sets.is_empty());
+        assert!(rig.context.index.lock().ending_sets.is_empty());
     }
 }
 
 #[tokio::test]
 async fn suspicion_begins_anew_with_the_leadership() {
     let (garbage, now) = (Garbage::default(), now());
-    let mut world = hub(&copies(1));
-    engage(&mut world, true, &[]);
+    let mut index = hub(&copies(1));
+    engage(&mut index, true, &[]);
     let due = later(now, PATIENCE);
-    turn(&garbage, &world, 0, "c-0", now);
-    garbage.begin_anew();
+    reconcile_once(&garbage, &index, 0, "c-0", now);
+    garbage.reset();
     assert_eq!(
-        turn(&garbage, &world, 0, "c-0", due),
-        (vec![], Next::After(PATIENCE))
+        reconcile_once(&garbage, &index, 0, "c-0", due),
+        (vec![], Requeue::After(PATIENCE))
     );
 }

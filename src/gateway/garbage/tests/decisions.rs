@@ -1,10 +1,10 @@
-//! What goes from the hub, decided from snapshots: the exact effects, and that nothing else came.
+//! Tests of decisions on snapshots: the exact effects, and no others.
 
 use super::{
     super::brake::{Brake, Load},
     super::decide::{
-        CitySetSnapshot, CopyDecision, CopySnapshot, Decision, NamespaceSnapshot, Origin, Standing, city_set,
-        copy, namespace,
+        CitySetSnapshot, CopyDecision, CopySnapshot, CopyState, Decision, NamespaceSnapshot, Origin,
+        city_set, copy, namespace,
     },
     HUB, KINDS, PATIENCE, RETENTION, SETTINGS, SWEEP, UNUSED, later, now,
 };
@@ -12,9 +12,9 @@ use crate::{
     api::names::CityCode,
     engine::{
         key::Plane,
-        plan::{Effect, Endpoint, Next, Plan, Prepared, Target, Write},
+        plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
     },
-    gateway::world::{
+    gateway::index::{
         Resources,
         digest::{CitySet, HubNamespaceDigest},
     },
@@ -55,7 +55,7 @@ fn kept() -> Decision {
 
 fn waits(since: Instant, wait: Duration) -> Decision {
     Decision {
-        plan: Plan::wait(Next::After(wait)),
+        plan: Plan::wait(Requeue::After(wait)),
         since: Some(since),
     }
 }
@@ -83,12 +83,12 @@ fn braked(decision: Decision, brake: Brake) -> CopyDecision {
     }
 }
 
-/// One copy of 100.
+/// One of 100 copies.
 fn copy_with(origin: Origin) -> CopySnapshot {
     CopySnapshot {
         target: Target::namespaced(Plane::Hub, &KINDS[0].resource, HUB, "web"),
         hub_complete: true,
-        copy: Some(Standing {
+        copy: Some(CopyState {
             uid: "u".into(),
             deleting: false,
             marked: true,
@@ -111,7 +111,7 @@ fn copy_with(origin: Origin) -> CopySnapshot {
 #[tokio::test]
 async fn an_orphan_waits_then_goes_by_its_uid() {
     let now = now();
-    for origin in [Origin::NamespaceGone, Origin::Absent, Origin::LetGo] {
+    for origin in [Origin::NamespaceGone, Origin::Absent, Origin::Released] {
         let mut s = copy_with(origin);
         assert_eq!(copy(&s, SETTINGS, now), free(waits(now.instant, PATIENCE)));
         s.since = Some(now.instant);

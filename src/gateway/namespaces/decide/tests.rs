@@ -140,7 +140,7 @@ async fn the_first_city_makes_policy_and_complete_namespace_in_this_order() {
             "namespace.karmada.io/skip-auto-propagation": "true",
             "fedgate.dev/project-uid": "p1", "fedgate.dev/cities": "dfw"})
     );
-    assert_eq!(d.plan.next, Next::OnEvent);
+    assert_eq!(d.plan.next, Requeue::AwaitChange);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn at_rest_nothing_is_written() {
         decide(&snapshot(&["DFW"], &["DFW"]), LINGER, now()),
         Decision {
             wanted: Some("dfw".into()),
-            ..Decision::wait(BTreeMap::new(), Next::OnEvent)
+            ..Decision::wait(BTreeMap::new(), Requeue::AwaitChange)
         }
     );
     assert!(
@@ -182,7 +182,7 @@ async fn a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there
     assert!(first.plan.is_idle());
     assert_eq!(
         (first.plan.next, first.left.get(&city("DFW"))),
-        (Next::After(LINGER), Some(&now.instant))
+        (Requeue::After(LINGER), Some(&now.instant))
     );
     s.left = first.left;
     let later = Now {
@@ -254,7 +254,7 @@ async fn a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_othe
         decide(&s, LINGER, now()),
         Decision {
             foreign: true,
-            ..Decision::wait(BTreeMap::new(), Next::OnEvent)
+            ..Decision::wait(BTreeMap::new(), Requeue::AwaitChange)
         }
     );
 }

@@ -4,12 +4,12 @@ use crate::{
     api::keys,
     gateway::{
         companions,
-        namespaces::{earlier_life, observe},
-        policies,
-        world::{
-            Role, World,
+        index::{
+            GatewayIndex, TableId,
             fixture::{self, HUB, namespace, shop},
         },
+        namespaces::{earlier_life, observe},
+        policies,
     },
     kinds::CompanionKind,
 };
@@ -27,18 +27,18 @@ fn hub(version: &str, project: &str, cities: Option<&str>) -> Value {
 }
 
 /// A hub namespace of another project UID whose project namespace is back under the same UID, with a new deployment.
-fn world() -> World {
-    let mut world = World::fixture();
+fn index() -> GatewayIndex {
+    let mut index = GatewayIndex::fixture();
     let own = [
         namespace("kube-system", "p2", &json!({})),
         namespace("default", "a1", &json!({})),
     ];
-    world.list_shop(Role::Namespaces, &own);
-    world.list_hub(Role::Namespaces, &[hub("6", "p1", None)]);
+    index.list_shop(TableId::Namespaces, &own);
+    index.list_hub(TableId::Namespaces, &[hub("6", "p1", None)]);
     let mut new = fixture::source("web", "DFW");
     new["metadata"]["uid"] = json!("u-new");
-    world.list_shop(Role::Federated(0), &[new]);
-    world
+    index.list_shop(TableId::Federated(0), &[new]);
+    index
 }
 
 fn copy(source: Option<&str>) -> Value {
@@ -60,28 +60,28 @@ fn companion() -> Value {
 
 #[test]
 fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
-    let mut world = world();
-    assert!(!earlier_life(&world, &shop(), HUB), "the label was edited");
+    let mut index = index();
+    assert!(!earlier_life(&index, &shop(), HUB), "the label was edited");
     for (role, one, holds) in [
-        (Role::Federated(0), copy(Some("u-dead")), true),
-        (Role::Federated(0), copy(None), false),
-        (Role::Federated(0), copy(Some("u-new")), false),
-        (Role::WrittenBack(0), instance(true), true),
-        (Role::WrittenBack(0), instance(false), false),
-        (Role::ConfigMaps, companion(), true),
-        (Role::Bindings, fixture::binding("web"), true),
+        (TableId::Federated(0), copy(Some("u-dead")), true),
+        (TableId::Federated(0), copy(None), false),
+        (TableId::Federated(0), copy(Some("u-new")), false),
+        (TableId::WrittenBack(0), instance(true), true),
+        (TableId::WrittenBack(0), instance(false), false),
+        (TableId::ConfigMaps, companion(), true),
+        (TableId::Bindings, fixture::binding("web"), true),
     ] {
-        world.list_hub(role, std::slice::from_ref(&one));
-        assert_eq!(earlier_life(&world, &shop(), HUB), holds, "{one}");
-        world.list_hub(role, &[]);
+        index.list_hub(role, std::slice::from_ref(&one));
+        assert_eq!(earlier_life(&index, &shop(), HUB), holds, "{one}");
+        index.list_hub(role, &[]);
     }
 }
 
 #[test]
 fn a_write_backs_city_is_held_and_never_brought_in() {
-    let mut world = world();
-    let in_use = |world: &World| {
-        let seen = observe(world, HUB).unwrap();
+    let mut index = index();
+    let in_use = |index: &GatewayIndex| {
+        let seen = observe(index, HUB).unwrap();
         seen.in_use.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let written = ["IAD", "LHR"].map(|city| {
@@ -89,28 +89,28 @@ fn a_write_backs_city_is_held_and_never_brought_in() {
         instance["metadata"]["labels"] = json!({keys::INSTANCE_CITY_CODE: city});
         instance
     });
-    world.list_hub(Role::WrittenBack(0), &written);
+    index.list_hub(TableId::WrittenBack(0), &written);
     assert_eq!(
-        in_use(&world),
+        in_use(&index),
         ["DFW", "IAD", "LHR"],
         "nothing is known of the set"
     );
-    world.list_hub(Role::Namespaces, &[hub("7", "p2", Some("dfw-lhr"))]);
-    assert_eq!(in_use(&world), ["DFW", "LHR"]);
+    index.list_hub(TableId::Namespaces, &[hub("7", "p2", Some("dfw-lhr"))]);
+    assert_eq!(in_use(&index), ["DFW", "LHR"]);
 }
 
 #[test]
 fn an_earlier_lifes_companions_and_policies_go_after_its_copies() {
-    let mut world = world();
-    let wanted = |world: &World| {
-        let seen = companions::observe(world, CompanionKind::ConfigMap, HUB, "settings").unwrap();
-        let policies = policies::observe(world, HUB).unwrap();
+    let mut index = index();
+    let wanted = |index: &GatewayIndex| {
+        let seen = companions::observe(index, CompanionKind::ConfigMap, HUB, "settings").unwrap();
+        let policies = policies::observe(index, HUB).unwrap();
         assert!(policies.used[0].is_empty(), "the new life waits");
         (seen.wanted_by.len(), policies.needed[0].len())
     };
-    world.list_hub(Role::Federated(0), &[copy(Some("u-dead"))]);
-    world.list_hub(Role::ConfigMaps, &[companion()]);
-    assert_eq!(wanted(&world), (1, 1));
-    world.list_hub(Role::Federated(0), &[]);
-    assert_eq!(wanted(&world), (0, 0));
+    index.list_hub(TableId::Federated(0), &[copy(Some("u-dead"))]);
+    index.list_hub(TableId::ConfigMaps, &[companion()]);
+    assert_eq!(wanted(&index), (1, 1));
+    index.list_hub(TableId::Federated(0), &[]);
+    assert_eq!(wanted(&index), (0, 0));
 }

@@ -9,13 +9,13 @@ use crate::{
     api::keys,
     engine::{
         clock::Now,
-        plan::{Next, Plan, Write},
+        plan::{Plan, Requeue, Write},
     },
-    gateway::world::{
-        Role, World,
+    gateway::index::{
+        GatewayIndex, TableId,
         fixture::{self, HUB, hub_namespace},
     },
-    plane::watch::Event,
+    plane::watch::WatchEvent,
 };
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
@@ -23,8 +23,8 @@ use tokio::time::Instant;
 
 const LINGER: Duration = Duration::from_secs(60);
 
-fn decided(world: &World, s: &Snapshot, now: Now) -> Decision {
-    sets::decided(world, s, LINGER, 2, now)
+fn decided(index: &GatewayIndex, s: &Snapshot, now: Now) -> Decision {
+    sets::decided(index, s, LINGER, 2, now)
 }
 
 fn reasons(d: &Decision) -> Vec<&'static str> {
@@ -32,18 +32,18 @@ fn reasons(d: &Decision) -> Vec<&'static str> {
 }
 
 /// A Namespace of a set that cannot be read, with a deployment in LHR.
-fn unreadable() -> World {
-    let mut world = World::fixture();
+fn unreadable() -> GatewayIndex {
+    let mut index = GatewayIndex::fixture();
     let mut namespace = hub_namespace("lower.0123abcd");
     namespace["metadata"]["resourceVersion"] = json!("6");
-    world.hub_has(Role::Namespaces, &namespace);
-    world.shop_has(Role::Federated(0), &fixture::source("web", "LHR"));
-    world
+    index.hub_has(TableId::Namespaces, &namespace);
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "LHR"));
+    index
 }
 
 #[tokio::test]
 async fn a_set_that_nobody_can_read_is_left_only_after_the_linger() {
-    let mut world = unreadable();
+    let mut index = unreadable();
     let now = Now {
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
@@ -52,24 +52,24 @@ async fn a_set_that_nobody_can_read_is_left_only_after_the_linger() {
         instant: now.instant + LINGER,
         ..now
     };
-    let mut s = observe(&world, HUB).unwrap();
-    let first = decided(&world, &s, now);
+    let mut s = observe(&index, HUB).unwrap();
+    let first = decided(&index, &s, now);
     assert_eq!(
         (first.plan, first.left.len()),
-        (Plan::wait(Next::After(LINGER)), 1)
+        (Plan::wait(Requeue::After(LINGER)), 1)
     );
     s.left = first.left;
     assert_eq!(
-        reasons(&decided(&world, &s, due)),
+        reasons(&decided(&index, &s, due)),
         ["create_city_set", "move_namespace"]
     );
     s.unlabelled = true;
-    assert_eq!(decided(&world, &s, due).plan, Plan::default());
-    world.shop_lost(Role::Federated(0), &fixture::source("web", "LHR"));
-    let unused = observe(&world, HUB).unwrap();
+    assert_eq!(decided(&index, &s, due).plan, Plan::default());
+    index.shop_lost(TableId::Federated(0), &fixture::source("web", "LHR"));
+    let unused = observe(&index, HUB).unwrap();
     assert_eq!(
-        decided(&world, &unused, due),
-        decided(&world, &unused, now),
+        decided(&index, &unused, due),
+        decided(&index, &unused, now),
         "without use it is never left"
     );
     assert_eq!((unused.current, unused.left), (None, BTreeMap::new()));
@@ -77,19 +77,19 @@ async fn a_set_that_nobody_can_read_is_left_only_after_the_linger() {
 
 #[tokio::test]
 async fn a_policy_that_is_gone_is_made_again_for_the_cities_that_linger_or_for_none_in_use() {
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     let mut namespace = hub_namespace("dfw-lhr");
     namespace["metadata"]["resourceVersion"] = json!("6");
-    world.hub_has(Role::Namespaces, &namespace);
+    index.hub_has(TableId::Namespaces, &namespace);
     let now = Now {
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
     };
-    let unused = decided(&world, &observe(&world, HUB).unwrap(), now);
+    let unused = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert_eq!(reasons(&unused), ["create_city_set"]);
     assert_eq!(unused.plan.effects[0].target.name, "cities-dfw-lhr");
-    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
-    let lingers = decided(&world, &observe(&world, HUB).unwrap(), now);
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    let lingers = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert_eq!(reasons(&lingers), ["create_city_set"]);
     assert_eq!(lingers.plan.effects[0].target.name, "cities-dfw-lhr");
 }
@@ -100,31 +100,31 @@ async fn a_set_that_someone_edits_is_put_back_at_once() {
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
     };
-    let mut world = World::fixture();
-    world.shop_has(Role::Federated(0), &fixture::source("web", "DFW"));
+    let mut index = GatewayIndex::fixture();
+    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
     for policy in [
         fixture::city_set("cities-dfw", &["DFW"]),
         fixture::city_set("cities-dfw-lhr", &["DFW", "LHR"]),
     ] {
-        world.hub_has(Role::CitySets, &policy);
+        index.hub_has(TableId::CitySets, &policy);
     }
-    note_set(&mut world, HUB, false);
+    note_set(&mut index, HUB, false);
     let mut edited = hub_namespace("dfw-lhr");
     edited["metadata"]["resourceVersion"] = json!("6");
-    world.hub_has(Role::Namespaces, &edited);
-    note_set(&mut world, HUB, false);
-    let restored = decided(&world, &observe(&world, HUB).unwrap(), now);
+    index.hub_has(TableId::Namespaces, &edited);
+    note_set(&mut index, HUB, false);
+    let restored = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert_eq!(reasons(&restored), ["move_namespace"]);
     let Write::Merge { patch } = &restored.plan.effects[0].write else {
         panic!("{restored:?}")
     };
     assert_eq!(patch["metadata"]["labels"][keys::CITIES], "dfw");
 
-    note_set(&mut world, HUB, true);
-    let ours = decided(&world, &observe(&world, HUB).unwrap(), now);
+    note_set(&mut index, HUB, true);
+    let ours = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert_eq!(
         (ours.plan, ours.left.len()),
-        (Plan::wait(Next::After(LINGER)), 1),
+        (Plan::wait(Requeue::After(LINGER)), 1),
         "the same set, written by us, lingers"
     );
 }
@@ -135,7 +135,7 @@ async fn a_projects_namespaces_use_so_many_sets_and_one_that_waits_is_woken_by_r
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
     };
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     let carrying = |name: &str, set: &str, version: &str| {
         let mut namespace = hub_namespace(set);
         namespace["metadata"]["name"] = json!(name);
@@ -144,58 +144,58 @@ async fn a_projects_namespaces_use_so_many_sets_and_one_that_waits_is_woken_by_r
         namespace
     };
     for (name, set) in [("ns-b", "dfw"), ("ns-c", "lhr")] {
-        world.hub_has(Role::Namespaces, &carrying(name, set, "5"));
+        index.hub_has(TableId::Namespaces, &carrying(name, set, "5"));
     }
     for city in ["DFW", "FRA"] {
-        world.shop_has(Role::Federated(0), &fixture::source(city, city));
+        index.shop_has(TableId::Federated(0), &fixture::source(city, city));
     }
-    let full = decided(&world, &observe(&world, HUB).unwrap(), now);
+    let full = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert!(full.limited, "dfw and lhr are two");
-    let told = note_limit(&mut world, HUB, true);
+    let told = note_limit(&mut index, HUB, true);
     assert_eq!(told.len(), 2);
-    assert_eq!(note_limit(&mut world, HUB, true), [], "it is no news");
-    let key = world.source_key(0, &fixture::shop(), "default", "FRA");
-    let seen = crate::gateway::federator::observe::observe(&world, &key, &fixture::shop()).unwrap();
+    assert_eq!(note_limit(&mut index, HUB, true), [], "it is no news");
+    let key = index.source_key(0, &fixture::shop(), "default", "FRA");
+    let seen = crate::gateway::federator::observe::observe(&index, &key, &fixture::shop()).unwrap();
     assert!(seen.limited);
-    let woken = world.hub_has(Role::Namespaces, &carrying("ns-c", "dfw", "6"));
-    assert!(woken.contains(&world.hub_key(Role::Namespaces, "", HUB)));
-    let room = decided(&world, &observe(&world, HUB).unwrap(), now);
+    let enqueued = index.hub_has(TableId::Namespaces, &carrying("ns-c", "dfw", "6"));
+    assert!(enqueued.contains(&index.hub_key(TableId::Namespaces, "", HUB)));
+    let room = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert!(!room.limited);
     assert_eq!(reasons(&room), ["create_city_set", "move_namespace"]);
     // Another project's sets do not count.
     let mut others = carrying("ns-d", "lhr", "5");
     others["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-other");
-    world.hub_has(Role::Namespaces, &others);
-    assert!(!decided(&world, &observe(&world, HUB).unwrap(), now).limited);
+    index.hub_has(TableId::Namespaces, &others);
+    assert!(!decided(&index, &observe(&index, HUB).unwrap(), now).limited);
 }
 
 #[tokio::test]
 async fn a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out() {
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     let (web, key) = (
         fixture::source("web", "XYZ"),
-        world.source_key(0, &fixture::shop(), "default", "web"),
+        index.source_key(0, &fixture::shop(), "default", "web"),
     );
-    world.shop_has(Role::Federated(0), &web);
-    let in_use = |world: &World| {
-        let seen = observe(world, HUB).unwrap();
+    index.shop_has(TableId::Federated(0), &web);
+    let in_use = |index: &GatewayIndex| {
+        let seen = observe(index, HUB).unwrap();
         seen.in_use.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let refused = |world: &World| {
-        crate::gateway::federator::observe::observe(world, &key, &fixture::shop())
+    let refused = |index: &GatewayIndex| {
+        crate::gateway::federator::observe::observe(index, &key, &fixture::shop())
             .unwrap()
             .no_cell
     };
-    assert!(in_use(&world).is_empty() && refused(&world));
+    assert!(in_use(&index).is_empty() && refused(&index));
     let cell = fixture::cluster("XYZ");
-    let woken = world.hub_has(Role::Clusters, &cell);
-    assert!(woken.contains(&key), "it heals by event");
-    assert_eq!((in_use(&world), refused(&world)), (vec!["XYZ".to_owned()], false));
+    let enqueued = index.hub_has(TableId::Clusters, &cell);
+    assert!(enqueued.contains(&key), "it heals by event");
+    assert_eq!((in_use(&index), refused(&index)), (vec!["XYZ".to_owned()], false));
     let mut placed = hub_namespace("xyz");
     placed["metadata"]["resourceVersion"] = json!("6");
-    world.hub_has(Role::Namespaces, &placed);
-    world.hub_lost(Role::Clusters, &cell);
-    assert_eq!((in_use(&world), refused(&world)), (vec!["XYZ".to_owned()], false));
+    index.hub_has(TableId::Namespaces, &placed);
+    index.hub_lost(TableId::Clusters, &cell);
+    assert_eq!((in_use(&index), refused(&index)), (vec!["XYZ".to_owned()], false));
 }
 
 #[tokio::test]
@@ -204,31 +204,31 @@ async fn sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_agai
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
     };
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     for (name, city) in [("web", "DFW"), ("api", "FRA")] {
-        world.shop_has(Role::Federated(0), &fixture::source(name, city));
+        index.shop_has(TableId::Federated(0), &fixture::source(name, city));
     }
-    let shop = world.ties[HUB].project.label();
-    let limited = |world: &World| decided(world, &observe(world, HUB).unwrap(), now).limited;
-    let sent = |world: &mut World, hub: &str, project: &str, set: &str| {
+    let shop = index.owners[HUB].project.label();
+    let limited = |index: &GatewayIndex| decided(index, &observe(index, HUB).unwrap(), now).limited;
+    let sent = |index: &mut GatewayIndex, hub: &str, project: &str, set: &str| {
         let entry = (project.into(), set.into());
-        world.moving.insert(hub.into(), entry);
+        index.moving.insert(hub.into(), entry);
     };
-    assert!(!limited(&world), "its own set is given up for the new one");
-    sent(&mut world, "ns-b", &shop, "lhr");
-    assert!(!limited(&world), "that is the second");
-    sent(&mut world, "ns-c", &shop, "iad");
-    assert!(limited(&world), "lhr, iad and the new one are three");
-    sent(&mut world, "ns-c", "cluster-other", "iad");
-    assert!(!limited(&world), "it is another project's");
-    sent(&mut world, "ns-c", &shop, "dfw-fra");
-    assert!(!limited(&world), "it is the same set");
-    sent(&mut world, "ns-c", &shop, "iad");
-    note_limit(&mut world, HUB, true);
-    assert_eq!(sets::arrived(&mut world, "ns-b", true), [], "the Namespace tells");
-    let waiting = world.hub_key(Role::Namespaces, "", HUB);
-    assert_eq!(sets::arrived(&mut world, "ns-c", false), [waiting]);
-    assert!(world.moving.is_empty() && !limited(&world));
+    assert!(!limited(&index), "its own set is given up for the new one");
+    sent(&mut index, "ns-b", &shop, "lhr");
+    assert!(!limited(&index), "that is the second");
+    sent(&mut index, "ns-c", &shop, "iad");
+    assert!(limited(&index), "lhr, iad and the new one are three");
+    sent(&mut index, "ns-c", "cluster-other", "iad");
+    assert!(!limited(&index), "it is another project's");
+    sent(&mut index, "ns-c", &shop, "dfw-fra");
+    assert!(!limited(&index), "it is the same set");
+    sent(&mut index, "ns-c", &shop, "iad");
+    note_limit(&mut index, HUB, true);
+    assert_eq!(sets::arrived(&mut index, "ns-b", true), [], "the Namespace tells");
+    let waiting = index.hub_key(TableId::Namespaces, "", HUB);
+    assert_eq!(sets::arrived(&mut index, "ns-c", false), [waiting]);
+    assert!(index.moving.is_empty() && !limited(&index));
 }
 
 #[tokio::test]
@@ -237,24 +237,24 @@ async fn a_namespace_that_waits_for_room_is_put_back_where_it_was_all_the_same()
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
     };
-    let mut world = World::fixture();
-    note_set(&mut world, HUB, true);
+    let mut index = GatewayIndex::fixture();
+    note_set(&mut index, HUB, true);
     for (name, city) in [("web", "DFW"), ("api", "FRA")] {
-        world.shop_has(Role::Federated(0), &fixture::source(name, city));
+        index.shop_has(TableId::Federated(0), &fixture::source(name, city));
     }
     let mut edited = hub_namespace("syd");
     edited["metadata"]["resourceVersion"] = json!("6");
-    world.hub_has(Role::Namespaces, &edited);
-    let seen = observe(&world, HUB).unwrap();
-    let d = sets::decided(&world, &seen, LINGER, 1, now);
+    index.hub_has(TableId::Namespaces, &edited);
+    let seen = observe(&index, HUB).unwrap();
+    let d = sets::decided(&index, &seen, LINGER, 1, now);
     assert!(!d.limited, "its own set is given up");
     for (name, set) in [("ns-b", "syd"), ("ns-c", "dfw")] {
         let mut other = hub_namespace(set);
         other["metadata"]["name"] = json!(name);
         other["metadata"]["uid"] = json!(format!("u-{name}"));
-        world.hub_has(Role::Namespaces, &other);
+        index.hub_has(TableId::Namespaces, &other);
     }
-    let d = sets::decided(&world, &seen, LINGER, 2, now);
+    let d = sets::decided(&index, &seen, LINGER, 2, now);
     assert!(d.limited);
     let Some(Write::Merge { patch }) = d.plan.effects.last().map(|e| &e.write) else {
         panic!("{d:?}")
@@ -272,29 +272,29 @@ async fn while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not
         instant: now.instant + LINGER,
         ..now
     };
-    let mut world = World::fixture();
+    let mut index = GatewayIndex::fixture();
     let mut both = hub_namespace("dfw-lhr");
     both["metadata"]["resourceVersion"] = json!("6");
-    world.hub_has(Role::Namespaces, &both);
-    world.hub_has(Role::Federated(0), &fixture::copy("web", "DFW"));
+    index.hub_has(TableId::Namespaces, &both);
+    index.hub_has(TableId::Federated(0), &fixture::copy("web", "DFW"));
     for name in ["web", "new"] {
-        world.shop_has(Role::Federated(0), &fixture::source(name, "XYZ"));
+        index.shop_has(TableId::Federated(0), &fixture::source(name, "XYZ"));
     }
-    let seen = |world: &World, name: &str| {
-        let key = world.source_key(0, &fixture::shop(), "default", name);
-        crate::gateway::federator::observe::observe(world, &key, &fixture::shop()).unwrap()
+    let seen = |index: &GatewayIndex, name: &str| {
+        let key = index.source_key(0, &fixture::shop(), "default", name);
+        crate::gateway::federator::observe::observe(index, &key, &fixture::shop()).unwrap()
     };
-    let narrowed = |world: &World| {
-        let mut s = observe(world, HUB).unwrap();
-        s.left = decided(world, &s, now).left;
-        !decided(world, &s, due).narrowed.is_empty()
+    let narrowed = |index: &GatewayIndex| {
+        let mut s = observe(index, HUB).unwrap();
+        s.left = decided(index, &s, now).left;
+        !decided(index, &s, due).narrowed.is_empty()
     };
-    assert!(narrowed(&world) && seen(&world, "web").no_cell);
-    world.hub_event(Role::Clusters, Event::Failed);
-    assert!(!narrowed(&world));
-    let web = seen(&world, "web");
+    assert!(narrowed(&index) && seen(&index, "web").no_cell);
+    index.hub_event(TableId::Clusters, WatchEvent::Failed);
+    assert!(!narrowed(&index));
+    let web = seen(&index, "web");
     assert!(!web.no_cell && web.cell_unproven, "it may have a cell by now");
-    assert!(seen(&world, "new").no_cell, "it was never carried");
-    world.hub_event(Role::Clusters, Event::Resumed);
-    assert!(narrowed(&world) && seen(&world, "web").no_cell);
+    assert!(seen(&index, "new").no_cell, "it was never carried");
+    index.hub_event(TableId::Clusters, WatchEvent::Resumed);
+    assert!(narrowed(&index) && seen(&index, "web").no_cell);
 }

@@ -4,53 +4,54 @@ use super::{HUB, KINDS, deployment, projection, write_back};
 use crate::{
     api::{keys, names::ProjectKey},
     gateway::{
+        index::{GatewayIndex, TableId, networking::WorkloadChecks},
         projector::{decide::Snapshot, observe},
-        world::{Role, World, networking::WorkloadChecks},
     },
-    plane::watch::Event,
+    plane::watch::WatchEvent,
 };
 use serde_json::{Value, json};
 
 /// An index with the project `prod`, its namespace `shop`, and this on the hub.
-fn world(hub_namespace: bool, written: &[Value]) -> World {
-    let mut world = World::new(KINDS.clone(), WorkloadChecks::default());
+fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
+    let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     let prod = ProjectKey::parse("prod").unwrap();
-    let event = |value: &Value| Event::Applied(serde_json::from_value(value.clone()).map(Box::new).unwrap());
+    let event =
+        |value: &Value| WatchEvent::Apply(serde_json::from_value(value.clone()).map(Box::new).unwrap());
     let namespace = |name: &str, uid: &str, labels: Value| {
         json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
     };
-    world.engage(prod.clone());
+    index.engage(prod.clone());
     for own in [
         namespace("kube-system", "p1", json!({})),
         namespace("shop", "6d1f0c52", json!({})),
     ] {
-        world.project_event(&prod, Role::Namespaces, event(&own));
+        index.project_event(&prod, TableId::Namespaces, event(&own));
     }
     if hub_namespace {
         let labels = json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: "cluster-prod"});
-        world.hub_event(Role::Namespaces, event(&namespace(HUB, "u-hub", labels)));
+        index.hub_event(TableId::Namespaces, event(&namespace(HUB, "u-hub", labels)));
     }
     for one in written {
-        world.hub_event(Role::WrittenBack(0), event(one));
+        index.hub_event(TableId::WrittenBack(0), event(one));
     }
-    for role in world.project_roles() {
-        world.project_event(&prod, role, Event::Complete);
+    for role in index.project_roles() {
+        index.project_event(&prod, role, WatchEvent::InitDone);
     }
-    for role in world.hub_roles() {
-        world.hub_event(role, Event::Complete);
+    for role in index.hub_roles() {
+        index.hub_event(role, WatchEvent::InitDone);
     }
-    world
+    index
 }
 
-fn observed(world: &World, name: &str) -> Snapshot {
-    observe(world, &world.hub_key(Role::WrittenBack(0), HUB, name)).unwrap()
+fn observed(index: &GatewayIndex, name: &str) -> Snapshot {
+    observe(index, &index.hub_key(TableId::WrittenBack(0), HUB, name)).unwrap()
 }
 
 #[test]
 fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
-    assert!(observed(&world(true, &[write_back()]), "web-0").bound);
-    assert!(!observed(&world(false, &[write_back()]), "web-0").bound);
+    assert!(observed(&index(true, &[write_back()]), "web-0").bound);
+    assert!(!observed(&index(false, &[write_back()]), "web-0").bound);
 }
 
 /// What a cell writes of deployment `web`.
@@ -63,40 +64,40 @@ fn named(name: &str, cell: &str) -> Value {
 }
 
 /// The same index with the project's deployment `web`, which may have 80 Instances.
-fn crowded(written: &[Value]) -> World {
-    let mut world = world(true, written);
+fn crowded(written: &[Value]) -> GatewayIndex {
+    let mut index = index(true, written);
     let mut source = deployment("u-source");
     source["metadata"]["namespace"] = json!("shop");
-    project_event(&mut world, Role::Federated(0), source);
-    world
+    project_event(&mut index, TableId::Federated(0), source);
+    index
 }
 
-fn project_event(world: &mut World, role: Role, value: Value) {
-    let event = Event::Applied(serde_json::from_value(value).map(Box::new).unwrap());
-    world.project_event(&ProjectKey::parse("prod").unwrap(), role, event);
+fn project_event(index: &mut GatewayIndex, role: TableId, value: Value) {
+    let event = WatchEvent::Apply(serde_json::from_value(value).map(Box::new).unwrap());
+    index.project_event(&ProjectKey::parse("prod").unwrap(), role, event);
 }
 
-fn project(world: &mut World, name: &str) {
+fn project(index: &mut GatewayIndex, name: &str) {
     let mut p = projection("u-source");
     p["metadata"]["name"] = json!(name);
     p["metadata"]["uid"] = json!(format!("p-{name}"));
-    project_event(world, Role::WrittenBack(0), p);
+    project_event(index, TableId::WrittenBack(0), p);
 }
 
-fn has_place(world: &World, name: &str) -> bool {
-    let s = observed(world, name);
+fn has_place(index: &GatewayIndex, name: &str) -> bool {
+    let s = observed(index, name);
     assert_eq!(s.most, 80);
     s.rank < s.most
 }
 
 /// Who is woken when one of cell `greedy` goes.
-fn woken_without(world: &mut World, name: &str) -> Vec<String> {
-    let gone = Event::Deleted(
+fn woken_without(index: &mut GatewayIndex, name: &str) -> Vec<String> {
+    let gone = WatchEvent::Delete(
         serde_json::from_value(named(name, "greedy"))
             .map(Box::new)
             .unwrap(),
     );
-    let keys = world.hub_event(Role::WrittenBack(0), gone).keys;
+    let keys = index.hub_event(TableId::WrittenBack(0), gone).keys;
     let others = keys
         .iter()
         .filter(|key| key.name.starts_with("web-") && &*key.name != name);
@@ -113,64 +114,64 @@ fn greedy(count: usize) -> Vec<Value> {
 fn one_cells_many_names_take_no_place_from_another_cell() {
     let mut written = greedy(100);
     written.extend([named("web-0", "honest"), named("web-1", "honest")]);
-    let mut world = crowded(&written);
-    assert!(has_place(&world, "web--079") && !has_place(&world, "web--080"));
+    let mut index = crowded(&written);
+    assert!(has_place(&index, "web--079") && !has_place(&index, "web--080"));
     for n in 0..80 {
-        project(&mut world, &format!("web--{n:03}"));
+        project(&mut index, &format!("web--{n:03}"));
     }
-    assert!(has_place(&world, "web-0") && has_place(&world, "web-1"));
+    assert!(has_place(&index, "web-0") && has_place(&index, "web-1"));
 }
 
 #[test]
 fn what_is_projected_keeps_its_place() {
-    let mut world = crowded(&greedy(100));
-    project(&mut world, "web--099");
-    assert!(has_place(&world, "web--099") && has_place(&world, "web--078"));
-    assert!(!has_place(&world, "web--079"));
+    let mut index = crowded(&greedy(100));
+    project(&mut index, "web--099");
+    assert!(has_place(&index, "web--099") && has_place(&index, "web--078"));
+    assert!(!has_place(&index, "web--079"));
     // Another deployment's projection of the name is none.
     let mut other = projection("u-source");
     other["metadata"]["name"] = json!("web--098");
     other["metadata"]["uid"] = json!("p-other");
     other["metadata"]["ownerReferences"][0]["name"] = json!("other");
-    project_event(&mut world, Role::WrittenBack(0), other);
-    assert!(!has_place(&world, "web--098"));
+    project_event(&mut index, TableId::WrittenBack(0), other);
+    assert!(!has_place(&index, "web--098"));
 }
 
 #[test]
 fn the_end_of_one_wakes_the_next_and_no_others() {
-    let mut world = crowded(&greedy(100));
+    let mut index = crowded(&greedy(100));
     for n in 0..80 {
-        project(&mut world, &format!("web--{n:03}"));
+        project(&mut index, &format!("web--{n:03}"));
     }
     assert_eq!(
-        woken_without(&mut world, "web--090"),
+        woken_without(&mut index, "web--090"),
         Vec::<String>::new(),
         "it had no place"
     );
-    assert_eq!(woken_without(&mut world, "web--000"), ["web--080"]);
-    assert!(has_place(&world, "web--080") && !has_place(&world, "web--081"));
+    assert_eq!(woken_without(&mut index, "web--000"), ["web--080"]);
+    assert!(has_place(&index, "web--080") && !has_place(&index, "web--081"));
 }
 
 #[test]
 fn of_far_too_many_no_new_one_has_a_place() {
-    let mut world = crowded(&greedy(162));
-    project(&mut world, "web--161");
-    assert!(has_place(&world, "web--161"), "it is projected");
-    assert!(!has_place(&world, "web--000"));
+    let mut index = crowded(&greedy(162));
+    project(&mut index, "web--161");
+    assert!(has_place(&index, "web--161"), "it is projected");
+    assert!(!has_place(&index, "web--000"));
     // None is counted, and none woken, before they are fewer.
-    assert_eq!(woken_without(&mut world, "web--160"), Vec::<String>::new());
-    let woken = woken_without(&mut world, "web--159");
-    assert_eq!(woken.len(), 79);
-    assert!(has_place(&world, "web--000"));
+    assert_eq!(woken_without(&mut index, "web--160"), Vec::<String>::new());
+    let enqueued = woken_without(&mut index, "web--159");
+    assert_eq!(enqueued.len(), 79);
+    assert!(has_place(&index, "web--000"));
 }
 
 #[test]
 fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
-    let mut world = world(true, &[write_back()]);
-    let event = |value: Value| Event::Applied(serde_json::from_value(value).map(Box::new).unwrap());
+    let mut index = index(true, &[write_back()]);
+    let event = |value: Value| WatchEvent::Apply(serde_json::from_value(value).map(Box::new).unwrap());
     let mut copy = deployment("u-copy");
     copy["metadata"]["namespace"] = json!(HUB);
-    world.hub_event(Role::Federated(0), event(copy));
+    index.hub_event(TableId::Federated(0), event(copy));
     let binding = |version: u32, owner: &str| {
         json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
             "metadata": {"name": "web-workloaddeployment", "namespace": HUB, "uid": "u-b",
@@ -179,29 +180,29 @@ fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
             "spec": {"resource": {"kind": "WorkloadDeployment", "name": "web"},
                 "clusters": [{"name": "dfw-1"}]}})
     };
-    world.hub_event(Role::Bindings, event(binding(7, "u-earlier")));
-    assert!(observed(&world, "web-0").cells.is_empty());
-    let woken = world.hub_event(Role::Bindings, event(binding(8, "u-copy")));
-    let key = world.hub_key(Role::WrittenBack(0), HUB, "web-0");
-    assert!(woken.keys.contains(&key));
-    assert_eq!(*observed(&world, "web-0").cells, ["dfw-1".into()]);
+    index.hub_event(TableId::Bindings, event(binding(7, "u-earlier")));
+    assert!(observed(&index, "web-0").cells.is_empty());
+    let enqueued = index.hub_event(TableId::Bindings, event(binding(8, "u-copy")));
+    let key = index.hub_key(TableId::WrittenBack(0), HUB, "web-0");
+    assert!(enqueued.keys.contains(&key));
+    assert_eq!(*observed(&index, "web-0").cells, ["dfw-1".into()]);
     // At rest nobody is woken.
-    let woken = world.hub_event(Role::Bindings, event(binding(9, "u-copy")));
-    assert!(!woken.keys.contains(&key));
+    let enqueued = index.hub_event(TableId::Bindings, event(binding(9, "u-copy")));
+    assert!(!enqueued.keys.contains(&key));
 }
 
 #[test]
 fn the_end_of_one_wakes_the_next_also_where_as_many_are_left_as_always_have_a_place() {
-    let mut world = world(true, &greedy(65));
+    let mut index = index(true, &greedy(65));
     let mut source = deployment("u-source");
     source["metadata"]["namespace"] = json!("shop");
     source["spec"]["scaleSettings"]["minReplicas"] = json!(1);
-    project_event(&mut world, Role::Federated(0), source);
+    project_event(&mut index, TableId::Federated(0), source);
     for n in 0..64 {
-        project(&mut world, &format!("web--{n:03}"));
+        project(&mut index, &format!("web--{n:03}"));
     }
-    let s = observed(&world, "web--064");
+    let s = observed(&index, "web--064");
     assert_eq!((s.most, s.rank), (64, 64), "it has no place");
-    assert_eq!(woken_without(&mut world, "web--000"), ["web--064"]);
-    assert!(observed(&world, "web--064").rank < 64);
+    assert_eq!(woken_without(&mut index, "web--000"), ["web--064"]);
+    assert!(observed(&index, "web--064").rank < 64);
 }

@@ -1,10 +1,10 @@
-//! Which keys are woken while first lists are read, and in which order the lists are.
+//! Tests of the keys that are enqueued while first lists are read, and of the order of the lists.
 
 use super::*;
 use crate::{
     engine::queue::Outcome,
-    gateway::world::fixture::{HUB, hub_namespace, shop},
-    plane::watch::Event,
+    gateway::index::fixture::{HUB, hub_namespace, shop},
+    plane::watch::WatchEvent,
 };
 use std::collections::BTreeSet;
 use tokio::sync::watch::Receiver;
@@ -13,59 +13,57 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
     Box::new(serde_json::from_value(object.clone()).unwrap())
 }
 
-/// Tells a list as its watch would.
-fn list(gateway: &Gateway, plane: &Plane, role: Role, objects: &[Value]) {
+/// Sends a list as its watch does.
+fn list(gateway: &Gateway, plane: &Plane, role: TableId, objects: &[Value]) {
     let engagement = gateway.links.engagement(plane);
     let tell = |event| gateway.links.event(plane, engagement, role, event);
-    tell(Event::Began);
+    tell(WatchEvent::Init);
     for object in objects {
-        tell(Event::Listed(boxed(object)));
+        tell(WatchEvent::InitApply(boxed(object)));
     }
-    tell(Event::Complete);
+    tell(WatchEvent::InitDone);
 }
 
-/// The keys that wait, those that are fresh first.
+/// The ready keys; fresh ones first.
 fn waiting(gateway: &Gateway) -> Vec<Key> {
     let queue = &gateway.ctx.queue;
     let taken = std::iter::from_fn(|| {
         let taken = (queue.depth().ready > 0).then(|| queue.next().now_or_never())???;
-        queue.done(&taken.key, Outcome::Settled);
+        queue.done(&taken.key, Outcome::Done);
         Some(taken.key)
     });
     taken.collect()
 }
 
-/// The project's lists that carrying needs: an edit of `web` that the hub has not seen, and `same`, which it has.
+/// Lists of the project that are needed to sync specs: an edit of `web` that the hub does not have, and `same`, which
+/// it has.
 fn list_project(gateway: &Gateway) {
     let plane = Plane::Project(shop());
     let namespaces = [
         fixture::namespace("kube-system", "p1", &json!({})),
         fixture::namespace("default", "a1", &json!({})),
     ];
-    list(gateway, &plane, Role::Namespaces, &namespaces);
+    list(gateway, &plane, TableId::Namespaces, &namespaces);
     let mut edited = fixture::source("web", "DFW");
     edited["metadata"]["generation"] = json!(2);
     let sources = [fixture::source("same", "DFW"), edited];
-    list(gateway, &plane, Role::Federated(0), &sources);
+    list(gateway, &plane, TableId::Federated(0), &sources);
 }
 
 fn list_hub(gateway: &Gateway, carrying: bool) {
-    let roles = gateway.ctx.world.lock().hub_roles();
-    for role in roles
-        .into_iter()
-        .filter(|role| role.is_for_carrying() == carrying)
-    {
+    let roles = gateway.ctx.index.lock().hub_roles();
+    for role in roles.into_iter().filter(|role| role.is_first_phase() == carrying) {
         let objects = match role {
-            Role::Namespaces => vec![hub_namespace("dfw")],
-            Role::Federated(_) => vec![fixture::copy("same", "DFW"), fixture::copy("web", "DFW")],
-            Role::Bindings => vec![fixture::binding("same")],
+            TableId::Namespaces => vec![hub_namespace("dfw")],
+            TableId::Federated(_) => vec![fixture::copy("same", "DFW"), fixture::copy("web", "DFW")],
+            TableId::Bindings => vec![fixture::binding("same")],
             _ => Vec::new(),
         };
         list(gateway, &Plane::Hub, role, &objects);
     }
 }
 
-/// A gateway that does not run, with a project of which nothing has been heard.
+/// A gateway that does not run, with a project that has sent no list.
 fn silent() -> Arc<Gateway> {
     let (hub, project) = (Server::new(false, Vec::new()), project(false));
     let gateway = gateway(&hub);
@@ -78,8 +76,8 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
     for hub_first in [true, false] {
         let gateway = silent();
         let key = |name: &str| {
-            let world = gateway.ctx.world.lock();
-            world.source_key(0, &shop(), "default", name)
+            let index = gateway.ctx.index.lock();
+            index.source_key(0, &shop(), "default", name)
         };
         for hub in [hub_first, !hub_first] {
             assert_eq!(waiting(&gateway), []);
@@ -98,8 +96,10 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
             same["metadata"]["resourceVersion"],
             same["metadata"]["generation"],
         ) = (json!("6"), json!(2));
-        let edit = Event::Applied(boxed(&same));
-        gateway.links.event(&plane, engagement, Role::Federated(0), edit);
+        let edit = WatchEvent::Apply(boxed(&same));
+        gateway
+            .links
+            .event(&plane, engagement, TableId::Federated(0), edit);
         assert_eq!(waiting(&gateway), [key("same")], "and no key of the hub's");
 
         list_hub(&gateway, false);
@@ -108,16 +108,16 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
             !ready.iter().any(|key| key.plane == plane),
             "its other lists are missing"
         );
-        for role in [Role::Workloads, Role::WrittenBack(0)] {
+        for role in [TableId::Workloads, TableId::WrittenBack(0)] {
             list(&gateway, &plane, role, &[]);
         }
         let ready: BTreeSet<Key> = waiting(&gateway).into_iter().collect();
-        let world = gateway.ctx.world.lock();
+        let index = gateway.ctx.index.lock();
         for key in [
-            world.source_key(0, &shop(), "default", "same"),
-            world.source_key(0, &shop(), "default", "web"),
-            world.hub_key(Role::Namespaces, "", HUB),
-            world.hub_key(Role::CityPolicies, HUB, ""),
+            index.source_key(0, &shop(), "default", "same"),
+            index.source_key(0, &shop(), "default", "web"),
+            index.hub_key(TableId::Namespaces, "", HUB),
+            index.hub_key(TableId::CityPolicies, HUB, ""),
         ] {
             assert!(ready.contains(&key), "{key}");
         }
@@ -130,8 +130,13 @@ async fn lists_that_carrying_does_not_need_wake_nobody_before_all_are_complete()
     list_project(&gateway);
     list_hub(&gateway, true);
     waiting(&gateway);
-    list(&gateway, &Plane::Hub, Role::Bindings, &[fixture::binding("same")]);
-    list(&gateway, &Plane::Project(shop()), Role::Workloads, &[]);
+    list(
+        &gateway,
+        &Plane::Hub,
+        TableId::Bindings,
+        &[fixture::binding("same")],
+    );
+    list(&gateway, &Plane::Project(shop()), TableId::Workloads, &[]);
     assert_eq!(waiting(&gateway), []);
 }
 
@@ -140,13 +145,13 @@ async fn an_edit_goes_before_the_backlog_if_the_list_that_shows_it_is_the_last_o
     let gateway = silent();
     list_hub(&gateway, true);
     list_hub(&gateway, false);
-    for role in [Role::Workloads, Role::WrittenBack(0)] {
+    for role in [TableId::Workloads, TableId::WrittenBack(0)] {
         list(&gateway, &Plane::Project(shop()), role, &[]);
     }
     waiting(&gateway);
     list_project(&gateway);
     let keys = waiting(&gateway);
-    let edited = gateway.ctx.world.lock().source_key(0, &shop(), "default", "web");
+    let edited = gateway.ctx.index.lock().source_key(0, &shop(), "default", "web");
     assert_eq!(keys.first(), Some(&edited));
     assert!(keys.len() > 4, "everything is looked at: {keys:?}");
 }
@@ -158,11 +163,11 @@ async fn a_new_leader_carries_what_it_can_and_decides_nothing_else() {
     list_hub(&gateway, true);
     let carried = waiting(&gateway);
     assert_eq!(carried.len(), 1);
-    gateway.wake_everything();
+    gateway.requeue_all();
     assert_eq!(waiting(&gateway), carried);
 }
 
-/// A plane whose list of deployments fails once, and then waits until it is let go.
+/// A plane whose list of deployments fails once, and then blocks until `open` is true.
 fn waits(open: Receiver<bool>, lists: Arc<Mutex<Vec<String>>>) -> Connection {
     let served = Server::new(false, Vec::new());
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -198,7 +203,7 @@ async fn a_list_that_hangs_holds_up_no_other_for_long() {
     lists_begin(false).await;
 }
 
-/// Lists of deployments fail, hang, and come to an end within the head start, or not.
+/// Lists of deployments fail, block, and complete within `HEAD_START` if `in_time` is true.
 async fn lists_begin(in_time: bool) {
     let open = watch::Sender::new(false);
     let lists: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
@@ -247,8 +252,8 @@ async fn lists_begin(in_time: bool) {
     ]));
     in_project.extend(named(&["instances", "workloads"]));
     assert_eq!(asked(), [on_hub, in_project]);
-    assert_eq!(gateway.ctx.world.lock().hub_ready(), in_time);
+    assert_eq!(gateway.ctx.index.lock().hub_ready(), in_time);
     open.send_replace(true);
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert!(gateway.ctx.world.lock().hub_ready());
+    assert!(gateway.ctx.index.lock().hub_ready());
 }

@@ -1,8 +1,9 @@
-//! Checks, and lists that they wait for.
+//! Tests of the checks, and of the lists that they wait for.
 
 use super::*;
 
-/// A failed check: the status says so, sums go on, and nothing else happens, not even to what differs.
+/// Tests a failed check: the status reports the reason, sums are updated, and no deployment is changed, even if it
+/// differs.
 fn refused(change: impl Fn(&mut WorkloadSnapshot), reason: &str, words_of_message: &str) {
     let mut s = settled(&[("us", &["DFW", "IAD"])]);
     s.deployments[0].spec.scale_settings.min_replicas = 7;

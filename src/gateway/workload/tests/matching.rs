@@ -1,4 +1,4 @@
-//! Which deployment is whose, and what new ones are called.
+//! Tests of the matching of deployments, and of the names of new ones.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ fn a_name_whose_holder_is_terminating_is_waited_for() {
     assert_eq!(step(&mut s, 1), []);
 }
 
-/// Case W15: what is made of long names, Instances, Services and labels among it, is still valid.
+/// Case W15: objects derived from long names, such as Instances, Services and labels, are still valid.
 #[test]
 fn names_of_sixty_characters_become_names_that_a_service_may_have() {
     let long = |c: &str| c.repeat(60);

@@ -1,4 +1,4 @@
-//! Exact decisions: these effects, and nothing else.
+//! Tests of exact decisions: these effects, and no others.
 
 mod checks;
 mod matching;
@@ -58,7 +58,7 @@ fn snapshot(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
     }
 }
 
-/// Decides, and does what was decided, as servers would.
+/// Decides, and executes the decision as servers would.
 fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
     let effects = decide(s, at(second)).effects;
     for effect in effects.clone() {
@@ -98,7 +98,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
     effects
 }
 
-/// A Workload that is as it should be.
+/// A Workload without differences.
 fn settled(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
     let mut s = snapshot(placements);
     step(&mut s, 0);
@@ -106,7 +106,7 @@ fn settled(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
     s
 }
 
-/// One word per effect.
+/// A short text for each effect.
 fn words(effects: &[WorkloadEffect]) -> Vec<String> {
     let name = |d: &WorkloadDeployment| {
         format!(
@@ -136,7 +136,7 @@ fn status_of(effects: &[WorkloadEffect]) -> &WorkloadStatus {
     status
 }
 
-/// The reason of the Workload's Available, and of each placement's.
+/// The reason of the Workload's Available condition, and of each placement's.
 fn reasons(status: &WorkloadStatus) -> Vec<&str> {
     let lists = std::iter::once(&status.conditions).chain(status.placements.iter().map(|p| &p.conditions));
     lists
@@ -241,7 +241,7 @@ fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
     assert_eq!(step(&mut s, 5), []);
 }
 
-/// Case W16: the Workload alone says what a deployment is to be, whatever is edited there.
+/// Case W16: the Workload alone determines a deployment's spec, whatever field is edited there.
 #[test]
 fn an_edited_template_is_restored_once_and_an_edited_status_restores_nothing() {
     let mut s = settled(&[("us", &["DFW"])]);

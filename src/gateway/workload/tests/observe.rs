@@ -1,13 +1,14 @@
-//! What the index gives to the checks of a Workload, by the settings, and which events wake it.
+//! Tests of the input that the index gives to a Workload's checks, by settings, and of the events that enqueue the
+//! Workload.
 
 use super::super::observe;
 use super::*;
 use crate::{
     api::names::ProjectKey,
     engine::key::Key,
-    gateway::world::{Role, World, networking::WorkloadChecks},
+    gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks},
     kinds::FederatedKind,
-    plane::watch::Event,
+    plane::watch::WatchEvent,
 };
 use kube::core::DynamicObject;
 use std::sync::{Arc, LazyLock};
@@ -28,31 +29,31 @@ const NETWORKS: WorkloadChecks = WorkloadChecks {
     networks: true,
 };
 
-/// An index with one project, all of whose lists are complete but those of Locations and Networks.
-struct Index {
-    world: World,
+/// An index with one project; all its lists are complete but those of Locations and Networks.
+struct Scene {
+    index: GatewayIndex,
     project: ProjectKey,
     version: u64,
 }
 
-impl Index {
-    /// With the Workloads `shop` in DFW and IAD, and `lone` in LHR, which names another Network.
+impl Scene {
+    /// Creates the Workloads `shop` in DFW and IAD, and `lone` in LHR, which names another Network.
     fn new(checks: WorkloadChecks) -> Self {
-        let mut world = World::new(KINDS.clone(), checks);
-        for role in world.hub_roles() {
-            world.hub_event(role, Event::Began);
-            world.hub_event(role, Event::Complete);
+        let mut index = GatewayIndex::new(KINDS.clone(), checks);
+        for role in index.hub_roles() {
+            index.hub_event(role, WatchEvent::Init);
+            index.hub_event(role, WatchEvent::InitDone);
         }
         let project = ProjectKey::parse("shop-prod").unwrap();
-        world.engage(project.clone());
+        index.engage(project.clone());
         let mut index = Self {
-            world,
+            index,
             project,
             version: 1,
         };
         for namespace in ["kube-system", "default"] {
             index.apply(
-                Role::Namespaces,
+                TableId::Namespaces,
                 json!({"metadata": {"name": namespace, "uid": namespace}}),
             );
         }
@@ -62,21 +63,22 @@ impl Index {
         lone.metadata.uid = Some("5f1c2d9e-0000-4000-8000-000000000002".into());
         lone.spec.template.spec.network_interfaces[0].network.name = "edge".into();
         for workload in [shop, lone] {
-            index.apply(Role::Workloads, serde_json::to_value(workload).unwrap());
+            index.apply(TableId::Workloads, serde_json::to_value(workload).unwrap());
         }
-        for role in index.world.project_roles() {
-            if !matches!(role, Role::Locations | Role::Networks) {
-                index.event(role, Event::Complete);
+        for role in index.index.project_roles() {
+            if !matches!(role, TableId::Locations | TableId::Networks) {
+                index.event(role, WatchEvent::InitDone);
             }
         }
         index
     }
 
-    /// The names of the keys that the event wakes. None may take a check's list for one that the project waits for.
-    fn event(&mut self, role: Role, event: Event) -> Vec<String> {
-        let woken = self.world.project_event(&self.project, role, event);
-        assert!(!woken.synced || !matches!(role, Role::Locations | Role::Networks));
-        woken.keys.iter().map(|key| key.name.to_string()).collect()
+    /// The names of the keys that the event enqueues. A check's list must not count as a list that the project waits
+    /// for.
+    fn event(&mut self, role: TableId, event: WatchEvent) -> Vec<String> {
+        let enqueued = self.index.project_event(&self.project, role, event);
+        assert!(!enqueued.synced || !matches!(role, TableId::Locations | TableId::Networks));
+        enqueued.keys.iter().map(|key| key.name.to_string()).collect()
     }
 
     /// The object with the next version.
@@ -86,30 +88,30 @@ impl Index {
         Box::new(serde_json::from_value(object).unwrap())
     }
 
-    fn apply(&mut self, role: Role, object: Value) -> Vec<String> {
+    fn apply(&mut self, role: TableId, object: Value) -> Vec<String> {
         let object = self.object(object);
-        self.event(role, Event::Applied(object))
+        self.event(role, WatchEvent::Apply(object))
     }
 
-    fn delete(&mut self, role: Role, object: Value) -> Vec<String> {
+    fn delete(&mut self, role: TableId, object: Value) -> Vec<String> {
         let object = self.object(object);
-        self.event(role, Event::Deleted(object))
+        self.event(role, WatchEvent::Delete(object))
     }
 
-    /// A list from its beginning to its end; what its end wakes.
-    fn list(&mut self, role: Role, objects: impl IntoIterator<Item = Value>) -> Vec<String> {
-        let mut woken = self.event(role, Event::Began);
+    /// Sends a list from start to end; returns the names of the enqueued keys.
+    fn list(&mut self, role: TableId, objects: impl IntoIterator<Item = Value>) -> Vec<String> {
+        let mut enqueued = self.event(role, WatchEvent::Init);
         for object in objects {
             let object = self.object(object);
-            woken.extend(self.event(role, Event::Listed(object)));
+            enqueued.extend(self.event(role, WatchEvent::InitApply(object)));
         }
-        woken.extend(self.event(role, Event::Complete));
-        woken
+        enqueued.extend(self.event(role, WatchEvent::InitDone));
+        enqueued
     }
 
     fn snapshot(&self) -> WorkloadSnapshot {
-        let key: Key = self.world.workload_key(&self.project, "default", "shop");
-        let observed = observe::observe(&self.world, &key, &self.project).ok();
+        let key: Key = self.index.workload_key(&self.project, "default", "shop");
+        let observed = observe::observe(&self.index, &key, &self.project).ok();
         observed.unwrap().snapshot
     }
 
@@ -135,7 +137,7 @@ impl Index {
     }
 }
 
-/// A Location that is served namespaced.
+/// A namespaced Location.
 fn location(name: &str, city: &str, ready: &str) -> Value {
     json!({"apiVersion": "networking.datumapis.com/v1alpha", "kind": "Location",
         "metadata": {"name": name, "namespace": "default", "uid": name},
@@ -143,7 +145,7 @@ fn location(name: &str, city: &str, ready: &str) -> Value {
         "status": {"conditions": [{"type": "Ready", "status": ready}]}})
 }
 
-/// A Location that is served cluster-scoped.
+/// A cluster-scoped Location.
 fn wide_location(name: &str, city: &str) -> Value {
     let mut location = location(name, city, "True");
     location["metadata"].as_object_mut().unwrap().remove("namespace");
@@ -165,9 +167,9 @@ const ALL: [&str; 3] = ["create shop-us-dfw us/DFW", "create shop-us-iad us/IAD"
 
 #[test]
 fn checks_that_are_off_are_neither_watched_nor_made() {
-    let index = Index::new(OFF);
-    let roles = index.world.project_roles();
-    assert!(!roles.contains(&Role::Locations) && !roles.contains(&Role::Networks));
+    let index = Scene::new(OFF);
+    let roles = index.index.project_roles();
+    assert!(!roles.contains(&TableId::Locations) && !roles.contains(&TableId::Networks));
     let checks = index.snapshot().checks;
     assert_eq!(
         (checks.locations, checks.networks),
@@ -178,10 +180,10 @@ fn checks_that_are_off_are_neither_watched_nor_made() {
 
 #[test]
 fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
-    let index = Index::new(LOCATIONS);
-    let roles = index.world.project_roles();
-    assert!(roles.contains(&Role::Locations) && !roles.contains(&Role::Networks));
-    assert!(index.world.project_ready(&index.project));
+    let index = Scene::new(LOCATIONS);
+    let roles = index.index.project_roles();
+    assert!(roles.contains(&TableId::Locations) && !roles.contains(&TableId::Networks));
+    assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;
     assert_eq!(
         (checks.locations, checks.networks),
@@ -189,10 +191,10 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
     );
     assert_eq!(index.decided(), []);
 
-    let index = Index::new(NETWORKS);
-    let roles = index.world.project_roles();
-    assert!(!roles.contains(&Role::Locations) && roles.contains(&Role::Networks));
-    assert!(index.world.project_ready(&index.project));
+    let index = Scene::new(NETWORKS);
+    let roles = index.index.project_roles();
+    assert!(!roles.contains(&TableId::Locations) && roles.contains(&TableId::Networks));
+    assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;
     assert_eq!(
         (checks.locations, checks.networks),
@@ -203,17 +205,17 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
 
 #[test]
 fn a_workload_that_leaves_waits_for_no_list() {
-    let mut index = Index::new(LOCATIONS);
+    let mut index = Scene::new(LOCATIONS);
     let shop = workload(&[("us", &["DFW", "IAD"])]);
-    index.apply(Role::Workloads, leaving(serde_json::to_value(shop).unwrap()));
+    index.apply(TableId::Workloads, leaving(serde_json::to_value(shop).unwrap()));
     assert_eq!(index.decided(), [RemoveFinalizer]);
 }
 
 #[test]
 fn a_city_waits_for_its_location_and_is_woken_by_it() {
-    let mut index = Index::new(LOCATIONS);
-    let woken = index.list(Role::Locations, [wide_location("iad-1", "IAD")]);
-    assert_eq!(woken, ["lone", "shop"], "the first list wakes all, once");
+    let mut index = Scene::new(LOCATIONS);
+    let enqueued = index.list(TableId::Locations, [wide_location("iad-1", "IAD")]);
+    assert_eq!(enqueued, ["lone", "shop"], "the first list wakes all, once");
     let effects = index.decided();
     assert_eq!(words(&effects), ["create shop-us-iad us/IAD", "status"]);
     let status = status_of(&effects);
@@ -222,11 +224,11 @@ fn a_city_waits_for_its_location_and_is_woken_by_it() {
     assert!(message.contains("ready for DFW;"), "{message}");
 
     assert_eq!(
-        index.apply(Role::Locations, location("ams-1", "AMS", "True")),
+        index.apply(TableId::Locations, location("ams-1", "AMS", "True")),
         NOTHING
     );
     assert_eq!(
-        index.apply(Role::Locations, location("dfw-1", "DFW", "Unknown")),
+        index.apply(TableId::Locations, location("dfw-1", "DFW", "Unknown")),
         ["shop"]
     );
     assert_eq!(words(&index.decided()), ALL);
@@ -234,43 +236,43 @@ fn a_city_waits_for_its_location_and_is_woken_by_it() {
 
 #[test]
 fn only_what_changes_a_location_s_service_wakes() {
-    let mut index = Index::new(LOCATIONS);
+    let mut index = Scene::new(LOCATIONS);
     index.list(
-        Role::Locations,
+        TableId::Locations,
         [wide_location("iad-1", "IAD"), location("dfw-1", "DFW", "True")],
     );
     assert_eq!(index.serving(), ["DFW", "IAD"]);
     assert_eq!(
-        index.apply(Role::Locations, location("dfw-1", "DFW", "Unknown")),
+        index.apply(TableId::Locations, location("dfw-1", "DFW", "Unknown")),
         NOTHING
     );
     assert_eq!(
-        index.apply(Role::Locations, location("dfw-1", "DFW", "False")),
+        index.apply(TableId::Locations, location("dfw-1", "DFW", "False")),
         ["shop"]
     );
     assert_eq!(index.serving(), ["IAD"]);
     assert_eq!(
-        index.apply(Role::Locations, location("dfw-1", "LHR", "False")),
+        index.apply(TableId::Locations, location("dfw-1", "LHR", "False")),
         NOTHING
     );
     assert_eq!(
-        index.apply(Role::Locations, location("dfw-1", "DFW", "True")),
+        index.apply(TableId::Locations, location("dfw-1", "DFW", "True")),
         ["shop"]
     );
-    let moved = index.apply(Role::Locations, location("dfw-1", "LHR", "True"));
+    let moved = index.apply(TableId::Locations, location("dfw-1", "LHR", "True"));
     assert_eq!(moved, ["lone", "shop"], "the old city's and the new one's");
     assert_eq!(index.serving(), ["IAD", "LHR"]);
     assert_eq!(
-        index.apply(Role::Locations, leaving(wide_location("iad-1", "IAD"))),
+        index.apply(TableId::Locations, leaving(wide_location("iad-1", "IAD"))),
         ["shop"]
     );
     assert_eq!(index.serving(), ["LHR"]);
     assert_eq!(
-        index.delete(Role::Locations, wide_location("iad-1", "IAD")),
+        index.delete(TableId::Locations, wide_location("iad-1", "IAD")),
         NOTHING
     );
     assert_eq!(
-        index.list(Role::Locations, []),
+        index.list(TableId::Locations, []),
         ["lone"],
         "a later list wakes for what vanished"
     );
@@ -279,8 +281,8 @@ fn only_what_changes_a_location_s_service_wakes() {
 
 #[test]
 fn a_workload_waits_for_its_network_and_is_woken_by_it() {
-    let mut index = Index::new(NETWORKS);
-    assert_eq!(index.list(Role::Networks, [network("edge")]), ["lone", "shop"]);
+    let mut index = Scene::new(NETWORKS);
+    assert_eq!(index.list(TableId::Networks, [network("edge")]), ["lone", "shop"]);
     assert_eq!(
         index.existing(),
         NOTHING,
@@ -293,31 +295,31 @@ fn a_workload_waits_for_its_network_and_is_woken_by_it() {
     assert!(status.conditions[0].message.contains("default/default"));
 
     assert_eq!(
-        index.apply(Role::Networks, network("default")),
+        index.apply(TableId::Networks, network("default")),
         ["lone", "shop"],
         "the namespace has its name"
     );
     assert_eq!(index.existing(), ["default/default"]);
     assert_eq!(words(&index.decided()), ALL);
-    assert_eq!(index.apply(Role::Networks, network("default")), NOTHING);
-    assert_eq!(index.apply(Role::Networks, leaving(network("edge"))), ["lone"]);
-    index.delete(Role::Networks, network("default"));
+    assert_eq!(index.apply(TableId::Networks, network("default")), NOTHING);
+    assert_eq!(index.apply(TableId::Networks, leaving(network("edge"))), ["lone"]);
+    index.delete(TableId::Networks, network("default"));
     assert_eq!(index.existing(), NOTHING);
 }
 
-/// The deployment of `shop` in DFW as the API server would show it.
+/// The deployment of `shop` in DFW as the API server returns it.
 fn deployment_in_dfw() -> Value {
     let deployment = settled(&[("us", &["DFW", "IAD"])]).deployments.remove(0);
     serde_json::to_value(deployment).unwrap()
 }
 
-fn deployments(index: &Index) -> Role {
-    Role::Federated(index.world.workload_kind().unwrap())
+fn deployments(index: &Scene) -> TableId {
+    TableId::Federated(index.index.workload_kind().unwrap())
 }
 
 #[test]
 fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
-    let mut index = Index::new(OFF);
+    let mut index = Scene::new(OFF);
     let mut deployment = deployment_in_dfw();
     let role = deployments(&index);
     index.apply(role, deployment.clone());
@@ -341,14 +343,14 @@ fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
 
 #[test]
 fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
-    let mut index = Index::new(OFF);
+    let mut index = Scene::new(OFF);
     let mut deployment = deployment_in_dfw();
     deployment["spec"]["scaleSettings"] = json!("as many as fit");
     let role = deployments(&index);
     index.apply(role, deployment);
-    let key: Key = index.world.workload_key(&index.project, "default", "shop");
+    let key: Key = index.index.workload_key(&index.project, "default", "shop");
     let Err(observe::Absence::Undecodable { error, .. }) =
-        observe::observe(&index.world, &key, &index.project)
+        observe::observe(&index.index, &key, &index.project)
     else {
         panic!("it was taken for something else");
     };

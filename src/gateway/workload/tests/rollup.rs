@@ -1,4 +1,4 @@
-//! The status.
+//! Tests of the Workload's status.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn one_that_serves_is_enough_and_the_worst_speaks_otherwise() {
     );
     assert_eq!(available.observed_generation, Some(3));
 
-    // The status stays, so does the time.
+    // The condition's status does not change, so its transition time does not either.
     report(
         &mut s.deployments[0],
         &[("Available", True, "StableInstanceFound")],

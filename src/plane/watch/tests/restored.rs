@@ -1,4 +1,4 @@
-//! Servers that were restored to an older state between two watches.
+//! Servers restored to an older state between two watches.
 
 use super::*;
 
@@ -10,7 +10,8 @@ fn stays() -> Answer {
     Answer::Watch(String::new(), End::Stays)
 }
 
-/// What the first watch ends with and what follows it, up to the new lists at version 4, makes the watch read the server anew.
+/// Asserts that the watch lists the server again after `script`, which ends the first watch; the new lists are at
+/// version `older`.
 async fn is_read_anew(version: u64, older: u64, script: impl IntoIterator<Item = Answer>) {
     let older = || Answer::List(older, vec![object("a", 1)]);
     let script = std::iter::once(first())
@@ -39,7 +40,7 @@ async fn a_server_that_lost_an_answered_write_is_read_anew() {
     let breaks = Answer::Watch(String::new(), End::Breaks);
     let mut watch = Running::start([first(), breaks, list(), stays()]);
     watch.health.note_written("15");
-    // It has all that the watch has told, up to version 10.
+    // The server has all that the watch has delivered, up to version 10.
     watch.server.store(12, Ordering::Relaxed);
     watch.tells(&FIRST).await;
     watch.tells(&FIRST).await;

@@ -1,0 +1,41 @@
+//! Digests of Namespaces and `ServingLocations`.
+
+use super::{Strings, label};
+use crate::api::keys;
+use kube::core::DynamicObject;
+use std::sync::Arc;
+
+/// A Namespace of the cell or of the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Label with the project, `cluster-<project>`.
+    pub cluster: Option<Arc<str>>,
+    /// Label with the name of the namespace in the project.
+    pub namespace: Option<Arc<str>>,
+    /// The profile of the Pod Security Standards that the namespace enforces.
+    pub enforced: Option<Arc<str>>,
+}
+
+/// Builds the digest of a Namespace.
+pub fn namespace(object: &DynamicObject, words: &mut Strings) -> Namespace {
+    Namespace {
+        cluster: label(object, keys::UPSTREAM_CLUSTER, words),
+        namespace: label(object, keys::UPSTREAM_NAMESPACE, words),
+        enforced: label(object, keys::POD_SECURITY, words),
+    }
+}
+
+/// A `ServingLocation`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// City code.
+    pub city: Option<Arc<str>>,
+}
+
+/// Builds the digest of a `ServingLocation`.
+pub fn place(object: &DynamicObject, words: &mut Strings) -> Place {
+    let city = object.data["spec"]["topology"][keys::CITY_CODE].as_str();
+    Place {
+        city: city.map(|city| words.intern(city)),
+    }
+}

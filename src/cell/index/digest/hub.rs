@@ -1,0 +1,82 @@
+//! Digests of the hub's `WorkloadDeployments` and of the Instances that cells have written back.
+
+use super::{Strings, annotation, controller, label};
+use crate::{api::keys, engine::diff::Digest};
+use kube::core::DynamicObject;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A `WorkloadDeployment` on the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubDeployment {
+    /// City code.
+    pub city: Option<Arc<str>>,
+}
+
+/// Builds the digest of a hub deployment.
+pub fn hub_deployment(object: &DynamicObject, words: &mut Strings) -> HubDeployment {
+    HubDeployment {
+        city: label(object, keys::CITY_CODE, words),
+    }
+}
+
+/// An Instance on the hub.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HubInstance {
+    /// Name of the cell, from the copy's label.
+    pub cell: Option<Arc<str>>,
+    /// UID of the Instance at that cell.
+    pub instance: Option<Arc<str>>,
+    /// City code.
+    pub city: Option<Arc<str>>,
+    /// UID of the controller.
+    pub controller: Option<Arc<str>>,
+    /// Digest of the fields that the write-back owns, except the status ([`owned_fields`]).
+    pub owned: Digest,
+    /// Digest of the status.
+    pub status: Digest,
+}
+
+/// Builds the digest of an Instance on the hub.
+pub fn copy(object: &DynamicObject, words: &mut Strings) -> HubInstance {
+    let meta = &object.metadata;
+    let empty = BTreeMap::new();
+    let labels = meta.labels.as_ref().unwrap_or(&empty);
+    let owners = meta.owner_references.iter().flatten();
+    let owner = owners.clone().find(|owner| owner.controller == Some(true));
+    let owner = owner.map(|owner| (owner.name.as_str(), owner.uid.as_str()));
+    let uid = annotation(object, keys::INSTANCE_UID);
+    HubInstance {
+        cell: label(object, keys::CELL, words),
+        instance: uid.map(|uid| words.intern(uid)),
+        city: label(object, keys::INSTANCE_CITY_CODE, words),
+        controller: controller(object, words),
+        owned: Digest::of(&owned_fields(
+            |key| labels.get(key).map(String::as_str),
+            uid,
+            owner,
+            &object.data["spec"],
+        )),
+        status: fingerprint(object.data.get("status")),
+    }
+}
+
+/// Digest of a status; an absent status equals `null`.
+pub fn fingerprint(status: Option<&Value>) -> Digest {
+    Digest::of(status.unwrap_or(&Value::Null))
+}
+
+/// The fields of a hub Instance that the write-back owns, except the status. Labels of other writers are left out.
+pub fn owned_fields<'a>(
+    label: impl Fn(&str) -> Option<&'a str>,
+    uid: Option<&str>,
+    owner: Option<(&str, &str)>,
+    spec: &Value,
+) -> Value {
+    let origin = [keys::CELL, keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE];
+    let carried = keys::LINKING.into_iter().chain(origin);
+    let labels: Map<String, Value> = carried
+        .filter_map(|key| Some((key.to_owned(), json!(label(key)?))))
+        .collect();
+    json!({"labels": labels, "uid": uid, "owner": owner, "spec": spec})
+}

@@ -1,0 +1,57 @@
+//! Digest of a quota claim.
+
+use super::{Strings, annotation, condition, label};
+use crate::api::keys;
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use std::sync::Arc;
+
+/// A `ResourceClaim`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The cell that created the claim.
+    pub cell: Option<Arc<str>>,
+    /// The Instance's namespace at that cell.
+    pub namespace: Option<Arc<str>>,
+    /// UID of the Instance.
+    pub instance: Option<Arc<str>>,
+    /// Creation time, in seconds since 1970.
+    pub created: i64,
+    /// Condition Granted.
+    pub granted: Option<Granted>,
+}
+
+/// The condition Granted of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// True if the status is True.
+    pub yes: bool,
+    /// Machine-readable reason.
+    pub reason: Arc<str>,
+    /// Human-readable message.
+    pub message: Arc<str>,
+    /// Time of the last transition, in seconds since 1970.
+    pub since: i64,
+}
+
+/// Builds the digest of a `ResourceClaim`.
+pub fn claim(object: &DynamicObject, words: &mut Strings) -> Claim {
+    let granted = condition(object, "Granted").map(|c| {
+        let word = |field: &str| c[field].as_str().unwrap_or_default();
+        let since: Option<Timestamp> = word("lastTransitionTime").parse().ok();
+        Granted {
+            yes: c["status"] == "True",
+            reason: words.intern(word("reason")),
+            message: words.intern(word("message")),
+            since: since.map_or(0, Timestamp::as_second),
+        }
+    });
+    let created = object.metadata.creation_timestamp.as_ref();
+    Claim {
+        cell: label(object, keys::SOURCE_CLUSTER, words),
+        namespace: label(object, keys::INSTANCE_NAMESPACE, words),
+        instance: annotation(object, keys::INSTANCE_UID).map(Into::into),
+        created: created.map_or(0, |time| time.0.as_second()),
+        granted,
+    }
+}

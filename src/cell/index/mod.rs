@@ -1,0 +1,413 @@
+//! The cell's index: digests of the objects on the cell's own API server, on the hub, and of the quota claims in
+//! projects.
+
+mod apply;
+pub mod digest;
+pub mod tables;
+#[cfg(test)]
+mod tests;
+mod triggers;
+
+pub use apply::Change;
+
+use super::limits::Limits;
+use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
+use crate::{
+    api::{
+        ConditionStatus, LocationReference,
+        conditions::{find, types::QUOTA_GRANTED},
+        names::ProjectKey,
+    },
+    engine::{
+        key::{Key, Kind, Plane},
+        random::HashMap,
+    },
+    plane::table::{Row, Table},
+};
+use digest::{
+    Attached, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, Place, Pod, Strings,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tables::TableId;
+use tokio::time::Instant;
+
+/// Settings that the index depends on.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IndexConfig {
+    /// Name of the cell.
+    pub cell: Arc<str>,
+    /// Name and city of the configured location, if any.
+    pub place: Option<(Arc<str>, Arc<str>)>,
+    /// True if networking is enabled.
+    pub networking: bool,
+    /// True if companions are watched.
+    pub data: bool,
+    /// True if the built-in provider runs Pods.
+    pub provider: bool,
+    /// True if the cell has a hub.
+    pub hub: bool,
+    /// The only project of a cell without a hub; all namespaces of the cell belong to this project.
+    pub project: Option<ProjectKey>,
+    /// The cell's own namespace, which holds the release records.
+    pub namespace: Arc<str>,
+    /// Annotation key of a Pod's external address.
+    pub external: Option<Arc<str>>,
+    /// Limits of the cell.
+    pub limits: Arc<Limits>,
+}
+
+/// The index of a cell.
+#[derive(Debug)]
+pub struct CellIndex {
+    /// Settings of the index.
+    pub reading: IndexConfig,
+    words: Strings,
+    /// Namespaces at the cell.
+    pub namespaces: Table<Namespace>,
+    /// Deployments at the cell.
+    pub deployments: Table<Deployment>,
+    /// Instances at the cell.
+    pub instances: Table<Instance>,
+    /// Companion `ConfigMaps`.
+    pub config_maps: Table<()>,
+    /// Companion Secrets.
+    pub secrets: Table<()>,
+    /// The provider's Pods.
+    pub pods: Table<Pod>,
+    /// The provider's Services.
+    pub services: Table<Attached>,
+    /// The provider's `NetworkPolicies`.
+    pub network_policies: Table<Attached>,
+    /// Release records: the UID of the Instance, and its record as text.
+    pub releases: Table<BTreeMap<String, String>>,
+    /// `ServingLocations` of the cell.
+    pub places: Table<Place>,
+    /// `NetworkBindings`.
+    pub bindings: Table<Binding>,
+    /// `NetworkContexts`.
+    pub contexts: Table<Context>,
+    /// `SubnetClaims`.
+    pub subnet_claims: Table<SubnetClaim>,
+    /// Subnets.
+    pub subnets: Table<Readiness>,
+    /// Namespaces on the hub.
+    pub hub_namespaces: Table<Namespace>,
+    /// Deployments on the hub.
+    pub hub_deployments: Table<HubDeployment>,
+    /// Instances on the hub that this cell has written back.
+    pub copies: Table<HubInstance>,
+    /// Quota claims of each project in use.
+    pub claims: HashMap<ProjectKey, Claims>,
+    /// Projects that did not answer the last quota request, with the Instances whose request failed.
+    quota_unavailable: BTreeMap<ProjectKey, BTreeSet<Key>>,
+    /// Projects without a connection.
+    pub unreachable: BTreeSet<ProjectKey>,
+    /// True if Instances carry the Pod provider's finalizer at a cell that starts no Pods: Pods that still run are
+    /// watched until they end.
+    retiring: bool,
+    kinds: HashMap<Kind, TableId>,
+}
+
+/// The quota claims of a project.
+#[derive(Debug)]
+pub struct Claims {
+    /// The claims.
+    pub table: Table<Claim>,
+    /// Start of the watch.
+    pub since: Instant,
+}
+
+/// Location of the cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CellLocation {
+    /// The location is known.
+    At {
+        /// Reference to the location.
+        location: LocationReference,
+        /// City code.
+        city: Arc<str>,
+    },
+    /// No location is configured, and networking is disabled: no component needs the location.
+    Untold,
+    /// No usable location: networking is enabled, but no `ServingLocation` with a city exists.
+    Nowhere,
+    /// More than one `ServingLocation` exists; their number.
+    Ambiguous(usize),
+}
+
+impl CellIndex {
+    /// An empty index.
+    pub fn new(reading: IndexConfig) -> Self {
+        let all = TableId::CELL
+            .into_iter()
+            .chain(TableId::DATA)
+            .chain(TableId::PROVIDER);
+        let all = all.chain(TableId::NETWORK).chain([TableId::Claims]);
+        Self {
+            reading,
+            words: Strings::default(),
+            namespaces: Table::default(),
+            deployments: Table::default(),
+            instances: Table::default(),
+            config_maps: Table::default(),
+            secrets: Table::default(),
+            pods: Table::default(),
+            services: Table::default(),
+            network_policies: Table::default(),
+            releases: Table::default(),
+            places: Table::default(),
+            bindings: Table::default(),
+            contexts: Table::default(),
+            subnet_claims: Table::default(),
+            subnets: Table::default(),
+            hub_namespaces: Table::default(),
+            hub_deployments: Table::default(),
+            copies: Table::default(),
+            claims: HashMap::default(),
+            quota_unavailable: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
+            retiring: false,
+            kinds: all.map(|role| (role.kind(), role)).collect(),
+        }
+    }
+
+    /// The tables that are watched on the cell's own plane.
+    pub fn cell_roles(&self) -> Vec<TableId> {
+        let IndexConfig {
+            networking,
+            data,
+            provider,
+            ..
+        } = self.reading;
+        let mut roles = TableId::CELL.to_vec();
+        roles.push(TableId::Releases);
+        if data {
+            roles.extend(TableId::DATA);
+        }
+        if provider {
+            roles.extend(TableId::PROVIDER);
+        }
+        if networking {
+            roles.extend(TableId::NETWORK);
+        }
+        roles
+    }
+
+    /// True if Pods and Services are watched.
+    pub fn looks_at_pods(&self) -> bool {
+        self.reading.provider || self.retiring
+    }
+
+    /// The table for an object of this kind on this plane; `None` if the kind is not watched there.
+    pub fn role_of(&self, plane: &Plane, kind: &Kind, namespace: &str, name: &str) -> Option<TableId> {
+        let role = *self.kinds.get(kind)?;
+        let is_record = *namespace == *self.reading.namespace && name.starts_with(RELEASES_PREFIX);
+        Some(match (plane, role) {
+            (Plane::Cell, TableId::ConfigMaps) if is_record => TableId::Releases,
+            (Plane::Cell, role) => role,
+            (Plane::Hub, TableId::Namespaces) => TableId::HubNamespaces,
+            (Plane::Hub, TableId::Deployments) => TableId::HubDeployments,
+            (Plane::Hub, TableId::Instances) => TableId::HubInstances,
+            (Plane::Project(_), TableId::Claims) => TableId::Claims,
+            (Plane::Hub | Plane::Project(_), _) => return None,
+        })
+    }
+
+    /// True if all lists of the cell's own plane are complete. No controller decides before that.
+    pub fn cell_ready(&self) -> bool {
+        self.cell_roles().into_iter().all(|role| self.is_synced(role))
+    }
+
+    /// True if all lists of the hub are complete.
+    pub fn hub_ready(&self) -> bool {
+        TableId::HUB.into_iter().all(|role| self.is_synced(role))
+    }
+
+    /// True if the list of a table is complete.
+    pub fn is_synced(&self, role: TableId) -> bool {
+        match role {
+            TableId::Namespaces => self.namespaces.synced(),
+            TableId::Deployments => self.deployments.synced(),
+            TableId::Instances => self.instances.synced(),
+            TableId::ConfigMaps => self.config_maps.synced(),
+            TableId::Secrets => self.secrets.synced(),
+            TableId::Pods => self.pods.synced(),
+            TableId::Services => self.services.synced(),
+            TableId::NetworkPolicies => self.network_policies.synced(),
+            TableId::Releases => self.releases.synced(),
+            TableId::ServingLocations => self.places.synced(),
+            TableId::Bindings => self.bindings.synced(),
+            TableId::Contexts => self.contexts.synced(),
+            TableId::SubnetClaims => self.subnet_claims.synced(),
+            TableId::Subnets => self.subnets.synced(),
+            TableId::HubNamespaces => self.hub_namespaces.synced(),
+            TableId::HubDeployments => self.hub_deployments.synced(),
+            TableId::HubInstances => self.copies.synced(),
+            // Each project has a list of its own.
+            TableId::Claims => true,
+        }
+    }
+
+    /// Number of objects in a table.
+    pub fn len(&self, role: TableId) -> usize {
+        match role {
+            TableId::Namespaces => self.namespaces.len(),
+            TableId::Deployments => self.deployments.len(),
+            TableId::Instances => self.instances.len(),
+            TableId::ConfigMaps => self.config_maps.len(),
+            TableId::Secrets => self.secrets.len(),
+            TableId::Pods => self.pods.len(),
+            TableId::Services => self.services.len(),
+            TableId::NetworkPolicies => self.network_policies.len(),
+            TableId::Releases => self.releases.len(),
+            TableId::ServingLocations => self.places.len(),
+            TableId::Bindings => self.bindings.len(),
+            TableId::Contexts => self.contexts.len(),
+            TableId::SubnetClaims => self.subnet_claims.len(),
+            TableId::Subnets => self.subnets.len(),
+            TableId::HubNamespaces => self.hub_namespaces.len(),
+            TableId::HubDeployments => self.hub_deployments.len(),
+            TableId::HubInstances => self.copies.len(),
+            TableId::Claims => self.claims.values().map(|claims| claims.table.len()).sum(),
+        }
+    }
+
+    /// Location of the cell. The configured location wins; without networking the index has no other source.
+    pub fn located(&self) -> CellLocation {
+        let at = |name: &str, city: &Arc<str>| CellLocation::At {
+            location: LocationReference {
+                name: name.to_owned(),
+                namespace: Some(DEFAULT_NAMESPACE.to_owned()),
+            },
+            city: city.clone(),
+        };
+        if let Some((name, city)) = &self.reading.place {
+            return at(name, city);
+        }
+        if !self.reading.networking {
+            return CellLocation::Untold;
+        }
+        let mut live = self.places.iter().filter(|(_, row)| !row.deleting);
+        match (live.next(), live.count()) {
+            (None, _) => CellLocation::Nowhere,
+            (Some(((_, name), row)), 0) => match &row.digest.city {
+                Some(city) => at(name, city),
+                None => CellLocation::Nowhere,
+            },
+            (Some(_), more) => CellLocation::Ambiguous(more + 1),
+        }
+    }
+
+    /// True if the location is known, or if the index is certain that there is none: the cell then watches the hub's
+    /// deployments of all cities.
+    pub fn location_known(&self) -> bool {
+        let told = matches!(self.located(), CellLocation::At { .. } | CellLocation::Untold);
+        told || self.places.synced()
+    }
+
+    /// Project and project namespace that own a namespace of the cell; `None` unless the namespace has both labels.
+    pub fn origin(&self, namespace: &str) -> Option<(ProjectKey, Arc<str>)> {
+        if let Some(project) = &self.reading.project {
+            return Some((project.clone(), namespace.into()));
+        }
+        let Namespace {
+            cluster, namespace, ..
+        } = &self.namespaces.get("", namespace)?.digest;
+        // A project key has no underscore, so each underscore stands for a slash.
+        let project = cluster.as_ref()?.strip_prefix(CLUSTER_PREFIX)?.replace('_', "/");
+        let project = ProjectKey::parse(&project).ok()?;
+        Some((project, namespace.clone().filter(|name| !name.is_empty())?))
+    }
+
+    /// The deployment that controls an Instance, if that deployment exists.
+    pub fn deployment_of(&self, namespace: &str, instance: &Instance) -> Option<&Row<Deployment>> {
+        let owner = instance.owner.as_ref().filter(|owner| owner.is_deployment)?;
+        let deployment = self.deployments.get(namespace, &owner.name)?;
+        (deployment.uid == owner.uid).then_some(deployment)
+    }
+
+    /// Keys of all deployments, Instances, Pods and release records.
+    pub fn all_keys(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for ((namespace, name), _) in self.deployments.iter() {
+            keys.push(TableId::Deployments.key(namespace, name));
+        }
+        keys.extend(self.instance_keys());
+        if self.looks_at_pods() {
+            for ((namespace, name), _) in self.instances.iter() {
+                keys.push(TableId::Pods.key(namespace, name));
+            }
+            for ((namespace, name), _) in self.pods.iter() {
+                keys.push(TableId::Pods.key(namespace, name));
+            }
+        }
+        for ((namespace, name), _) in self.releases.iter() {
+            keys.push(TableId::Releases.key(namespace, name));
+        }
+        keys
+    }
+
+    /// Keys of all Instances, including deleted Instances that have left a hub copy or a claim.
+    pub fn instance_keys(&self) -> Vec<Key> {
+        let key = |namespace: &str, name: &str| TableId::Instances.key(namespace, name);
+        let mut keys: Vec<Key> = self
+            .instances
+            .iter()
+            .map(|((ns, name), _)| key(ns, name))
+            .collect();
+        keys.extend(self.copies.iter().map(|((ns, name), _)| key(ns, name)));
+        for (project, claims) in &self.claims {
+            let claimants = claims.table.iter();
+            keys.extend(claimants.filter_map(|((_, name), row)| self.claimant(project, name, &row.digest)));
+        }
+        keys
+    }
+
+    /// Number of Instances whose quota was granted but whose granted claim is not in the index.
+    pub fn unverified(&self) -> usize {
+        let unseen = self.instances.iter().filter(|((namespace, name), row)| {
+            let said = find(&row.digest.conditions, QUOTA_GRANTED);
+            let granted = said.is_some_and(|c| c.status == ConditionStatus::True);
+            granted && !row.deleting && !self.is_granted(namespace, name, &row.uid)
+        });
+        unseen.count()
+    }
+
+    fn is_granted(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        let Some((project, home)) = self.origin(namespace) else {
+            return false;
+        };
+        let claims = self.claims.get(&project).filter(|claims| claims.table.synced());
+        let claim = claims.and_then(|claims| claims.table.get(&home, &format!("{CLAIM_PREFIX}{name}")));
+        claim.is_some_and(|row| {
+            let claim = &row.digest;
+            claim.cell.as_deref() == Some(&*self.reading.cell)
+                && claim.instance.as_deref() == Some(uid)
+                && claim.granted.as_ref().is_some_and(|granted| granted.yes)
+        })
+    }
+
+    /// Key of the Instance that a claim of this cell belongs to. A claim never enqueues an Instance of another project.
+    fn claimant(&self, project: &ProjectKey, name: &str, claim: &Claim) -> Option<Key> {
+        let instance = name.strip_prefix(CLAIM_PREFIX)?;
+        let ours = claim.cell.as_deref() == Some(&*self.reading.cell);
+        let namespace = claim.namespace.as_ref().filter(|_| ours)?;
+        if self.origin(namespace).is_some_and(|(of, _)| of != *project) {
+            return None;
+        }
+        Some(TableId::Instances.key(namespace, instance))
+    }
+}
+
+/// Prefix of the label value that names a project.
+const CLUSTER_PREFIX: &str = "cluster-";
+/// Namespace in references to a cluster-scoped location.
+const DEFAULT_NAMESPACE: &str = "default";
+/// Prefix of claim names.
+pub const CLAIM_PREFIX: &str = "instance-";
+/// Prefix of the names of `ConfigMaps` with release records.
+pub const RELEASES_PREFIX: &str = "fedgate-releases-";

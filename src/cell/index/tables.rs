@@ -1,0 +1,114 @@
+//! The tables of the index: each is one watch of a kind on a plane.
+
+use crate::engine::key::{Key, Kind, Plane};
+use kube::core::ApiResource;
+
+/// One watch: a kind on a plane, for one purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TableId {
+    /// Namespaces of the cell.
+    Namespaces,
+    /// Deployments that Karmada delivered to the cell.
+    Deployments,
+    /// Instances of the cell.
+    Instances,
+    /// Companion `ConfigMaps`.
+    ConfigMaps,
+    /// Companion Secrets.
+    Secrets,
+    /// The provider's Pods.
+    Pods,
+    /// The provider's Services.
+    Services,
+    /// The provider's `NetworkPolicies`.
+    NetworkPolicies,
+    /// Records of claims and copies that are still to be released on other planes, in the cell's own namespace.
+    Releases,
+    /// Locations of the cell.
+    ServingLocations,
+    /// `NetworkBindings`.
+    Bindings,
+    /// `NetworkContexts`, to which bindings refer.
+    Contexts,
+    /// `SubnetClaims`.
+    SubnetClaims,
+    /// Subnets.
+    Subnets,
+    /// Namespaces of the hub.
+    HubNamespaces,
+    /// Deployments of the hub for this cell's city; for all cities if the city is unknown.
+    HubDeployments,
+    /// Instances on the hub that this cell has written back.
+    HubInstances,
+    /// Quota claims in a project.
+    Claims,
+}
+
+const COMPUTE: (&str, &str) = ("compute.datumapis.com", "v1alpha");
+const NETWORKING: (&str, &str) = ("networking.datumapis.com", "v1alpha");
+const QUOTA: (&str, &str) = ("quota.miloapis.com", "v1alpha1");
+const CORE: (&str, &str) = ("", "v1");
+const POLICIES: (&str, &str) = ("networking.k8s.io", "v1");
+
+impl TableId {
+    /// Tables that are always watched on the cell's own plane.
+    pub const CELL: [Self; 3] = [Self::Namespaces, Self::Deployments, Self::Instances];
+    /// Tables of the companions.
+    pub const DATA: [Self; 2] = [Self::ConfigMaps, Self::Secrets];
+    /// Tables of the provider.
+    pub const PROVIDER: [Self; 3] = [Self::Pods, Self::Services, Self::NetworkPolicies];
+    /// Tables of networking.
+    pub const NETWORK: [Self; 5] = [
+        Self::ServingLocations,
+        Self::Bindings,
+        Self::Contexts,
+        Self::SubnetClaims,
+        Self::Subnets,
+    ];
+    /// Tables of the write-back.
+    pub const HUB: [Self; 3] = [Self::HubNamespaces, Self::HubDeployments, Self::HubInstances];
+
+    /// Group, version, kind and plural.
+    pub fn resource(self) -> ApiResource {
+        let ((group, version), kind, plural) = match self {
+            Self::Namespaces | Self::HubNamespaces => (CORE, "Namespace", "namespaces"),
+            Self::Deployments | Self::HubDeployments => {
+                (COMPUTE, "WorkloadDeployment", "workloaddeployments")
+            }
+            Self::Instances | Self::HubInstances => (COMPUTE, "Instance", "instances"),
+            Self::ConfigMaps | Self::Releases => (CORE, "ConfigMap", "configmaps"),
+            Self::Secrets => (CORE, "Secret", "secrets"),
+            Self::Pods => (CORE, "Pod", "pods"),
+            Self::Services => (CORE, "Service", "services"),
+            Self::NetworkPolicies => (POLICIES, "NetworkPolicy", "networkpolicies"),
+            Self::ServingLocations => (NETWORKING, "ServingLocation", "servinglocations"),
+            Self::Bindings => (NETWORKING, "NetworkBinding", "networkbindings"),
+            Self::Contexts => (NETWORKING, "NetworkContext", "networkcontexts"),
+            Self::SubnetClaims => (NETWORKING, "SubnetClaim", "subnetclaims"),
+            Self::Subnets => (NETWORKING, "Subnet", "subnets"),
+            Self::Claims => (QUOTA, "ResourceClaim", "resourceclaims"),
+        };
+        let api_version = if group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        };
+        ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version,
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        }
+    }
+
+    /// The kind of the table's objects.
+    pub fn kind(self) -> Kind {
+        Kind::of(&self.resource())
+    }
+
+    /// A key of this kind on the cell's own plane.
+    pub fn key(self, namespace: &str, name: &str) -> Key {
+        Key::new(Plane::Cell, self.kind(), namespace, name)
+    }
+}

@@ -1,0 +1,371 @@
+//! The template hash: decides which template changes replace Instances and which do not (contract: cell.md §2.3).
+
+use super::labels::{self, Labels};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// Prefix that names the hash algorithm. Another algorithm gets another prefix, so that no Instance is replaced because
+/// of it.
+const VERSION: &str = "v1-";
+/// Number of hex digits of the digest in the hash.
+const DIGITS: usize = 32;
+/// Fields of an Instance's spec that the controller writes.
+const CONTROLLERS: [&str; 2] = ["location", "controller"];
+
+/// Hash of a template's labels, annotations and spec. An absent field, an empty field and a field with its default
+/// value give the same hash.
+pub fn of(template: &Value) -> String {
+    let meta = &template["metadata"];
+    let parts = [
+        ("annotations", canonical(&meta["annotations"], Place::Free)),
+        ("labels", canonical(&meta["labels"], Place::Free)),
+        ("spec", canonical_spec(&template["spec"])),
+    ];
+    let kept = parts
+        .into_iter()
+        .filter_map(|(key, part)| Some((key.to_owned(), part?)));
+    let mut text = String::new();
+    write(&Value::Object(kept.collect()), &mut text);
+    let mut hash = VERSION.to_owned();
+    for byte in Sha256::digest(text.as_bytes()).iter().take(DIGITS / 2) {
+        // Writing to a String cannot fail.
+        let _ = write!(hash, "{byte:02x}");
+    }
+    hash
+}
+
+/// The fields of an Instance that are compared with a template.
+#[derive(Debug, Clone, Copy)]
+pub struct AppliedTemplate<'a> {
+    /// `spec.controller.templateHash`.
+    pub hash: Option<&'a str>,
+    /// Spec of the Instance.
+    pub spec: &'a Value,
+    /// Labels of the Instance.
+    pub labels: &'a Labels,
+    /// Annotations of the Instance.
+    pub annotations: &'a Labels,
+}
+
+/// True if this algorithm made the hash, so that comparing hashes is enough.
+pub fn is_known(hash: &str) -> bool {
+    hash.starts_with(VERSION)
+}
+
+/// True if an Instance matches the template. An Instance without a hash of this algorithm, such as one made by a peer,
+/// is compared by its content.
+pub fn is_current(template: &Value, template_hash: &str, made: AppliedTemplate<'_>) -> bool {
+    match made.hash {
+        Some(hash) if is_known(hash) => hash == template_hash,
+        _ => {
+            let meta = &template["metadata"];
+            canonical_spec(&template["spec"]) == canonical_spec(made.spec)
+                && has_all(made.labels, &meta["labels"], |key| !labels::is_controllers(key))
+                && has_all(made.annotations, &meta["annotations"], |_| true)
+        }
+    }
+}
+
+fn has_all(has: &Labels, wanted: &Value, counts: impl Fn(&str) -> bool) -> bool {
+    let mut wanted = wanted.as_object().into_iter().flatten();
+    wanted.all(|(key, value)| !counts(key) || has.get(key) == value.as_str())
+}
+
+fn canonical_spec(spec: &Value) -> Option<Value> {
+    let mut spec = spec.clone();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.retain(|key, _| !CONTROLLERS.contains(&key.as_str()));
+    }
+    canonical(&spec, Place::Field("spec"))
+}
+
+/// Position of a value, which determines its default.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// Below keys that users choose: no value has a default.
+    Free,
+    /// In the field of this name, or in the list in that field.
+    Field(&'a str),
+}
+
+impl Place<'_> {
+    fn below(self, key: &str) -> Place<'_> {
+        match (self, key) {
+            (Self::Free, _) | (_, "labels" | "annotations") => Place::Free,
+            (Self::Field(_), key) => Place::Field(key),
+        }
+    }
+}
+
+/// The value without empty members; `None` if nothing is left. Elements of lists, and the values of labels and
+/// annotations, are never dropped.
+fn canonical(value: &Value, place: Place<'_>) -> Option<Value> {
+    let kept = reduced(value, place);
+    (!says_nothing(&kept)).then_some(kept)
+}
+
+fn reduced(value: &Value, place: Place<'_>) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(members(map, place)),
+        Value::Array(list) => Value::Array(list.iter().map(|item| reduced(item, place)).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+fn members(map: &Map<String, Value>, place: Place<'_>) -> Map<String, Value> {
+    if matches!(place, Place::Free) {
+        return map.clone();
+    }
+    let members = map.iter().filter_map(|(key, value)| {
+        let value = canonical(value, place.below(key))?;
+        (!is_default(place, key, &value)).then(|| (key.clone(), value))
+    });
+    members.collect()
+}
+
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+/// Defaults of the CRDs, which an older or newer API server may or may not have filled in.
+fn is_default(place: Place<'_>, key: &str, value: &Value) -> bool {
+    match (place, key) {
+        (Place::Field("ports"), "protocol") => value == "TCP",
+        (Place::Field("configMap" | "secret"), "defaultMode") => value == 420,
+        // Type of a disk; no other spec has a field `type`.
+        (Place::Field("spec"), "type") => value == "pd-standard",
+        _ => false,
+    }
+}
+
+/// JSON without white space, keys in code-point order, strings as in RFC 8785.
+fn write(value: &Value, into: &mut String) {
+    match value {
+        Value::Array(list) => {
+            into.push('[');
+            for (n, item) in list.iter().enumerate() {
+                if n > 0 {
+                    into.push(',');
+                }
+                write(item, into);
+            }
+            into.push(']');
+        }
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            into.push('{');
+            for (n, (key, value)) in members.into_iter().enumerate() {
+                if n > 0 {
+                    into.push(',');
+                }
+                write(&Value::from(key.as_str()), into);
+                into.push(':');
+                write(value, into);
+            }
+            into.push('}');
+        }
+        scalar => into.push_str(&scalar.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn storefront() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "storefront"}},
+            "spec": {
+                "runtime": {
+                    "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                    "sandbox": {"containers": [{
+                        "name": "web", "image": "shop/web:1.4.2", "args": ["--listen", ":8080", ""],
+                        "env": [{"name": "LOG_LEVEL", "value": "info"}, {"name": "EMPTY", "value": ""}],
+                        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+                        "volumeAttachments": [{"name": "settings", "mountPath": "/etc/web"}],
+                    }]},
+                },
+                "networkInterfaces": [{"network": {"name": "default"}}],
+                "volumes": [{"name": "settings", "configMap": {"name": "web-settings", "defaultMode": 420}}],
+            },
+        })
+    }
+
+    fn bastion() -> Value {
+        json!({
+            "metadata": {"annotations": {"compute.datumapis.com/ssh-keys": "ops:ssh-ed25519 AAAA ops@example"}},
+            "spec": {
+                "runtime": {
+                    "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                    "virtualMachine": {"volumeAttachments": [{"name": "boot"}], "ports": [{"name": "ssh", "port": 22}]},
+                },
+                "networkInterfaces": [{"network": {"name": "default"}}],
+                "volumes": [{"name": "boot", "disk": {"template": {"spec": {
+                    "type": "pd-standard", "populator": {"image": {"name": "datumcloud/ubuntu-2204-lts"}}}}}}],
+            },
+        })
+    }
+
+    /// Instances store these hashes: the hash of an unchanged template must never change.
+    #[test]
+    fn hashes_of_three_templates_are_what_they_have_always_been() {
+        let hashes = [of(&storefront()), of(&bastion()), of(&json!({"spec": {}}))];
+        assert_eq!(
+            hashes,
+            [
+                "v1-912827eabf5c93720d1b1b8bda3f3117",
+                "v1-b9bb17a8f24c55532cd8fd6616b92e7a",
+                "v1-44136fa355b3678a1146ad16f7e8649e"
+            ]
+        );
+    }
+
+    #[test]
+    fn canonical_json_drops_what_says_nothing_and_nothing_else() {
+        let spec = json!({
+            "b": null, "a": "", "c": false, "d": [], "e": {"f": {}}, "z": [null, "", false, {"x": null}], "n": 0, "t": true,
+            "ä": "\u{1}\n\"\\é\u{7f}",
+        });
+        let mut text = String::new();
+        write(&canonical_spec(&spec).unwrap(), &mut text);
+        assert_eq!(
+            text,
+            "{\"n\":0,\"t\":true,\"z\":[null,\"\",false,{}],\"ä\":\"\\u0001\\n\\\"\\\\é\u{7f}\"}"
+        );
+    }
+
+    #[test]
+    fn defaults_and_what_the_controller_writes_change_nothing() {
+        let mut other = storefront();
+        other["metadata"]["name"] = json!("ignored");
+        other["metadata"]["finalizers"] = json!(["ignored"]);
+        other["metadata"]["annotations"] = json!({});
+        let spec = &mut other["spec"];
+        spec["location"] = json!({"name": "us-south-1"});
+        spec["controller"] = json!({"templateHash": "x"});
+        spec["runtime"]["sandbox"]["imagePullSecrets"] = json!([]);
+        spec["volumes"][0]["configMap"]
+            .as_object_mut()
+            .unwrap()
+            .remove("defaultMode");
+        spec["volumes"][0]["configMap"]["optional"] = json!(false);
+        let container = &mut spec["runtime"]["sandbox"]["containers"][0];
+        container["ports"][0].as_object_mut().unwrap().remove("protocol");
+        container["command"] = Value::Null;
+        assert_eq!(of(&other), of(&storefront()));
+        let mut disk = bastion();
+        disk["spec"]["volumes"][0]["disk"]["template"]["spec"]
+            .as_object_mut()
+            .unwrap()
+            .remove("type");
+        assert_eq!(of(&disk), of(&bastion()));
+    }
+
+    #[test]
+    fn every_change_of_labels_annotations_or_spec_changes_it() {
+        let changes: &[(&str, Value)] = &[
+            ("/metadata/labels/app", json!("")),
+            (
+                "/spec/runtime/sandbox/containers/0/image",
+                json!("shop/web:1.4.3"),
+            ),
+            ("/spec/runtime/sandbox/containers/0/args/2", json!("--debug")),
+            (
+                "/spec/runtime/sandbox/containers/0/ports/0/protocol",
+                json!("UDP"),
+            ),
+            ("/spec/runtime/sandbox/containers/0/env/0/value", json!("TCP")),
+            ("/spec/volumes/0/configMap/defaultMode", json!(256)),
+        ];
+        let mut seen = vec![of(&storefront())];
+        for (path, value) in changes {
+            let mut other = storefront();
+            *other.pointer_mut(path).unwrap() = value.clone();
+            seen.push(of(&other));
+        }
+        let mut annotated = storefront();
+        annotated["metadata"]["annotations"] =
+            json!({"compute.datumapis.com/restartedAt": "2026-05-04T10:00:00Z"});
+        seen.push(of(&annotated));
+        // A key that users choose has no default, whatever its name.
+        for labels in [
+            json!({"app": "storefront", "protocol": "TCP"}),
+            json!({"app": "storefront", "empty": ""}),
+        ] {
+            let mut labelled = storefront();
+            labelled["metadata"]["labels"] = labels;
+            seen.push(of(&labelled));
+        }
+        let count = seen.len();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
+    }
+
+    #[test]
+    fn an_instance_of_a_peer_is_compared_by_its_content() {
+        let template = storefront();
+        let hash = of(&template);
+        let mut spec = template["spec"].clone();
+        spec["location"] = json!({"name": "us-south-1"});
+        spec["controller"] = json!({"templateHash": "6b86b273ff34"});
+        let labels = Labels::from_iter([
+            ("app".to_owned(), "storefront".to_owned()),
+            ("compute.datumapis.com/instance-index".to_owned(), "0".to_owned()),
+        ]);
+        let annotations = Labels::default();
+        let made = AppliedTemplate {
+            hash: Some("6b86b273ff34"),
+            spec: &spec,
+            labels: &labels,
+            annotations: &annotations,
+        };
+        assert!(is_current(&template, &hash, made));
+        assert!(is_current(
+            &template,
+            &hash,
+            AppliedTemplate { hash: None, ..made }
+        ));
+        assert!(is_current(
+            &template,
+            &hash,
+            AppliedTemplate {
+                hash: Some(&hash),
+                spec: &json!({}),
+                ..made
+            }
+        ));
+        assert!(!is_current(
+            &template,
+            &hash,
+            AppliedTemplate {
+                hash: Some("v1-0"),
+                ..made
+            }
+        ));
+        assert!(!is_current(
+            &template,
+            &hash,
+            AppliedTemplate {
+                labels: &annotations,
+                ..made
+            }
+        ));
+        let mut other = spec.clone();
+        other["runtime"]["sandbox"]["containers"][0]["image"] = json!("shop/web:1.4.1");
+        assert!(!is_current(
+            &template,
+            &hash,
+            AppliedTemplate { spec: &other, ..made }
+        ));
+    }
+}

@@ -1,0 +1,71 @@
+//! Renders new Instances.
+
+use super::{Deployment, ordinal};
+use crate::api::LocationReference;
+use serde_json::{Map, Value, json};
+
+/// Inputs for a new Instance besides its deployment.
+#[derive(Debug, Clone, Copy)]
+pub struct NewInstance<'a> {
+    /// The namespace of the deployment.
+    pub namespace: &'a str,
+    /// The template, unparsed.
+    pub template: &'a Value,
+    /// Hash of the template ([`super::hash::of`]).
+    pub hash: &'a str,
+    /// Scheduling gates, in order.
+    pub gates: &'a [&'static str],
+    /// Location of the cell, if known.
+    pub location: Option<&'a LocationReference>,
+}
+
+/// Renders the Instance with this ordinal: labels and annotations of the template, overridden by the owner labels, and
+/// the template's spec.
+pub fn instance(deployment: &Deployment, ordinal: u32, making: &NewInstance<'_>) -> Value {
+    let NewInstance {
+        namespace,
+        template,
+        hash,
+        gates,
+        location,
+    } = making;
+    let mut labels = map(&template["metadata"]["labels"]);
+    let linking = deployment.linking.labels(ordinal);
+    labels.extend(linking.map(|(key, value)| (key.to_owned(), json!(value))));
+    let mut metadata = json!({
+        "name": ordinal::name(&deployment.name, ordinal),
+        "namespace": namespace,
+        "labels": labels,
+        "ownerReferences": [{
+            "apiVersion": "compute.datumapis.com/v1alpha",
+            "kind": "WorkloadDeployment",
+            "name": &*deployment.name,
+            "uid": &*deployment.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }],
+    });
+    let annotations = map(&template["metadata"]["annotations"]);
+    if !annotations.is_empty() {
+        metadata["annotations"] = Value::Object(annotations);
+    }
+    let mut spec = map(&template["spec"]);
+    if let Some(location) = location {
+        spec.insert("location".to_owned(), json!(location));
+    }
+    let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
+    spec.insert(
+        "controller".to_owned(),
+        json!({"templateHash": hash, "schedulingGates": gates}),
+    );
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Instance",
+        "metadata": metadata,
+        "spec": spec,
+    })
+}
+
+fn map(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}

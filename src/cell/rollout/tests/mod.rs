@@ -1,0 +1,109 @@
+//! Tests of the plan: each scenario of the contract, and invariants over random histories.
+
+mod histories;
+mod making;
+mod scenarios;
+
+use super::{
+    Deployment, Instance, Owner, Policy, RolloutHold,
+    labels::{Labels, OwnerLabels},
+    ordinal, plan,
+};
+use crate::api::keys;
+use std::sync::Arc;
+
+const NAME: &str = "web-us-dfw";
+const UID: &str = "uid-deployment";
+
+fn deployment(replicas: u32) -> Deployment {
+    let linking = OwnerLabels {
+        workload_uid: "uid-workload".into(),
+        workload_name: "web".into(),
+        placement_name: "us".into(),
+        city_code: "DFW".into(),
+        deployment_name: NAME.into(),
+        deployment_uid: UID.into(),
+    };
+    Deployment {
+        name: NAME.into(),
+        uid: UID.into(),
+        replicas: Some(replicas),
+        policy: Policy::OrderedReady,
+        linking,
+    }
+}
+
+fn labels(ordinal: u32) -> Labels {
+    let all = deployment(0).linking.labels(ordinal);
+    all.into_iter().collect()
+}
+
+/// A ready Instance of the current template.
+fn ready(n: u32) -> Instance {
+    Instance {
+        name: ordinal::name(NAME, n).into(),
+        uid: format!("uid-{n}").into(),
+        version: "7".into(),
+        created: 1000,
+        owner: Owner::Deployment(UID.into()),
+        deleting: false,
+        ready: true,
+        served: true,
+        lost: false,
+        current: true,
+        labels: labels(n),
+    }
+}
+
+/// An Instance that has never been ready.
+fn unready(n: u32) -> Instance {
+    Instance {
+        ready: false,
+        served: false,
+        ..ready(n)
+    }
+}
+
+/// An Instance that has been ready and is not ready any more.
+fn down(n: u32) -> Instance {
+    Instance {
+        ready: false,
+        ..ready(n)
+    }
+}
+
+fn stale(mut instance: Instance) -> Instance {
+    instance.current = false;
+    instance
+}
+
+fn deleting(mut instance: Instance) -> Instance {
+    instance.deleting = true;
+    instance
+}
+
+fn lost(instance: Instance) -> Instance {
+    Instance {
+        lost: true,
+        ..deleting(instance)
+    }
+}
+
+fn named(mut instance: Instance, name: &str) -> Instance {
+    instance.name = name.into();
+    instance.uid = format!("uid-{name}").into();
+    instance
+}
+
+fn labelled(mut instance: Instance, key: &str, value: Option<&str>) -> Instance {
+    instance.labels = instance.labels.with(key, value);
+    instance
+}
+
+/// The steps as text, without the deployment's name: `Create 0* (Missing)`.
+fn steps(deployment: &Deployment, instances: &[Instance], hold: Option<RolloutHold>) -> Vec<String> {
+    let plan = plan(deployment, instances, hold);
+    plan.iter()
+        .map(|step| step.to_string().replace(&format!("{NAME}-"), ""))
+        .collect()
+}

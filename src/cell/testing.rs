@@ -1,0 +1,399 @@
+//! A cell's surroundings for tests of decisions: objects as servers would keep them, and an index that is told of them.
+
+use super::{
+    context::{Settings, Shared},
+    index::{CellIndex, IndexConfig, tables::TableId},
+    instance_types::InstanceTypes,
+    provider,
+};
+use crate::{
+    api::{keys, names::ProjectKey},
+    engine::{
+        clock::Clock,
+        executor::{Executor, PlaneAccess},
+        key::{Key, Plane},
+        plan::{Effect, Endpoint, Target, Write, WriteResult},
+        queue::Queue,
+    },
+    metrics::Metrics,
+    plane::watch::WatchEvent,
+};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+
+/// The tenant's namespace at the cell and on the hub.
+pub(crate) const NS: &str = "ns-a1";
+
+/// The time at which tests decide.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+pub(crate) fn shop() -> ProjectKey {
+    ProjectKey::parse("shop").unwrap()
+}
+
+/// Where an object is: plane, kind, namespace, name.
+type Place = (String, String, String, String);
+
+/// See the module.
+pub(crate) struct Fixture {
+    pub(crate) context: Shared,
+    objects: BTreeMap<Place, Value>,
+    version: u64,
+}
+
+/// No plane is ever asked for anything.
+struct Nowhere;
+
+impl PlaneAccess for Nowhere {
+    fn client(&self, _: &Plane) -> Option<kube::Client> {
+        None
+    }
+
+    fn may_write(&self) -> bool {
+        false
+    }
+
+    fn permit_expired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn write_unresolved(&self, _: &Target) {}
+
+    fn object_observed(&self, _: &Target, _: u64, _: WriteResult) {}
+
+    fn wrote(&self, _: &Target, _: &'static str) {}
+
+    fn fight_detected(&self, _: &Target, _: &'static str) {}
+}
+
+/// A cell in a city with a hub, that runs Pods and asks for quota.
+pub(crate) fn reading() -> IndexConfig {
+    IndexConfig {
+        cell: "dfw-1".into(),
+        place: Some(("us-south-1".into(), "DFW".into())),
+        networking: false,
+        data: true,
+        provider: true,
+        hub: true,
+        project: None,
+        namespace: "fedgate-system".into(),
+        external: None,
+        limits: Arc::default(),
+    }
+}
+
+fn boxed(object: &Value) -> Box<DynamicObject> {
+    Box::new(serde_json::from_value(object.clone()).unwrap())
+}
+
+impl Fixture {
+    /// All lists are complete, and there is nothing but the tenant's namespaces.
+    pub(crate) fn new(reading: IndexConfig) -> Self {
+        let mut index = CellIndex::new(reading);
+        let lists = index.cell_roles().into_iter().map(|role| (Plane::Cell, role));
+        let lists: Vec<_> = lists
+            .chain(TableId::HUB.map(|role| (Plane::Hub, role)))
+            .chain([(Plane::Project(shop()), TableId::Claims)])
+            .collect();
+        index.engage(&shop());
+        for (plane, role) in lists {
+            for event in [WatchEvent::Init, WatchEvent::InitDone] {
+                index.event(&plane, role, event);
+            }
+        }
+        let (wanted, _) = mpsc::unbounded_channel();
+        let context = Shared {
+            index: Arc::new(Mutex::new(index)),
+            queue: Arc::new(Queue::new(1_000)),
+            executor: Executor::new(Arc::new(Nowhere), "test".into()),
+            clock: Clock::system(),
+            settings: Settings {
+                provider: Some(provider::settings::Settings::default()),
+                sizes: InstanceTypes::default(),
+                quota: true,
+                status_interval: Duration::ZERO,
+            },
+            quarantine: Arc::default(),
+            metrics: Metrics::new().unwrap(),
+            away: Box::new(|_| false),
+            wanted,
+        };
+        let mut fixture = Self {
+            context,
+            objects: BTreeMap::new(),
+            version: 1,
+        };
+        let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-shop", keys::UPSTREAM_NAMESPACE: "default"});
+        for (plane, role) in [
+            (Plane::Cell, TableId::Namespaces),
+            (Plane::Hub, TableId::HubNamespaces),
+        ] {
+            fixture.has(&plane, role, json!({"metadata": {"name": NS, "labels": labels}}));
+        }
+        fixture
+    }
+
+    fn address(plane: &Plane, role: TableId, object: &Value) -> Place {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let kind = role.resource().plural;
+        (plane.to_string(), kind, text("namespace"), text("name"))
+    }
+
+    /// An object is new or has changed; whom that wakes. What it lacks of identity it gets.
+    pub(crate) fn has(&mut self, plane: &Plane, role: TableId, mut object: Value) -> Vec<Key> {
+        self.version += 1;
+        let resource = role.resource();
+        object["apiVersion"] = json!(resource.api_version);
+        object["kind"] = json!(resource.kind);
+        let address = Self::address(plane, role, &object);
+        let meta = &mut object["metadata"];
+        if meta["uid"].is_null() {
+            meta["uid"] = json!(format!("u-{}", address.3));
+        }
+        if meta["generation"].is_null() {
+            meta["generation"] = json!(1);
+        }
+        meta["resourceVersion"] = json!(self.version.to_string());
+        let event = WatchEvent::Apply(boxed(&object));
+        self.objects.insert(address, object);
+        self.context.index.lock().event(plane, role, event).keys
+    }
+
+    /// An object is gone; whom that wakes.
+    pub(crate) fn lost(&mut self, plane: &Plane, role: TableId, namespace: &str, name: &str) -> Vec<Key> {
+        let bare = json!({"metadata": {"namespace": namespace, "name": name}});
+        let object = self.objects.remove(&Self::address(plane, role, &bare)).unwrap();
+        let event = WatchEvent::Delete(boxed(&object));
+        self.context.index.lock().event(plane, role, event).keys
+    }
+
+    /// An object as it is kept.
+    pub(crate) fn get(&self, plane: &Plane, role: TableId, namespace: &str, name: &str) -> Option<&Value> {
+        let bare = json!({"metadata": {"namespace": namespace, "name": name}});
+        self.objects.get(&Self::address(plane, role, &bare))
+    }
+
+    /// Changes an object by a merge patch, as anybody may.
+    pub(crate) fn change(
+        &mut self,
+        plane: &Plane,
+        role: TableId,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Vec<Key> {
+        let mut object = self.get(plane, role, namespace, name).unwrap().clone();
+        merge(&mut object, patch);
+        self.has(plane, role, object)
+    }
+
+    /// Does what a server would.
+    pub(crate) fn perform(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            self.perform_one(effect);
+        }
+    }
+
+    fn perform_one(&mut self, effect: &Effect) {
+        let target = &effect.target;
+        let namespace = target.namespace.as_deref().unwrap_or_default();
+        let role = {
+            let index = self.context.index.lock();
+            index.role_of(&target.plane, &target.kind(), namespace, &target.name)
+        };
+        let (plane, role, name) = (&target.plane, role.unwrap(), target.name.as_str());
+        let had = self.get(plane, role, namespace, name).cloned();
+        match (&effect.write, had) {
+            (Write::Create { body }, None) => {
+                self.has(plane, role, body.clone());
+            }
+            (Write::Create { .. }, Some(_)) => panic!("{target:?} is there already"),
+            (_, None) => panic!("{target:?} is not there"),
+            (Write::Merge { patch } | Write::Apply { body: patch, .. }, Some(mut object)) => {
+                holds(&patch["metadata"], &object["metadata"]);
+                let before = object["spec"].clone();
+                match effect.endpoint {
+                    Endpoint::Main => {
+                        let mut patch = patch.clone();
+                        assert!(
+                            patch["status"].is_null(),
+                            "status through the object itself: {patch}"
+                        );
+                        patch.as_object_mut().unwrap().remove("status");
+                        merge(&mut object, &patch);
+                    }
+                    Endpoint::Status => {
+                        // Lists are written whole: what someone else wrote meanwhile would be lost.
+                        let merges = matches!(effect.write, Write::Merge { .. });
+                        let version = &patch["metadata"]["resourceVersion"];
+                        assert!(
+                            !merges || version.is_string(),
+                            "a status without a version: {patch}"
+                        );
+                        merge(&mut object, &json!({"status": patch["status"]}));
+                    }
+                }
+                if object["spec"] != before {
+                    let generation = object["metadata"]["generation"].as_i64().unwrap();
+                    object["metadata"]["generation"] = json!(generation + 1);
+                }
+                let held = object["metadata"]["finalizers"].as_array();
+                if held.is_none_or(Vec::is_empty) && !object["metadata"]["deletionTimestamp"].is_null() {
+                    self.lost(plane, role, namespace, name);
+                } else {
+                    self.has(plane, role, object);
+                }
+            }
+            (
+                Write::Delete {
+                    uid,
+                    resource_version,
+                },
+                Some(mut object),
+            ) => {
+                let asked = json!({"uid": uid, "resourceVersion": resource_version});
+                holds(&asked, &object["metadata"]);
+                let held = object["metadata"]["finalizers"].as_array();
+                if held.is_none_or(Vec::is_empty) {
+                    self.lost(plane, role, namespace, name);
+                } else {
+                    object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+                    self.has(plane, role, object);
+                }
+            }
+        }
+    }
+}
+
+/// The preconditions of a write.
+fn holds(asked: &Value, metadata: &Value) {
+    for key in ["uid", "resourceVersion"] {
+        let asked = &asked[key];
+        assert!(
+            asked.is_null() || *asked == metadata[key],
+            "{key} is {} and not {asked}",
+            metadata[key]
+        );
+    }
+}
+
+/// A JSON merge patch.
+pub(crate) fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut into[key], value);
+        }
+    }
+}
+
+/// Effects as words: plane, verb, kind, endpoint, name, reason.
+pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
+    let of = |effect: &Effect| {
+        let verb = match &effect.write {
+            Write::Create { .. } => "create",
+            Write::Apply { .. } => "apply",
+            Write::Merge { .. } => "patch",
+            Write::Delete { .. } => "delete",
+        };
+        let status = match effect.endpoint {
+            Endpoint::Main => "",
+            Endpoint::Status => "/status",
+        };
+        let Target {
+            plane,
+            resource,
+            name,
+            ..
+        } = &effect.target;
+        format!(
+            "{plane}: {verb} {}{status} {name}: {}",
+            resource.plural, effect.reason
+        )
+    };
+    effects.iter().map(of).collect()
+}
+
+/// The body or patch of an effect, without what it is conditional on.
+pub(crate) fn body(effect: &Effect) -> Value {
+    let mut body = match &effect.write {
+        Write::Create { body } | Write::Apply { body, .. } => body.clone(),
+        Write::Merge { patch } => patch.clone(),
+        Write::Delete { .. } => Value::Null,
+    };
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("uid");
+        metadata.remove("resourceVersion");
+        if metadata.is_empty() {
+            body.as_object_mut().unwrap().remove("metadata");
+        }
+    }
+    body
+}
+
+/// A deployment for so many Instances.
+pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
+    json!({
+        "metadata": {"namespace": NS, "name": name},
+        "spec": {
+            "workloadRef": {"name": "storefront", "uid": "w-1"}, "placementName": "main", "cityCode": "DFW",
+            "scaleSettings": {"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"},
+            "template": {"metadata": {"labels": {"app": "storefront"}}, "spec": {
+                "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"},
+                    "sandbox": {"containers": [{"name": "web", "image": "shop/web:1", "ports": [{"name": "http", "port": 80}]}]}},
+                "networkInterfaces": [{"network": {"name": "default"}}],
+            }},
+        },
+    })
+}
+
+/// A condition.
+pub(crate) fn condition(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": format!("{reason} it is"),
+        "lastTransitionTime": "2026-05-04T10:00:00Z", "observedGeneration": 1})
+}
+
+/// An Instance of a deployment as it is made.
+pub(crate) fn instance(deployment: &str, ordinal: u32) -> Value {
+    let name = format!("{deployment}-{ordinal}");
+    json!({
+        "metadata": {
+            "namespace": NS, "name": name,
+            "labels": {
+                "app": "storefront",
+                keys::WORKLOAD_UID: "w-1", keys::WORKLOAD_NAME: "storefront", keys::PLACEMENT_NAME: "main",
+                keys::INSTANCE_CITY_CODE: "DFW", keys::WORKLOAD_DEPLOYMENT_NAME: deployment,
+                keys::WORKLOAD_DEPLOYMENT_UID: format!("u-{deployment}"), keys::INSTANCE_INDEX: ordinal.to_string(),
+            },
+            "finalizers": [keys::CLAIM_FINALIZER, keys::INSTANCE_FINALIZER],
+            "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+                "name": deployment, "uid": format!("u-{deployment}"), "controller": true, "blockOwnerDeletion": true}],
+        },
+        "spec": {
+            "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"},
+                "sandbox": {"containers": [{"name": "web", "image": "shop/web:1", "ports": [{"name": "http", "port": 80}]}]}},
+            "networkInterfaces": [{"network": {"name": "default"}}],
+            "location": {"name": "us-south-1", "namespace": "default"},
+            "controller": {"templateHash": "v1-0", "schedulingGates": [{"name": "Quota"}]},
+        },
+        "status": {"conditions": [
+            {"type": "Programmed", "status": "Unknown", "reason": "Pending", "message": "Waiting for controller",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"},
+        ]},
+    })
+}

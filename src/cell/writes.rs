@@ -1,0 +1,74 @@
+//! Writes in the forms that the cell's controllers use.
+
+use crate::{
+    api::keys,
+    engine::plan::{Effect, Endpoint, Target, Write},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The version of an object that a decision rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectVersion {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its resourceVersion.
+    pub version: Arc<str>,
+}
+
+impl ObjectVersion {
+    /// A merge patch that fails unless the object still is in this version.
+    pub fn patch(
+        &self,
+        target: Target,
+        endpoint: Endpoint,
+        mut patch: Value,
+        reason: &'static str,
+    ) -> Effect {
+        patch["metadata"]["uid"] = json!(*self.uid);
+        patch["metadata"]["resourceVersion"] = json!(*self.version);
+        Effect {
+            target,
+            endpoint,
+            write: Write::Merge { patch },
+            reason,
+        }
+    }
+
+    /// The deletion of this very object.
+    pub fn delete(&self, target: Target, reason: &'static str) -> Effect {
+        delete(target, &self.uid, reason)
+    }
+}
+
+/// The deletion of the object with this UID.
+pub fn delete(target: Target, uid: &str, reason: &'static str) -> Effect {
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write: Write::Delete {
+            uid: uid.to_owned(),
+            resource_version: None,
+        },
+        reason,
+    }
+}
+
+/// The creation of an object.
+pub fn create(target: Target, body: Value, reason: &'static str) -> Effect {
+    Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write: Write::Create { body },
+        reason,
+    }
+}
+
+/// The finalizers that the Instance controller wants on an Instance.
+pub fn finalizers(hub: bool) -> Vec<&'static str> {
+    let mut finalizers = vec![keys::CLAIM_FINALIZER];
+    if hub {
+        finalizers.push(keys::INSTANCE_FINALIZER);
+    }
+    finalizers
+}

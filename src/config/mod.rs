@@ -1,0 +1,425 @@
+//! The settings of the roles: every flag with its environment variable and meaning.
+
+mod cell;
+mod process;
+
+pub use cell::{CellArgs, CellConfig, Quota};
+pub use process::{ProcessArgs, ProcessConfig};
+
+use crate::{
+    gateway::rate_limit::Limits,
+    plane::{
+        client::{Clients, Connection},
+        discovery::ProjectSource,
+    },
+};
+use clap::{Args, ValueEnum};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Source of the projects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProjectMode {
+    /// One project, named `single`.
+    Single,
+    /// Each kubeconfig file of a folder.
+    Directory,
+    /// Each labelled Secret of a namespace.
+    Secrets,
+}
+
+/// Flags of `fedgate gateway`; each has an environment variable `FEDGATE_…`.
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct GatewayArgs {
+    /// Kubeconfig of the Karmada hub. Read again when the file changes.
+    #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
+    pub hub_kubeconfig: PathBuf,
+    /// Source of the projects.
+    #[arg(long, env = "FEDGATE_PROJECT_MODE", value_enum, default_value = "single")]
+    pub project_mode: ProjectMode,
+    /// Mode single: kubeconfig of the project. Default: the service account of the Pod.
+    #[arg(long, env = "FEDGATE_PROJECT_KUBECONFIG", value_name = "PATH")]
+    pub project_kubeconfig: Option<PathBuf>,
+    /// Mode directory: folder of kubeconfig files; a file's name without extension is the project's key.
+    #[arg(long, env = "FEDGATE_PROJECT_DIRECTORY", value_name = "DIR")]
+    pub project_directory: Option<PathBuf>,
+    /// Mode secrets: namespace of the Secrets with label fedgate.dev/project=true.
+    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_NAMESPACE", value_name = "NS")]
+    pub project_secrets_namespace: Option<String>,
+    /// Mode secrets: kubeconfig of the plane that holds the Secrets. Default: the hub.
+    #[arg(long, env = "FEDGATE_PROJECT_SECRETS_KUBECONFIG", value_name = "PATH")]
+    pub project_secrets_kubeconfig: Option<PathBuf>,
+    /// Folder with additional federated kinds.
+    #[arg(long, env = "FEDGATE_INTERPRETERS", value_name = "DIR")]
+    pub interpreters: Option<PathBuf>,
+    /// Write the kinds' interpreters to the hub, and restore them when they are changed.
+    #[arg(long, env = "FEDGATE_MANAGE_INTERPRETERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub manage_interpreters: bool,
+    /// Namespace of the Lease, on the hub.
+    #[arg(
+        long,
+        env = "FEDGATE_LEASE_NAMESPACE",
+        value_name = "NS",
+        default_value = "fedgate-system"
+    )]
+    pub lease_namespace: String,
+    /// Name of the Lease.
+    #[arg(
+        long,
+        env = "FEDGATE_LEASE_NAME",
+        value_name = "NAME",
+        default_value = "fedgate-gateway"
+    )]
+    pub lease_name: String,
+    /// How long a namespace keeps a city that no deployment uses any more.
+    #[arg(long, env = "FEDGATE_CITY_LINGER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub city_linger: Duration,
+    /// Maximum number of different city sets that the namespaces of one project may use: each needs a policy for the
+    /// whole hub.
+    #[arg(long, env = "FEDGATE_CITY_SETS_PER_PROJECT", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub city_sets_per_project: u32,
+    /// Time after which a city set's policy that no namespace uses is deleted.
+    #[arg(long, env = "FEDGATE_UNUSED_CITY_SET_AFTER", value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub unused_city_set_after: Duration,
+    /// How long an empty hub namespace is kept after its project namespace is deleted.
+    #[arg(long, env = "FEDGATE_HUB_NAMESPACE_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub hub_namespace_retention: Duration,
+    /// How long projections are kept after the hub has lost their write-backs among many, while no cell reports on
+    /// their deployment.
+    #[arg(long, env = "FEDGATE_PROJECTION_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "1h")]
+    pub projection_retention: Duration,
+    /// Interval at which objects that may be garbage or stuck are reconciled again, without requests.
+    #[arg(long, env = "FEDGATE_SWEEP_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub sweep_interval: Duration,
+    /// How long a hub object must have lacked its origin before it is deleted.
+    #[arg(long, env = "FEDGATE_ORPHAN_AFTER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
+    pub orphan_after: Duration,
+    /// Time after which a deletion no longer waits for cells that do not answer, or never.
+    #[arg(long, env = "FEDGATE_RELEASE_AFTER", value_name = "DURATION", value_parser = duration_or_never, default_value = "never")]
+    pub release_after: ReleaseAfter,
+    /// Reject write-backs without a controller reference to their copy.
+    #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub require_owner: bool,
+    /// Create deployments only in cities for which the project has a Location of networking.datumapis.com/v1alpha that
+    /// is not Ready=False; existing deployments stay. Needs that kind and permission to list and watch it in every
+    /// project: until its list is complete, a project's Workloads wait.
+    #[arg(long, env = "FEDGATE_LOCATION_CHECKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub location_checks: bool,
+    /// Act on a Workload only if the Networks of networking.datumapis.com/v1alpha that its interfaces name exist in the
+    /// project; running Instances stay. Needs that kind and permission to list and watch it in every project: until its
+    /// list is complete, a project's Workloads wait.
+    #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub networking: bool,
+    /// Maximum size of a deployment's spec that is synced to the hub, as JSON; if a spec is larger, the hub keeps the
+    /// last one that fitted.
+    #[arg(long, env = "FEDGATE_MAX_SPEC_SIZE", value_name = "SIZE", value_parser = size, default_value = "256Ki")]
+    pub max_spec_size: u32,
+    /// Shortest time between two status writes of one object; the first change is written at once.
+    #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
+    pub status_interval: Duration,
+    /// Copies and companions per second that are written to the hub for all projects whose bursts are used up; the
+    /// projects share them equally. 0 is no limit. Each write makes Karmada write eight or nine objects.
+    #[arg(
+        long,
+        env = "FEDGATE_HUB_WRITE_RATE",
+        value_name = "NUMBER",
+        default_value = "5"
+    )]
+    pub hub_write_rate: u32,
+    /// Number of new copies and companions of one project that are written to the hub at once.
+    #[arg(long, env = "FEDGATE_HUB_CREATE_BURST", value_name = "NUMBER", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub hub_create_burst: u32,
+    /// Number of changed copies and companions of one project that are written to the hub at once.
+    #[arg(long, env = "FEDGATE_HUB_UPDATE_BURST", value_name = "NUMBER", default_value = "8", value_parser = clap::value_parser!(u32).range(1..))]
+    pub hub_update_burst: u32,
+    /// Shortest time between two changes of one copy or companion; the first change is written at once.
+    #[arg(long, env = "FEDGATE_HUB_UPDATE_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "500ms")]
+    pub hub_update_interval: Duration,
+    /// Flags of every role.
+    #[command(flatten)]
+    pub process: ProcessArgs,
+}
+
+/// See [`GatewayArgs::release_after`]; `None` waits forever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReleaseAfter(pub Option<Duration>);
+
+/// Source of the projects, from the flags alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Projects {
+    /// One kubeconfig; `None` is the service account of the Pod.
+    Single(Option<PathBuf>),
+    /// A folder of kubeconfigs.
+    Directory(PathBuf),
+    /// Labelled Secrets.
+    Secrets {
+        /// Namespace of the Secrets.
+        namespace: String,
+        /// Kubeconfig of the plane that holds the Secrets; `None` is the hub.
+        kubeconfig: Option<PathBuf>,
+    },
+}
+
+impl Projects {
+    /// The source of the projects; `secrets_plane` holds the Secrets.
+    pub fn source(&self, secrets_plane: &Connection) -> ProjectSource {
+        match self {
+            Self::Single(kubeconfig) => ProjectSource::Single {
+                kubeconfig: kubeconfig.clone(),
+            },
+            Self::Directory(path) => ProjectSource::Directory { path: path.clone() },
+            Self::Secrets { namespace, .. } => ProjectSource::Secrets {
+                plane: secrets_plane.clone(),
+                namespace: namespace.clone(),
+            },
+        }
+    }
+}
+
+/// The gateway's settings, complete and consistent.
+#[derive(Debug, Clone)]
+pub struct GatewayConfig {
+    /// Kubeconfig of the hub.
+    pub hub_kubeconfig: PathBuf,
+    /// Source of the projects.
+    pub projects: Projects,
+    /// Folder with additional federated kinds.
+    pub interpreters: Option<PathBuf>,
+    /// Namespace and name of the Lease; `None` without election.
+    pub lease: Option<(String, String)>,
+    /// The controllers' settings.
+    pub settings: crate::gateway::context::Settings,
+    /// Settings of the process.
+    pub process: ProcessConfig,
+}
+
+/// Inconsistent flags.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A flag that the mode needs is missing.
+    #[error("--project-mode {mode} needs {flag} (or {variable}); {meaning}")]
+    Missing {
+        /// The mode.
+        mode: &'static str,
+        /// The flag.
+        flag: &'static str,
+        /// Its environment variable.
+        variable: &'static str,
+        /// The value to give.
+        meaning: &'static str,
+    },
+    /// A flag belongs to another mode and would be ignored.
+    #[error(
+        "{flag} has no meaning with --project-mode {mode}; leave it out or choose --project-mode {wanted}"
+    )]
+    OtherMode {
+        /// The flag.
+        flag: &'static str,
+        /// The chosen mode.
+        mode: &'static str,
+        /// The mode that the flag belongs to.
+        wanted: &'static str,
+    },
+    /// A flag needs another one, or has no effect with it.
+    #[error("{flag}: {problem}; {next}")]
+    Together {
+        /// The flag.
+        flag: &'static str,
+        /// The problem.
+        problem: &'static str,
+        /// The next step.
+        next: &'static str,
+    },
+    /// The administrative address is reachable from other machines and has no token.
+    #[error(
+        "--admin-address {0} can be reached from elsewhere, and /metrics and /debug/planes tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080"
+    )]
+    OpenAdmin(SocketAddr),
+}
+
+impl GatewayArgs {
+    /// Checks that the flags are consistent.
+    pub fn into_config(self) -> Result<GatewayConfig, ConfigError> {
+        // Destructured in full: a flag that is added and not handled here does not compile.
+        let Self {
+            hub_kubeconfig,
+            project_mode,
+            project_kubeconfig,
+            project_directory,
+            project_secrets_namespace,
+            project_secrets_kubeconfig,
+            interpreters,
+            manage_interpreters,
+            lease_namespace,
+            lease_name,
+            city_linger,
+            city_sets_per_project,
+            unused_city_set_after,
+            hub_namespace_retention,
+            projection_retention,
+            sweep_interval,
+            orphan_after,
+            release_after: ReleaseAfter(release_after),
+            require_owner,
+            location_checks,
+            networking,
+            max_spec_size,
+            status_interval,
+            hub_write_rate,
+            hub_create_burst,
+            hub_update_burst,
+            hub_update_interval,
+            process,
+        } = self;
+        let projects = Given {
+            kubeconfig: project_kubeconfig,
+            directory: project_directory,
+            secrets_namespace: project_secrets_namespace,
+            secrets_kubeconfig: project_secrets_kubeconfig,
+        }
+        .projects(project_mode)?;
+        let process = process.into_config()?;
+        Ok(GatewayConfig {
+            hub_kubeconfig,
+            projects,
+            interpreters,
+            lease: process.leader_elect.then_some((lease_namespace, lease_name)),
+            settings: crate::gateway::context::Settings {
+                city_linger,
+                city_sets_per_project: city_sets_per_project as usize,
+                unused_city_set_after,
+                hub_namespace_retention,
+                projection_retention,
+                orphan_after,
+                sweep_interval,
+                release_after,
+                require_owner,
+                manage_interpreters,
+                max_spec_size,
+                status_interval,
+                hub_limits: Limits {
+                    rate: hub_write_rate,
+                    create_burst: hub_create_burst,
+                    update_burst: hub_update_burst,
+                    update_interval: hub_update_interval,
+                },
+                location_checks,
+                networking,
+            },
+            process,
+        })
+    }
+}
+
+/// The flags of all project modes.
+struct Given {
+    kubeconfig: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    secrets_namespace: Option<String>,
+    secrets_kubeconfig: Option<PathBuf>,
+}
+
+impl Given {
+    /// Source of the projects in this mode; an error if a flag of another mode is given.
+    fn projects(self, mode: ProjectMode) -> Result<Projects, ConfigError> {
+        let flags = [
+            ("--project-kubeconfig", "single", self.kubeconfig.is_some()),
+            ("--project-directory", "directory", self.directory.is_some()),
+            (
+                "--project-secrets-namespace",
+                "secrets",
+                self.secrets_namespace.is_some(),
+            ),
+            (
+                "--project-secrets-kubeconfig",
+                "secrets",
+                self.secrets_kubeconfig.is_some(),
+            ),
+        ];
+        let chosen = match mode {
+            ProjectMode::Single => "single",
+            ProjectMode::Directory => "directory",
+            ProjectMode::Secrets => "secrets",
+        };
+        if let Some((flag, wanted, _)) = flags
+            .into_iter()
+            .find(|(_, wanted, given)| *given && *wanted != chosen)
+        {
+            return Err(ConfigError::OtherMode {
+                flag,
+                mode: chosen,
+                wanted,
+            });
+        }
+        Ok(match mode {
+            ProjectMode::Single => Projects::Single(self.kubeconfig),
+            ProjectMode::Directory => Projects::Directory(self.directory.ok_or(ConfigError::Missing {
+                mode: chosen,
+                flag: "--project-directory",
+                variable: "FEDGATE_PROJECT_DIRECTORY",
+                meaning: "name the folder of the projects' kubeconfigs",
+            })?),
+            ProjectMode::Secrets => Projects::Secrets {
+                namespace: self.secrets_namespace.ok_or(ConfigError::Missing {
+                    mode: chosen,
+                    flag: "--project-secrets-namespace",
+                    variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
+                    meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
+                })?,
+                kubeconfig: self.secrets_kubeconfig,
+            },
+        })
+    }
+}
+
+/// Parses `250ms`, `60s`, `5m`, `1h30m`; must be positive.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no duration; write for example 250ms, 60s, 5m or 1h30m"))?;
+    let duration =
+        Duration::try_from(span).map_err(|_| format!("{text:?} is negative; a duration must be positive"))?;
+    if duration.is_zero() {
+        Err(format!("{text:?} is no time at all; a duration must be positive"))
+    } else {
+        Ok(duration)
+    }
+}
+
+/// Upper limit of a spec's size: the maximum that API servers accept for an object.
+const SIZE_LIMIT: u32 = 1024 * 1024;
+
+/// Parses `4096`, `256Ki` or `1Mi` to bytes.
+fn size(text: &str) -> Result<u32, String> {
+    let units = [("Mi", 1024 * 1024), ("Ki", 1024), ("", 1)];
+    let bytes = units.into_iter().find_map(|(unit, of)| {
+        let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
+        count.checked_mul(of)
+    });
+    match bytes {
+        None => Err(format!(
+            "{text:?} is no size; write for example 4096, 256Ki or 1Mi"
+        )),
+        Some(0) => Err("a size of nothing carries nothing; write for example 256Ki".to_owned()),
+        Some(bytes) if bytes > SIZE_LIMIT => Err(format!(
+            "{text:?} is more than 1Mi, which API servers take of an object at most"
+        )),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+fn duration_or_never(text: &str) -> Result<ReleaseAfter, String> {
+    if text == "never" {
+        Ok(ReleaseAfter(None))
+    } else {
+        duration(text).map(|d| ReleaseAfter(Some(d)))
+    }
+}
+
+/// Clients with the default limits, counted in `metrics`.
+pub fn clients(metrics: &crate::metrics::Metrics) -> Clients {
+    Clients::new(crate::plane::client::Limits::default(), metrics.client.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,483 @@
+//! An object as a server may send it: what of its metadata has the wrong form is left out, what is nested too deeply is
+//! cut off, and one whose body cannot be read at all is known by its metadata alone, so that one malformed object spoils
+//! neither a list nor a watch. Its body is anything. `managedFields`, much of an object, are passed over.
+
+use kube::{
+    Resource,
+    core::{ApiResource, DynamicObject, DynamicResourceScope, ObjectMeta, TypeMeta},
+};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
+use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
+
+/// How many levels of an object's field are read. An API server admits thousands, each of which costs stack wherever a
+/// value is gone through; 128 are the most that `serde_json` reads, those around the object included.
+pub const LEVELS: usize = 96;
+
+/// A path to a field that nobody reads: names, and `*` for each entry of a list. What it names is passed over.
+pub type Unread = &'static [&'static str];
+
+/// The kind of an object of which only the metadata is known.
+const PARTIAL: &str = "PartialObjectMetadata";
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct LenientObject {
+    /// The object, without `managedFields`.
+    pub object: DynamicObject,
+    /// The fields that were left out, in full or in part.
+    pub malformed_fields: Vec<String>,
+}
+
+/// Whether only an object's metadata is known: its body was too large, or could not be read.
+pub fn is_partial(object: &DynamicObject) -> bool {
+    object.types.as_ref().is_some_and(|types| types.kind == PARTIAL)
+}
+
+/// Size of a value as JSON, in bytes.
+pub fn size(value: &Value) -> u32 {
+    let mut counter = Counter(0);
+    // Values have texts as keys, and counting does not fail.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
+/// Counts what is written.
+struct Counter(u32);
+
+impl std::io::Write for Counter {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        let count = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        self.0 = self.0.saturating_add(count);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How many levels a value has; 0 of one that is neither list nor map.
+pub fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(entries) => 1 + entries.iter().map(levels).max().unwrap_or(0),
+        Value::Object(entries) => 1 + entries.values().map(levels).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+impl LenientObject {
+    /// Reads an object from JSON, all but the field at `unread`. One whose body cannot be read is known by its metadata
+    /// alone; an error if that cannot be read either.
+    pub fn read(text: &[u8], unread: Unread) -> serde_json::Result<Self> {
+        let from = |roots: Roots| -> serde_json::Result<Self> {
+            let mut deserializer = serde_json::Deserializer::from_slice(text);
+            let read = roots.deserialize(&mut deserializer)?;
+            deserializer.end()?;
+            Ok(read)
+        };
+        from(Roots::All(unread)).or_else(|_| from(Roots::MetadataAlone))
+    }
+
+    /// One of which nothing could be read.
+    pub fn unknown() -> Self {
+        Self::of(Map::new(), Some(Metadata(None)), Vec::new())
+    }
+
+    /// Its resourceVersion; empty if it has none.
+    pub fn version(&self) -> String {
+        self.object.metadata.resource_version.clone().unwrap_or_default()
+    }
+
+    fn of(mut roots: Map<String, Value>, metadata: Option<Metadata>, mut faults: Vec<String>) -> Self {
+        let metadata = match metadata {
+            None => ObjectMeta::default(),
+            Some(Metadata(Some(fields))) => read(fields, &mut faults),
+            Some(Metadata(None)) => {
+                faults.push("metadata".to_owned());
+                ObjectMeta::default()
+            }
+        };
+        let types = match (roots.remove("apiVersion"), roots.remove("kind")) {
+            (Some(Value::String(api_version)), Some(Value::String(kind))) => {
+                Some(TypeMeta { api_version, kind })
+            }
+            _ => None,
+        };
+        let data = Value::Object(roots);
+        let object = DynamicObject {
+            types,
+            metadata,
+            data,
+        };
+        Self {
+            object,
+            malformed_fields: faults,
+        }
+    }
+}
+
+impl Serialize for LenientObject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.object.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for LenientObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Roots::All(&[]).deserialize(deserializer)
+    }
+}
+
+/// Takes what is no map for `$nothing`.
+macro_rules! no_map {
+    ($nothing:expr) => {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("JSON")
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            while entries.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($nothing)
+        }
+    };
+}
+
+/// Reads an object's fields, and apart from them its metadata.
+enum Roots {
+    /// All but this one.
+    All(Unread),
+    /// None but the metadata.
+    MetadataAlone,
+}
+
+impl<'de> DeserializeSeed<'de> for Roots {
+    type Value = LenientObject;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<LenientObject, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Roots {
+    type Value = LenientObject;
+
+    no_map!(LenientObject::of(Map::new(), None, Vec::new()));
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<LenientObject, A::Error> {
+        let (mut roots, mut metadata, mut faults) = (Map::new(), None, Vec::new());
+        while let Some(name) = entries.next_key::<String>()? {
+            match &self {
+                _ if name == "metadata" => metadata = Some(entries.next_value()?),
+                Self::MetadataAlone => {
+                    entries.next_value::<IgnoredAny>()?;
+                }
+                Self::All(unread) => {
+                    let cut = Cell::new(false);
+                    if let Some(value) = field(&mut entries, &name, LEVELS, unread, &cut)? {
+                        if cut.get() {
+                            faults.push(format!("{name} (nested deeper than {LEVELS} levels)"));
+                        }
+                        roots.insert(name, value);
+                    }
+                }
+            }
+        }
+        if matches!(self, Self::MetadataAlone) {
+            faults.push("everything but metadata".to_owned());
+            let types = [("apiVersion", "meta.k8s.io/v1"), ("kind", PARTIAL)];
+            roots.extend(types.map(|(name, text)| (name.to_owned(), text.into())));
+        }
+        Ok(LenientObject::of(roots, metadata, faults))
+    }
+}
+
+/// The value of the field `name`, of at most so many levels; `None` if nobody reads it.
+fn field<'de, A: MapAccess<'de>>(
+    entries: &mut A,
+    name: &str,
+    levels: usize,
+    unread: Unread,
+    cut: &Cell<bool>,
+) -> Result<Option<Value>, A::Error> {
+    let unread = match unread {
+        [last] if *last == name => {
+            entries.next_value::<IgnoredAny>()?;
+            return Ok(None);
+        }
+        [first, rest @ ..] if *first == name => rest,
+        _ => &[],
+    };
+    entries.next_value_seed(Bounded { levels, unread, cut }).map(Some)
+}
+
+/// A value of at most so many levels. What is nested deeper is passed over, which takes no stack; `cut` says so.
+#[derive(Clone, Copy)]
+struct Bounded<'a> {
+    levels: usize,
+    unread: Unread,
+    cut: &'a Cell<bool>,
+}
+
+impl Bounded<'_> {
+    fn ends_here(self) -> bool {
+        if self.levels == 0 {
+            self.cut.set(true);
+        }
+        self.levels == 0
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        if self.ends_here() {
+            while entries.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        }
+        let inner = Self {
+            levels: self.levels - 1,
+            unread: self.unread.strip_prefix(&["*"]).unwrap_or_default(),
+            ..self
+        };
+        let mut values = Vec::new();
+        while let Some(value) = entries.next_element_seed(inner)? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        if self.ends_here() {
+            while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Value::Null);
+        }
+        let mut values = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if let Some(value) = field(&mut entries, &name, self.levels - 1, self.unread, self.cut)? {
+                values.insert(name, value);
+            }
+        }
+        Ok(Value::Object(values))
+    }
+}
+
+/// The fields of metadata that are read; `None` if it is no map.
+struct Metadata(Option<Map<String, Value>>);
+
+struct MetadataVisitor;
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MetadataVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for MetadataVisitor {
+    type Value = Metadata;
+
+    no_map!(Metadata(None));
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if METADATA.contains(&&*name) {
+                let value = Bounded {
+                    levels: METADATA_LEVELS,
+                    unread: &[],
+                    cut: &Cell::new(false),
+                };
+                fields.insert(name, entries.next_value_seed(value)?);
+            } else {
+                entries.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(Metadata(Some(fields)))
+    }
+}
+
+/// The fields of metadata that somebody reads.
+const METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// More levels than the deepest of them has, so that what is cut off is within something of the wrong form.
+const METADATA_LEVELS: usize = 4;
+
+fn read(fields: Map<String, Value>, faults: &mut Vec<String>) -> ObjectMeta {
+    let mut meta = ObjectMeta::default();
+    for (name, value) in fields {
+        let sound = match &*name {
+            "annotations" => map(value, &mut meta.annotations),
+            "creationTimestamp" => one(value, &mut meta.creation_timestamp),
+            "deletionGracePeriodSeconds" => one(value, &mut meta.deletion_grace_period_seconds),
+            "deletionTimestamp" => one(value, &mut meta.deletion_timestamp),
+            "finalizers" => list(value, &mut meta.finalizers),
+            "generateName" => one(value, &mut meta.generate_name),
+            "generation" => one(value, &mut meta.generation),
+            "labels" => map(value, &mut meta.labels),
+            "name" => one(value, &mut meta.name),
+            "namespace" => one(value, &mut meta.namespace),
+            "ownerReferences" => list(value, &mut meta.owner_references),
+            "resourceVersion" => one(value, &mut meta.resource_version),
+            "selfLink" => one(value, &mut meta.self_link),
+            "uid" => one(value, &mut meta.uid),
+            _ => true,
+        };
+        if !sound {
+            faults.push(format!("metadata.{name}"));
+        }
+    }
+    meta
+}
+
+/// Reads a field; whether it has the form that it must have.
+fn one<T: DeserializeOwned>(value: Value, into: &mut Option<T>) -> bool {
+    let read = serde_json::from_value(value);
+    let sound = read.is_ok();
+    *into = read.unwrap_or_default();
+    sound
+}
+
+/// The same of the entries of a map: those that have the right form are taken.
+fn map<T: DeserializeOwned>(value: Value, into: &mut Option<BTreeMap<String, T>>) -> bool {
+    let Value::Object(entries) = value else {
+        return value.is_null();
+    };
+    let count = entries.len();
+    let entries = entries.into_iter();
+    let sound: BTreeMap<String, T> = entries
+        .filter_map(|(key, entry)| Some((key, serde_json::from_value(entry).ok()?)))
+        .collect();
+    into.insert(sound).len() == count
+}
+
+/// The same of the entries of a list.
+fn list<T: DeserializeOwned>(value: Value, into: &mut Option<Vec<T>>) -> bool {
+    let Value::Array(entries) = value else {
+        return value.is_null();
+    };
+    let count = entries.len();
+    let entries = entries.into_iter();
+    let sound: Vec<T> = entries
+        .filter_map(|entry| serde_json::from_value(entry).ok())
+        .collect();
+    into.insert(sound).len() == count
+}
+
+impl Resource for LenientObject {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        DynamicObject::kind(resource)
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        DynamicObject::group(resource)
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        DynamicObject::version(resource)
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        DynamicObject::api_version(resource)
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        DynamicObject::plural(resource)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.object.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.object.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests;

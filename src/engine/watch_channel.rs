@@ -1,0 +1,160 @@
+//! A value that is told to whoever listens, in the order in which they began to wait.
+//!
+//! tokio's own `watch` wakes its listeners in an order of chance, and a run on a paused clock would not replay.
+
+use parking_lot::Mutex;
+use std::{pin::pin, sync::Arc};
+use tokio::sync::Notify;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Sender<T>(Arc<Shared<T>>);
+
+#[derive(Debug)]
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    value: T,
+    /// How often it was told.
+    times: u64,
+}
+
+impl<T: Copy> Sender<T> {
+    /// A value that nobody has been told yet.
+    pub fn new(value: T) -> Self {
+        let state = Mutex::new(State { value, times: 0 });
+        Self(Arc::new(Shared {
+            state,
+            changed: Notify::new(),
+        }))
+    }
+
+    /// Reads what was told last; nothing else is told meanwhile.
+    pub fn read<R>(&self, read: impl FnOnce(T) -> R) -> R {
+        read(self.0.state.lock().value)
+    }
+
+    /// Tells another value.
+    pub fn send(&self, value: T) {
+        self.send_if_modified(|had| {
+            *had = value;
+            true
+        });
+    }
+
+    /// Changes the value, and tells it if the change says so.
+    pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) {
+        let tell = {
+            let mut state = self.0.state.lock();
+            let tell = change(&mut state.value);
+            state.times += u64::from(tell);
+            tell
+        };
+        if tell {
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    /// One who is told from now on.
+    pub fn subscribe(&self) -> Receiver<T> {
+        Receiver {
+            heard: self.0.state.lock().times,
+            of: self.0.clone(),
+        }
+    }
+}
+
+/// Who is told.
+#[derive(Debug, Clone)]
+pub struct Receiver<T> {
+    of: Arc<Shared<T>>,
+    heard: u64,
+}
+
+impl<T: Copy> Receiver<T> {
+    /// What was told last, which counts as heard.
+    pub fn borrow_and_update(&mut self) -> T {
+        let state = self.of.state.lock();
+        self.heard = state.times;
+        state.value
+    }
+
+    /// Whether something was told since it last heard.
+    pub fn has_changed(&self) -> bool {
+        self.of.state.lock().times != self.heard
+    }
+
+    /// Waits for news, which count as heard then. Never ends without any.
+    pub async fn changed(&mut self) -> T {
+        loop {
+            let mut changed = pin!(self.of.changed.notified());
+            changed.as_mut().enable();
+            {
+                let state = self.of.state.lock();
+                if state.times != self.heard {
+                    self.heard = state.times;
+                    return state.value;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until the value is so.
+    pub async fn wait_for(&mut self, is: impl Fn(T) -> bool) {
+        while !is(self.borrow_and_update()) {
+            self.changed().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[tokio::test]
+    async fn news_are_heard_once_and_the_last_value_counts() {
+        let told = Sender::new(1);
+        let (mut one, mut two) = (told.subscribe(), told.subscribe());
+        assert!(one.changed().now_or_never().is_none());
+        told.send(2);
+        told.send(3);
+        assert!(one.has_changed());
+        assert_eq!(one.changed().await, 3);
+        assert!(!one.has_changed() && two.has_changed());
+        assert_eq!(two.borrow_and_update(), 3);
+        assert!(two.changed().now_or_never().is_none());
+        told.send_if_modified(|_| false);
+        assert!(!one.has_changed());
+        assert!(!told.subscribe().has_changed(), "what was told before is no news");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn listeners_are_woken_in_the_order_in_which_they_came() {
+        let told = Sender::new(false);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let waits: Vec<_> = (0..100)
+            .map(|n| {
+                let (mut listener, order) = (told.subscribe(), order.clone());
+                tokio::spawn(async move {
+                    listener.wait_for(|done| done).await;
+                    order.lock().push(n);
+                })
+            })
+            .collect();
+        // The runtime polls some tasks at a time.
+        for _ in 0..waits.len() {
+            tokio::task::yield_now().await;
+        }
+        told.send(true);
+        for wait in waits {
+            wait.await.unwrap();
+        }
+        assert!(order.lock().is_sorted(), "{:?}", order.lock());
+    }
+}

@@ -1,0 +1,45 @@
+//! The hub's copy of a project object, rendered from its body (contract: federation.md §2.3). Pure.
+
+use crate::{
+    api::{keys, names::CityCode},
+    gateway::index::digest::{carried, payload_roots},
+    kinds::FederatedKind,
+};
+use kube::core::DynamicObject;
+use serde_json::{Map, Value, json};
+
+/// The whole copy: metadata from the allow-list, and every root field of the source but metadata and status.
+pub(super) fn copy(
+    kind: &FederatedKind,
+    source: &DynamicObject,
+    hub_namespace: &str,
+    city: &CityCode,
+) -> Value {
+    let mut object: Map<String, Value> = payload_roots(source);
+    object.insert("apiVersion".into(), json!(kind.resource.api_version));
+    object.insert("kind".into(), json!(kind.resource.kind));
+    object.insert("metadata".into(), metadata(kind, source, hub_namespace, city));
+    Value::Object(object)
+}
+
+fn metadata(kind: &FederatedKind, source: &DynamicObject, hub_namespace: &str, city: &CityCode) -> Value {
+    let meta = &source.metadata;
+    let mut annotations = carried(kind, source);
+    annotations.insert(keys::SOURCE_UID.into(), meta.uid.clone().unwrap_or_default());
+    annotations.insert(
+        keys::SOURCE_GENERATION.into(),
+        meta.generation.unwrap_or(0).to_string(),
+    );
+    json!({
+        "name": meta.name,
+        "namespace": hub_namespace,
+        "labels": {
+            kind.placement.label.as_str(): city.as_str(),
+            keys::UPSTREAM_NAMESPACE: meta.namespace,
+        },
+        "annotations": annotations,
+    })
+}
+
+#[cfg(test)]
+mod tests;

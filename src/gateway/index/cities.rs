@@ -1,0 +1,256 @@
+//! Which cities a hub namespace goes to: those of its copies and of what is announced, up to a limit.
+
+use super::{GatewayIndex, TableId, digest::Source};
+use crate::{
+    api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
+    engine::key::Key,
+    plane::table::Row,
+};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Most cities that one project namespace may use. Each set of cities is a policy for the whole hub, and many of them
+/// make every namespace slow: a tenant must not be able to invent cities without end.
+pub const CITY_LIMIT: usize = 64;
+
+impl GatewayIndex {
+    /// The city of a source that counts as announced: its finalizer stands, it is not leaving, and its name can travel.
+    pub fn announced<'a>(name: &str, source: &'a Row<Source>) -> Option<&'a CityCode> {
+        let city = source.digest.city.as_ref().ok();
+        city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
+    }
+
+    /// The cities that the Namespace of a hub namespace goes to now, as far as they are known.
+    fn delivered_to(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let row = self.hub.namespaces.get("", hub_namespace);
+        let labelled = row.and_then(|row| row.digest.cities.as_ref());
+        let set = self.deliveries.at(hub_namespace, labelled).or(labelled);
+        set.and_then(|set| self.cities_of_set(set)).unwrap_or_default()
+    }
+
+    /// The cities that a hub namespace's copies or its Namespace are at. A cell that is away for a while takes nothing
+    /// with it.
+    fn in_place(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let mut cities = self.delivered_to(hub_namespace);
+        cities.extend((0..self.kinds.len()).flat_map(|kind| self.cities_of_copies(kind, hub_namespace)));
+        cities
+    }
+
+    /// Whether a city may be used in a hub namespace: it has a cell, or had one when it came into use there.
+    pub fn is_served(&self, hub_namespace: &str, city: &CityCode) -> bool {
+        self.hub.secondary.serves(city) || self.in_place(hub_namespace).contains(city)
+    }
+
+    /// The cities of the announced deployments of a kind in the project namespace that a hub namespace is tied to, those
+    /// aside that have no cell.
+    fn announced_in<'a>(&'a self, kind: usize, hub_namespace: &'a str) -> impl Iterator<Item = &'a CityCode> {
+        let owner = self.owners.get(hub_namespace);
+        let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
+        let in_place = OnceCell::new();
+        project
+            .into_iter()
+            .flat_map(move |(project, owner)| project.secondary.announced(&owner.namespace, kind))
+            .filter(move |city| {
+                let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
+                self.hub.secondary.serves(city) || there().contains(city)
+            })
+    }
+
+    /// The cities in use in a hub namespace by announced deployments and copies of a kind.
+    pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let crowded_out = self.over_city_limit(hub_namespace, None);
+        let announced = self.announced_in(kind, hub_namespace);
+        announced
+            .filter(|city| !crowded_out.contains(city))
+            .cloned()
+            .chain(self.cities_of_copies(kind, hub_namespace))
+            .collect()
+    }
+
+    /// The cities of the copies of a kind in a hub namespace, and of those on their way there.
+    pub fn cities_of_copies(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
+        let there = self.hub.secondary.copies(hub_namespace, kind);
+        there.chain(self.arriving.cities(hub_namespace, kind)).cloned()
+    }
+
+    /// The cities that find no place in a hub namespace, among those announced and `asked` for.
+    ///
+    /// Cities of copies, and those that linger, have theirs; of the others the oldest deployments' come first.
+    pub fn over_city_limit<'a>(
+        &'a self,
+        hub_namespace: &'a str,
+        asked: Option<&'a Row<Source>>,
+    ) -> BTreeSet<&'a CityCode> {
+        let kinds = 0..self.kinds.len();
+        let mut placed: BTreeSet<&CityCode> = kinds
+            .clone()
+            .flat_map(|i| self.hub.secondary.copies(hub_namespace, i))
+            .collect();
+        let lingering = self.lingering.get(hub_namespace);
+        placed.extend(lingering.into_iter().flat_map(BTreeMap::keys));
+        let asked = asked.and_then(|row| Some((row, row.digest.city.as_ref().ok()?)));
+        let new: BTreeSet<&CityCode> = kinds
+            .clone()
+            .flat_map(|i| self.announced_in(i, hub_namespace))
+            .chain(asked.map(|(_, city)| city))
+            .filter(|city| !placed.contains(city))
+            .collect();
+        if placed.len() + new.len() <= CITY_LIMIT {
+            return BTreeSet::new();
+        }
+        // Who came first is looked up only where it matters.
+        let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
+            .flat_map(|i| self.owned_sources(i, hub_namespace))
+            .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
+            .chain(asked)
+            .filter(|(_, city)| !placed.contains(city) && new.contains(city))
+            .map(|(row, city)| (row.digest.created, &*row.uid, city))
+            .collect();
+        waiting.sort_unstable();
+        let mut out = BTreeSet::new();
+        for (.., city) in waiting {
+            if placed.len() < CITY_LIMIT || placed.contains(city) {
+                placed.insert(city);
+            } else {
+                out.insert(city);
+            }
+        }
+        out
+    }
+
+    /// The deployments that ask for a city, and what is decided of their namespaces. Every deployment is looked at: it
+    /// takes an operator to make a city's first cell join, or its last one leave.
+    pub(super) fn enqueue_city(&self, city: &CityCode, keys: &mut Vec<Key>) {
+        for (project, p) in &self.projects {
+            for (i, table) in p.sources.iter().enumerate() {
+                for ((namespace, name), row) in table.iter() {
+                    if row.digest.city.as_ref() != Ok(city) {
+                        continue;
+                    }
+                    keys.push(self.source_key(i, project, namespace, name));
+                    if let Some(hub) = self.hub_namespace(project, namespace) {
+                        keys.push(self.hub_key(TableId::Namespaces, "", hub.as_str()));
+                        keys.push(self.hub_key(TableId::CityPolicies, hub.as_str(), ""));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a hub namespace may have no more city sets for the sake of its project.
+    pub fn is_limited(&self, hub: &str) -> bool {
+        self.owners
+            .get(hub)
+            .is_some_and(|owner| self.limited.contains(&(owner.project.label().into(), hub.into())))
+    }
+
+    /// The keys of the Namespaces of a project, named by its label, that wait for room for another city set.
+    pub fn limited_keys(&self, label: &Arc<str>) -> Vec<Key> {
+        let limited = self.limited_of(label);
+        limited
+            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// Those of them that are to have this set.
+    pub(super) fn limited_keys_for(&self, label: &Arc<str>, set: &Arc<str>) -> Vec<Key> {
+        let limited = self.limited_of(label);
+        limited
+            .filter(|hub| self.deliveries.wanted(hub) == Some(set))
+            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// The hub namespaces of a project, named by its label, that may have no more city sets.
+    fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
+        let from = (label.clone(), Arc::from(""));
+        let label = label.clone();
+        let all = self.limited.range(from..);
+        all.take_while(move |(of, _)| *of == label).map(|(_, hub)| hub)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::{keys, names::ProjectKey},
+        gateway::{
+            federator,
+            index::{TableId, networking::WorkloadChecks},
+        },
+        kinds::FederatedKind,
+        plane::watch::WatchEvent,
+    };
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    const HUB: &str = "ns-a1";
+
+    fn applied(object: &Value) -> WatchEvent {
+        WatchEvent::Apply(serde_json::from_value(object.clone()).map(Box::new).unwrap())
+    }
+
+    fn deployment(n: usize, city: &str) -> Value {
+        let created = jiff::Timestamp::from_second(1_000_000 + i64::try_from(n).unwrap()).unwrap();
+        json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
+            "metadata": {"name": format!("d-{n}"), "namespace": "default", "uid": format!("u-{n}"),
+                "resourceVersion": "5", "creationTimestamp": created.to_string(),
+                "finalizers": [keys::FEDERATOR_FINALIZER]},
+            "spec": {"cityCode": city}})
+    }
+
+    fn namespace(name: &str, uid: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": uid, "resourceVersion": "5"}})
+    }
+
+    #[test]
+    fn the_newest_cities_beyond_the_limit_wait_and_say_so() {
+        let kinds = Arc::new(FederatedKind::builtin().unwrap());
+        let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
+        let shop = ProjectKey::parse("shop").unwrap();
+        index.engage(shop.clone());
+        for role in index.hub_roles() {
+            index.hub_event(role, WatchEvent::Init);
+            index.hub_event(role, WatchEvent::InitDone);
+        }
+        for n in 0..CITY_LIMIT + 2 {
+            let cell = crate::gateway::index::fixture::cluster(&format!("C{:03}", 900 - n));
+            index.hub_event(TableId::Clusters, applied(&cell));
+        }
+        for own in [namespace("kube-system", "p1"), namespace("default", "a1")] {
+            index.project_event(&shop, TableId::Namespaces, applied(&own));
+        }
+        // The newest come first by name of their city.
+        for n in 0..CITY_LIMIT + 2 {
+            let one = deployment(n, &format!("C{:03}", 900 - n));
+            index.project_event(&shop, TableId::Federated(0), applied(&one));
+        }
+        // The oldest of all asks for a city that has no cell, which takes no place.
+        let mut oldest = deployment(1_000, "NONE");
+        oldest["metadata"]["creationTimestamp"] = json!("1970-01-02T00:00:00Z");
+        index.project_event(&shop, TableId::Federated(0), applied(&oldest));
+        for role in index.project_roles() {
+            index.project_event(&shop, role, WatchEvent::InitDone);
+        }
+        let refused = |index: &GatewayIndex, n: usize| {
+            let key = index.source_key(0, &shop, "default", &format!("d-{n}"));
+            federator::observe::observe(index, &key, &shop)
+                .unwrap()
+                .crowded_out
+        };
+        let used = index.cities_of_kind(0, HUB);
+        assert_eq!(used.len(), CITY_LIMIT);
+        assert!(!used.contains(&CityCode::parse("C835").unwrap()));
+        assert!(!refused(&index, CITY_LIMIT - 1) && refused(&index, CITY_LIMIT));
+        // A city that a copy is at keeps its place, whoever came first.
+        let mut copy = deployment(CITY_LIMIT + 1, "C835");
+        copy["metadata"]["namespace"] = json!(HUB);
+        copy["metadata"]["labels"] = json!({keys::CITY_CODE: "C835"});
+        index.hub_event(TableId::Federated(0), applied(&copy));
+        assert!(!refused(&index, CITY_LIMIT + 1) && refused(&index, CITY_LIMIT - 1));
+    }
+}

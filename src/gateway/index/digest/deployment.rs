@@ -1,0 +1,329 @@
+//! Digests of the objects that are federated: a project's deployment and its copy on the hub.
+
+use super::{LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, label};
+use crate::engine::random::HashMap;
+use crate::{
+    api::{keys, names::CityCode},
+    engine::{
+        diff::{Digest, is_payload},
+        object::{is_partial, levels, size},
+    },
+    gateway::index::status::StatusDigest,
+    kinds::{CompanionKind, FederatedKind},
+};
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::{collections::hash_map::Entry, sync::Arc};
+
+/// A project's deployment (any federated kind).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
+    /// `metadata.deletionTimestamp`.
+    pub deleted: Option<Timestamp>,
+    /// All its finalizers.
+    pub finalizers: Box<[Arc<str>]>,
+    /// The city, or the text that is none.
+    pub city: Result<CityCode, Arc<str>>,
+    /// Annotation `federation-namespace`.
+    pub federation_namespace: Option<Arc<str>>,
+    /// What the copy carries of it, generation aside.
+    pub content: Digest,
+    /// What there is of its spec, or whatever its kind has in the place of one.
+    pub extent: Extent,
+    /// What the federator has noted on it, if anything.
+    pub notes: Option<Box<ReferenceAnnotations>>,
+    /// `ConfigMap`s and Secrets that it names, in order.
+    pub references: Box<[Reference]>,
+    /// Its status.
+    pub status: StatusDigest,
+    /// Largest scale setting in it.
+    pub scale: u32,
+    /// UID of its controller, or of the Workload that it names.
+    pub controller: Option<Arc<str>>,
+    /// What the workload controller reads, for the kind that it writes; a text if it is none in truth.
+    pub rollup: Option<Box<Result<Rollup, String>>>,
+}
+
+/// How much there is of what would be carried. A number alone, since every deployment has one: more bytes than these are
+/// not read of any object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent(u32);
+
+/// What an [`Extent`] means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecSize {
+    /// So many bytes of JSON.
+    Bytes(u32),
+    /// More levels of lists and maps than [`LEVEL_LIMIT`].
+    Deep,
+    /// More bytes than are read of an object, or some that cannot be read.
+    Unread,
+}
+
+impl Extent {
+    const DEEP: Self = Self(u32::MAX - 1);
+    const UNREAD: Self = Self(u32::MAX);
+
+    fn of(object: &DynamicObject) -> Self {
+        if is_partial(object) {
+            return Self::UNREAD;
+        }
+        let fields = object.data.as_object().into_iter().flatten();
+        let mut payload = fields
+            .filter(|(name, _)| is_payload(name))
+            .map(|(_, value)| value);
+        if payload.clone().any(|value| levels(value) > LEVEL_LIMIT) {
+            return Self::DEEP;
+        }
+        let bytes = payload.try_fold(0, |sum: u32, value| sum.checked_add(size(value)));
+        bytes
+            .map(Self)
+            .filter(|extent| extent.0 < Self::DEEP.0)
+            .unwrap_or(Self::UNREAD)
+    }
+
+    /// What it means.
+    pub fn verdict(self) -> SpecSize {
+        match self {
+            Self::DEEP => SpecSize::Deep,
+            Self::UNREAD => SpecSize::Unread,
+            Self(bytes) => SpecSize::Bytes(bytes),
+        }
+    }
+}
+
+/// What the federator notes on a [`Source`] that has references.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReferenceAnnotations {
+    /// Annotation with what is expected, as text.
+    expected: Option<Arc<str>>,
+    /// Annotation with a terminal source error, as text.
+    error: Option<Arc<str>>,
+}
+
+/// One reference of a [`Source`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// `ConfigMap` or Secret.
+    pub kind: CompanionKind,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it may be missing.
+    pub optional: bool,
+}
+
+/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
+pub fn template_digest(template: &Value) -> Digest {
+    match serde_json::from_value::<crate::api::InstanceTemplate>(template.clone()) {
+        Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
+        Err(_) => Digest::of(template),
+    }
+}
+
+/// The hub's copy of a deployment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HubCopy {
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
+    /// Annotation `source-uid`.
+    pub source_uid: Option<Arc<str>>,
+    /// Annotation `source-generation`.
+    pub source_generation: Option<i64>,
+    /// Label with the project namespace.
+    pub upstream_namespace: Option<Arc<str>>,
+    /// Label with the city.
+    pub city: Option<CityCode>,
+    /// What it carries, computed as [`Source::content`].
+    pub content: Digest,
+    /// Name of the policy that claims it.
+    pub claimed_by: Option<Arc<str>>,
+    /// Its status as Karmada aggregated it.
+    pub status: StatusDigest,
+}
+
+impl Source {
+    /// Whether it is carried where specs have at most so many bytes.
+    pub fn fits(&self, largest: u32) -> bool {
+        matches!(self.extent.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
+    }
+
+    /// What is expected, as text.
+    pub fn expected(&self) -> Option<&str> {
+        self.notes.as_ref()?.expected.as_deref()
+    }
+
+    /// A terminal source error, as text.
+    pub fn error(&self) -> Option<&str> {
+        self.notes.as_ref()?.error.as_deref()
+    }
+
+    /// Reads a project's object of a federated kind.
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
+        let meta = &object.metadata;
+        let whole = with_metadata(object);
+        let city = kind
+            .placement
+            .path
+            .first(&whole)
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        let city = words
+            .city(city.as_deref().unwrap_or_default())
+            .map_err(|_| city.unwrap_or_default().into());
+        let companions = kind.companions.as_ref();
+        let mut of = |key: Option<&String>| words.share_some(key.and_then(|k| annotation(object, k)));
+        let expected = of(companions.and_then(|c| c.expected_annotation.as_ref()));
+        let error = of(companions.and_then(|c| c.error_annotation.as_ref()));
+        let status = object.data.get("status");
+        let named = || {
+            object
+                .data
+                .pointer("/spec/workloadRef/uid")
+                .and_then(Value::as_str)
+        };
+        let controller = controller(object)
+            .map(|o| o.uid.as_str())
+            .or_else(named)
+            .map(|uid| words.intern(uid));
+        let rollup = (kind.resource.group == crate::api::GROUP && kind.resource.kind == "WorkloadDeployment")
+            .then(|| Box::new(Rollup::read(object, words)));
+        Self {
+            generation: meta.generation.unwrap_or(0),
+            created: created(object),
+            deleted: meta.deletion_timestamp.as_ref().map(|time| time.0),
+            finalizers: meta
+                .finalizers
+                .iter()
+                .flatten()
+                .map(|f| words.intern(f))
+                .collect(),
+            content: content(
+                kind,
+                object,
+                city.as_ref().ok().map(CityCode::as_str),
+                meta.namespace.as_deref(),
+                meta.uid.as_deref(),
+            ),
+            city,
+            extent: Extent::of(object),
+            federation_namespace: words.share_some(annotation(object, keys::FEDERATION_NAMESPACE)),
+            notes: (expected.is_some() || error.is_some())
+                .then(|| Box::new(ReferenceAnnotations { expected, error })),
+            references: references(kind, &whole, words),
+            status: StatusDigest::of(status, &kind.status.counters, words),
+            scale: kind
+                .write_back
+                .iter()
+                .flat_map(|w| &w.scale_paths)
+                .flat_map(|path| path.all(&whole))
+                .filter_map(Value::as_u64)
+                .filter_map(|n| u32::try_from(n).ok())
+                .max()
+                .unwrap_or(0),
+            controller,
+            rollup,
+        }
+    }
+}
+
+/// The object as JSON with what a profile's paths may ask of its metadata.
+fn with_metadata(object: &DynamicObject) -> Value {
+    let mut whole = object.data.clone();
+    if let Some(map) = whole.as_object_mut() {
+        map.insert(
+            "metadata".into(),
+            json!({"name": object.metadata.name, "namespace": object.metadata.namespace,
+                "labels": object.metadata.labels, "annotations": object.metadata.annotations}),
+        );
+    }
+    whole
+}
+
+/// Most references that are carried. One more is kept, so that it can be seen that they are too many.
+pub const REFERENCE_LIMIT: usize = 1_024;
+
+fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<[Reference]> {
+    let mut found: Vec<Reference> = Vec::new();
+    let mut places: HashMap<(CompanionKind, &str), usize> = HashMap::default();
+    for rule in kind.companions.iter().flat_map(|c| &c.references) {
+        for value in rule.path.all(object) {
+            let Some(name) = value
+                .get(&rule.name_field)
+                .and_then(Value::as_str)
+                .filter(|n| !n.is_empty())
+            else {
+                continue;
+            };
+            let optional =
+                rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
+            match places.entry((rule.kind, name)) {
+                // Named twice, once as required: required.
+                Entry::Occupied(had) => found[*had.get()].optional &= optional,
+                Entry::Vacant(_) if found.len() > REFERENCE_LIMIT => {}
+                Entry::Vacant(new) => {
+                    new.insert(found.len());
+                    found.push(Reference {
+                        kind: rule.kind,
+                        name: words.intern(name),
+                        optional,
+                    });
+                }
+            }
+        }
+    }
+    found.into()
+}
+
+impl HubCopy {
+    /// Whether a cell reports on it.
+    pub fn reports(&self) -> bool {
+        let available = self.status.condition("Available");
+        self.status.reported && available.is_none_or(|c| &*c.reason != "NoCellReporting")
+    }
+
+    /// Reads the hub's object of a federated kind.
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
+        let city = label(object, &kind.placement.label);
+        let upstream = label(object, keys::UPSTREAM_NAMESPACE);
+        let source_uid = annotation(object, keys::SOURCE_UID);
+        Self {
+            created: created(object),
+            source_uid: words.share_some(source_uid),
+            source_generation: annotation(object, keys::SOURCE_GENERATION).and_then(|g| g.parse().ok()),
+            upstream_namespace: words.share_some(upstream),
+            city: city.and_then(|c| words.city(c).ok()),
+            content: content(kind, object, city, upstream, source_uid),
+            claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
+            status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_keep_their_order_are_named_once_and_end_at_the_limit() {
+        let kind = &FederatedKind::builtin().unwrap()[0];
+        let read = |secrets: Vec<String>| {
+            let secrets: Vec<Value> = secrets.iter().map(|name| json!({"name": name})).collect();
+            let object = json!({"spec": {"template": {"spec": {
+                "volumes": [{"name": "v", "configMap": {"name": "a", "optional": true}},
+                    {"name": "w", "configMap": {"name": "a"}}],
+                "runtime": {"sandbox": {"imagePullSecrets": secrets}}}}}});
+            references(kind, &object, &mut Strings::default())
+        };
+        let found = read(vec!["z".into(), "a".into(), "z".into()]);
+        let names: Vec<(CompanionKind, &str)> = found.iter().map(|r| (r.kind, &*r.name)).collect();
+        let (map, secret) = (CompanionKind::ConfigMap, CompanionKind::Secret);
+        assert_eq!(names, [(map, "a"), (secret, "z"), (secret, "a")]);
+        assert!(!found[0].optional, "required once is required");
+        let many = read((0..100_000).map(|n| format!("s-{n}")).collect());
+        assert_eq!(many.len(), REFERENCE_LIMIT + 1);
+    }
+}

@@ -1,0 +1,303 @@
+//! Digests of what stands around the copies on the hub: Namespaces, policies, bindings, interpreters.
+
+use super::{Strings, annotation, label};
+use crate::{
+    api::{
+        keys,
+        names::{self, CityCode, is_label_value},
+    },
+    engine::diff::Digest,
+    gateway::index::policy_spec,
+    kinds::FederatedKind,
+};
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use serde_json::Value;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A Namespace of the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubNamespaceDigest {
+    /// Label `upstream-cluster-name`.
+    pub cluster: Option<Arc<str>>,
+    /// Label `upstream-namespace`.
+    pub namespace: Option<Arc<str>>,
+    /// Whether the skip label is there and `true`.
+    pub skip: bool,
+    /// Label `project-uid`.
+    pub project_uid: Option<Arc<str>>,
+    /// Label `cities`.
+    pub cities: Option<Arc<str>>,
+    /// Annotation `reassign-to`.
+    pub reassign_to: Option<Arc<str>>,
+    /// Annotation `garbage-confirmed`, if it is a time.
+    pub garbage_confirmed: Option<Timestamp>,
+}
+
+impl HubNamespaceDigest {
+    /// Reads a hub Namespace.
+    pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
+        let mut word = |key| words.share_some(label(object, key));
+        Self {
+            cluster: word(keys::UPSTREAM_CLUSTER),
+            namespace: word(keys::UPSTREAM_NAMESPACE),
+            skip: label(object, keys::SKIP_AUTO_PROPAGATION) == Some("true"),
+            project_uid: word(keys::PROJECT_UID),
+            cities: word(keys::CITIES),
+            reassign_to: words.share_some(annotation(object, keys::REASSIGN_TO)),
+            garbage_confirmed: annotation(object, keys::GARBAGE_CONFIRMED).and_then(|at| at.parse().ok()),
+        }
+    }
+}
+
+/// A cell, as its Karmada Cluster shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The code that its label says, if that is one.
+    pub city: Option<CityCode>,
+}
+
+impl Cell {
+    /// Reads a `Cluster`.
+    pub fn read(object: &DynamicObject, key: &str) -> Self {
+        Self {
+            city: label(object, key).and_then(|text| CityCode::parse(text).ok()),
+        }
+    }
+}
+
+/// A `ClusterPropagationPolicy` of a city set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CitySet {
+    /// The codes it names; `None` if it is not of our shape or they are not those of its name.
+    pub cities: Option<BTreeSet<CityCode>>,
+    /// Whether every owned field is as we write it, and the codes are those of the set that its name says.
+    pub exact: bool,
+}
+
+impl CitySet {
+    /// Reads a `ClusterPropagationPolicy`.
+    pub fn read(object: &DynamicObject, label: &str) -> Self {
+        let values = object
+            .data
+            .pointer("/spec/placement/clusterAffinity/labelSelector/matchExpressions/0/values");
+        let cities: BTreeSet<CityCode> = values
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|v| {
+                v.as_str()
+                    .filter(|t| is_label_value(t))
+                    .and_then(|t| CityCode::parse(t).ok())
+            })
+            .collect();
+        let set = object
+            .metadata
+            .name
+            .as_deref()
+            .and_then(|n| n.strip_prefix("cities-"))
+            .unwrap_or_default();
+        let wanted = policy_spec::city_set_spec(set, &cities, label);
+        let named = names::city_set(&cities).as_deref() == Some(set);
+        let exact =
+            named && policy_spec::matches_spec(object.data.get("spec").unwrap_or(&Value::Null), &wanted);
+        Self {
+            cities: named.then_some(cities),
+            exact,
+        }
+    }
+}
+
+/// A `PropagationPolicy` of a city.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CityPolicy {
+    /// Index of the federated kind and the code that its selector names; `None` if it is not of our shape.
+    pub selects: Option<(usize, CityCode)>,
+    /// Whether every owned field is as we write it.
+    pub exact: bool,
+}
+
+impl CityPolicy {
+    /// Whether a policy of this name and shape is one that the gateway makes and takes away.
+    pub fn is_ours(&self, name: &str, kinds: &[FederatedKind]) -> bool {
+        let kind = self.selects.as_ref().and_then(|(index, _)| kinds.get(*index));
+        kind.is_some_and(|kind| name.starts_with(&kind.placement.policy_prefix))
+    }
+
+    /// Reads a `PropagationPolicy`.
+    pub fn read(object: &DynamicObject, kinds: &[FederatedKind]) -> Self {
+        let spec = object.data.get("spec").unwrap_or(&Value::Null);
+        let selectors = spec.get("resourceSelectors").and_then(Value::as_array);
+        let only = selectors.filter(|s| s.len() == 1).and_then(|s| s.first());
+        let text = |v: Option<&Value>, field: &str| {
+            v.and_then(|v| v.get(field))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let found = kinds.iter().enumerate().find_map(|(index, kind)| {
+            let ours = text(only, "apiVersion")? == kind.resource.api_version
+                && text(only, "kind")? == kind.resource.kind;
+            let labels = only?.pointer("/labelSelector/matchLabels")?;
+            let city = labels.get(&kind.placement.label)?.as_str()?;
+            ours.then(|| CityCode::parse(city).ok())
+                .flatten()
+                .map(|city| (index, city))
+        });
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let exact = found.as_ref().is_some_and(|(index, city)| {
+            policy_spec::matches_spec(
+                spec,
+                &policy_spec::city_policy_spec(&kinds[*index], namespace, city),
+            )
+        });
+        Self {
+            selects: found,
+            exact,
+        }
+    }
+}
+
+/// Karmada's binding of a copy or companion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// UID of the owner.
+    pub owner: Option<Arc<str>>,
+    /// Kind of what is bound, e.g. `WorkloadDeployment`.
+    pub kind: Arc<str>,
+    /// Name of what is bound.
+    pub name: Arc<str>,
+    /// Name of the policy that claims it.
+    pub policy: Option<Arc<str>>,
+    /// `Scheduled=False` with reason `NoClusterFit`.
+    pub no_cluster: bool,
+    /// Whether it is scheduled to at least one cluster.
+    pub scheduled: bool,
+    /// `FullyApplied=True`.
+    pub applied: bool,
+    /// Clusters that have it applied or are meant to.
+    pub clusters: Box<[Arc<str>]>,
+    /// The first item that is not applied: cluster and message.
+    pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
+}
+
+impl Binding {
+    /// Reads a `ResourceBinding`.
+    pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
+        let condition = |kind: &str| {
+            object
+                .data
+                .pointer("/status/conditions")
+                .and_then(Value::as_array)
+                .and_then(|list| {
+                    list.iter()
+                        .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
+                        .cloned()
+                })
+        };
+        let is = |c: &Option<Value>, field: &str, value: &str| {
+            c.as_ref().and_then(|c| c.get(field)).and_then(Value::as_str) == Some(value)
+        };
+        let scheduled = condition("Scheduled");
+        let items = object
+            .data
+            .pointer("/status/aggregatedStatus")
+            .and_then(Value::as_array);
+        let text = |item: &Value, field: &str| {
+            item.get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let failed = items.into_iter().flatten().find_map(|item| {
+            let applied = item.get("applied").and_then(Value::as_bool).unwrap_or(false);
+            let message = text(item, "appliedMessage");
+            (!applied && !message.is_empty())
+                .then(|| Box::new((words.intern(&text(item, "clusterName")), words.intern(&message))))
+        });
+        let clusters = object.data.pointer("/spec/clusters").and_then(Value::as_array);
+        let clusters: Box<[Arc<str>]> = clusters
+            .into_iter()
+            .flatten()
+            .map(|c| words.intern(&text(c, "name")))
+            .collect();
+        let resource = |field: &str| {
+            object
+                .data
+                .pointer(&format!("/spec/resource/{field}"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        Self {
+            owner: object
+                .metadata
+                .owner_references
+                .iter()
+                .flatten()
+                .next()
+                .map(|o| words.intern(&o.uid)),
+            kind: words.intern(resource("kind")),
+            name: words.intern(resource("name")),
+            policy: words.share_some(annotation(object, keys::CLAIM_NAME)),
+            no_cluster: is(&scheduled, "status", "False") && is(&scheduled, "reason", "NoClusterFit"),
+            scheduled: is(&scheduled, "status", "True") && !clusters.is_empty(),
+            applied: is(&condition("FullyApplied"), "status", "True"),
+            clusters,
+            failed,
+        }
+    }
+}
+
+/// A `ResourceInterpreterCustomization`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterpreterDigest {
+    /// Index of the federated kind it is for.
+    pub kind: Option<usize>,
+    /// `target` and `customizations`.
+    pub content: Digest,
+    /// Its operations.
+    pub operations: Box<[Arc<str>]>,
+}
+
+impl InterpreterDigest {
+    /// Reads a `ResourceInterpreterCustomization`.
+    pub fn read(object: &DynamicObject, kinds: &[FederatedKind], words: &mut Strings) -> Self {
+        let target = object.data.pointer("/spec/target");
+        let field = |name: &str| target.and_then(|t| t.get(name)).and_then(Value::as_str);
+        let kind = kinds.iter().position(|k| {
+            field("apiVersion") == Some(&k.resource.api_version) && field("kind") == Some(&k.resource.kind)
+        });
+        let operations = object
+            .data
+            .pointer("/spec/customizations")
+            .and_then(Value::as_object);
+        Self {
+            kind,
+            content: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
+            operations: operations
+                .into_iter()
+                .flat_map(|m| m.keys())
+                .map(|k| words.intern(k))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_city_sets_policy_is_exact_only_with_the_codes_of_its_name() {
+        let read = |codes: &[&str]| {
+            let cities = codes.iter().map(|c| CityCode::parse(c).unwrap()).collect();
+            let spec = policy_spec::city_set_spec("dfw-lhr", &cities, keys::CITY_CODE);
+            let object = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+                "metadata": {"name": "cities-dfw-lhr"}, "spec": spec});
+            CitySet::read(&serde_json::from_value(object).unwrap(), keys::CITY_CODE)
+        };
+        assert!(read(&["DFW", "LHR"]).exact);
+        assert!(!read(&["DFW"]).exact);
+        assert!(!read(&["DFW", "LHR", "SYD"]).exact);
+    }
+}

@@ -1,0 +1,173 @@
+//! Digests of what cells write back, on the hub and as projected into a project.
+
+use super::{Strings, controller, created, label, size_of};
+use crate::{
+    api::{keys, names::CityCode},
+    engine::{diff::Digest, object::is_partial},
+    kinds::FederatedKind,
+};
+use kube::core::DynamicObject;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Largest spec and status that is projected, in bytes.
+pub const SIZE_LIMIT: u32 = 64 * 1024;
+
+/// A cell's Instance on the hub.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteBackDigest {
+    /// When it was created, in seconds since the epoch.
+    pub created: i64,
+    /// Label `upstream-cluster-name`.
+    pub cluster: Option<Arc<str>>,
+    /// Label `upstream-namespace`.
+    pub namespace: Option<Arc<str>>,
+    /// Label that names the deployment.
+    pub deployment: Option<Arc<str>>,
+    /// Label with the city.
+    pub city: Option<CityCode>,
+    /// Label with the cell that wrote it.
+    pub cell: Option<Arc<str>>,
+    /// Kind, name and UID of its controller.
+    pub controller: Option<(Arc<str>, Arc<str>, Arc<str>)>,
+    /// The linking labels.
+    pub labels: Digest,
+    /// Its spec.
+    pub spec: Digest,
+    /// Its status, conditions without generations.
+    pub status: Digest,
+    /// Whether it has any status.
+    pub reported: bool,
+    /// Size of spec and status in bytes; the largest of all if they cannot be read in full.
+    pub size: u32,
+    /// How many conditions it has.
+    pub conditions: u32,
+}
+
+/// An Instance in a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Projection {
+    /// Label `upstream-cluster-name`.
+    pub cluster: Option<Arc<str>>,
+    /// Name and UID of its owner of the federated kind.
+    pub owner: Option<(Arc<str>, Arc<str>)>,
+    /// Whether that is its only owner, without `controller` and `blockOwnerDeletion`.
+    pub plain_owner: bool,
+    /// Whether it has no owner at all and every label that the gateway gives: its deployment was deleted and left it.
+    pub orphaned: bool,
+    /// Label `upstream-namespace` and the linking labels.
+    pub labels: Digest,
+    /// Its spec.
+    pub spec: Digest,
+    /// Its status.
+    pub status: Digest,
+}
+
+/// A status without the generations of its conditions: a cell's numbers mean nothing in a project.
+pub fn without_generations(status: &Value) -> Value {
+    let mut status = status.clone();
+    for condition in status
+        .get_mut("conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(map) = condition.as_object_mut() {
+            map.remove("observedGeneration");
+        }
+    }
+    status
+}
+
+fn label_digest(object: &DynamicObject, keys: &[String]) -> Digest {
+    let labels: BTreeMap<&String, &str> = keys
+        .iter()
+        .filter_map(|k| label(object, k).map(|v| (k, v)))
+        .collect();
+    Digest::of_hash(&labels)
+}
+
+impl WriteBackDigest {
+    /// Whether it is too large to be projected.
+    pub fn is_too_large(&self) -> bool {
+        self.size > SIZE_LIMIT
+    }
+
+    /// Reads a cell's object on the hub.
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
+        let rules = kind.write_back.as_ref();
+        let status = object.data.get("status").cloned().unwrap_or(Value::Null);
+        let conditions = status
+            .get("conditions")
+            .and_then(Value::as_array)
+            .map_or(0, |list| u32::try_from(list.len()).unwrap_or(u32::MAX));
+        let size = if is_partial(object) {
+            u32::MAX
+        } else {
+            size_of(&object.data)
+        };
+        Self {
+            created: created(object),
+            cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
+            namespace: words.share_some(label(object, keys::UPSTREAM_NAMESPACE)),
+            deployment: rules.and_then(|r| words.share_some(label(object, &r.owner_label))),
+            city: rules
+                .and_then(|r| label(object, &r.city_label))
+                .and_then(|c| words.city(c).ok()),
+            cell: words.share_some(label(object, keys::CELL)),
+            controller: controller(object)
+                .map(|o| (words.intern(&o.kind), words.intern(&o.name), words.intern(&o.uid))),
+            labels: projected_labels(object, kind),
+            spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
+            reported: status.as_object().is_some_and(|m| !m.is_empty()),
+            status: Digest::of(&without_generations(&status)),
+            size,
+            conditions,
+        }
+    }
+}
+
+/// The labels of a projection: two of identity, and the linking ones.
+fn projected_keys(kind: &FederatedKind) -> Vec<String> {
+    let linking = kind
+        .write_back
+        .iter()
+        .flat_map(|w| w.linking_labels.iter().cloned());
+    [
+        keys::UPSTREAM_CLUSTER.to_owned(),
+        keys::UPSTREAM_NAMESPACE.to_owned(),
+    ]
+    .into_iter()
+    .chain(linking)
+    .collect()
+}
+
+fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
+    label_digest(object, &projected_keys(kind))
+}
+
+impl Projection {
+    /// Reads an Instance of a project.
+    pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
+        let owners: Vec<_> = object.metadata.owner_references.iter().flatten().collect();
+        let api_version = kind.resource.api_version.as_str();
+        let owner = owners
+            .iter()
+            .find(|o| o.kind == kind.resource.kind && o.api_version == api_version);
+        let status = object.data.get("status").unwrap_or(&Value::Null);
+        Self {
+            cluster: words.share_some(label(object, keys::UPSTREAM_CLUSTER)),
+            owner: owner.map(|o| (words.intern(&o.name), words.intern(&o.uid))),
+            plain_owner: owners.len() == 1
+                && owner.is_some_and(|o| o.controller != Some(true) && o.block_owner_deletion != Some(true)),
+            orphaned: owners.is_empty()
+                && label(object, keys::UPSTREAM_NAMESPACE) == object.metadata.namespace.as_deref()
+                && projected_keys(kind)
+                    .iter()
+                    .all(|key| label(object, key).is_some()),
+            labels: projected_labels(object, kind),
+            spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
+            status: Digest::of(status),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A deployment as the workload controller reads it: whether it is as that controller writes it, and what its status
+//! adds to the Workload's.
+
+use super::{Strings, template_digest};
+use crate::{
+    api::{
+        Condition, ConditionStatus, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
+        conditions::{self, types},
+        keys,
+    },
+    engine::diff::Digest,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The conditions of a deployment that say why nothing serves, in the order in which equals win.
+pub const WHY: [&str; 3] = [types::AVAILABLE, types::REFERENCED_DATA_READY, types::FEDERATED];
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rollup {
+    /// Name of its placement.
+    pub placement: Arc<str>,
+    /// Digest of what the workload controller writes of it, the template apart.
+    pub written: Digest,
+    /// Digest of the template.
+    pub template: Digest,
+    /// Its counts.
+    pub counts: ReplicaCounts,
+    /// Whether Available is True.
+    pub available: bool,
+    /// The conditions of [`WHY`] that are not True.
+    pub why: Box<[FalseCondition]>,
+}
+
+/// A condition that is not True.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FalseCondition {
+    kind: &'static str,
+    status: ConditionStatus,
+    reason: Arc<str>,
+    message: Arc<str>,
+}
+
+impl Rollup {
+    /// Reads a deployment; what cannot be read as one is told as text.
+    pub(super) fn read(object: &DynamicObject, words: &mut Strings) -> Result<Self, String> {
+        let mut spec = object.data.get("spec").cloned().unwrap_or_default();
+        // One that cannot be read differs as well.
+        let stub = json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
+        let template = spec
+            .get_mut("template")
+            .map_or(Value::Null, |template| std::mem::replace(template, stub.clone()));
+        if let Some(fields) = spec.as_object_mut() {
+            fields.entry("template").or_insert(stub);
+        }
+        let spec: WorkloadDeploymentSpec = serde_json::from_value(spec).map_err(|e| e.to_string())?;
+        let status = object.data.get("status").cloned();
+        let status: Option<WorkloadDeploymentStatus> =
+            serde_json::from_value(status.unwrap_or_default()).map_err(|e| e.to_string())?;
+        let status = status.unwrap_or_default();
+        let found = |kind: &'static str| Some((kind, conditions::find(&status.conditions, kind)?));
+        let available = found(types::AVAILABLE).is_some_and(|(_, c)| c.status == ConditionStatus::True);
+        let why = WHY.into_iter().filter_map(found);
+        Ok(Self {
+            placement: words.intern(&spec.placement_name),
+            written: written(&object.metadata, &spec),
+            template: template_digest(&template),
+            counts: status.counts,
+            available,
+            why: why
+                .filter(|(_, c)| c.status != ConditionStatus::True)
+                .map(|(kind, c)| FalseCondition {
+                    kind,
+                    status: c.status,
+                    reason: words.intern(&c.reason),
+                    message: words.intern(&c.message),
+                })
+                .collect(),
+        })
+    }
+
+    /// Its status, as far as it was read; times are lost.
+    pub fn status(&self) -> WorkloadDeploymentStatus {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let available = || Condition::new(types::AVAILABLE, ConditionStatus::True, "", "", now);
+        let why = self
+            .why
+            .iter()
+            .map(|c| Condition::new(c.kind, c.status, &c.reason, &c.message, now));
+        WorkloadDeploymentStatus {
+            conditions: self.available.then(available).into_iter().chain(why).collect(),
+            counts: self.counts,
+            ..WorkloadDeploymentStatus::default()
+        }
+    }
+}
+
+/// Digest of what the workload controller writes of a deployment, the template apart.
+pub fn written(metadata: &ObjectMeta, spec: &WorkloadDeploymentSpec) -> Digest {
+    let label = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    Digest::of(&json!([
+        label(keys::WORKLOAD_UID),
+        label(keys::SERVICE_NAME),
+        owner.map(|owner| [&owner.kind, &owner.name, &owner.uid]),
+        spec.workload_ref,
+        spec.placement_name,
+        spec.city_code,
+        spec.scale_settings,
+    ]))
+}

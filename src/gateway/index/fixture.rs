@@ -1,0 +1,179 @@
+//! An index for tests, filled by the events that a watch would bring.
+
+use super::{GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec};
+use crate::{
+    api::{
+        keys,
+        names::{CityCode, ProjectKey},
+    },
+    engine::key::Key,
+    kinds::FederatedKind,
+    plane::watch::WatchEvent,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The hub namespace of namespace `default` in project `shop`.
+pub(crate) const HUB: &str = "ns-a1";
+
+pub(crate) fn shop() -> ProjectKey {
+    ProjectKey::parse("shop").unwrap()
+}
+
+/// An object that a test builds upon.
+pub(crate) fn object(namespace: &str, name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "x/v1", "kind": "X",
+        "metadata": {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": "5"}})
+}
+
+pub(crate) fn namespace(name: &str, uid: &str, labels: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
+}
+
+/// [`HUB`] as the gateway makes it for a city set.
+pub(crate) fn hub_namespace(cities: &str) -> Value {
+    namespace(
+        HUB,
+        "u-hub",
+        &json!({keys::UPSTREAM_CLUSTER: shop().label(), keys::UPSTREAM_NAMESPACE: "default",
+            keys::SKIP_AUTO_PROPAGATION: "true", keys::PROJECT_UID: "p1", keys::CITIES: cities}),
+    )
+}
+
+/// A deployment of the project that the gateway holds, in a city.
+pub(crate) fn source(name: &str, city: &str) -> Value {
+    let mut source = object("default", name, &format!("u-{name}"));
+    source["metadata"]["generation"] = json!(1);
+    source["metadata"]["finalizers"] = json!([keys::FEDERATOR_FINALIZER]);
+    source["metadata"]["annotations"] = json!({keys::FEDERATION_NAMESPACE: HUB});
+    source["spec"] = json!({"cityCode": city, "template": {"spec": {}}});
+    source
+}
+
+/// The same, being deleted.
+pub(crate) fn leaving(name: &str, city: &str) -> Value {
+    let mut source = source(name, city);
+    source["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
+    source["metadata"]["resourceVersion"] = json!("6");
+    source
+}
+
+/// The copy of [`source`].
+pub(crate) fn copy(name: &str, city: &str) -> Value {
+    let mut copy = object(HUB, name, &format!("c-{name}"));
+    copy["metadata"]["labels"] = json!({keys::CITY_CODE: city, keys::UPSTREAM_NAMESPACE: "default"});
+    copy["metadata"]["annotations"] =
+        json!({keys::SOURCE_UID: format!("u-{name}"), keys::SOURCE_GENERATION: "1"});
+    copy["spec"] = json!({"cityCode": city, "template": {"spec": {}}});
+    copy
+}
+
+/// The binding of a copy of the built-in kind.
+pub(crate) fn binding(name: &str) -> Value {
+    let mut binding = object(HUB, &format!("{name}-workloaddeployment"), &format!("b-{name}"));
+    binding["spec"] = json!({"resource": {"kind": "WorkloadDeployment", "name": name}});
+    binding
+}
+
+/// The policy of a city set.
+pub(crate) fn city_set(name: &str, cities: &[&str]) -> Value {
+    let cities = cities.iter().map(|c| CityCode::parse(c).unwrap()).collect();
+    let mut policy = object("", name, &format!("s-{name}"));
+    let set = name.strip_prefix("cities-").unwrap();
+    policy["spec"] = policy_spec::city_set_spec(set, &cities, keys::CITY_CODE);
+    policy
+}
+
+/// The cities that have a cell.
+pub(crate) const CITIES: [&str; 5] = ["DFW", "LHR", "FRA", "IAD", "SYD"];
+
+/// The cell of a city, as Karmada's Cluster.
+pub(crate) fn cluster(city: &str) -> Value {
+    let mut cluster = object("", &format!("{}-1", city.to_lowercase()), &format!("m-{city}"));
+    cluster["metadata"]["labels"] = json!({keys::CITY_CODE: city});
+    cluster
+}
+
+/// A policy of our shape for a city.
+pub(crate) fn city_policy(name: &str, city: &str) -> Value {
+    let kind = &FederatedKind::builtin().unwrap()[0];
+    let mut policy = object(HUB, name, &format!("p-{name}"));
+    policy["spec"] = policy_spec::city_policy_spec(kind, HUB, &CityCode::parse(city).unwrap());
+    policy
+}
+
+/// A companion that these entries name.
+pub(crate) fn companion(name: &str, referenced_by: &Value) -> Value {
+    let mut companion = object(HUB, name, &format!("k-{name}"));
+    companion["metadata"]["annotations"] = json!({keys::REFERENCED_BY: referenced_by.to_string()});
+    companion
+}
+
+impl GatewayIndex {
+    /// The hub and project `shop`, all lists complete; nothing is there but the two Namespaces and the project's mark.
+    pub(crate) fn fixture() -> Self {
+        let kinds = Arc::new(FederatedKind::builtin().unwrap());
+        let mut index = Self::new(kinds, WorkloadChecks::default());
+        for role in index.hub_roles() {
+            index.list_hub(role, &[]);
+        }
+        index.list_hub(TableId::Clusters, &CITIES.map(cluster));
+        index.list_hub(TableId::Namespaces, &[hub_namespace("dfw")]);
+        index.engage(shop());
+        let live = [
+            namespace("kube-system", "p1", &json!({})),
+            namespace("default", "a1", &json!({})),
+        ];
+        for role in index.project_roles() {
+            index.list_shop(role, if role == TableId::Namespaces { &live } else { &[] });
+        }
+        index
+    }
+
+    pub(crate) fn list_hub(&mut self, role: TableId, objects: &[Value]) {
+        list(objects, |event| self.hub_event(role, event));
+    }
+
+    pub(crate) fn list_shop(&mut self, role: TableId, objects: &[Value]) {
+        list(objects, |event| self.project_event(&shop(), role, event));
+    }
+
+    /// An object of the hub is new or has changed; whom that wakes.
+    pub(crate) fn hub_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
+        self.hub_event(role, WatchEvent::Apply(boxed(object))).keys
+    }
+
+    /// An object of the hub is gone; whom that wakes.
+    pub(crate) fn hub_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
+        self.hub_event(role, WatchEvent::Delete(boxed(object))).keys
+    }
+
+    /// The same of the project.
+    pub(crate) fn shop_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
+        self.project_event(&shop(), role, WatchEvent::Apply(boxed(object)))
+            .keys
+    }
+
+    /// The same of the project.
+    pub(crate) fn shop_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
+        self.project_event(&shop(), role, WatchEvent::Delete(boxed(object)))
+            .keys
+    }
+}
+
+fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
+    Box::new(serde_json::from_value(object.clone()).unwrap())
+}
+
+/// Feeds a list from its beginning to its end; whom it wakes and what it was refused.
+pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(WatchEvent) -> Change) -> Change {
+    let mut all = feed(WatchEvent::Init);
+    let listed = objects.iter().map(|object| WatchEvent::InitApply(boxed(object)));
+    for event in listed.chain([WatchEvent::InitDone]) {
+        let enqueued = feed(event);
+        all.keys.extend(enqueued.keys);
+        all.refused.extend(enqueued.refused);
+    }
+    all
+}

@@ -1,0 +1,466 @@
+//! The index: what the gateway knows of the hub and of every project, as tables of digests.
+//!
+//! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
+
+pub mod apply;
+pub mod arriving;
+pub mod cities;
+pub mod delivery;
+pub mod digest;
+#[cfg(test)]
+pub mod fixture;
+pub mod instances;
+pub mod networking;
+pub mod ownership;
+pub mod policy_spec;
+mod proof;
+mod readiness;
+mod resources;
+mod rewind;
+pub mod secondary;
+pub mod status;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod triggers;
+mod withheld;
+
+use crate::engine::random::{HashMap, HashSet};
+use crate::{
+    api::names::{self, CityCode, HubNamespace, ProjectKey},
+    engine::key::{Key, Kind, Plane},
+    kinds::{CompanionKind, FederatedKind},
+    plane::table::{Name, Row, Table},
+};
+use arriving::Arriving;
+use delivery::Deliveries;
+use digest::{
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Payload,
+    Projection, Source, Strings, WriteBackDigest,
+};
+use instances::WriteBacksByCell;
+use kube::core::ApiResource;
+use networking::{Location, WorkloadChecks};
+use ownership::OwnershipClaim;
+pub use resources::{Resources, resource};
+use secondary::{HubIndex, SourceIndex};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tables::TableMap;
+use tokio::time::Instant;
+
+pub use triggers::companion_role;
+
+/// Which table an event belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TableId {
+    /// Namespaces of the plane.
+    Namespaces,
+    /// Karmada's Clusters on the hub: the cells.
+    Clusters,
+    /// Cluster policies on the hub.
+    CitySets,
+    /// Policies on the hub.
+    CityPolicies,
+    /// Bindings on the hub.
+    Bindings,
+    /// Interpreters on the hub.
+    Interpreters,
+    /// `ConfigMaps`: companions on the hub, sources in a project.
+    ConfigMaps,
+    /// Secrets: companions on the hub, sources in a project.
+    Secrets,
+    /// Workloads of a project.
+    Workloads,
+    /// Locations of a project.
+    Locations,
+    /// Networks of a project.
+    Networks,
+    /// Objects of the n-th federated kind: copies on the hub, sources in a project.
+    Federated(usize),
+    /// Objects of the n-th kind's write-back kind: write-backs on the hub, projections in a project.
+    WrittenBack(usize),
+}
+
+/// What the hub holds.
+#[derive(Debug)]
+pub struct Hub {
+    /// Namespaces.
+    pub namespaces: Table<HubNamespaceDigest>,
+    /// Clusters.
+    pub clusters: Table<Cell>,
+    /// `cities-*` policies.
+    pub city_sets: Table<CitySet>,
+    /// City policies.
+    pub city_policies: Table<CityPolicy>,
+    /// Bindings.
+    pub bindings: Table<Binding>,
+    /// Interpreters.
+    pub interpreters: Table<InterpreterDigest>,
+    /// Companion `ConfigMaps`.
+    pub config_maps: Table<Companion>,
+    /// Companion Secrets.
+    pub secrets: Table<Companion>,
+    /// Copies, a table a kind.
+    pub copies: Vec<Table<HubCopy>>,
+    /// Write-backs, a table a kind.
+    pub write_backs: Vec<Table<WriteBackDigest>>,
+    /// What the rows say together.
+    pub secondary: HubIndex,
+    /// Bindings without the template that they were made for.
+    pub outlived: BTreeSet<Name>,
+    /// Write-backs (kind, hub namespace, name) that were seen to go, as long as their projections are there.
+    pub ended: HashSet<Deployment>,
+    /// UIDs of deployments that were seen to go while their copies were there, by the copy.
+    pub departed: HashMap<Deployment, Arc<str>>,
+    /// Deployments whose write-backs vanished among many at once, and when; their projections stay for a while.
+    pub withheld: HashMap<Deployment, Instant>,
+    /// Names of write-backs by (kind, hub namespace, deployment).
+    pub by_deployment: HashMap<Deployment, WriteBacksByCell>,
+}
+
+/// A deployment on the hub: index of its kind, hub namespace, name.
+pub type Deployment = (usize, Arc<str>, Arc<str>);
+
+/// What a project holds.
+#[derive(Debug)]
+pub struct Project {
+    /// Which engagement of all this is.
+    pub engagement: u64,
+    /// UID of the project; of its `kube-system` namespace where no platform says otherwise.
+    pub uid: Option<Arc<str>>,
+    /// Namespaces.
+    pub namespaces: Table<()>,
+    /// What the objects of the federated kinds say together.
+    pub secondary: SourceIndex,
+    /// Names of Workloads by UID.
+    pub workloads_by_uid: HashMap<Arc<str>, Name>,
+    /// Workloads, as JSON of what their controller reads: it decides on whole objects, and they are few.
+    pub workloads: Table<Box<str>>,
+    /// Locations, if cities are checked against them.
+    pub locations: Table<Location>,
+    /// Networks, if interfaces are checked against them.
+    pub networks: Table<()>,
+    /// Objects of the federated kinds.
+    pub sources: Vec<Table<Source>>,
+    /// Projections.
+    pub projections: Vec<Table<Projection>>,
+    /// `ConfigMaps` that may be referenced.
+    pub config_maps: Table<Payload>,
+    /// Secrets that may be referenced.
+    pub secrets: Table<Payload>,
+    /// Whether something references data, so that the two tables above must be watched.
+    pub references: bool,
+    /// Which of the two the project refuses to show.
+    pub forbidden: HashSet<CompanionKind>,
+}
+
+/// The project namespace that a hub namespace belongs to (contract: federation.md §1.2 rule 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceOwner {
+    /// The project.
+    pub project: ProjectKey,
+    /// The namespace in it.
+    pub namespace: Arc<str>,
+}
+
+/// The largest spec that is carried unless a flag says otherwise, in bytes.
+pub const LARGEST_SPEC: u32 = 256 * 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub struct GatewayIndex {
+    /// The federated kinds; tables are in their order.
+    pub kinds: Arc<Vec<FederatedKind>>,
+    roles: TableMap,
+    /// Foreign resources.
+    pub resources: Arc<Resources>,
+    /// Which checks of Workloads need more of a project than its Workloads.
+    pub checks: WorkloadChecks,
+    /// The largest spec that is carried, in bytes.
+    pub largest_spec: u32,
+    /// The hub.
+    pub hub: Hub,
+    hub_engagement: u64,
+    engagements: u64,
+    /// The engaged projects.
+    pub projects: BTreeMap<ProjectKey, Project>,
+    /// Hub namespaces of live project namespaces.
+    pub owners: HashMap<Arc<str>, NamespaceOwner>,
+    /// Claims on hub namespaces that are not granted.
+    pub claims: HashMap<Arc<str>, Vec<OwnershipClaim>>,
+    /// The codes of city sets whose names do not tell them, as their policies did.
+    pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
+    /// The city set of each hub Namespace as this replica last left it: another one on its label is someone's edit.
+    pub deliveries: Deliveries,
+    /// When the last object of a city left a hub namespace (or was found gone), for the linger, by hub namespace.
+    pub lingering: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
+    /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
+    pub withdrawing: HashSet<(Arc<str>, CityCode)>,
+    /// Copies that are on their way to the hub.
+    pub arriving: Arriving,
+    /// Policies of city sets that are being deleted this moment: no Namespace may come to rely on them.
+    pub ending_sets: HashSet<Arc<str>>,
+    /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
+    pub name_taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
+    /// Hub namespaces whose project uses as many city sets as it may, by the label value of the project.
+    pub limited: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Sets that are being sent to hub namespaces this moment, by hub namespace, with the label value of the project.
+    pub moving: HashMap<Arc<str>, (Arc<str>, Arc<str>)>,
+    /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
+    pub refused: HashMap<Key, String>,
+    /// Keys that wait until absence counts again on a plane whose watches fail.
+    unproven: HashMap<Plane, HashSet<Key>>,
+    /// Shared words.
+    pub words: Strings,
+}
+
+impl GatewayIndex {
+    /// An empty index over these kinds, and what these checks look at.
+    pub fn new(kinds: Arc<Vec<FederatedKind>>, checks: WorkloadChecks) -> Self {
+        let hub = Hub {
+            namespaces: Table::default(),
+            clusters: Table::default(),
+            city_sets: Table::default(),
+            city_policies: Table::default(),
+            bindings: Table::default(),
+            interpreters: Table::default(),
+            config_maps: Table::default(),
+            secrets: Table::default(),
+            copies: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            secondary: HubIndex::default(),
+            outlived: BTreeSet::new(),
+            ended: HashSet::default(),
+            departed: HashMap::default(),
+            withheld: HashMap::default(),
+            by_deployment: HashMap::default(),
+        };
+        let resources = Arc::default();
+        Self {
+            roles: TableMap::new(&resources, &kinds),
+            kinds,
+            resources,
+            checks,
+            largest_spec: LARGEST_SPEC,
+            hub,
+            hub_engagement: 0,
+            engagements: 0,
+            projects: BTreeMap::new(),
+            owners: HashMap::default(),
+            claims: HashMap::default(),
+            sets: HashMap::default(),
+            deliveries: Deliveries::default(),
+            lingering: HashMap::default(),
+            withdrawing: HashSet::default(),
+            arriving: Arriving::default(),
+            ending_sets: HashSet::default(),
+            name_taken: HashSet::default(),
+            limited: BTreeSet::new(),
+            moving: HashMap::default(),
+            refused: HashMap::default(),
+            unproven: HashMap::default(),
+            words: Strings::default(),
+        }
+    }
+
+    /// Takes a project in, with nothing known of it yet. Returns which engagement this is.
+    pub fn engage(&mut self, key: ProjectKey) -> u64 {
+        self.engagements += 1;
+        let project = Project {
+            engagement: self.engagements,
+            uid: None,
+            namespaces: Table::default(),
+            secondary: SourceIndex::default(),
+            workloads_by_uid: HashMap::default(),
+            workloads: Table::default(),
+            locations: Table::default(),
+            networks: Table::default(),
+            sources: self.kinds.iter().map(|_| Table::with_bodies()).collect(),
+            projections: self.kinds.iter().map(|_| Table::default()).collect(),
+            config_maps: Table::default(),
+            secrets: Table::default(),
+            references: false,
+            forbidden: HashSet::default(),
+        };
+        self.projects.insert(key, project);
+        self.engagements
+    }
+
+    /// Whether this is still the engagement of a project. What comes late of an earlier one may be another server's.
+    pub fn is_engaged(&self, key: &ProjectKey, engagement: u64) -> bool {
+        self.projects.get(key).is_some_and(|p| p.engagement == engagement)
+    }
+
+    /// Forgets what was noted of hub namespaces that no project is tied to any more: a project that comes back begins anew.
+    pub fn prune_unowned(&mut self) {
+        let (owners, projects) = (&self.owners, &self.projects);
+        self.unproven
+            .retain(|plane, _| !matches!(plane, Plane::Project(key) if !projects.contains_key(key)));
+        self.hub.ended.retain(|(_, hub, _)| owners.contains_key(hub));
+        self.lingering.retain(|hub, _| owners.contains_key(hub));
+        self.withdrawing.retain(|(hub, _)| owners.contains_key(hub));
+        self.name_taken.retain(|(_, hub, _)| owners.contains_key(hub));
+        self.limited.retain(|(label, hub)| {
+            let owner = owners.get(hub);
+            owner.is_some_and(|owner| *owner.project.label() == **label)
+        });
+        self.deliveries.retain(|hub| owners.contains_key(hub));
+        self.arriving.retain(|hub| owners.contains_key(hub));
+        self.refused
+            .retain(|key, _| owners.contains_key(&key.namespace) || owners.contains_key(&key.name));
+    }
+
+    /// What is watched on the hub.
+    pub fn hub_roles(&self) -> Vec<TableId> {
+        tables::HUB
+            .into_iter()
+            .chain(tables::federated(&self.kinds))
+            .collect()
+    }
+
+    /// What is watched in a project from the start; `ConfigMaps` and Secrets come once something references them.
+    pub fn project_roles(&self) -> Vec<TableId> {
+        let mut roles = vec![TableId::Namespaces];
+        if self.workload_kind().is_some() {
+            roles.push(TableId::Workloads);
+            roles.extend(self.checks.roles());
+        }
+        roles.extend(tables::federated(&self.kinds));
+        roles
+    }
+
+    /// Index of the kind that the workload controller writes, if it is federated here.
+    pub fn workload_kind(&self) -> Option<usize> {
+        self.kinds.iter().position(|k| {
+            k.resource.group == self.resources.workloads.group && k.resource.kind == "WorkloadDeployment"
+        })
+    }
+
+    /// The resource behind a role.
+    pub fn resource(&self, role: TableId) -> ApiResource {
+        tables::resource(&self.resources, &self.kinds, role).clone()
+    }
+
+    /// How paths name the resource behind a role.
+    pub fn plural(&self, role: TableId) -> &str {
+        &tables::resource(&self.resources, &self.kinds, role).plural
+    }
+
+    /// The kind of the objects in a role.
+    pub fn kind_of(&self, role: TableId) -> Kind {
+        self.roles.kind(role)
+    }
+
+    /// The role of a kind.
+    pub fn role_of(&self, kind: &Kind) -> Option<TableId> {
+        self.roles.of(kind)
+    }
+
+    /// The cluster label that all federated kinds share.
+    pub fn cluster_label(&self) -> &str {
+        self.kinds
+            .first()
+            .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label)
+    }
+
+    /// The hub namespace of a live project namespace.
+    pub fn hub_namespace(&self, project: &ProjectKey, namespace: &str) -> Option<HubNamespace> {
+        let row = self.projects.get(project)?.namespaces.get("", namespace)?;
+        Some(HubNamespace::of(&row.uid))
+    }
+
+    /// The sources of the project namespace that a hub namespace is tied to.
+    pub fn owned_sources(
+        &self,
+        kind: usize,
+        hub_namespace: &str,
+    ) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
+        self.owners
+            .get(hub_namespace)
+            .and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
+            .into_iter()
+            .flat_map(move |(project, owner)| project.sources[kind].in_namespace(&owner.namespace))
+    }
+
+    /// Whether our finalizer holds a source.
+    pub fn holds(source: &Row<Source>) -> bool {
+        let mut finalizers = source.digest.finalizers.iter();
+        finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
+    }
+
+    /// The codes of a city set, whatever has become of its policy; `None` if nobody knows them.
+    pub fn cities_of_set(&self, set: &str) -> Option<BTreeSet<CityCode>> {
+        names::cities_of_set(set).or_else(|| self.sets.get(set).cloned())
+    }
+
+    /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.
+    pub fn city_policy<'a>(
+        &'a self,
+        kind: usize,
+        hub_namespace: &'a str,
+        city: &CityCode,
+    ) -> Option<(&'a Arc<str>, &'a Row<CityPolicy>)> {
+        self.hub
+            .city_policies
+            .in_namespace(hub_namespace)
+            .find(|(_, row)| {
+                row.digest
+                    .selects
+                    .as_ref()
+                    .is_some_and(|(k, c)| *k == kind && c == city)
+            })
+    }
+
+    /// Whether the Namespace and the policies that a copy of this city needs are in place.
+    pub fn city_ready(&self, kind: usize, hub_namespace: &str, city: &CityCode) -> bool {
+        if self
+            .withdrawing
+            .contains(&(Arc::from(hub_namespace), city.clone()))
+        {
+            return false;
+        }
+        let Some(namespace) = self.hub.namespaces.get("", hub_namespace).filter(|n| !n.deleting) else {
+            return false;
+        };
+        let set = namespace.digest.cities.as_deref().unwrap_or_default();
+        let delivered = self
+            .hub
+            .city_sets
+            .get("", &crate::api::names::city_set_policy(set))
+            .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
+        delivered
+            && self
+                .city_policy(kind, hub_namespace, city)
+                .is_some_and(|(_, p)| !p.deleting)
+    }
+
+    /// Karmada's name for the binding of a copy.
+    pub fn binding_name(&self, kind: usize, name: &str) -> String {
+        format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")
+    }
+
+    /// The binding of a copy.
+    pub fn binding(&self, kind: usize, hub_namespace: &str, name: &str) -> Option<&Row<Binding>> {
+        self.hub
+            .bindings
+            .get(hub_namespace, &self.binding_name(kind, name))
+    }
+
+    /// The key of a source.
+    pub fn source_key(&self, kind: usize, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+        Key::new(
+            Plane::Project(project.clone()),
+            self.kind_of(TableId::Federated(kind)),
+            namespace,
+            name,
+        )
+    }
+
+    /// A key on the hub.
+    pub fn hub_key(&self, role: TableId, namespace: &str, name: &str) -> Key {
+        Key::new(Plane::Hub, self.kind_of(role), namespace, name)
+    }
+}

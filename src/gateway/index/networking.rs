@@ -1,0 +1,193 @@
+//! What Workloads are checked against in their project: the Locations of their cities (K3) and the Networks of their
+//! interfaces (K1), both of group `networking.datumapis.com`. Locations may be served namespaced or cluster-scoped.
+//!
+//! Each is watched only if its check is on. A project may lack their definitions, so neither belongs to the lists that
+//! make a project ready: while one is missing the project's Workloads wait, and nothing else does.
+
+use super::{GatewayIndex, Project, TableId, apply::Change};
+use crate::{
+    api::{keys, names::ProjectKey},
+    engine::key::Key,
+    plane::{
+        apply::{RowChange, apply_event},
+        table::Row,
+        watch::WatchEvent,
+    },
+};
+use kube::core::DynamicObject;
+use serde_json::Value;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Which checks of Workloads look at other objects of the project, by the settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkloadChecks {
+    /// K3: a city needs a Location.
+    pub locations: bool,
+    /// K1: an interface needs its Network.
+    pub networks: bool,
+}
+
+impl WorkloadChecks {
+    /// What has to be watched for them.
+    pub fn roles(self) -> impl Iterator<Item = TableId> {
+        [
+            (self.locations, TableId::Locations),
+            (self.networks, TableId::Networks),
+        ]
+        .into_iter()
+        .filter_map(|(on, role)| on.then_some(role))
+    }
+}
+
+/// A Location of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The city that it is in.
+    pub city: Option<Arc<str>>,
+    /// Whether it says Ready=False. One that says nothing yet counts as good.
+    pub refused: bool,
+}
+
+impl Location {
+    /// Reads a Location.
+    pub fn read(object: &DynamicObject) -> Self {
+        let topology = object.data.pointer("/spec/topology");
+        let city = topology
+            .and_then(|t| t.get(keys::CITY_CODE))
+            .and_then(Value::as_str);
+        let conditions = object
+            .data
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let refused = conditions.into_iter().flatten().any(|condition| {
+            let is = |field: &str, value: &str| condition.get(field).and_then(Value::as_str) == Some(value);
+            is("type", "Ready") && is("status", "False")
+        });
+        Self {
+            city: city.filter(|c| !c.is_empty()).map(Into::into),
+            refused,
+        }
+    }
+
+    /// The city to which this Location lets new deployments come.
+    fn serves(row: &Row<Self>) -> Option<&Arc<str>> {
+        let open = !row.deleting && !row.digest.refused;
+        row.digest.city.as_ref().filter(|_| open)
+    }
+}
+
+impl Project {
+    /// The cities with a Location that is neither Ready=False nor terminating.
+    pub fn served_cities(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.locations.iter().filter_map(|(_, row)| Location::serves(row))
+    }
+
+    /// Namespace and name of the Networks that are not terminating.
+    pub fn live_networks(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.networks
+            .iter()
+            .filter(|(_, row)| !row.deleting)
+            .map(|((namespace, name), _)| (namespace, name))
+    }
+}
+
+impl GatewayIndex {
+    /// Takes in an event of a project's Locations. Its list counts among none of the project's: `synced` stays unset.
+    pub(super) fn location_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Change {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Change::default();
+        };
+        let (deltas, first) = apply_event(&mut project.locations, event, &mut self.words, |o, _| {
+            Location::read(o)
+        });
+        let mut cities = BTreeSet::new();
+        for RowChange { name, old } in &deltas {
+            let new = project.locations.get(&name.0, &name.1);
+            let (old, new) = (
+                old.as_ref().and_then(Location::serves),
+                new.and_then(Location::serves),
+            );
+            if old != new {
+                cities.extend(old.into_iter().chain(new).cloned());
+            }
+        }
+        let synced = project.locations.synced();
+        self.enqueue_checked(key, first, &if synced { cities } else { BTreeSet::new() })
+    }
+
+    /// Takes in an event of a project's Networks, as [`World::location_event`] does.
+    pub(super) fn network_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Change {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Change::default();
+        };
+        let (deltas, first) = apply_event(&mut project.networks, event, &mut self.words, |_, _| ());
+        let live = |row: Option<&Row<()>>| row.is_some_and(|row| !row.deleting);
+        let names = deltas
+            .into_iter()
+            .filter(|d| live(d.old.as_ref()) != live(project.networks.get(&d.name.0, &d.name.1)))
+            .map(|d| d.name.1)
+            .collect();
+        let synced = project.networks.synced();
+        self.enqueue_checked(key, first, &if synced { names } else { BTreeSet::new() })
+    }
+
+    /// With the first complete list every Workload of the project, later those that one of the words concerns.
+    fn enqueue_checked(&self, key: &ProjectKey, first: bool, words: &BTreeSet<Arc<str>>) -> Change {
+        // A Workload's text holds each city and Network that it names as a JSON string. It may hold the same string
+        // elsewhere: then it is woken once for nothing.
+        let words: Vec<String> = words
+            .iter()
+            .filter_map(|word| serde_json::to_string(word).ok())
+            .collect();
+        let concerned = |text: &str| first || words.iter().any(|word| text.contains(word));
+        let workloads = self
+            .projects
+            .get(key)
+            .into_iter()
+            .flat_map(|p| p.workloads.iter());
+        let keys: Vec<Key> = workloads
+            .filter(|(_, row)| concerned(&row.digest))
+            .map(|((namespace, name), _)| self.workload_key(key, namespace, name))
+            .collect();
+        Change {
+            keys,
+            ..Change::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(topology: &Value, conditions: &Value) -> Location {
+        let object = json!({"apiVersion": "networking.datumapis.com/v1alpha", "kind": "Location",
+            "metadata": {"name": "dfw-1", "namespace": "default"},
+            "spec": {"locationClassName": "self-managed", "topology": topology},
+            "status": {"conditions": conditions}});
+        Location::read(&serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn a_location_is_its_city_and_whether_it_refuses() {
+        let location = |city: Option<&str>, refused| Location {
+            city: city.map(Into::into),
+            refused,
+        };
+        let dfw = json!({"topology.datum.net/city-code": "DFW", "topology.datum.net/region": "us"});
+        let ready =
+            |status: &str| json!([{"type": "Other", "status": "False"}, {"type": "Ready", "status": status}]);
+        assert_eq!(read(&dfw, &Value::Null), location(Some("DFW"), false));
+        assert_eq!(read(&dfw, &ready("Unknown")), location(Some("DFW"), false));
+        assert_eq!(read(&dfw, &ready("True")), location(Some("DFW"), false));
+        assert_eq!(read(&dfw, &ready("False")), location(Some("DFW"), true));
+        let none = json!({"topology.datum.net/region": "us"});
+        assert_eq!(read(&none, &ready("True")), location(None, false));
+        let odd = json!({"topology.datum.net/city-code": 7});
+        assert_eq!(read(&odd, &json!("nonsense")), location(None, false));
+        assert_eq!(read(&Value::Null, &Value::Null), location(None, false));
+        let empty = json!({"topology.datum.net/city-code": ""});
+        assert_eq!(read(&empty, &Value::Null), location(None, false));
+    }
+}

@@ -1,0 +1,281 @@
+//! Ties: which project namespace a hub namespace belongs to (contract: federation.md §1.2 rule 4).
+//!
+//! A hub namespace has one tie at most. Two planes may report one UID: a plane made from another's backup, or one that
+//! lies. A hub namespace whose labels name a project is only ever that project's, whether it is engaged or not; only an
+//! operator gives it to another. One that names nobody goes to the first claim. A claim that is refused writes nothing to
+//! the hub.
+
+use super::{GatewayIndex, NamespaceOwner, apply::Change, digest::HubNamespaceDigest};
+use crate::{
+    api::names::{HubNamespace, ProjectKey, is_label_value},
+    engine::key::Key,
+};
+use std::{fmt, sync::Arc};
+
+/// Whose a hub namespace is that another project claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// This project's, whose namespace it is tied to.
+    Project(ProjectKey),
+    /// The one's that this label of it names: that project is not engaged, or does not have the namespace.
+    Labelled(Arc<str>),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Project(key) => key.fmt(f),
+            Self::Labelled(label) => label.fmt(f),
+        }
+    }
+}
+
+/// A claim on a hub namespace that is not granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnershipClaim {
+    owner: NamespaceOwner,
+    /// Whose the hub namespace was when the claim was refused; `None` before it is.
+    refused: Option<Holder>,
+}
+
+/// A claim that was refused, to be said once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedClaim {
+    /// Who claims.
+    pub claimant: NamespaceOwner,
+    /// The hub namespace.
+    pub hub: Arc<str>,
+    /// Whose it is.
+    pub holder: Holder,
+}
+
+/// Whom the labels of a hub namespace name.
+enum Named<'a> {
+    /// The project with this label value.
+    Label(&'a Arc<str>),
+    /// The project with this UID; the label that says its key is missing.
+    Uid(&'a Arc<str>),
+}
+
+fn named(of: &HubNamespaceDigest) -> Option<Named<'_>> {
+    let uid = || of.project_uid.as_ref().map(Named::Uid);
+    of.cluster.as_ref().map(Named::Label).or_else(uid)
+}
+
+impl GatewayIndex {
+    /// Whether a hub namespace is tied to this project.
+    pub fn is_owned_by(&self, hub: &str, project: &ProjectKey) -> bool {
+        self.owners
+            .get(hub)
+            .is_some_and(|owner| owner.project == *project)
+    }
+
+    /// Whether a project's claim on a hub namespace is refused.
+    pub fn is_refused(&self, hub: &str, project: &ProjectKey) -> bool {
+        let claims = self.claims.get(hub).into_iter().flatten();
+        !self.is_owned_by(hub, project)
+            && claims
+                .filter(|r| r.owner.project == *project)
+                .any(|r| r.refused.is_some())
+    }
+
+    /// The claims that are refused.
+    pub fn refused_claims(&self) -> impl Iterator<Item = RejectedClaim> {
+        self.claims.iter().flat_map(|(hub, claims)| {
+            claims.iter().filter_map(|claim| {
+                Some(RejectedClaim {
+                    claimant: claim.owner.clone(),
+                    hub: hub.clone(),
+                    holder: claim.refused.clone()?,
+                })
+            })
+        })
+    }
+
+    /// A project says that it has the namespace behind a hub namespace.
+    pub(super) fn claim(&mut self, hub: &Arc<str>, owner: NamespaceOwner, change: &mut Change) {
+        // The UID becomes part of names and labels, and is a plane's word.
+        if !is_label_value(hub) || self.owners.get(hub) == Some(&owner) {
+            return;
+        }
+        let claims = self.claims.entry(hub.clone()).or_default();
+        if !claims.iter().any(|r| r.owner == owner) {
+            claims.push(OwnershipClaim { owner, refused: None });
+        }
+        self.resolve_owner(hub, change);
+    }
+
+    /// A project no longer has the namespace behind a hub namespace.
+    pub(super) fn remove_claim(&mut self, hub: &Arc<str>, owner: &NamespaceOwner, change: &mut Change) {
+        if self.owners.get(hub) == Some(owner) {
+            self.owners.remove(hub);
+        }
+        if let Some(claims) = self.claims.get_mut(hub) {
+            claims.retain(|r| r.owner != *owner);
+        }
+        self.resolve_owner(hub, change);
+    }
+
+    /// Forgets a project; the hub stays as it is.
+    pub fn disengage(&mut self, key: &ProjectKey) -> Change {
+        let mut change = Change::default();
+        let uid = self.projects.remove(key).and_then(|project| project.uid);
+        let left: Vec<Arc<str>> = self
+            .owners
+            .extract_if(|_, owner| owner.project == *key)
+            .map(|(hub, _)| hub)
+            .collect();
+        for hub in &left {
+            self.drop_bodies(hub);
+        }
+        for claims in self.claims.values_mut() {
+            claims.retain(|r| r.owner.project != *key);
+        }
+        self.resolve_all_owners(&mut change);
+        self.prune_unowned();
+        // What two projects of one UID left unproven the other alone may prove.
+        let twins: Vec<_> = self
+            .projects
+            .iter()
+            .filter(|(_, p)| uid.is_some() && p.uid == uid)
+            .collect();
+        for (twin, _) in twins {
+            change.keys.extend(self.hub_keys_of(twin));
+        }
+        change
+    }
+
+    /// This replica leads from now on. Labels that another one wrote meanwhile are no edits: they say whose a hub
+    /// namespace is, as after a start.
+    pub fn lead(&mut self) -> Change {
+        let mut change = Change::default();
+        self.deliveries.clear();
+        let names_another = |hub: &Arc<str>, owner: &NamespaceOwner| {
+            let row = self.hub.namespaces.get("", hub);
+            row.and_then(|row| row.digest.cluster.as_deref())
+                .is_some_and(|label| *label != *owner.project.label())
+        };
+        let doubtful: Vec<(Arc<str>, NamespaceOwner)> = self
+            .owners
+            .iter()
+            .filter(|(hub, owner)| names_another(hub, owner))
+            .map(|(hub, owner)| (hub.clone(), owner.clone()))
+            .collect();
+        for (hub, owner) in doubtful {
+            self.owners.remove(&hub);
+            self.claim(&hub, owner, &mut change);
+        }
+        change
+    }
+
+    /// Looks at every contested hub namespace again.
+    pub(super) fn resolve_all_owners(&mut self, change: &mut Change) {
+        let contested: Vec<Arc<str>> = self.claims.keys().cloned().collect();
+        for hub in contested {
+            self.resolve_owner(&hub, change);
+        }
+    }
+
+    /// Decides whose a hub namespace is, after a change of who claims it or of what it says itself.
+    pub(super) fn resolve_owner(&mut self, hub: &Arc<str>, change: &mut Change) {
+        let holder = self.owners.remove(hub);
+        let mut claims: Vec<OwnershipClaim> = holder
+            .iter()
+            .map(|owner| OwnershipClaim {
+                owner: owner.clone(),
+                refused: None,
+            })
+            .chain(self.claims.remove(hub).unwrap_or_default())
+            .collect();
+        let winner = self.winner(hub, &claims, holder.is_some());
+        let winner = winner.map(|winner| claims.remove(winner).owner);
+        let of = match &winner {
+            Some(owner) => Some(Holder::Project(owner.project.clone())),
+            None => self.labelled(hub),
+        };
+        if of.is_some() {
+            for lost in claims.iter_mut().filter(|c| c.refused != of) {
+                lost.refused.clone_from(&of);
+                change.refused.extend(of.clone().map(|holder| RejectedClaim {
+                    claimant: lost.owner.clone(),
+                    hub: hub.clone(),
+                    holder,
+                }));
+                self.sources_in(&lost.owner.project, &lost.owner.namespace, &mut change.keys);
+            }
+        }
+        if let Some(winner) = winner {
+            self.owners.insert(hub.clone(), winner);
+        }
+        if !claims.is_empty() {
+            self.claims.insert(hub.clone(), claims);
+        }
+        if !self.owners.contains_key(hub) {
+            // Nobody can be woken to whom its objects matter.
+            self.drop_bodies(hub);
+        }
+        if self.owners.get(hub) != holder.as_ref() {
+            self.namespace_keys(hub, &mut change.keys);
+            change.keys.extend(self.source_keys(hub));
+        }
+    }
+
+    /// Whom the labels of a hub namespace name, as far as it is known.
+    fn labelled(&self, hub: &str) -> Option<Holder> {
+        let row = self.hub.namespaces.get("", hub);
+        let row = row.filter(|_| self.hub.namespaces.synced())?;
+        named(&row.digest).map(|(Named::Label(name) | Named::Uid(name))| Holder::Labelled(name.clone()))
+    }
+
+    /// Which claim holds; none before it is known what the hub namespace says itself.
+    fn winner(&self, hub: &str, claims: &[OwnershipClaim], held: bool) -> Option<usize> {
+        if claims.is_empty() || !self.hub.namespaces.synced() {
+            return None;
+        }
+        let Some(row) = self.hub.namespaces.get("", hub) else {
+            return Some(0);
+        };
+        let by = |test: &dyn Fn(&ProjectKey) -> bool| claims.iter().position(|c| test(&c.owner.project));
+        let reassigned = row.digest.reassign_to.as_deref();
+        let reassigned = reassigned.and_then(|to| by(&|key| key.as_str() == to));
+        if reassigned.is_some() || held {
+            // Labels that change under the one that holds it are someone's edit, which is put back.
+            return reassigned.or(Some(0));
+        }
+        match named(&row.digest) {
+            Some(Named::Label(label)) => by(&|key| *key.label() == **label),
+            Some(Named::Uid(uid)) => {
+                let has = |key: &ProjectKey| {
+                    self.projects
+                        .get(key)
+                        .is_some_and(|p| p.uid.as_ref() == Some(uid))
+                };
+                let alone = claims.iter().filter(|c| has(&c.owner.project)).count() == 1;
+                by(&has).filter(|_| alone)
+            }
+            None => Some(0),
+        }
+    }
+
+    /// The keys of the deployments in a project namespace.
+    pub(super) fn sources_in(&self, project: &ProjectKey, namespace: &str, keys: &mut Vec<Key>) {
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        for (i, table) in p.sources.iter().enumerate() {
+            keys.extend(
+                table
+                    .in_namespace(namespace)
+                    .map(|(n, _)| self.source_key(i, project, namespace, n)),
+            );
+        }
+    }
+
+    /// The hub namespace of a project namespace with this UID.
+    pub(super) fn hub_of(uid: &str) -> Arc<str> {
+        HubNamespace::of(uid).as_str().into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

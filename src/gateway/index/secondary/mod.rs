@@ -1,0 +1,461 @@
+//! What the tables' rows say together, kept up to date row by row, so that no turn looks at all its neighbours: the
+//! cities of a namespace, who names a companion, which policy claims a binding.
+//!
+//! An entry follows from the rows alone: each change of a row takes out what the old one said and puts in what the new one
+//! says, in whatever order changes come.
+
+use super::{
+    GatewayIndex,
+    digest::{Binding, Cell, Companion, HubCopy, HubNamespaceDigest, Source, WriteBackDigest},
+};
+use crate::{
+    api::names::CityCode,
+    engine::random::HashMap,
+    gateway::companions::resolve,
+    kinds::CompanionKind,
+    plane::table::{Name, Row},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// How many rows say the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefCounts<K>(BTreeMap<K, usize>);
+
+impl<K> Default for RefCounts<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> RefCounts<K> {
+    fn add(&mut self, key: K) {
+        *self.0.entry(key).or_default() += 1;
+    }
+
+    fn take(&mut self, key: &K) {
+        if let Some(count) = self.0.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(key);
+            }
+        }
+    }
+
+    /// What at least one row says.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.0.keys()
+    }
+}
+
+/// Of one project namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OfSources {
+    /// Cities of announced deployments, by index of the kind.
+    announced: RefCounts<(usize, CityCode)>,
+    /// Companions, each with a deployment (index of its kind, name) that references or expects it.
+    named: BTreeSet<(CompanionKind, Arc<str>, usize, Arc<str>)>,
+    /// Deployments that are being deleted and that we hold.
+    leaving: BTreeSet<(usize, Arc<str>)>,
+    /// Controllers by UID, each with a deployment of the workload controller's kind.
+    controlled: BTreeSet<(Arc<str>, Arc<str>)>,
+}
+
+impl OfSources {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a project's deployments say together, by namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SourceIndex {
+    namespaces: HashMap<Arc<str>, OfSources>,
+    /// UIDs of those that are being deleted.
+    deleting: BTreeSet<Arc<str>>,
+}
+
+/// The companions that a deployment references or expects.
+fn named(source: &Source) -> impl Iterator<Item = (CompanionKind, Arc<str>)> {
+    let tokens: Vec<String> = source
+        .expected()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let expected: Vec<_> = tokens
+        .iter()
+        .filter_map(|token| resolve::parse_token(token))
+        .collect();
+    source
+        .references
+        .iter()
+        .map(|r| (r.kind, r.name.clone()))
+        .chain(expected)
+}
+
+impl SourceIndex {
+    /// A row of a kind was `old` and is `new`.
+    pub(super) fn change(
+        &mut self,
+        kind: usize,
+        name: &Name,
+        old: Option<&Row<Source>>,
+        new: Option<&Row<Source>>,
+    ) {
+        for (row, is) in [(old, false), (new, true)] {
+            match row.filter(|row| row.deleting).map(|row| &row.uid) {
+                Some(uid) if is => drop(self.deleting.insert(uid.clone())),
+                Some(uid) => drop(self.deleting.remove(uid)),
+                None => {}
+            }
+        }
+        let (namespace, name) = name;
+        if let (Some(old), Some(new)) = (old, new)
+            && has_same_entries(name, old, new)
+        {
+            return;
+        }
+        let of = self.namespaces.entry(namespace.clone()).or_default();
+        if let Some(row) = old {
+            if let Some(city) = GatewayIndex::announced(name, row) {
+                of.announced.take(&(kind, city.clone()));
+            }
+            for (companion, of_name) in named(&row.digest) {
+                of.named.remove(&(companion, of_name, kind, name.clone()));
+            }
+            of.leaving.remove(&(kind, name.clone()));
+            if let Some(uid) = controller(row) {
+                of.controlled.remove(&(uid.clone(), name.clone()));
+            }
+        }
+        if let Some(row) = new {
+            if let Some(city) = GatewayIndex::announced(name, row) {
+                of.announced.add((kind, city.clone()));
+            }
+            for (companion, of_name) in named(&row.digest) {
+                of.named.insert((companion, of_name, kind, name.clone()));
+            }
+            if leaves(row) {
+                of.leaving.insert((kind, name.clone()));
+            }
+            if let Some(uid) = controller(row) {
+                of.controlled.insert((uid.clone(), name.clone()));
+            }
+        }
+        if of.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// The cities of the announced deployments of a kind.
+    pub fn announced(&self, namespace: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
+        let of = self.namespaces.get(namespace);
+        let all = of.into_iter().flat_map(|of| of.announced.keys());
+        all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
+    }
+
+    /// The deployments that reference or expect a companion: index of the kind and name.
+    pub fn naming<'a>(
+        &'a self,
+        namespace: &str,
+        kind: CompanionKind,
+        name: &str,
+    ) -> impl Iterator<Item = (usize, &'a Arc<str>)> {
+        let name: Arc<str> = name.into();
+        let from = (kind, name.clone(), 0, Arc::from(""));
+        let of = self.namespaces.get(namespace);
+        let all = of.into_iter().flat_map(move |of| of.named.range(from.clone()..));
+        all.take_while(move |(k, n, ..)| *k == kind && *n == name)
+            .map(|(.., i, deployment)| (*i, deployment))
+    }
+
+    /// The deployments that are being deleted and that we hold: index of the kind and name.
+    pub fn leaving(&self, namespace: &str) -> impl Iterator<Item = (usize, &Arc<str>)> {
+        let of = self.namespaces.get(namespace);
+        let all = of.into_iter().flat_map(|of| &of.leaving);
+        all.map(|(kind, name)| (*kind, name))
+    }
+
+    /// The deployments that a Workload with this UID controls.
+    pub fn controlled<'a>(&'a self, namespace: &str, uid: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
+        let uid = uid.clone();
+        let of = self.namespaces.get(namespace);
+        let from = (uid.clone(), Arc::from(""));
+        let all = of
+            .into_iter()
+            .flat_map(move |of| of.controlled.range(from.clone()..));
+        all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
+    }
+
+    /// The UIDs of the deployments that are being deleted.
+    pub fn deleting(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.deleting.iter()
+    }
+}
+
+fn leaves(row: &Row<Source>) -> bool {
+    row.deleting && GatewayIndex::holds(row)
+}
+
+/// Whether both stand for the same entries. Most changes are of a status.
+fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
+    GatewayIndex::announced(name, old) == GatewayIndex::announced(name, new)
+        && old.digest.references == new.digest.references
+        && old.digest.expected() == new.digest.expected()
+        && leaves(old) == leaves(new)
+        && controller(old) == controller(new)
+}
+
+/// The controller of one that the workload controller reads.
+fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
+    row.digest
+        .controller
+        .as_ref()
+        .filter(|_| row.digest.rollup.is_some())
+}
+
+/// Of one hub namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OfHub {
+    /// Cities of copies, by index of the kind.
+    copies: RefCounts<(usize, CityCode)>,
+    /// Cities of write-backs; `None` for those that do not say theirs.
+    write_backs: RefCounts<Option<CityCode>>,
+    /// Policies that claim a binding.
+    claims: RefCounts<Arc<str>>,
+    /// `<project namespace>/<deployment>`, each with a companion that names it.
+    entries: BTreeSet<(Arc<str>, CompanionKind, Arc<str>)>,
+}
+
+/// What the rows of the hub say together, by namespace, and which city sets its Namespaces carry.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct HubIndex {
+    namespaces: HashMap<Arc<str>, OfHub>,
+    carried: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// The sets that the Namespaces of a project carry, by the label that names it.
+    sets: HashMap<Arc<str>, RefCounts<Arc<str>>>,
+    /// Cities of the Clusters.
+    served: RefCounts<CityCode>,
+}
+
+/// How a Namespace changes which city sets the Namespaces of projects carry. Projects are named by their labels.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SetsChanged {
+    /// The project that uses one less.
+    pub fewer: Option<Arc<str>>,
+    /// The project that uses one more, and which.
+    pub new: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// Who a companion says references it; nobody if its list cannot be read.
+pub fn entries(companion: &Companion) -> Vec<String> {
+    let text = companion.referenced_by.as_deref().unwrap_or("[]");
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+impl HubIndex {
+    fn of(&self, hub: &str) -> Option<&OfHub> {
+        self.namespaces.get(hub)
+    }
+
+    fn change(&mut self, hub: &Arc<str>, how: impl FnOnce(&mut OfHub)) {
+        let of = self.namespaces.entry(hub.clone()).or_default();
+        how(of);
+        if *of == OfHub::default() {
+            self.namespaces.remove(hub);
+        }
+    }
+
+    pub(super) fn copy(
+        &mut self,
+        kind: usize,
+        name: &Name,
+        old: Option<&Row<HubCopy>>,
+        new: Option<&Row<HubCopy>>,
+    ) {
+        let city = |row: Option<&Row<HubCopy>>| row.and_then(|row| row.digest.city.clone());
+        self.change(&name.0, |of| {
+            if let Some(city) = city(old) {
+                of.copies.take(&(kind, city));
+            }
+            if let Some(city) = city(new) {
+                of.copies.add((kind, city));
+            }
+        });
+    }
+
+    pub(super) fn write_back(
+        &mut self,
+        name: &Name,
+        old: Option<&Row<WriteBackDigest>>,
+        new: Option<&Row<WriteBackDigest>>,
+    ) {
+        self.change(&name.0, |of| {
+            if let Some(row) = old {
+                of.write_backs.take(&row.digest.city);
+            }
+            if let Some(row) = new {
+                of.write_backs.add(row.digest.city.clone());
+            }
+        });
+    }
+
+    pub(super) fn binding(&mut self, name: &Name, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+        let policy = |row: Option<&Row<Binding>>| row.and_then(|row| row.digest.policy.clone());
+        self.change(&name.0, |of| {
+            if let Some(policy) = policy(old) {
+                of.claims.take(&policy);
+            }
+            if let Some(policy) = policy(new) {
+                of.claims.add(policy);
+            }
+        });
+    }
+
+    pub(super) fn companion(
+        &mut self,
+        kind: CompanionKind,
+        name: &Name,
+        old: Option<&Row<Companion>>,
+        new: Option<&Row<Companion>>,
+    ) {
+        self.change(&name.0, |of| {
+            for entry in old.into_iter().flat_map(|row| entries(&row.digest)) {
+                of.entries.remove(&(entry.into(), kind, name.1.clone()));
+            }
+            for entry in new.into_iter().flat_map(|row| entries(&row.digest)) {
+                of.entries.insert((entry.into(), kind, name.1.clone()));
+            }
+        });
+    }
+
+    /// Takes in a Namespace. Returns what that changes in the sets of projects.
+    pub(super) fn namespace(
+        &mut self,
+        name: &Arc<str>,
+        old: Option<&Row<HubNamespaceDigest>>,
+        new: Option<&Row<HubNamespaceDigest>>,
+    ) -> SetsChanged {
+        let set = |row: Option<&Row<HubNamespaceDigest>>| row.and_then(|row| row.digest.cities.clone());
+        let project = |row: Option<&Row<HubNamespaceDigest>>| {
+            row.and_then(|row| Some((row.digest.cluster.clone()?, row.digest.cities.clone()?)))
+        };
+        if let Some(set) = set(old) {
+            self.carried.remove(&(set, name.clone()));
+        }
+        if let Some(set) = set(new) {
+            self.carried.insert((set, name.clone()));
+        }
+        let mut changed = SetsChanged::default();
+        if project(old) == project(new) {
+            return changed;
+        }
+        if let Some((label, set)) = project(new) {
+            let sets = self.sets.entry(label.clone()).or_default();
+            if !sets.0.contains_key(&set) {
+                changed.new = Some((label, set.clone()));
+            }
+            sets.add(set);
+        }
+        if let Some((label, set)) = project(old)
+            && let Some(sets) = self.sets.get_mut(&label)
+        {
+            sets.take(&set);
+            if sets.0.is_empty() {
+                self.sets.remove(&label);
+            }
+            let left = self.sets.get(&label);
+            if left.is_none_or(|sets| !sets.0.contains_key(&set)) {
+                changed.fewer = Some(label);
+            }
+        }
+        changed
+    }
+
+    /// Takes in a Cluster. Returns the cities that have got their first one by it, or lost their last.
+    pub(super) fn cluster(&mut self, old: Option<&Row<Cell>>, new: Option<&Row<Cell>>) -> Vec<CityCode> {
+        let city = |row: Option<&Row<Cell>>| row.and_then(|row| row.digest.city.clone());
+        let both = [city(old), city(new)];
+        let before = both.clone().map(|c| c.is_some_and(|c| self.serves(&c)));
+        if let Some(city) = &both[0] {
+            self.served.take(city);
+        }
+        if let Some(city) = &both[1] {
+            self.served.add(city.clone());
+        }
+        let cities = both.into_iter().zip(before);
+        cities
+            .filter_map(|(city, before)| city.filter(|city| self.serves(city) != before))
+            .collect()
+    }
+
+    /// Whether a city has a cell.
+    pub fn serves(&self, city: &CityCode) -> bool {
+        self.served.0.contains_key(city)
+    }
+
+    /// Whether a project, named by its label, may have a set on this Namespace of its own without having more than `limit`,
+    /// those counted that other Namespaces of it are `moving` to.
+    pub fn may_sync(
+        &self,
+        label: &str,
+        own: Option<&Arc<str>>,
+        moving: &BTreeSet<&Arc<str>>,
+        set: &str,
+        limit: usize,
+    ) -> bool {
+        let sets = self.sets.get(label);
+        let carried = |set: &str| sets.and_then(|sets| sets.0.get(set)).copied().unwrap_or(0);
+        if carried(set) > 0 || moving.iter().any(|of| ***of == *set) {
+            return true;
+        }
+        // The set that nobody else of the project carries is given up for the new one.
+        let given_up = own.is_some_and(|own| carried(own) == 1 && !moving.contains(own));
+        let coming = moving.iter().filter(|of| carried(of) == 0).count();
+        sets.map_or(0, |sets| sets.0.len()) + coming < limit + usize::from(given_up)
+    }
+
+    /// The cities of the copies of a kind in a hub namespace.
+    pub fn copies(&self, hub: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
+        let all = self.of(hub).into_iter().flat_map(|of| of.copies.keys());
+        all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
+    }
+
+    /// The cities of the write-backs in a hub namespace; `None` for those that do not say theirs.
+    pub fn written_back(&self, hub: &str) -> impl Iterator<Item = Option<&CityCode>> {
+        let all = self.of(hub).into_iter().flat_map(|of| of.write_backs.keys());
+        all.map(Option::as_ref)
+    }
+
+    /// Whether a policy claims a binding.
+    pub fn claims(&self, hub: &str, policy: &Arc<str>) -> bool {
+        self.of(hub).is_some_and(|of| of.claims.0.contains_key(policy))
+    }
+
+    /// The companions that name a deployment.
+    pub fn naming(
+        &self,
+        hub: &str,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = (CompanionKind, &Arc<str>)> {
+        let entry: Arc<str> = format!("{namespace}/{name}").into();
+        let from = (entry.clone(), CompanionKind::ConfigMap, Arc::from(""));
+        let all = self.of(hub).into_iter();
+        let all = all.flat_map(move |of| of.entries.range(from.clone()..));
+        all.take_while(move |(of, ..)| *of == entry)
+            .map(|(_, kind, companion)| (*kind, companion))
+    }
+
+    /// The Namespaces that carry a city set.
+    pub fn carrying<'a>(&'a self, set: &str) -> impl Iterator<Item = &'a Arc<str>> {
+        let set: Arc<str> = set.into();
+        let from = (set.clone(), Arc::from(""));
+        let all = self.carried.range(from..);
+        all.take_while(move |(of, _)| *of == set).map(|(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

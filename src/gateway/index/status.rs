@@ -1,0 +1,436 @@
+//! Status digests: enough of a status to know whether returning another one would change anything.
+
+use super::digest::{Strings, size_of};
+use crate::engine::diff::Digest;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use std::{ops::Deref, sync::Arc};
+
+/// Largest status that is returned, in bytes.
+pub const SIZE_LIMIT: u32 = 64 * 1024;
+
+/// Most conditions of a status that is written.
+const CONDITIONS: usize = 32;
+/// Most conditions that are remembered: of what is written, and one more.
+const CONDITIONS_KEPT: usize = CONDITIONS + 1;
+
+/// A digest of a status, conditions apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct StatusDigest {
+    /// Whether there is anything in it but conditions of our own.
+    pub reported: bool,
+    /// Everything but `conditions` and `observedGeneration`, with absent counters taken as 0.
+    pub rest: Digest,
+    /// `observedGeneration`.
+    pub observed: Option<i64>,
+    /// The conditions, in order, as many as matter.
+    pub conditions: Box<[ConditionDigest]>,
+    /// Size of the status as JSON, in bytes; the largest of all if it is nested too deeply.
+    pub size: u32,
+}
+
+/// A digest of one condition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConditionDigest {
+    /// What it says.
+    pub text: Arc<ConditionText>,
+    /// Its `observedGeneration`.
+    pub observed: Option<i64>,
+    /// Its `lastTransitionTime` in seconds since the epoch.
+    pub since: i64,
+}
+
+/// What a condition says, which many objects' conditions say alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConditionText {
+    /// Its type.
+    pub kind: Arc<str>,
+    /// `True`, `False` or `Unknown`.
+    pub status: Arc<str>,
+    /// Its reason.
+    pub reason: Arc<str>,
+    /// Digest of its message.
+    pub message: Digest,
+}
+
+impl Deref for ConditionDigest {
+    type Target = ConditionText;
+
+    fn deref(&self) -> &ConditionText {
+        &self.text
+    }
+}
+
+/// A condition that the gateway itself writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnCondition {
+    /// Its type.
+    pub kind: &'static str,
+    /// Whether it is True.
+    pub status: bool,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its message, at most 1,024 characters.
+    pub message: String,
+    /// The generation it speaks of.
+    pub observed: i64,
+}
+
+impl OwnCondition {
+    fn truth(&self) -> &'static str {
+        if self.status { "True" } else { "False" }
+    }
+
+    /// Whether `had` says the same, of the same generation.
+    pub fn equals(&self, had: &ConditionDigest) -> bool {
+        self.agrees(had) && had.observed == Some(self.observed)
+    }
+
+    /// Whether `had` says the same, if perhaps of an earlier generation.
+    pub fn agrees(&self, had: &ConditionDigest) -> bool {
+        *had.status == *self.truth()
+            && *had.reason == *self.reason
+            && had.message == Digest::of_hash(&self.message.as_str())
+    }
+}
+
+impl StatusDigest {
+    /// Digests a status.
+    pub fn of(status: Option<&Value>, counters: &[String], words: &mut Strings) -> Self {
+        let Some(status @ Value::Object(map)) = status else {
+            return Self {
+                rest: empty_rest(counters),
+                ..Self::default()
+            };
+        };
+        let mut rest = map.clone();
+        let conditions = rest.remove("conditions");
+        let observed = rest.remove("observedGeneration").and_then(|v| v.as_i64());
+        fill_counters(&mut rest, counters);
+        let conditions: Box<[ConditionDigest]> = conditions
+            .as_ref()
+            .and_then(Value::as_array)
+            .map(|list| {
+                let kept = list.iter().take(CONDITIONS_KEPT);
+                kept.map(|c| condition_digest(c, words)).collect()
+            })
+            .unwrap_or_default();
+        let size = size_of(status);
+        Self {
+            reported: !map.is_empty(),
+            rest: Digest::of(&Value::Object(rest)),
+            observed,
+            conditions,
+            size,
+        }
+    }
+
+    /// Whether the object has no status at all.
+    pub fn is_absent(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Whether one of the gateway's own conditions is there as it should be.
+    pub fn has_condition(&self, own: &OwnCondition) -> bool {
+        self.condition(own.kind).is_some_and(|had| own.equals(had))
+    }
+
+    /// The condition of a type.
+    pub fn condition(&self, kind: &str) -> Option<&ConditionDigest> {
+        self.conditions.iter().find(|c| &*c.kind == kind)
+    }
+
+    /// Whether the status that `hub` returns to a project is already there, own conditions aside.
+    pub fn is_returned(&self, hub: &Self, own: &[String], generation: i64) -> bool {
+        let foreign = |c: &&ConditionDigest| !own.iter().any(|o| **o == *c.kind);
+        let settled = |hub: Option<i64>, here: Option<i64>| match hub {
+            Some(n) if n <= generation => here == Some(n),
+            _ => true,
+        };
+        let here = self.conditions.iter().filter(foreign).count();
+        // Beyond the cap they are not returned.
+        let room = CONDITIONS.saturating_sub(self.conditions.len() - here);
+        let wanted = || hub.conditions.iter().filter(foreign).take(room);
+        self.rest == hub.rest
+            && settled(hub.observed, self.observed)
+            && wanted().count() == here
+            && wanted().all(|c| {
+                self.condition(&c.kind)
+                    .is_some_and(|had| had.text == c.text && settled(c.observed, had.observed))
+            })
+    }
+}
+
+fn empty_rest(counters: &[String]) -> Digest {
+    let mut rest = Map::new();
+    fill_counters(&mut rest, counters);
+    Digest::of(&Value::Object(rest))
+}
+
+fn fill_counters(status: &mut Map<String, Value>, counters: &[String]) {
+    for counter in counters {
+        status.entry(counter.clone()).or_insert_with(|| json!(0));
+    }
+}
+
+fn condition_digest(condition: &Value, words: &mut Strings) -> ConditionDigest {
+    let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+    let says = ConditionText {
+        kind: words.intern(text("type")),
+        status: words.intern(text("status")),
+        reason: words.intern(text("reason")),
+        message: Digest::of_hash(&text("message")),
+    };
+    ConditionDigest {
+        text: words.sayings.intern_value(says),
+        observed: condition.get("observedGeneration").and_then(Value::as_i64),
+        since: text("lastTransitionTime")
+            .parse::<Timestamp>()
+            .map_or(0, Timestamp::as_second),
+    }
+}
+
+/// Writes a time as Kubernetes does.
+pub fn rfc3339(second: i64) -> String {
+    Timestamp::from_second(second)
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+        .to_string()
+}
+
+/// The status to write into the project: `base` (the copy's), with the gateway's own conditions and the project's
+/// generations and transition times (contract: federation.md §3.4 step 7).
+pub fn render_status(
+    base: &Value,
+    counters: &[String],
+    own_types: &[String],
+    own: &[OwnCondition],
+    had: &StatusDigest,
+    generation: i64,
+    now: Timestamp,
+) -> Value {
+    let mut status = base.as_object().cloned().unwrap_or_default();
+    let foreign = status
+        .remove("conditions")
+        .and_then(|c| c.as_array().cloned())
+        .unwrap_or_default();
+    let observed = status.remove("observedGeneration").and_then(|v| v.as_i64());
+    if let Some(observed) = observed.filter(|n| *n <= generation).or(had.observed) {
+        status.insert("observedGeneration".into(), json!(observed));
+    }
+    fill_counters(&mut status, counters);
+    let mut conditions: Vec<Value> = foreign
+        .into_iter()
+        .filter(|c| {
+            !own_types
+                .iter()
+                .any(|o| c.get("type").and_then(Value::as_str) == Some(o))
+        })
+        .take(CONDITIONS.saturating_sub(own.len()))
+        .map(|c| merge_condition(c, had, generation))
+        .collect();
+    conditions.extend(own.iter().map(|c| {
+        let before = had.condition(c.kind).filter(|h| *h.status == *c.truth());
+        json!({
+            "type": c.kind, "status": c.truth(), "reason": c.reason, "message": c.message,
+            "observedGeneration": c.observed,
+            "lastTransitionTime": rfc3339(before.map_or(now.as_second(), |h| h.since)),
+        })
+    }));
+    status.insert("conditions".into(), Value::Array(conditions));
+    Value::Object(status)
+}
+
+/// A condition of the hub with the project's numbers.
+fn merge_condition(mut condition: Value, had: &StatusDigest, generation: i64) -> Value {
+    let kind = condition
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let before = had.condition(&kind);
+    let Some(map) = condition.as_object_mut() else {
+        return condition;
+    };
+    let observed = map
+        .remove("observedGeneration")
+        .and_then(|v| v.as_i64())
+        .filter(|n| *n <= generation);
+    if let Some(observed) = observed.or(before.and_then(|b| b.observed)) {
+        map.insert("observedGeneration".into(), json!(observed));
+    }
+    let same = before.filter(|b| map.get("status").and_then(Value::as_str) == Some(&*b.status));
+    if let Some(before) = same {
+        map.insert("lastTransitionTime".into(), json!(rfc3339(before.since)));
+    }
+    condition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(status: &Value) -> StatusDigest {
+        StatusDigest::of(Some(status), &["replicas".to_owned()], &mut Strings::default())
+    }
+
+    fn condition(kind: &str, status: &str, observed: Option<i64>, time: &str) -> Value {
+        let mut c = json!({"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": time});
+        if let Some(n) = observed {
+            c["observedGeneration"] = json!(n);
+        }
+        c
+    }
+
+    const OLD: &str = "2026-01-01T00:00:00Z";
+    const NEW: &str = "2026-02-02T00:00:00Z";
+
+    #[test]
+    fn what_returned_writes_counts_as_returned() {
+        let own_types = vec!["Federated".to_owned()];
+        let own = [OwnCondition {
+            kind: "Federated",
+            status: true,
+            reason: "Delivered",
+            message: "at x".into(),
+            observed: 3,
+        }];
+        let hub = json!({"observedGeneration": 3, "conditions": [condition("Available", "True", Some(3), NEW),
+            condition("Federated", "False", None, NEW)]});
+        let before = digest(&json!({"conditions": [condition("Available", "True", Some(2), OLD)]}));
+        let now: Timestamp = NEW.parse().unwrap();
+        let written = render_status(&hub, &["replicas".to_owned()], &own_types, &own, &before, 3, now);
+        assert_eq!(written["replicas"], 0, "counters are written at zero");
+        assert_eq!(
+            written["conditions"].as_array().unwrap().len(),
+            2,
+            "the hub's Federated is dropped"
+        );
+        assert_eq!(
+            written["conditions"][0]["lastTransitionTime"], OLD,
+            "the status did not change"
+        );
+        assert!(!before.is_returned(&digest(&hub), &own_types, 3));
+        let after = digest(&written);
+        assert!(after.is_returned(&digest(&hub), &own_types, 3));
+        assert!(own[0].equals(after.condition("Federated").unwrap()));
+    }
+
+    #[test]
+    fn an_own_condition_is_compared_by_all_it_says_and_keeps_its_time_while_its_status_is_the_same() {
+        let own = OwnCondition {
+            kind: "Federated",
+            status: true,
+            reason: "R",
+            message: "m".into(),
+            observed: 3,
+        };
+        let had = |status: &str, observed| {
+            digest(&json!({"conditions": [condition("Federated", status, Some(observed), OLD)]}))
+        };
+        let said = |status, reason, message: &str, observed| {
+            let own = OwnCondition {
+                status,
+                reason,
+                message: message.into(),
+                ..own.clone()
+            };
+            let had = had("True", observed);
+            let had = had.condition("Federated").unwrap();
+            (own.agrees(had), own.equals(had))
+        };
+        assert_eq!(said(true, "R", "m", 3), (true, true));
+        assert_eq!(said(true, "R", "m", 2), (true, false));
+        assert_eq!(said(false, "R", "m", 3), (false, false));
+        assert_eq!(said(true, "Other", "m", 3), (false, false));
+        assert_eq!(said(true, "R", "other", 3), (false, false));
+        let since = |status: &str| {
+            let now = NEW.parse().unwrap();
+            let written = render_status(
+                &json!({}),
+                &[],
+                &[],
+                std::slice::from_ref(&own),
+                &had(status, 3),
+                3,
+                now,
+            );
+            written["conditions"][0]["lastTransitionTime"].clone()
+        };
+        assert_eq!((since("True"), since("False")), (json!(OLD), json!(NEW)));
+    }
+
+    #[test]
+    fn counters_that_are_absent_are_zero_also_where_there_is_no_status() {
+        let counters = ["replicas".to_owned()];
+        let absent = StatusDigest::of(None, &counters, &mut Strings::default());
+        assert_eq!(absent.rest, digest(&json!({})).rest);
+        assert_eq!(absent.rest, digest(&json!({"replicas": 0})).rest);
+        assert_ne!(absent.rest, digest(&json!({"replicas": 1})).rest);
+    }
+
+    #[test]
+    fn more_conditions_than_return_count_as_returned() {
+        let own_types = vec!["Federated".to_owned()];
+        let own = [OwnCondition {
+            kind: "Federated",
+            status: true,
+            reason: "Delivered",
+            message: "at x".into(),
+            observed: 3,
+        }];
+        let many: Vec<Value> = (0..40)
+            .map(|n| condition(&format!("C{n}"), "True", Some(3), OLD))
+            .collect();
+        let mut hub = json!({"replicas": 1, "conditions": many});
+        let now: Timestamp = NEW.parse().unwrap();
+        let written = render_status(&hub, &[], &own_types, &own, &StatusDigest::default(), 3, now);
+        assert_eq!(written["conditions"].as_array().unwrap().len(), 32);
+        assert!(digest(&written).is_returned(&digest(&hub), &own_types, 3));
+        hub["conditions"][30]["status"] = json!("False");
+        assert!(!digest(&written).is_returned(&digest(&hub), &own_types, 3));
+        hub["conditions"][30]["status"] = json!("True");
+        hub["conditions"][31]["status"] = json!("False");
+        assert!(
+            digest(&written).is_returned(&digest(&hub), &own_types, 3),
+            "beyond the cap"
+        );
+    }
+
+    #[test]
+    fn a_generation_that_is_absent_or_ahead_keeps_what_the_project_has() {
+        let had = digest(&json!({"replicas": 1, "observedGeneration": 2,
+            "conditions": [condition("Available", "True", Some(2), OLD)]}));
+        for observed in [None, Some(9)] {
+            let mut hub =
+                json!({"replicas": 1, "conditions": [condition("Available", "True", observed, NEW)]});
+            if let Some(n) = observed {
+                hub["observedGeneration"] = json!(n);
+            }
+            assert!(had.is_returned(&digest(&hub), &[], 3));
+            let written = render_status(&hub, &[], &[], &[], &had, 3, NEW.parse().unwrap());
+            assert_eq!(written["observedGeneration"], 2);
+            assert_eq!(written["conditions"][0]["observedGeneration"], 2);
+        }
+    }
+
+    #[test]
+    fn no_more_conditions_are_remembered_than_can_be_returned_and_one() {
+        let many: Vec<Value> = (0..1_000)
+            .map(|n| condition(&format!("C{n}"), "True", None, OLD))
+            .collect();
+        assert_eq!(digest(&json!({"conditions": many})).conditions.len(), 33);
+    }
+
+    #[test]
+    fn a_vanished_condition_or_field_is_a_difference() {
+        let had = digest(
+            &json!({"replicas": 1, "map": {"a": 1}, "conditions": [condition("X", "True", None, OLD)]}),
+        );
+        assert!(!had.is_returned(&digest(&json!({"replicas": 1, "map": {"a": 1}})), &[], 1));
+        assert!(!had.is_returned(
+            &digest(&json!({"replicas": 1, "conditions": [condition("X", "True", None, OLD)]})),
+            &[],
+            1
+        ));
+    }
+}

@@ -1,0 +1,211 @@
+//! What is noted of what was seen, and whose bodies are kept.
+
+use super::*;
+use super::{
+    super::digest::{SIZE_LIMIT, size_of},
+    fixture::{HUB, companion, copy, object, source},
+};
+use serde_json::Value;
+
+fn with_status(size: u32) -> Value {
+    let mut of = copy("web", "DFW");
+    of["status"] = json!({"message": ""});
+    let least = size_of(&of["status"]);
+    of["status"]["message"] = json!("x".repeat((size.max(least) - least) as usize));
+    assert_eq!(size_of(&of["status"]), size.max(least));
+    of
+}
+
+#[test]
+fn a_copys_body_is_kept_if_it_is_tied_and_its_status_may_return() {
+    let kept = |namespace: &str, size| {
+        let mut index = GatewayIndex::fixture();
+        let mut of = with_status(size);
+        of["metadata"]["namespace"] = json!(namespace);
+        index.hub_has(TableId::Federated(0), &of);
+        index.hub.copies[0].get(namespace, "web").unwrap().body.is_some()
+    };
+    assert!(kept(HUB, 0) && kept(HUB, SIZE_LIMIT));
+    assert!(!kept(HUB, SIZE_LIMIT + 1));
+    assert!(!kept("ns-b2", 0), "nobody decides on it");
+}
+
+#[test]
+fn a_binding_whose_companion_goes_is_noted_and_woken_once() {
+    for (kind, role) in [("Secret", TableId::Secrets), ("ConfigMap", TableId::ConfigMaps)] {
+        let mut index = GatewayIndex::fixture();
+        let of = companion("db", &json!([]));
+        let name = format!("db-{}", kind.to_lowercase());
+        let mut bound = object(HUB, &name, "u-binding");
+        bound["spec"] = json!({"resource": {"kind": kind, "name": "db"}});
+        let key = index.hub_key(TableId::Bindings, HUB, &name);
+        index.hub_has(role, &of);
+        assert!(!index.hub_has(TableId::Bindings, &bound).contains(&key), "{kind}");
+        assert!(index.hub.outlived.is_empty(), "{kind}");
+        assert!(index.hub_lost(role, &of).contains(&key), "{kind}");
+        assert_eq!(index.hub.outlived.len(), 1, "{kind}");
+        bound["metadata"]["resourceVersion"] = json!("9");
+        bound["spec"]["clusters"] = json!([{"name": "a"}]);
+        assert!(
+            !index.hub_has(TableId::Bindings, &bound).contains(&key),
+            "{kind}: once"
+        );
+    }
+}
+
+#[test]
+fn the_end_of_a_write_back_is_noted_as_long_as_its_projection_is_there() {
+    let mut index = GatewayIndex::fixture();
+    let (written, projected) = (object(HUB, "web-0", "u-w"), object("default", "web-0", "u-p"));
+    index.hub_has(TableId::WrittenBack(0), &written);
+    index.hub_lost(TableId::WrittenBack(0), &written);
+    assert!(index.hub.ended.is_empty(), "nothing follows it");
+    index.shop_has(TableId::WrittenBack(0), &projected);
+    let mut again = written.clone();
+    again["metadata"]["uid"] = json!("u-again");
+    index.hub_has(TableId::WrittenBack(0), &again);
+    assert!(index.hub.ended.is_empty());
+    index.hub_lost(TableId::WrittenBack(0), &again);
+    assert_eq!(index.hub.ended.len(), 1);
+    index.shop_lost(TableId::WrittenBack(0), &projected);
+    assert!(index.hub.ended.is_empty());
+}
+
+#[test]
+fn a_departure_is_noted_of_the_deployment_whose_copy_is_there() {
+    let departed = |uid: &str| {
+        let mut index = GatewayIndex::fixture();
+        let mut web = source("web", "DFW");
+        web["metadata"]["uid"] = json!(uid);
+        index.shop_has(TableId::Federated(0), &web);
+        index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
+        index.shop_lost(TableId::Federated(0), &web);
+        let noted = index.hub.departed.len();
+        index.hub_lost(TableId::Federated(0), &copy("web", "DFW"));
+        assert!(index.hub.departed.is_empty(), "it goes with the copy");
+        noted
+    };
+    assert_eq!((departed("u-web"), departed("u-other")), (1, 0));
+}
+
+#[test]
+fn the_first_list_of_a_role_is_told_of_and_no_other() {
+    let mut index = GatewayIndex::fixture();
+    let engagement = index.hub_engagement;
+    assert!(index.rewind(&Plane::Hub, engagement).is_some());
+    assert!(
+        index.rewind(&Plane::Hub, engagement).is_none(),
+        "it is another by now"
+    );
+    for role in index.hub_roles() {
+        for first in [true, false] {
+            assert!(!index.hub_event(role, WatchEvent::Init).synced, "{role:?}");
+            assert_eq!(
+                index.hub_event(role, WatchEvent::InitDone).synced,
+                first,
+                "{role:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_may_have_no_more_city_sets_is_known_by_project_and_by_the_set_it_waits_for() {
+    let mut index = GatewayIndex::fixture();
+    let label: Arc<str> = fixture::shop().label().into();
+    let (hub, lhr): (Arc<str>, Arc<str>) = (HUB.into(), "lhr".into());
+    let key = index.hub_key(TableId::Namespaces, "", HUB);
+    assert!(!index.is_limited(HUB));
+    index.limited.insert((label.clone(), hub.clone()));
+    index.limited.insert(("cluster-zoo".into(), "ns-z".into()));
+    assert!(
+        index.is_limited(HUB) && !index.is_limited("ns-z"),
+        "that is not tied"
+    );
+    assert_eq!(index.limited_keys(&label), std::slice::from_ref(&key));
+    assert_eq!(index.limited_keys_for(&label, &lhr), []);
+    index.deliveries.want(&hub, Some(&lhr));
+    assert_eq!(index.limited_keys_for(&label, &lhr), [key]);
+    assert_eq!(index.limited_keys_for(&label, &"dfw".into()), []);
+}
+
+#[test]
+fn a_deployments_body_is_kept_if_it_may_be_carried_and_until_it_is_dropped() {
+    let kept = |index: &GatewayIndex| {
+        let shop = &index.projects[&fixture::shop()];
+        shop.sources[0].get("default", "web").unwrap().body.is_some()
+    };
+    let mut index = GatewayIndex::fixture();
+    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    assert!(kept(&index));
+    let key = index.source_key(0, &fixture::shop(), "default", "web");
+    index.drop_source(&key, &fixture::shop());
+    assert!(!kept(&index));
+    index = GatewayIndex::fixture();
+    index.largest_spec = 10;
+    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    assert!(!kept(&index), "it is too large");
+    index = GatewayIndex::fixture();
+    index.hub.copies[0].rewind();
+    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    assert!(!kept(&index), "nothing is carried yet");
+}
+
+#[test]
+fn a_write_backs_body_is_kept_until_it_is_dropped() {
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::WrittenBack(0), &object(HUB, "web-0", "u-w"));
+    let kept = |index: &GatewayIndex| index.hub.write_backs[0].get(HUB, "web-0").unwrap().body.is_some();
+    assert!(kept(&index));
+    index.drop_write_back(&index.hub_key(TableId::WrittenBack(0), HUB, "web-0"));
+    assert!(!kept(&index));
+}
+
+#[test]
+fn a_policy_claims_a_binding_until_that_says_otherwise() {
+    let mut index = GatewayIndex::fixture();
+    let (dfw, lhr): (Arc<str>, Arc<str>) = ("city-dfw".into(), "city-lhr".into());
+    let claims = |index: &GatewayIndex| [&dfw, &lhr].map(|policy| index.hub.secondary.claims(HUB, policy));
+    let mut of = fixture::binding("web");
+    of["metadata"]["annotations"] = json!({crate::api::keys::CLAIM_NAME: "city-dfw"});
+    index.hub_has(TableId::Bindings, &of);
+    assert_eq!(claims(&index), [true, false]);
+    of["metadata"]["annotations"] = json!({crate::api::keys::CLAIM_NAME: "city-lhr"});
+    of["metadata"]["resourceVersion"] = json!("7");
+    index.hub_has(TableId::Bindings, &of);
+    assert_eq!(claims(&index), [false, true]);
+    index.hub_lost(TableId::Bindings, &of);
+    assert_eq!(claims(&index), [false, false]);
+}
+
+#[test]
+fn who_waits_for_a_set_is_woken_when_the_project_has_it_first() {
+    let mut index = GatewayIndex::fixture();
+    let (hub, lhr): (Arc<str>, Arc<str>) = (HUB.into(), "lhr".into());
+    index
+        .limited
+        .insert((fixture::shop().label().into(), hub.clone()));
+    index.deliveries.want(&hub, Some(&lhr));
+    let key = index.hub_key(TableId::Namespaces, "", HUB);
+    for (name, first) in [("ns-b2", true), ("ns-c3", false)] {
+        let mut of = fixture::hub_namespace("lhr");
+        of["metadata"]["name"] = json!(name);
+        of["metadata"]["uid"] = json!(format!("u-{name}"));
+        assert_eq!(
+            index.hub_has(TableId::Namespaces, &of).contains(&key),
+            first,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn deployments_that_leave_are_counted_until_they_are_gone() {
+    let mut index = GatewayIndex::fixture();
+    let leaving = |index: &GatewayIndex| index.projects[&fixture::shop()].secondary.deleting().count();
+    index.shop_has(TableId::Federated(0), &source("api", "DFW"));
+    index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    assert_eq!(leaving(&index), 1);
+    index.shop_lost(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    assert_eq!(leaving(&index), 0);
+}

@@ -1,0 +1,145 @@
+//! The brake on projections: what a hub that loses many write-backs at once holds, and what lets it go.
+
+use super::fixture::{HUB, copy, object, source};
+use super::*;
+use crate::api::keys;
+use serde_json::Value;
+use std::time::Duration;
+
+fn write_back(deployment: &str, name: &str) -> Value {
+    let mut of = object(HUB, name, &format!("w-{name}"));
+    of["metadata"]["labels"] = json!({keys::WORKLOAD_DEPLOYMENT_NAME: deployment});
+    of
+}
+
+fn projection(deployment: &str, name: &str) -> Value {
+    let mut of = object("default", name, &format!("p-{name}"));
+    of["metadata"]["ownerReferences"] = json!([{"apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "WorkloadDeployment", "name": deployment, "uid": format!("u-{deployment}")}]);
+    of
+}
+
+fn reported(version: u64, status: &Value) -> Value {
+    let mut of = copy("web", "DFW");
+    of["metadata"]["resourceVersion"] = json!(version.to_string());
+    of["status"] = status.clone();
+    of
+}
+
+/// A hub of so many write-backs of `web` loses some of them with one list. `web` and `api` have a projection each.
+fn after_loss(lost: usize, kept: usize) -> GatewayIndex {
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
+    for name in ["web", "api"] {
+        index.shop_has(TableId::Federated(0), &source(name, "DFW"));
+        index.shop_has(TableId::WrittenBack(0), &projection(name, &format!("{name}-0")));
+    }
+    let all: Vec<Value> = (0..lost + kept)
+        .map(|n| write_back("web", &format!("web-{n}")))
+        .collect();
+    index.list_hub(TableId::WrittenBack(0), &all);
+    assert!(!index.withholds());
+    index.list_hub(TableId::WrittenBack(0), &all[lost..]);
+    index
+}
+
+/// Which projections are looked at again.
+fn projections(keys: &[Key], index: &GatewayIndex) -> Vec<String> {
+    let kind = index.hub_key(TableId::WrittenBack(0), HUB, "x").kind;
+    let of = keys.iter().filter(|key| key.kind == kind);
+    of.map(|key| key.name.to_string()).collect()
+}
+
+#[test]
+fn more_than_ten_and_than_a_tenth_hold_the_projections() {
+    let withholds = |lost, kept| after_loss(lost, kept).withholds();
+    assert_eq!([withholds(10, 0), withholds(11, 0)], [false, true]);
+    assert_eq!(
+        [withholds(20, 180), withholds(21, 179)],
+        [false, true],
+        "a tenth of all"
+    );
+}
+
+#[test]
+fn a_deployments_next_write_back_lets_its_projections_go() {
+    let mut index = after_loss(11, 0);
+    let enqueued = index.hub_has(TableId::WrittenBack(0), &write_back("api", "api-7"));
+    assert_eq!(projections(&enqueued, &index), ["api-7"]);
+    assert!(index.withholds(), "another deployment's");
+    let enqueued = index.hub_has(TableId::WrittenBack(0), &write_back("web", "web-7"));
+    let mut enqueued = projections(&enqueued, &index);
+    enqueued.sort();
+    assert_eq!(enqueued, ["web-0", "web-7"]);
+    assert!(!index.withholds());
+}
+
+#[test]
+fn a_report_on_its_copy_lets_a_deployments_projections_go() {
+    let mut index = after_loss(11, 0);
+    let none = json!({"conditions": [{"type": "Available", "status": "False", "reason": "NoCellReporting"}]});
+    for (version, status, why) in [
+        (6, json!({}), "it has no status"),
+        (7, none, "Karmada says that no cell reports"),
+    ] {
+        let enqueued = index.hub_has(TableId::Federated(0), &reported(version, &status));
+        assert_eq!(projections(&enqueued, &index), [""; 0], "{why}");
+        assert!(index.withholds(), "{why}");
+    }
+    let says = |replicas: u32| json!({"replicas": replicas});
+    let enqueued = index.hub_has(TableId::Federated(0), &reported(8, &says(1)));
+    assert_eq!(projections(&enqueued, &index), ["web-0"]);
+    assert!(!index.withholds());
+    let enqueued = index.hub_has(TableId::Federated(0), &reported(9, &says(2)));
+    assert_eq!(
+        projections(&enqueued, &index),
+        [""; 0],
+        "nothing is held any more"
+    );
+}
+
+#[test]
+fn the_first_report_is_looked_at_and_one_that_is_no_other_says_nothing() {
+    let mut index = after_loss(0, 1);
+    let says = |replicas: u32| json!({"replicas": replicas});
+    let enqueued = index.hub_has(TableId::Federated(0), &reported(8, &says(1)));
+    assert_eq!(
+        projections(&enqueued, &index),
+        ["web-0"],
+        "they may have waited for it"
+    );
+    // A copy that is seen for the first time, or again with what it said, is no report of now.
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::Federated(0), &reported(6, &says(1)));
+    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.shop_has(TableId::WrittenBack(0), &projection("web", "web-0"));
+    let all: Vec<Value> = (0..11).map(|n| write_back("web", &format!("web-{n}"))).collect();
+    index.list_hub(TableId::WrittenBack(0), &all);
+    index.list_hub(TableId::WrittenBack(0), &[]);
+    let mut same = reported(7, &says(1));
+    same["metadata"]["generation"] = json!(9);
+    same["spec"]["cityCode"] = json!("LHR");
+    let enqueued = index.hub_has(TableId::Federated(0), &same);
+    assert_eq!(projections(&enqueued, &index), [""; 0]);
+    assert!(index.withholds(), "the spec is another, the status is not");
+    index.hub_has(TableId::Federated(0), &reported(8, &says(2)));
+    assert!(!index.withholds());
+    index.hub_lost(TableId::Federated(0), &reported(9, &says(2)));
+    index.list_hub(TableId::WrittenBack(0), &all);
+    index.list_hub(TableId::WrittenBack(0), &[]);
+    let enqueued = index.hub_has(TableId::Federated(0), &reported(10, &says(2)));
+    assert_eq!(projections(&enqueued, &index), [""; 0]);
+    assert!(index.withholds(), "it has only been seen now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_is_let_go_after_its_retention() {
+    let retention = Duration::from_secs(60);
+    let mut index = after_loss(11, 0);
+    tokio::time::advance(Duration::from_secs(59)).await;
+    index.forget_withheld(retention);
+    assert!(index.withholds());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    index.forget_withheld(retention);
+    assert!(!index.withholds());
+}

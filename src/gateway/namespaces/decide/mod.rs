@@ -1,0 +1,375 @@
+//! Which cities a hub Namespace goes to, and what that takes. Pure.
+
+use crate::{
+    api::{
+        keys,
+        names::{CityCode, city_set, city_set_policy},
+    },
+    engine::{
+        clock::Now,
+        key::Plane,
+        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Target, Write},
+    },
+    gateway::index::{
+        Resources,
+        digest::{CitySet, HubNamespaceDigest},
+        policy_spec,
+    },
+    plane::table::Row,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// What is known of a hub Namespace whose project namespace lives.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Label of Karmada Clusters that carries the city.
+    pub label: String,
+    /// Foreign resources.
+    pub resources: Arc<Resources>,
+    /// Identity: the project's label value.
+    pub cluster: String,
+    /// Identity: the project namespace.
+    pub namespace: Arc<str>,
+    /// Identity: the project's UID.
+    pub project_uid: Arc<str>,
+    /// Whether an operator has given it to this project, which its labels do not say yet.
+    pub reassigned: bool,
+    /// Whether it still holds an earlier project's objects.
+    pub earlier_life: bool,
+    /// Cities of announced deployments, copies and write-backs.
+    pub in_use: BTreeSet<CityCode>,
+    /// Whether a write-back does not say its city, or a plane may hold more than is seen of it: that forbids any narrowing.
+    pub unlabelled: bool,
+    /// Cities that it goes to now; `None` if its set does not tell them and its policy is gone.
+    pub current: Option<BTreeSet<CityCode>>,
+    /// When cities were left.
+    pub left: BTreeMap<CityCode, Instant>,
+    /// The Namespace.
+    pub row: Option<Row<HubNamespaceDigest>>,
+}
+
+/// What is known of city sets.
+pub trait CitySets {
+    /// The policy of this name.
+    fn policy(&self, name: &str) -> Option<&Row<CitySet>>;
+    /// Whether the policy of this name is being deleted this moment, though nothing shows it.
+    fn is_ending(&self, name: &str) -> bool;
+    /// Whether the project may have this set on this Namespace, which counts among those that it uses.
+    fn has_room(&self, set: &str) -> bool;
+}
+
+/// The decision.
+// Each flag is a fact of its own; no enum would say it better.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// What to do.
+    pub plan: Plan<Prepared>,
+    /// When cities were left, to be remembered.
+    pub left: BTreeMap<CityCode, Instant>,
+    /// The set that the plan puts on the Namespace, if it changes it.
+    pub set: Option<Arc<str>>,
+    /// The set that the Namespace is to have, whether that is possible now or not.
+    pub wanted: Option<Arc<str>>,
+    /// Whether it cannot have it, because its project uses as many sets as it may.
+    pub limited: bool,
+    /// Cities that the plan takes away.
+    pub narrowed: BTreeSet<CityCode>,
+    /// Whether someone had edited what the Namespace says of its owner.
+    pub identity_restored: bool,
+    /// Whether the Namespace is a peer's and says that it is someone else's: then it is left alone.
+    pub foreign: bool,
+    /// Whether the set has the name of another set, whose policy is there: then nothing is moved to it.
+    pub collision: bool,
+}
+
+impl Decision {
+    fn wait(left: BTreeMap<CityCode, Instant>, next: Requeue) -> Self {
+        Self {
+            plan: Plan::wait(next),
+            left,
+            set: None,
+            wanted: None,
+            limited: false,
+            narrowed: BTreeSet::new(),
+            identity_restored: false,
+            foreign: false,
+            collision: false,
+        }
+    }
+}
+
+/// Decides.
+pub fn decide(s: &Snapshot, sets: &impl CitySets, linger: Duration, now: Now) -> Decision {
+    let Some(current) = &s.current else {
+        return decide_blind(s, sets, linger, now);
+    };
+    decide_from(s, sets, current, linger, now)
+}
+
+/// Any city may be one that it goes to and that lingers, so all have the patience of one: it is counted with the first
+/// that is in use.
+fn decide_blind(s: &Snapshot, sets: &impl CitySets, linger: Duration, now: Now) -> Decision {
+    let Some(first) = s.in_use.first() else {
+        return Decision::wait(BTreeMap::new(), Requeue::AwaitChange);
+    };
+    let since = *s.left.get(first).unwrap_or(&now.instant);
+    let rest = linger.saturating_sub(now.since(since));
+    if rest.is_zero() && !s.unlabelled {
+        return Decision {
+            left: [(first.clone(), since)].into(),
+            ..decide_from(s, sets, &s.in_use, linger, now)
+        };
+    }
+    let next = if s.unlabelled {
+        Requeue::AwaitChange
+    } else {
+        Requeue::After(rest)
+    };
+    Decision::wait([(first.clone(), since)].into(), next)
+}
+
+fn decide_from(
+    s: &Snapshot,
+    sets: &impl CitySets,
+    current: &BTreeSet<CityCode>,
+    linger: Duration,
+    now: Now,
+) -> Decision {
+    let mut next = Requeue::AwaitChange;
+    let mut left = BTreeMap::new();
+    let mut wanted = s.in_use.clone();
+    for city in current.difference(&s.in_use) {
+        let since = *s.left.get(city).unwrap_or(&now.instant);
+        let lingered = now.since(since);
+        // Also of one that goes now: the write may fail, and the wait is over all the same.
+        left.insert(city.clone(), since);
+        if lingered < linger || s.unlabelled {
+            wanted.insert(city.clone());
+            if !s.unlabelled {
+                next = next.earlier(Requeue::After(linger.saturating_sub(lingered)));
+            }
+        }
+    }
+    if s.in_use.is_empty() {
+        // The last city is never taken out; the Namespace goes as a whole once its project namespace is gone.
+        wanted.clone_from(current);
+        next = Requeue::AwaitChange;
+    }
+    if s.row.as_ref().is_some_and(|r| r.deleting) || s.earlier_life {
+        return Decision::wait(left, Requeue::AwaitChange);
+    }
+    if s.row
+        .as_ref()
+        .is_some_and(|r| !s.reassigned && foreign(&r.digest, &s.cluster, &s.namespace))
+    {
+        return Decision {
+            foreign: true,
+            ..Decision::wait(left, Requeue::AwaitChange)
+        };
+    }
+    let labelled = s.row.as_ref().and_then(|row| row.digest.cities.clone());
+    let Some(mut set) = city_set(&wanted).map(Arc::from).or_else(|| labelled.clone()) else {
+        return Decision::wait(left, Requeue::AwaitChange);
+    };
+    let asked = Some(set.clone());
+    let limited = labelled.as_ref() != Some(&set) && !sets.has_room(&set);
+    if limited {
+        // It stays where it is, until the project uses one less.
+        let stays = Decision {
+            wanted: asked.clone(),
+            limited,
+            ..Decision::wait(left.clone(), next)
+        };
+        let left_at = city_set(current).map(Arc::from).filter(|_| s.row.is_some());
+        let Some(left_at) = left_at.filter(|at| labelled.as_ref() == Some(at) || sets.has_room(at)) else {
+            return stays;
+        };
+        set = left_at;
+        wanted.clone_from(current);
+    }
+    let mut plan = Plan::wait(next);
+    if !wanted.is_empty() {
+        let policy = city_set_policy(&set);
+        match sets.policy(&policy) {
+            Some(row) if row.deleting || sets.is_ending(&policy) => {
+                return Decision {
+                    wanted: asked,
+                    limited,
+                    ..Decision::wait(left, next)
+                };
+            }
+            Some(row) if row.digest.cities.as_ref() == Some(&wanted) && row.digest.exact => {}
+            Some(row) if collides(&row.digest, &set, &wanted) => {
+                return Decision {
+                    collision: true,
+                    wanted: asked,
+                    limited,
+                    ..Decision::wait(left, next)
+                };
+            }
+            had => plan
+                .effects
+                .push(ensure_city_set(s, &policy, &set, &wanted, had.is_some())),
+        }
+    }
+    let identity_restored = !s.reassigned && s.row.as_ref().is_some_and(|row| edited(s, &row.digest));
+    plan.effects.extend(namespace(s, &set));
+    let moves = s.row.as_ref().and_then(|row| row.digest.cities.as_deref()) != Some(&*set);
+    let narrowed = current.difference(&wanted).cloned().collect();
+    Decision {
+        plan,
+        left,
+        set: moves.then_some(set),
+        wanted: asked,
+        limited,
+        narrowed,
+        identity_restored,
+        foreign: false,
+        collision: false,
+    }
+}
+
+/// Whether a policy is rightly that of other cities: two sets have one name.
+fn collides(policy: &CitySet, set: &str, wanted: &BTreeSet<CityCode>) -> bool {
+    let other = policy.cities.as_ref().filter(|cities| *cities != wanted);
+    other.is_some_and(|cities| city_set(cities).as_deref() == Some(set))
+}
+
+fn ensure_city_set(
+    s: &Snapshot,
+    policy: &str,
+    set: &str,
+    cities: &BTreeSet<CityCode>,
+    restore: bool,
+) -> Effect {
+    let resource = &s.resources.city_sets;
+    let body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": policy},
+        "spec": policy_spec::city_set_spec(set, cities, &s.label),
+    });
+    Effect {
+        target: Target::cluster(Plane::Hub, resource, policy),
+        endpoint: Endpoint::Main,
+        write: Write::Apply {
+            body,
+            exact: policy_spec::exact_spec(),
+        },
+        reason: if restore {
+            "restore_city_set"
+        } else {
+            "create_city_set"
+        },
+    }
+}
+
+fn identity(s: &Snapshot) -> [(&'static str, String); 4] {
+    [
+        (keys::UPSTREAM_CLUSTER, s.cluster.clone()),
+        (keys::UPSTREAM_NAMESPACE, s.namespace.to_string()),
+        (keys::SKIP_AUTO_PROPAGATION, "true".to_owned()),
+        (keys::PROJECT_UID, s.project_uid.to_string()),
+    ]
+}
+
+fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
+    match key {
+        keys::UPSTREAM_CLUSTER => d.cluster.as_deref().map(str::to_owned),
+        keys::UPSTREAM_NAMESPACE => d.namespace.as_deref().map(str::to_owned),
+        keys::PROJECT_UID => d.project_uid.as_deref().map(str::to_owned),
+        _ => d.skip.then(|| "true".to_owned()),
+    }
+}
+
+/// Whether a Namespace that bears no mark of ours names another owner.
+pub fn foreign(d: &HubNamespaceDigest, cluster: &str, namespace: &str) -> bool {
+    let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
+    let marked = d.project_uid.is_some() || d.cities.is_some();
+    !marked && (differs(&d.cluster, cluster) || differs(&d.namespace, namespace))
+}
+
+/// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.
+fn edited(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
+    d.cities.is_some()
+        && identity(s)
+            .iter()
+            .any(|(key, wanted)| has(d, key).as_ref() != Some(wanted))
+}
+
+fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
+    let resource = &s.resources.namespaces;
+    let target = Target::cluster(Plane::Hub, resource, &s.name);
+    let Some(row) = &s.row else {
+        let mut labels: serde_json::Map<String, Value> = identity(s)
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), json!(v)))
+            .collect();
+        labels.insert(keys::CITIES.to_owned(), json!(set));
+        let body = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": &*s.name, "labels": labels},
+        });
+        let write = Write::Apply {
+            body,
+            exact: ExactFields::default(),
+        };
+        return Some(Effect {
+            target,
+            endpoint: Endpoint::Main,
+            write,
+            reason: "create_namespace",
+        });
+    };
+    let mut labels = serde_json::Map::new();
+    for (key, wanted) in identity(s) {
+        if has(&row.digest, key).as_ref() != Some(&wanted) {
+            labels.insert(key.to_owned(), json!(wanted));
+        }
+    }
+    let moves = row.digest.cities.as_deref() != Some(set);
+    if labels.is_empty() && !moves && !s.reassigned {
+        return None;
+    }
+    let mut metadata = json!({"uid": &*row.uid, "resourceVersion": row.resource_version()});
+    if moves {
+        labels.insert(keys::CITIES.to_owned(), json!(set));
+        labels.insert(keys::CLUSTER_CLAIM_ID.to_owned(), Value::Null);
+        metadata["annotations"][keys::CLUSTER_CLAIM_NAME] = Value::Null;
+    }
+    if s.reassigned {
+        metadata["annotations"][keys::REASSIGN_TO] = Value::Null;
+    }
+    if !labels.is_empty() {
+        metadata["labels"] = Value::Object(labels);
+    }
+    let write = Write::Merge {
+        patch: json!({"metadata": metadata}),
+    };
+    let reason = if s.reassigned {
+        "reassign_namespace"
+    } else if moves {
+        "move_namespace"
+    } else {
+        "restore_namespace"
+    };
+    Some(Effect {
+        target,
+        endpoint: Endpoint::Main,
+        write,
+        reason,
+    })
+}
+
+#[cfg(test)]
+mod tests;

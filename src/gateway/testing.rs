@@ -1,0 +1,180 @@
+//! Context of a controller for tests: an index, and planes with scripted answers.
+
+use super::{
+    context::{Context, Settings, Shared},
+    index::GatewayIndex,
+    rate_limit::{Limits, RateLimiter},
+};
+use crate::{
+    engine::{
+        clock::Clock,
+        executor::{Executor, PlaneAccess},
+        key::{Key, Plane},
+        plan::{Target, WriteResult},
+        queue::{Outcome, Queue},
+    },
+    metrics::Metrics,
+    plane::watch::WatchEvent,
+};
+use axum::body::Body;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+/// The test context; see the module.
+pub(crate) struct Rig {
+    pub(crate) context: Shared,
+    asked: Arc<Mutex<Vec<String>>>,
+    wrote: AtomicBool,
+}
+
+/// Access to planes that are all the same server.
+struct Planes {
+    index: Arc<Mutex<GatewayIndex>>,
+    client: Client,
+}
+
+impl PlaneAccess for Planes {
+    fn client(&self, _: &Plane) -> Option<Client> {
+        Some(self.client.clone())
+    }
+
+    fn may_write(&self) -> bool {
+        true
+    }
+
+    fn permit_expired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn write_unresolved(&self, _: &Target) {}
+
+    fn object_observed(&self, target: &Target, _: u64, answer: WriteResult) {
+        let mut index = self.index.lock();
+        let role = index.role_of(&target.kind()).unwrap();
+        if let WriteResult::Current(object) = answer {
+            match &target.plane {
+                Plane::Hub => index.hub_event(role, WatchEvent::Apply(object)),
+                Plane::Project(key) => index.project_event(key, role, WatchEvent::Apply(object)),
+                Plane::Cell => return,
+            };
+        }
+    }
+
+    fn wrote(&self, _: &Target, _: &'static str) {}
+
+    fn fight_detected(&self, _: &Target, _: &'static str) {}
+}
+
+/// Code of a lost answer: the request ends with a connection error.
+pub(crate) const LOST: u16 = 0;
+
+/// An error response of an API server.
+pub(crate) fn refusal(code: u16, reason: &str, details: &Value) -> (u16, Value) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": reason, "details": details});
+    (code, status)
+}
+
+impl Rig {
+    /// A rig whose planes answer by method and last part of the path; [`LOST`] is no answer.
+    pub(crate) fn new(
+        index: GatewayIndex,
+        answer: impl Fn(&Method, &str) -> (u16, Value) + Send + Sync + 'static,
+    ) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (heard, answer) = (asked.clone(), Arc::new(answer));
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let name = request
+                .uri()
+                .path()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            heard.lock().push(format!("{} {name}", request.method()));
+            let (code, body) = answer(request.method(), &name);
+            async move {
+                if code == LOST {
+                    return Err(std::io::Error::other("the connection broke"));
+                }
+                let response = Response::builder()
+                    .status(code)
+                    .body(Body::from(body.to_string()));
+                Ok(response.unwrap())
+            }
+        });
+        let index = Arc::new(Mutex::new(index));
+        let planes = Planes {
+            index: index.clone(),
+            client: Client::new(service, "default"),
+        };
+        let executor = Executor::new(Arc::new(planes), "test".into());
+        Self {
+            context: context(index, executor),
+            asked,
+            wrote: AtomicBool::new(false),
+        }
+    }
+
+    /// A reconcile that starts now, of a key that was enqueued just before.
+    pub(crate) fn reconcile_once(&self) -> Context<'_> {
+        Context::new(&self.context, self.context.now().instant, &self.wrote)
+    }
+
+    /// Requests to the planes since the last call: method and last part of the path.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock())
+    }
+
+    /// The keys that were enqueued since the last call.
+    pub(crate) async fn enqueued(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        while self.context.queue.depth().ready > 0 {
+            let taken = self.context.queue.next().await.unwrap();
+            self.context.queue.done(&taken.key, Outcome::Done);
+            keys.push(taken.key);
+        }
+        keys
+    }
+}
+
+/// Shared state of the controllers, with an executor from the test.
+pub(crate) fn context(index: Arc<Mutex<GatewayIndex>>, executor: Executor) -> Shared {
+    Shared {
+        index,
+        queue: Arc::new(Queue::new(1_000)),
+        executor,
+        clock: Clock::system(),
+        settings: settings(),
+        rate_limiter: Mutex::new(RateLimiter::new(settings().hub_limits)),
+        quarantine: Arc::default(),
+        metrics: Metrics::new().unwrap(),
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        city_linger: Duration::from_secs(60),
+        city_sets_per_project: 64,
+        unused_city_set_after: Duration::from_secs(300),
+        hub_namespace_retention: Duration::from_secs(600),
+        projection_retention: Duration::from_secs(3_600),
+        orphan_after: Duration::from_secs(60),
+        sweep_interval: Duration::from_secs(300),
+        release_after: None,
+        require_owner: false,
+        manage_interpreters: true,
+        max_spec_size: 256 * 1024,
+        status_interval: Duration::from_millis(250),
+        hub_limits: Limits::default(),
+        location_checks: false,
+        networking: false,
+    }
+}

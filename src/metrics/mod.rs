@@ -1,0 +1,417 @@
+//! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label ever holds a name
+//! of a tenant or an object; a plane is told by its kind alone.
+
+mod client;
+mod families;
+mod reconcile;
+mod registrar;
+
+pub use client::{ClientMetrics, PlaneKind, Stage};
+pub use reconcile::{ReconcileResult, ReconcileTimer};
+pub use registrar::Row;
+
+use families::{Cells, CleanupMetrics, Federation, Planes, QueueFigures, ReconcileMetrics};
+use parking_lot::Mutex;
+use prometheus::{Registry, TextEncoder, core::Collector, process_collector::ProcessCollector};
+use registrar::Registrar;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// What restarts of watches are counted by: kind of plane, resource, cause (`gone` or `error`).
+pub type Restarts = (&'static str, String, &'static str);
+
+/// What the gateway can count of its state when it is asked; gauges are set from it at each scrape.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Gauges {
+    /// Keys that could run now.
+    pub queue_ready: usize,
+    /// Keys put in so far.
+    pub queue_added: u64,
+    /// Keys that failed at their last turn.
+    pub keys_in_backoff: usize,
+    /// Quarantined objects by kind and reason.
+    pub quarantined: BTreeMap<(String, &'static str), usize>,
+    /// Planes by state: `connected`, `syncing`, `backoff`, `unauthorized`.
+    pub planes: BTreeMap<&'static str, usize>,
+    /// Longest time since an event of a plane, by the plane's state.
+    pub last_event_age: BTreeMap<&'static str, Duration>,
+    /// Objects in the index by kind of plane and resource.
+    pub cached: BTreeMap<(&'static str, String), usize>,
+    /// UIDs of the objects whose deletion is under way. Never shown; they tell how long it has been.
+    pub deleting: BTreeSet<Arc<str>>,
+    /// How often watches failed and began again, over the watches there are now.
+    pub watch_restarts: BTreeMap<Restarts, u64>,
+    /// Objects on the hub without an origin.
+    pub orphans: usize,
+    /// Claims on hub namespaces that are another project's.
+    pub rejected_claims: usize,
+    /// Whether the sweep stopped because it would have deleted too much.
+    pub garbage_brake: bool,
+    /// Changes that wait for their turn to go to the hub.
+    pub delayed_hub_writes: usize,
+    /// Interpreters that differ from ours, or are a second one for a kind.
+    pub interpreter_drift: usize,
+    /// Instances that were granted quota, of which that cannot be confirmed now.
+    pub quota_unverified: usize,
+    /// Instances of which a release is recorded.
+    pub release_records: usize,
+}
+
+/// All figures of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    rows: Vec<Row>,
+    /// The clients' figures.
+    pub client: ClientMetrics,
+    turns: ReconcileMetrics,
+    queue: QueueFigures,
+    federation: Federation,
+    planes: Planes,
+    leftovers: CleanupMetrics,
+    cells: Cells,
+    under_way: Mutex<BTreeMap<u64, Instant>>,
+    deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
+    restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
+    next_turn: AtomicU64,
+    queue_name: &'static str,
+}
+
+/// Name of the gateway's one queue in the workqueue metrics.
+const GATEWAY_QUEUE: &str = "gateway";
+
+fn integer(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Metrics {
+    /// All metrics of the gateway, registered.
+    pub fn new() -> Result<Arc<Self>, prometheus::Error> {
+        Self::of(GATEWAY_QUEUE)
+    }
+
+    /// The same of a role whose queue has this name.
+    pub fn of(queue: &'static str) -> Result<Arc<Self>, prometheus::Error> {
+        let registry = Registry::new();
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let mut r = Registrar {
+            registry: &registry,
+            rows: Vec::new(),
+        };
+        let client = ClientMetrics::register(&mut r)?;
+        let build = r.gauges(
+            "fedgate_build_info",
+            &["version"],
+            "Always 1; the version is a label.",
+        )?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let metrics = Self {
+            client,
+            turns: ReconcileMetrics::register(&mut r)?,
+            queue: QueueFigures::register(&mut r)?,
+            federation: Federation::register(&mut r)?,
+            planes: Planes::register(&mut r)?,
+            leftovers: CleanupMetrics::register(&mut r)?,
+            cells: Cells::register(&mut r)?,
+            rows: std::mem::take(&mut r.rows),
+            under_way: Mutex::default(),
+            deletions: Mutex::default(),
+            restarts_seen: Mutex::default(),
+            next_turn: AtomicU64::new(0),
+            queue_name: queue,
+            registry: registry.clone(),
+        };
+        Ok(Arc::new(metrics))
+    }
+
+    /// A controller begins a turn with a key that has waited this long.
+    pub fn turn(self: &Arc<Self>, controller: &'static str, waited: Duration) -> ReconcileTimer {
+        let (number, began) = (self.next_turn.fetch_add(1, Ordering::Relaxed), Instant::now());
+        self.under_way.lock().insert(number, began);
+        self.queue
+            .waited
+            .with_label_values(&[self.queue_name])
+            .observe(waited.as_secs_f64());
+        ReconcileTimer {
+            metrics: self.clone(),
+            controller,
+            number,
+            began,
+            result: ReconcileResult::Error,
+        }
+    }
+
+    /// A write was done. `kind` and `reason` are words of the program, never of a tenant.
+    pub fn wrote(&self, plane: PlaneKind, kind: &str, reason: &'static str) {
+        self.federation
+            .writes
+            .with_label_values(&[plane.as_str(), kind, reason])
+            .inc();
+    }
+
+    /// Something has crossed from one plane to the other.
+    pub fn federated(&self, stage: Stage, took: Duration) {
+        self.federation
+            .seconds
+            .with_label_values(&[stage.as_str()])
+            .observe(took.as_secs_f64());
+    }
+
+    /// The same was written again within a minute: someone else changes it back.
+    pub fn write_fight(&self, kind: &str, field_group: &'static str) {
+        self.federation
+            .fights
+            .with_label_values(&[kind, field_group])
+            .inc();
+    }
+
+    /// A plane was found restored to an older state.
+    pub fn rewound(&self, plane: PlaneKind) {
+        self.planes.rewinds.with_label_values(&[plane.as_str()]).inc();
+    }
+
+    /// An object claimed an identity that is not its own.
+    pub fn identity_rejected(&self, reason: &'static str) {
+        self.federation.rejections.with_label_values(&[reason]).inc();
+    }
+
+    /// The claim of an Instance that is gone cannot be released.
+    pub fn claim_orphaned(&self, reason: &'static str) {
+        self.cells.orphaned.with_label_values(&[reason]).inc();
+    }
+
+    /// A release is not tried any more, or not recorded.
+    pub fn release_dropped(&self, reason: &'static str) {
+        self.cells.dropped.with_label_values(&[reason]).inc();
+    }
+
+    /// This replica holds the Lease `name`, or no longer does.
+    pub fn leading(&self, name: &str, leads: bool) {
+        self.planes
+            .leader
+            .with_label_values(&[name])
+            .set(i64::from(leads));
+    }
+
+    /// The text that a scrape gets.
+    pub fn render(&self, figures: &Gauges) -> Result<String, prometheus::Error> {
+        self.set(figures);
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    fn set(&self, figures: &Gauges) {
+        self.queue
+            .depth
+            .with_label_values(&[self.queue_name])
+            .set(integer(figures.queue_ready));
+        let adds = self.queue.adds.with_label_values(&[self.queue_name]);
+        adds.inc_by(figures.queue_added.saturating_sub(adds.get()));
+        self.federation.backoff.set(integer(figures.keys_in_backoff));
+        for (vector, counts) in [(&self.planes.states, &figures.planes)] {
+            vector.reset();
+            for (label, count) in counts {
+                vector.with_label_values(&[label]).set(integer(*count));
+            }
+        }
+        self.planes.last_event.reset();
+        for (state, age) in &figures.last_event_age {
+            self.planes
+                .last_event
+                .with_label_values(&[state])
+                .set(age.as_secs_f64());
+        }
+        // Without a reset, a class whose last object healed would keep its old number.
+        self.federation.quarantined.reset();
+        self.federation.quarantined_alias.reset();
+        for ((kind, reason), count) in &figures.quarantined {
+            self.federation
+                .quarantined
+                .with_label_values(&[kind.as_str(), *reason])
+                .set(integer(*count));
+            self.federation
+                .quarantined_alias
+                .with_label_values(&[reason])
+                .add(integer(*count));
+        }
+        self.planes.cached.reset();
+        for ((plane, kind), count) in &figures.cached {
+            self.planes
+                .cached
+                .with_label_values(&[*plane, kind.as_str()])
+                .set(integer(*count));
+        }
+        self.leftovers.pending.set(integer(figures.deleting.len()));
+        self.leftovers
+            .oldest_pending
+            .set(self.oldest_deletion(&figures.deleting).as_secs_f64());
+        self.count_restarts(&figures.watch_restarts);
+        self.federation.claims.set(integer(figures.rejected_claims));
+        self.planes.delayed.set(integer(figures.delayed_hub_writes));
+        self.leftovers.orphans.set(integer(figures.orphans));
+        self.leftovers.drift.set(integer(figures.interpreter_drift));
+        self.leftovers.brake.set(i64::from(figures.garbage_brake));
+        self.cells.unverified.set(integer(figures.quota_unverified));
+        self.cells.records.set(integer(figures.release_records));
+        let ages: Vec<f64> = self
+            .under_way
+            .lock()
+            .values()
+            .map(|began| began.elapsed().as_secs_f64())
+            .collect();
+        self.turns
+            .unfinished
+            .with_label_values(&[self.queue_name])
+            .set(ages.iter().copied().fold(0.0, |sum, age| sum + age));
+        self.turns
+            .longest
+            .with_label_values(&[self.queue_name])
+            .set(ages.iter().copied().fold(0.0, f64::max));
+    }
+
+    /// Age of the oldest deletion, counted from the first scrape that saw it.
+    fn oldest_deletion(&self, deleting: &BTreeSet<Arc<str>>) -> Duration {
+        let mut seen = self.deletions.lock();
+        seen.retain(|uid, _| deleting.contains(uid));
+        for uid in deleting {
+            seen.entry(uid.clone()).or_insert_with(Instant::now);
+        }
+        seen.values().map(Instant::elapsed).max().unwrap_or_default()
+    }
+
+    /// Adds what has come since the last scrape; a watch that is gone takes its number with it and is no decrease.
+    fn count_restarts(&self, totals: &BTreeMap<Restarts, u64>) {
+        let mut seen = self.restarts_seen.lock();
+        for (key, total) in totals {
+            let before = seen.get(key).copied().unwrap_or(0);
+            let (plane, kind, cause) = key;
+            let counter = self
+                .planes
+                .watch_restarts
+                .with_label_values(&[*plane, kind.as_str(), *cause]);
+            counter.inc_by(total.saturating_sub(before));
+        }
+        seen.clone_from(totals);
+    }
+
+    /// The metrics as a Markdown table, for the README.
+    pub fn markdown(&self) -> String {
+        let ours = self.rows.iter().map(|row| {
+            let labels: Vec<_> = row.labels.iter().map(|l| format!("`{l}`")).collect();
+            (
+                row.name.to_owned(),
+                row.kind,
+                labels.join(", "),
+                row.help.to_owned(),
+            )
+        });
+        let process = ProcessCollector::for_self();
+        let process = process.desc().into_iter().map(|desc| {
+            let kind = if desc.fq_name.ends_with("_total") {
+                "counter"
+            } else {
+                "gauge"
+            };
+            (desc.fq_name.clone(), kind, String::new(), desc.help.clone())
+        });
+        let mut rows: Vec<_> = ours.chain(process).collect();
+        rows.sort();
+        let mut table = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
+        for (name, kind, labels, help) in rows {
+            let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_appear_and_vanish_with_what_they_count() {
+        let metrics = Metrics::new().unwrap();
+        let mut figures = Gauges {
+            garbage_brake: true,
+            ..Gauges::default()
+        };
+        figures
+            .quarantined
+            .insert(("Instance".to_owned(), "owner_mismatch"), 2);
+        let text = metrics.render(&figures).unwrap();
+        assert!(text.contains("fedgate_quarantined_objects{kind=\"Instance\",reason=\"owner_mismatch\"} 2"));
+        assert!(text.contains("compute_federation_quarantined_objects{reason=\"owner_mismatch\"} 2"));
+        assert!(text.contains("fedgate_garbage_brake 1"));
+        assert!(
+            text.contains("fedgate_build_info{version=") && text.contains("process_resident_memory_bytes")
+        );
+        assert!(
+            !metrics
+                .render(&Gauges::default())
+                .unwrap()
+                .contains("owner_mismatch")
+        );
+    }
+
+    #[test]
+    fn a_turn_is_counted_by_its_result_also_when_it_is_lost() {
+        let metrics = Metrics::new().unwrap();
+        metrics
+            .turn("federator", Duration::ZERO)
+            .end(ReconcileResult::Success, false);
+        metrics
+            .turn("federator", Duration::ZERO)
+            .end(ReconcileResult::Success, true);
+        let lost = metrics.turn("federator", Duration::ZERO);
+        assert!(
+            metrics
+                .render(&Gauges::default())
+                .unwrap()
+                .contains("workqueue_longest_running_processor_seconds{")
+        );
+        drop(lost);
+        let text = metrics.render(&Gauges::default()).unwrap();
+        assert!(
+            text.contains(
+                "controller_runtime_reconcile_total{controller=\"federator\",result=\"success\"} 2"
+            )
+        );
+        assert!(text.contains("fedgate_noop_reconciles_total{controller=\"federator\"} 1"));
+        assert!(text.contains("controller_runtime_reconcile_errors_total{controller=\"federator\"} 1"));
+        assert!(text.contains("workqueue_unfinished_work_seconds{name=\"gateway\"} 0"));
+    }
+
+    #[test]
+    fn the_table_names_every_metric_once() {
+        let table = Metrics::new().unwrap().markdown();
+        assert_eq!(table.matches("`fedgate_writes_total`").count(), 1);
+        assert!(table.lines().count() > 25, "{table}");
+    }
+
+    #[test]
+    fn restarts_only_grow_and_a_deletion_ages_until_it_is_over() {
+        let metrics = Metrics::new().unwrap();
+        let mut figures = Gauges::default();
+        let key = ("project", "instances".to_owned(), "error");
+        for (total, shown) in [(2, 2), (1, 2), (4, 5)] {
+            figures.watch_restarts.insert(key.clone(), total);
+            let text = metrics.render(&figures).unwrap();
+            let line = format!("cause=\"error\",kind=\"instances\",plane=\"project\"}} {shown}");
+            assert!(text.contains(&line), "{shown}: {text}");
+        }
+        figures.deleting.insert("uid".into());
+        metrics.render(&figures).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        let text = metrics.render(&figures).unwrap();
+        assert!(text.contains("fedgate_pending_deletions 1") && !text.contains("uid"));
+        assert!(!text.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
+        let over = metrics.render(&Gauges::default()).unwrap();
+        assert!(over.contains("fedgate_oldest_pending_deletion_seconds 0\n"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Kubeconfigs, read by an allow-list: an inline or referenced CA with a token or a client certificate. Fields that
+//! would run a program, disable server verification or use a proxy are rejected (contract: federation.md §3.2).
+
+mod error;
+mod reader;
+mod tls;
+
+pub use error::{KubeconfigError, Origin};
+
+use reader::{Reader, is_plain, read};
+use rustls::{ClientConfig, pki_types::ServerName};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Maximum size in bytes of a kubeconfig or of a file it refers to.
+const MAX_BYTES: u64 = 1024 * 1024;
+/// Path of the service account in a Pod.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Additions to the allow-list of kubeconfig fields.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rules {
+    /// Accept `http://` servers, without CA and credential. For development only: nothing is encrypted.
+    pub plain_http: bool,
+}
+
+/// A bearer token; printed as `(token)`.
+#[derive(Clone)]
+pub(super) struct Token(pub(super) http::HeaderValue);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(token)")
+    }
+}
+
+/// A checked credential: everything needed to connect to one plane, with the files already read.
+#[derive(Clone)]
+pub struct Credential {
+    pub(super) server: http::Uri,
+    pub(super) tls: Arc<ClientConfig>,
+    pub(super) server_name: Option<ServerName<'static>>,
+    pub(super) token: Option<Token>,
+    pub(super) namespace: String,
+    /// Digest of all inputs of a TLS connection: address, CA, client certificate.
+    pub(super) connection_digest: [u8; 32],
+    digest: [u8; 32],
+    files: Vec<PathBuf>,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential")
+            .field("server", &self.server)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Credential {
+    /// Equal credentials connect to the same plane as the same user.
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Credential {
+    /// Reads and checks a kubeconfig file; also reads the files it refers to, relative to its folder.
+    pub fn from_file(path: &Path, rules: Rules) -> Result<Self, KubeconfigError> {
+        let origin = Origin::File(path.to_owned());
+        let text = read(&origin, "(the file itself)", path)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut credential = Reader {
+            origin,
+            rules,
+            folder: Some(folder),
+            files: Vec::new(),
+        }
+        .credential(&text)?;
+        credential.files.insert(0, path.to_owned());
+        Ok(credential)
+    }
+
+    /// Checks the kubeconfig of a Secret. It may not refer to files.
+    pub fn from_secret(
+        namespace: &str,
+        name: &str,
+        text: &[u8],
+        rules: Rules,
+    ) -> Result<Self, KubeconfigError> {
+        let origin = Origin::Secret {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        Reader {
+            origin,
+            rules,
+            folder: None,
+            files: Vec::new(),
+        }
+        .credential(text)
+    }
+
+    /// The service account of the Pod this process runs in.
+    pub fn in_cluster() -> Result<Self, KubeconfigError> {
+        let origin = Origin::InCluster;
+        let from_env = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .filter(|v| !v.is_empty())
+                .ok_or_else(|| KubeconfigError::Missing {
+                    origin: origin.clone(),
+                    field: format!("(environment) {name}"),
+                    next: "run inside a cluster or name a kubeconfig file",
+                })
+        };
+        let (host, port) = (
+            from_env("KUBERNETES_SERVICE_HOST")?,
+            from_env("KUBERNETES_SERVICE_PORT")?,
+        );
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
+        };
+        let folder = Path::new(SERVICE_ACCOUNT);
+        let document = serde_json::json!({
+            "current-context": "pod",
+            "contexts": [{"name": "pod", "context": {"cluster": "pod", "user": "pod"}}],
+            "clusters": [{"name": "pod", "cluster": {"server": format!("https://{host}:{port}"), "certificate-authority": "ca.crt"}}],
+            "users": [{"name": "pod", "user": {"tokenFile": "token"}}],
+        });
+        Reader {
+            origin,
+            rules: Rules::default(),
+            folder: Some(folder),
+            files: Vec::new(),
+        }
+        .document(&document)
+    }
+
+    /// This credential for a path below the server's address: one of many planes behind that address.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Self {
+        let mut below = self.clone();
+        let base = self.server.to_string();
+        let address = format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'));
+        if let Ok(server) = address.parse() {
+            below.server = server;
+        }
+        let mut digest = <sha2::Sha256 as sha2::Digest>::new();
+        sha2::Digest::update(&mut digest, self.digest);
+        sha2::Digest::update(&mut digest, path);
+        below.digest = sha2::Digest::finalize(digest).into();
+        below
+    }
+
+    /// True if the connection to the plane has no TLS (development).
+    pub(super) fn is_plain(&self) -> bool {
+        is_plain(&self.server)
+    }
+
+    /// The address of the API server.
+    pub fn server(&self) -> &http::Uri {
+        &self.server
+    }
+
+    /// The files that were read: a change of one of them may change the credential.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// True if this credential is certainly for another API server than `other`, not only another credential for the
+    /// same server.
+    pub fn moved_from(&self, other: &Self) -> bool {
+        self.server != other.server
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! The process around a role: connections, checks at the start, the Lease, the administrative address, the shutdown.
+
+mod cell;
+
+pub use cell::run_cell;
+
+use crate::{
+    admin::{self, AdminError, AdminSource, Token},
+    cell::run::Cell,
+    config::{self, GatewayConfig, ProcessConfig, Projects},
+    doctor::{PreflightError, preflight},
+    engine::clock::Clock,
+    gateway::run::{Gateway, Setup},
+    kinds::{FederatedKind, LoadError},
+    metrics::{Gauges, Metrics, PlaneKind},
+    plane::{
+        client::{Clients, Connection},
+        discovery::{self, CredentialSource, ProjectEvent},
+        kubeconfig::{KubeconfigError, Rules},
+        lease::{Lease, LeaseHandle},
+    },
+};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+};
+
+/// How long a hub that does not answer, or denies required requests, is retried before the start fails.
+const HUB_PATIENCE: Duration = Duration::from_secs(15);
+const HUB_RETRY: Duration = Duration::from_secs(1);
+/// How long requests to the administrative address may take during the shutdown.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Reason why a role did not start. Each error names the object, the field and the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kubeconfig of the hub, of the cell, or of the plane with the projects' Secrets.
+    #[error("{flag}: {error}")]
+    Kubeconfig {
+        /// The flag that names the file.
+        flag: &'static str,
+        /// The error.
+        error: Box<KubeconfigError>,
+    },
+    /// A federated kind.
+    #[error(transparent)]
+    Kinds(#[from] LoadError),
+    /// The hub.
+    #[error(transparent)]
+    Hub(#[from] PreflightError),
+    /// The administrative address.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The process cannot handle signals or register its metrics.
+    #[error("{0}")]
+    System(String),
+}
+
+/// Completes when the process receives SIGTERM or SIGINT. A second signal ends the process at once.
+pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |e: std::io::Error| StartError::System(format!("cannot listen for signals: {e}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let (asked, mut told) = watch::channel(false);
+    tokio::spawn(async move {
+        for times in 0.. {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if times > 0 {
+                std::process::exit(1);
+            }
+            asked.send_replace(true);
+        }
+    });
+    Ok(async move {
+        // The task above runs as long as the process.
+        let _ = told.wait_for(|asked| *asked).await;
+    })
+}
+
+/// Runs the gateway until `shutdown`, then waits for its writes in flight and releases the Lease.
+pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+    let metrics = Metrics::new().map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    let kinds = FederatedKind::load(config.interpreters.as_deref())?;
+    let clients = config::clients(&metrics);
+    let mut background = JoinSet::new();
+    let rules = config.process.rules;
+    let mut follow = |flag, path: &Path, plane| {
+        follow(
+            &clients,
+            rules,
+            &mut background,
+            flag,
+            CredentialSource::file(path),
+            plane,
+        )
+    };
+    let hub = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
+    // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
+    let election = follow("--hub-kubeconfig", &config.hub_kubeconfig, PlaneKind::Hub)?;
+    let secrets = match &config.projects {
+        Projects::Secrets {
+            kubeconfig: Some(path),
+            ..
+        } => follow("--project-secrets-kubeconfig", path, PlaneKind::Project)?,
+        _ => hub.clone(),
+    };
+
+    let subject = RoleStatus::new(&metrics, "the hub is being checked");
+    let desk = AdminServer::open(&config.process, &subject).await?;
+
+    let mut shutdown = std::pin::pin!(shutdown);
+    tokio::select! {
+        () = &mut shutdown => return Ok(()),
+        checked = check(&hub, &kinds) => checked?,
+    }
+    let identity = identity();
+    let lease = elect(
+        config.lease.as_ref(),
+        &election,
+        &identity,
+        &metrics,
+        &mut background,
+    );
+    let setup = Setup {
+        hub,
+        kinds,
+        settings: config.settings.clone(),
+        lease: lease.clone(),
+        identity: identity.clone(),
+        workers: config.process.workers,
+        metrics: metrics.clone(),
+        clock: Clock::system(),
+    };
+    let gateway = Gateway::new(setup);
+    let _ = subject.role.set(gateway.clone());
+    tracing::info!(
+        identity,
+        version = env!("CARGO_PKG_VERSION"),
+        "the gateway has started"
+    );
+
+    let events = discovery::discover(&config.projects.source(&secrets), &clients, rules);
+    let front = subject.clone();
+    let projects = events.inspect(move |event| front.note(event));
+    gateway.run(projects, shutdown).await;
+    lease.release().await;
+    desk.close().await;
+    tracing::info!("the gateway has ended");
+    Ok(())
+}
+
+fn follow(
+    clients: &Clients,
+    rules: Rules,
+    background: &mut JoinSet<()>,
+    flag: &'static str,
+    login: CredentialSource,
+    plane: PlaneKind,
+) -> Result<Connection, StartError> {
+    let (connection, work) =
+        discovery::connect(plane, login, clients, rules).map_err(|error| StartError::Kubeconfig {
+            flag,
+            error: Box::new(error),
+        })?;
+    background.spawn(work);
+    Ok(connection)
+}
+
+/// Checks the hub, and retries while it may still be starting.
+async fn check(hub: &Connection, kinds: &[FederatedKind]) -> Result<(), PreflightError> {
+    let end = tokio::time::Instant::now() + HUB_PATIENCE;
+    loop {
+        match preflight(&hub.current(), kinds).await {
+            Err(error) if error.may_pass() && tokio::time::Instant::now() < end => {
+                tracing::warn!(%error, "the hub is not ready yet");
+                tokio::time::sleep(HUB_RETRY).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn elect(
+    lease: Option<&(String, String)>,
+    plane: &Connection,
+    identity: &str,
+    metrics: &Arc<Metrics>,
+    background: &mut JoinSet<()>,
+) -> LeaseHandle {
+    let Some((namespace, name)) = lease else {
+        metrics.leading("(no election)", true);
+        return LeaseHandle::always();
+    };
+    let lease = Lease::run(plane, namespace, name, identity);
+    let (mut changes, metrics, name) = (lease.changes(), metrics.clone(), name.to_owned());
+    background.spawn(async move {
+        loop {
+            metrics.leading(&name, changes.borrow_and_update());
+            changes.changed().await;
+        }
+    });
+    lease
+}
+
+/// A name that no other process has: the host name of the Pod or machine, and a random suffix of this start.
+fn identity() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let host = std::env::var("HOSTNAME").ok().filter(|h| !h.is_empty());
+    let host = host.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let host = host
+        .as_deref()
+        .map(str::trim)
+        .filter(|h| !h.is_empty())
+        .unwrap_or("fedgate");
+    format!(
+        "{host}_{:08x}",
+        RandomState::new().build_hasher().finish() & 0xffff_ffff
+    )
+}
+
+/// The administrative address while it is open.
+struct AdminServer {
+    stop: watch::Sender<bool>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl AdminServer {
+    async fn open(config: &ProcessConfig, subject: &Arc<RoleStatus>) -> Result<Self, StartError> {
+        let token = config.admin_token_file.clone().map(Token::of);
+        let listener = admin::bind(config.admin_address, token.as_ref()).await?;
+        let (stop, mut stopped) = watch::channel(false);
+        let served = tokio::spawn(admin::serve(listener, subject.clone(), token, async move {
+            let _ = stopped.wait_for(|s| *s).await;
+        }));
+        Ok(Self { stop, served })
+    }
+
+    async fn close(self) {
+        self.stop.send_replace(true);
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.served).await;
+    }
+}
+
+/// Functions of a role for the administrative address.
+trait RoleView: Send + Sync {
+    fn live(&self) -> Result<(), String>;
+    fn ready(&self) -> Result<(), String>;
+    fn figures(&self) -> Gauges;
+    fn describe(&self) -> serde_json::Value;
+}
+
+/// Implements `RoleView` with the role's own methods of the same names.
+macro_rules! shown {
+    ($role:ty) => {
+        impl RoleView for $role {
+            fn live(&self) -> Result<(), String> {
+                <$role>::live(self)
+            }
+
+            fn ready(&self) -> Result<(), String> {
+                <$role>::ready(self)
+            }
+
+            fn figures(&self) -> Gauges {
+                <$role>::figures(self)
+            }
+
+            fn describe(&self) -> serde_json::Value {
+                <$role>::describe(self)
+            }
+        }
+    };
+}
+
+shown!(Gateway);
+shown!(Cell);
+
+/// Data of the administrative address, available before the role runs.
+struct RoleStatus {
+    metrics: Arc<Metrics>,
+    role: OnceLock<Arc<dyn RoleView>>,
+    before: &'static str,
+    refused: Mutex<BTreeMap<String, String>>,
+}
+
+impl RoleStatus {
+    /// Until the role runs, `/readyz` fails with this reason.
+    fn new(metrics: &Arc<Metrics>, before: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            metrics: metrics.clone(),
+            role: OnceLock::new(),
+            before,
+            refused: Mutex::default(),
+        })
+    }
+
+    /// Records the reasons of rejected projects for `/debug/planes`.
+    fn note(&self, event: &ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, .. } | ProjectEvent::Removed { key } => {
+                self.refused.lock().remove(key.as_str());
+            }
+            ProjectEvent::Rejected { name, error } => {
+                self.refused.lock().insert(name.clone(), error.to_string());
+            }
+            ProjectEvent::RejectionCleared { name } => drop(self.refused.lock().remove(name)),
+        }
+    }
+}
+
+impl AdminSource for RoleStatus {
+    fn live(&self) -> Result<(), String> {
+        self.role.get().map_or(Ok(()), |role| role.live())
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.role
+            .get()
+            .map_or_else(|| Err(self.before.to_owned()), |role| role.ready())
+    }
+
+    fn metrics(&self) -> Result<String, String> {
+        let figures = self
+            .role
+            .get()
+            .map_or_else(Gauges::default, |role| role.figures());
+        self.metrics.render(&figures).map_err(|e| e.to_string())
+    }
+
+    fn planes(&self) -> serde_json::Value {
+        let mut document = self
+            .role
+            .get()
+            .map_or_else(|| serde_json::json!({}), |role| role.describe());
+        document["refusedProjects"] = serde_json::json!(*self.refused.lock());
+        document
+    }
+}

@@ -1,0 +1,218 @@
+//! The sources use the names of docs/design.md, and the documents its words.
+
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used)]
+
+use regex::Regex;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Names that were replaced by standard ones. No item, field or local of `src` has them.
+const OLD_NAMES: &[&str] = &[
+    "Told",
+    "Listener",
+    "heed",
+    "has_news",
+    "Chance",
+    "Words",
+    "Texts",
+    "Probes",
+    "Rights",
+    "Urgency",
+    "wake_failed",
+    "Exact",
+    "Tolerated",
+    "led_to",
+    "Surroundings",
+    "fought",
+    "reread",
+    "UnderWay",
+    "HeldBack",
+    "Tolerant",
+    "Measurement",
+    "TurnResult",
+    "Leftovers",
+    "Figures",
+    "is_away",
+    "revive",
+    "out_of_turn",
+    "try_turn",
+    "Silence",
+    "ASK_EVERY",
+    "Began",
+    "Trouble",
+    "OfPlane",
+    "CALM",
+    "Follower",
+    "Retired",
+    "Overtaken",
+    "for_once",
+    "stop_writing",
+    "contend",
+    "Login",
+    "Forgotten",
+    "Delta",
+    "bury",
+    "Woken",
+    "Tie",
+    "Rival",
+    "is_tied",
+    "is_undecided",
+    "forget_untied",
+    "Crowd",
+    "regroup",
+    "lift_ban",
+    "Saying",
+    "has_returned",
+    "may_carry",
+    "uncarried_keys",
+    "is_for_carrying",
+    "Turn",
+    "PASSES",
+    "crossed",
+    "STANDSTILL",
+    "head_start",
+    "READY_PATIENCE",
+    "wake_everything",
+    "Renewed",
+    "Revived",
+    "Permitted",
+    "early_silence",
+    "mend",
+    "Standing",
+    "LetGo",
+    "judge_copy",
+    "Reading",
+    "Located",
+    "knows_place",
+    "quota_away",
+    "MakeWay",
+    "Conflicts",
+    "Breaker",
+    "Making",
+    "Linking",
+    "Asked",
+    "Looked",
+    "is_word",
+    "Block",
+    "Unfit",
+    "Desk",
+    "Front",
+    "Shown",
+    "Carried",
+    "Steady",
+    "woken",
+    "rivals",
+];
+
+/// Words of the old language in documents.
+const OLD_WORDS: &str =
+    r"\b(woken|wakes|waking|heeds?|untied|condemned|rivals?|crowds?|forsaken?|give_back)\b";
+
+/// A line of a document that begins with a pronoun for an unnamed thing.
+const RIDDLE: &str = r"^(What|Who|Whom|Whose|Whoever|Whatever|Nobody|Somebody) ";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, ending, found);
+        } else if path.extension().is_some_and(|e| e == ending) {
+            found.push(path);
+        }
+    }
+}
+
+/// The sources of the program itself; the sandbox has planes and a journal of its own.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    files(&root().join("src"), "rs", &mut found);
+    found.retain(|path| !path.starts_with(root().join("src/sandbox")));
+    let name = |path: &PathBuf| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    let read = |path: PathBuf| (name(&path), fs::read_to_string(path).unwrap());
+    let all: Vec<_> = found.into_iter().map(read).collect();
+    assert!(all.len() > 150, "{} sources were found", all.len());
+    all
+}
+
+fn documents() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    files(&root().join("docs"), "md", &mut found);
+    found.retain(|path| !path.starts_with(root().join("docs/contract")));
+    found.push(root().join("README.md"));
+    let name = |path: &PathBuf| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    found
+        .into_iter()
+        .map(|path| (name(&path), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// A line's code, without strings and comments.
+fn code(line: &str, strings: &Regex) -> String {
+    let line = strings.replace_all(line, "\"\"");
+    line.split("//").next().unwrap_or_default().to_owned()
+}
+
+/// The places in a source that use an old name.
+fn faults(file: &str, text: &str, names: &Regex, strings: &Regex) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for name in names.find_iter(&code(line, strings)) {
+            found.push(format!("{file}:{}: the name {}", number + 1, name.as_str()));
+        }
+    }
+    found
+}
+
+fn names() -> [Regex; 2] {
+    [
+        Regex::new(&format!(r"\b({})\b", OLD_NAMES.join("|"))).unwrap(),
+        Regex::new(r#""(?:\\.|[^"\\])*""#).unwrap(),
+    ]
+}
+
+#[test]
+fn sources_use_the_names_of_the_design() {
+    let [names, strings] = names();
+    let found: Vec<String> = sources()
+        .iter()
+        .flat_map(|(file, text)| faults(file, text, &names, &strings))
+        .collect();
+    assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn documents_use_the_words_of_the_design() {
+    let words = Regex::new(OLD_WORDS).unwrap();
+    let riddle = Regex::new(RIDDLE).unwrap();
+    let quoted = Regex::new("`[^`]*`").unwrap();
+    let mut found = Vec::new();
+    for (file, text) in documents() {
+        let mut fenced = false;
+        for (number, line) in text.lines().enumerate() {
+            fenced ^= line.starts_with("```");
+            // Names of tests are quoted.
+            let plain = quoted.replace_all(line, "``");
+            if fenced {
+                continue;
+            }
+            if let Some(word) = words.find(&plain).or_else(|| riddle.find(&plain)) {
+                found.push(format!("{file}:{}: {}", number + 1, word.as_str()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn an_old_name_is_found_in_code_alone() {
+    let [names, strings] = names();
+    let text = "/// Of a Crowd.\nstruct Woken; // a Crowd\nlet plain = \"Woken\";\n";
+    assert_eq!(faults("x.rs", text, &names, &strings), ["x.rs:2: the name Woken"]);
+}
