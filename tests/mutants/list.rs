@@ -220,6 +220,9 @@ mutants! {
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
     }
     "src/engine/executor/mod.rs" {
+        list_that_an_apply_cannot_empty_stays:
+            "empties_a_list(&failure)" => "false",
+            "engine::executor::tests::a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch";
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
             "engine::executor::tests::without_the_right_nothing_is_sent_not_even_a_read";

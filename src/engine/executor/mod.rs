@@ -72,6 +72,12 @@ impl std::fmt::Debug for Executor {
     }
 }
 
+/// True if an API server refuses an apply because it would leave `null` where a list has to be. It does so when the apply takes the
+/// last items out of a list of keyed items, and an earlier merge patch of ours had set that list to `[]`. A merge patch can empty it.
+fn empties_a_list(failure: &Failure) -> bool {
+    failure.category == Category::Refused && failure.message.contains("Invalid value: \"null\"")
+}
+
 impl Executor {
     /// An executor that reports events under `identity`.
     pub fn new(surroundings: Arc<dyn PlaneAccess>, identity: String) -> Self {
@@ -340,9 +346,15 @@ impl Executor {
                 Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
             }
         };
-        let object = self.send(target, endpoint, "apply", request).await?;
+        let (object, refusal) = match self.send(target, endpoint, "apply", request).await {
+            Err(failure) if empties_a_list(&failure) => {
+                let live = api.get(&target.name);
+                (self.send(target, endpoint, "get", live).await?, Some(failure))
+            }
+            answer => (answer?, None),
+        };
         let Some(patch) = diff::exact_patch(&object.object, body, exact) else {
-            return Ok(object);
+            return refusal.map_or(Ok(object), Err);
         };
         self.send(target, endpoint, "apply", merge(api, target, endpoint, &patch))
             .await

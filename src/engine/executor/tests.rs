@@ -305,3 +305,77 @@ fn what_is_deleted_is_gone_unless_something_holds_it_or_it_still_stops() {
         json!({"name": "a", "deletionTimestamp": deleted, "finalizers": ["example.com/a"]})
     ));
 }
+
+/// The requests that an executor sends to apply `body`, and how it ends, if the server refuses the apply with `refusal` and has `live`.
+async fn sent_when_refused(
+    refusal: &'static str,
+    live: Value,
+) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+    let seen = Arc::<parking_lot::Mutex<Vec<(Method, String, Value)>>>::default();
+    let log = seen.clone();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (log, live) = (log.clone(), live.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let kind = parts
+                .headers
+                .get("content-type")
+                .map(|v| v.to_str().unwrap().to_owned());
+            let kind = kind.unwrap_or_default();
+            let body = body.collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&body).unwrap_or_default();
+            log.lock().push((parts.method, kind.clone(), body));
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
+                "message": refusal});
+            let (code, answer) = if kind.contains("apply") {
+                (422, status)
+            } else {
+                (200, live)
+            };
+            let answer = Response::builder()
+                .status(code)
+                .body(Body::from(answer.to_string()));
+            Ok::<_, Infallible>(answer.unwrap())
+        }
+    });
+    let ground = Ground::new(Client::new(service, "default"), Instant::now() + seconds(60));
+    let write = Write::Apply {
+        body: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}}),
+        exact: ExactFields::roots(["data"]),
+    };
+    let result = Executor::new(ground, "test".into()).execute(plan(write)).await;
+    let sent = std::mem::take(&mut *seen.lock());
+    (sent, result.map(drop).map_err(|failure| failure.category))
+}
+
+#[tokio::test]
+async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
+    let refusal = "ConfigMap \"x\" is invalid: data.gates: Invalid value: \"null\": data.gates in body must be of type array: \"null\"";
+    let live = |gates: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"gates": gates},
+            "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
+    };
+    let (sent, result) = sent_when_refused(refusal, live(json!([{"name": "Quota"}]))).await;
+    assert_eq!(result, Ok(()));
+    let methods: Vec<_> = sent
+        .iter()
+        .map(|(method, kind, _)| (method.as_str(), kind.as_str()))
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            ("PATCH", "application/apply-patch+yaml"),
+            ("GET", ""),
+            ("PATCH", "application/merge-patch+json")
+        ]
+    );
+    assert_eq!(
+        sent[2].2,
+        json!({"metadata": {"uid": "u"}, "data": {"gates": []}})
+    );
+    // Where nothing differs, and with another refusal, it stays refused.
+    let (sent, result) = sent_when_refused(refusal, live(json!([]))).await;
+    assert_eq!((sent.len(), result), (2, Err(Category::Refused)));
+    let (sent, result) = sent_when_refused("data.gates: Required value", live(json!([]))).await;
+    assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
+}
