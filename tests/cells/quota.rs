@@ -151,7 +151,7 @@ async fn projects_below_one_address_are_asked_again_each_by_itself(case: Case) {
             let lines = dfw.log_since(log);
             let told = lines
                 .iter()
-                .any(|line| line.contains("cannot be reached for quota"));
+                .any(|line| line.contains("does not answer quota requests"));
             told.then_some(())
         })
         .await;
