@@ -25,18 +25,11 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
-pub mod api;
 pub mod cell;
 pub mod commands;
 pub mod config;
 pub mod doctor;
-pub mod engine;
 pub mod gateway;
-pub mod kinds;
-pub mod lua;
-pub mod manifests;
-pub mod metrics;
-pub mod plane;
 pub mod process;
 pub mod sandbox;
 pub mod telemetry;

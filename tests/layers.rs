@@ -15,55 +15,137 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What each module may use, beside itself. `lib.rs` and `bin/` may use everything.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("api", &[]),
-    ("lua", &[]),
-    ("kinds", &["api", "lua"]),
-    // The figures of the workers: what counts them uses nothing of ours.
-    ("engine", &["api", "metrics"]),
-    ("metrics", &[]),
-    ("plane", &["api", "engine", "metrics"]),
-    ("manifests", &["api", "kinds"]),
-    ("gateway", &["api", "engine", "kinds", "metrics", "plane"]),
-    ("cell", &["api", "engine", "metrics", "plane"]),
-    ("sandbox", &["api", "kinds", "lua", "manifests"]),
-    ("admin", &[]),
-    ("telemetry", &[]),
+/// A module, and the modules and packages that it may use.
+type Arrows = &'static [(&'static str, &'static [&'static str])];
+
+/// The packages that a package of ours may use are in its Cargo.toml. Here is which modules may use each other inside of a
+/// package, and which packages a module of the root package may use. `lib.rs` and `bin/` may use everything.
+const ARROWS: &[(&str, Arrows)] = &[
     (
-        "config",
-        &["api", "cell", "gateway", "metrics", "plane", "telemetry"],
-    ),
-    ("commands", &["config", "sandbox"]),
-    ("doctor", &["api", "gateway", "kinds", "manifests", "plane"]),
-    (
-        "process",
+        "src",
         &[
-            "admin", "api", "cell", "config", "doctor", "engine", "gateway", "kinds", "metrics", "plane",
+            ("gateway", &["fedgate_api", "fedgate_engine", "fedgate_kinds"]),
+            ("cell", &["fedgate_api", "fedgate_engine"]),
+            ("sandbox", &["fedgate_api", "fedgate_kinds", "fedgate_manifests"]),
+            ("admin", &[]),
+            ("telemetry", &[]),
+            (
+                "config",
+                &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],
+            ),
+            ("commands", &["config", "sandbox"]),
+            (
+                "doctor",
+                &[
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "fedgate_manifests",
+                    "gateway",
+                ],
+            ),
+            (
+                "process",
+                &[
+                    "admin",
+                    "cell",
+                    "config",
+                    "doctor",
+                    "fedgate_api",
+                    "fedgate_engine",
+                    "fedgate_kinds",
+                    "gateway",
+                ],
+            ),
+        ],
+    ),
+    (
+        "crates/engine/src",
+        &[
+            ("clock", &[]),
+            ("memory", &[]),
+            ("metrics", &[]),
+            ("object", &[]),
+            ("random", &[]),
+            ("shrink", &[]),
+            ("watch_channel", &[]),
+            ("circuit_breaker", &["random"]),
+            ("interner", &["random"]),
+            ("key", &["metrics"]),
+            ("error", &["key"]),
+            ("plan", &["key"]),
+            ("diff", &["plan", "random"]),
+            ("failures", &["clock", "error", "key", "random"]),
+            ("fights", &["plan", "random"]),
+            ("gate", &["circuit_breaker", "error", "key"]),
+            ("permissions", &["circuit_breaker", "error", "key", "plan"]),
+            ("quarantine", &["error", "key", "random"]),
+            ("queue", &["key", "random", "shrink"]),
+            (
+                "executor",
+                &[
+                    "diff",
+                    "error",
+                    "fights",
+                    "gate",
+                    "key",
+                    "object",
+                    "permissions",
+                    "plan",
+                    "random",
+                ],
+            ),
+            (
+                "plane",
+                &["interner", "key", "metrics", "object", "random", "watch_channel"],
+            ),
+            (
+                "workers",
+                &[
+                    "clock",
+                    "error",
+                    "failures",
+                    "key",
+                    "metrics",
+                    "plan",
+                    "quarantine",
+                    "queue",
+                ],
+            ),
+            ("testing", &["executor", "key", "plan", "plane"]),
+        ],
+    ),
+    (
+        "crates/kinds/src",
+        &[
+            ("lua", &[]),
+            ("file", &[]),
+            ("query", &[]),
+            ("load", &["file", "lua", "query"]),
         ],
     ),
 ];
 
 /// What a decision may be made of: no client, no clock of its own, no async.
 const DECISION: &[&[&str]] = &[
-    &["api"],
-    &["kinds"],
-    &["engine", "key"],
-    &["engine", "memory"],
-    &["engine", "plan"],
-    &["engine", "error"],
-    &["engine", "clock"],
-    &["engine", "diff"],
-    &["engine", "interner"],
-    &["plane", "table"],
+    &["fedgate_api"],
+    &["fedgate_kinds"],
+    &["fedgate_engine", "key"],
+    &["fedgate_engine", "memory"],
+    &["fedgate_engine", "plan"],
+    &["fedgate_engine", "error"],
+    &["fedgate_engine", "clock"],
+    &["fedgate_engine", "diff"],
+    &["fedgate_engine", "interner"],
+    &["fedgate_engine", "plane", "table"],
     // An object as a server sends it, and measures of it.
-    &["engine", "object"],
-    &["engine", "shrink"],
+    &["fedgate_engine", "object"],
+    &["fedgate_engine", "shrink"],
     // A trait of values.
-    &["plane", "apply", "HasStrings"],
+    &["fedgate_engine", "plane", "apply", "HasStrings"],
     // Maps; drawing from chance is another matter.
-    &["engine", "random", "HashMap"],
-    &["engine", "random", "HashSet"],
+    &["fedgate_engine", "random", "HashMap"],
+    &["fedgate_engine", "random", "HashSet"],
 ];
 
 /// Files beside the decisions that hold values and functions of values only. Decisions may use them, and they are held
@@ -119,8 +201,8 @@ struct Source {
     uses: BTreeSet<Vec<String>>,
 }
 
-fn src() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+fn root(package: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(package)
 }
 
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -135,8 +217,8 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// `gateway/federator/mod.rs` is `[gateway, federator]`.
-fn module(file: &Path) -> Vec<String> {
-    let relative = file.strip_prefix(src()).unwrap().with_extension("");
+fn module(file: &Path, root: &Path) -> Vec<String> {
+    let relative = file.strip_prefix(root).unwrap().with_extension("");
     let mut path: Vec<String> = relative
         .iter()
         .map(|part| part.to_str().unwrap().to_owned())
@@ -207,15 +289,17 @@ fn tree<'a>(text: &'a str, prefix: &[String], found: &mut BTreeSet<Vec<String>>)
 /// Every path of ours in the text, from the crate's root.
 fn paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
     let mut found = BTreeSet::new();
-    for start in ["crate::", "super::"] {
+    for start in ["crate::", "super::", "fedgate_"] {
         for (at, _) in text.match_indices(start) {
             if text[..at].ends_with(|c| is_word(c) || c == ':') {
                 continue;
             }
             let mut rest = &text[at..];
             let mut home = module.to_vec();
-            if start == "crate::" {
+            if start != "super::" {
                 home.clear();
+            }
+            if start == "crate::" {
                 rest = &rest[start.len()..];
             }
             while let Some(more) = rest.strip_prefix("super::") {
@@ -228,16 +312,17 @@ fn paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
     found
 }
 
-fn sources() -> Vec<Source> {
+fn sources(package: &str) -> Vec<Source> {
+    let root = root(package);
     let mut all = Vec::new();
-    files(&src(), &mut all);
+    files(&root, &mut all);
     all.retain(|file| {
-        !file.starts_with(src().join("bin")) && file.file_stem().is_none_or(|stem| stem != "tests")
+        !file.starts_with(root.join("bin")) && file.file_stem().is_none_or(|stem| stem != "tests")
     });
     all.into_iter()
         .map(|file| {
             let text = code(&fs::read_to_string(&file).unwrap());
-            let module = module(&file);
+            let module = module(&file, &root);
             Source {
                 uses: paths(&text, &module),
                 file,
@@ -250,24 +335,29 @@ fn sources() -> Vec<Source> {
 
 #[test]
 fn every_use_follows_an_arrow() {
-    let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
-    let sources = sources();
-    let modules: BTreeSet<String> = sources.iter().filter_map(|s| s.module.first().cloned()).collect();
     let mut wrong = BTreeSet::new();
-    for source in &sources {
-        let Some(own) = source.module.first() else {
-            continue;
-        };
-        let Some(allowed) = arrows.get(own.as_str()) else {
-            wrong.insert(format!("{own}: give it a row in ARROWS of tests/layers.rs"));
-            continue;
-        };
-        for used in source.uses.iter().filter_map(|path| path.first()) {
-            if used != own && modules.contains(used) && !allowed.contains(&used.as_str()) {
+    for (package, arrows) in ARROWS {
+        let arrows: BTreeMap<&str, &[&str]> = arrows.iter().copied().collect();
+        let sources = sources(package);
+        let modules: BTreeSet<String> = sources.iter().filter_map(|s| s.module.first().cloned()).collect();
+        for source in &sources {
+            let Some(own) = source.module.first() else {
+                continue;
+            };
+            let Some(allowed) = arrows.get(own.as_str()) else {
                 wrong.insert(format!(
-                    "{} uses {used}, which {own} may not",
-                    source.file.display()
+                    "{package}/{own}: give it a row in ARROWS of tests/layers.rs"
                 ));
+                continue;
+            };
+            for used in source.uses.iter().filter_map(|path| path.first()) {
+                let ours = modules.contains(used) || (*package == "src" && is_package(used));
+                if used != own && ours && !allowed.contains(&used.as_str()) {
+                    wrong.insert(format!(
+                        "{} uses {used}, which {own} may not",
+                        source.file.display()
+                    ));
+                }
             }
         }
     }
@@ -278,13 +368,19 @@ fn every_use_follows_an_arrow() {
     );
 }
 
+/// A package of ours, as a path names it.
+fn is_package(name: &str) -> bool {
+    name.strip_prefix("fedgate_")
+        .is_some_and(|name| root("crates").join(name).is_dir())
+}
+
 fn is_under(path: &[String], root: &[&str]) -> bool {
     path.len() >= root.len() && path.iter().zip(root).all(|(part, of_root)| part == of_root)
 }
 
 #[test]
 fn decisions_are_made_of_values_only() {
-    let sources = sources();
+    let sources = sources("src");
     let modules: BTreeSet<&String> = sources.iter().filter_map(|s| s.module.first()).collect();
     let mut wrong = Vec::new();
     let mut decisions = 0;
@@ -297,7 +393,9 @@ fn decisions_are_made_of_values_only() {
         decisions += usize::from(decision.is_some());
         let controller = decision.map(|at| &source.module[..at]);
         for path in &source.uses {
-            let ours = path.first().is_some_and(|first| modules.contains(first));
+            let ours = path
+                .first()
+                .is_some_and(|first| modules.contains(first) || is_package(first));
             let allowed = DECISION.iter().chain(VALUES).any(|root| is_under(path, root));
             if ours && !allowed && !controller.is_some_and(|controller| path.starts_with(controller)) {
                 wrong.push(format!("{} uses {}", source.file.display(), path.join("::")));
@@ -316,19 +414,19 @@ fn decisions_are_made_of_values_only() {
 #[test]
 fn trees_are_read() {
     let module = ["gateway".to_owned(), "federator".to_owned(), "decide".to_owned()];
-    let text = "use crate::{api::{keys, names::{A, B as C}}, engine::plan::Plan};\nuse super::super::index::World;\n\
-                fn f(x: crate::plane::table::Row) -> super::State {}";
+    let text = "use fedgate_api::{keys, names::{A, B as C}};\nuse fedgate_engine::plan::Plan;\nuse super::super::index::World;\n\
+                fn f(x: crate::cell::Row) -> super::State {}";
     let read: Vec<String> = paths(text, &module).iter().map(|path| path.join("::")).collect();
     assert_eq!(
         read,
         [
-            "api::keys",
-            "api::names::A",
-            "api::names::B",
-            "engine::plan::Plan",
+            "cell::Row",
+            "fedgate_api::keys",
+            "fedgate_api::names::A",
+            "fedgate_api::names::B",
+            "fedgate_engine::plan::Plan",
             "gateway::federator::State",
-            "gateway::index::World",
-            "plane::table::Row"
+            "gateway::index::World"
         ]
     );
 }
@@ -354,7 +452,10 @@ fn each_kept_mutation_applies_and_names_a_test() {
             "{name}: {original:?} in {file}; adapt tests/mutants/list.rs"
         );
         let (path, test) = caught_by.rsplit_once("::").unwrap();
-        let module = format!("src/{}", path.replace("::", "/"));
+        let module = match path.split_once('/') {
+            Some((package, path)) => format!("crates/{package}/src/{}", path.replace("::", "/")),
+            None => format!("src/{}", path.replace("::", "/")),
+        };
         let inside = module.trim_end_matches("/tests");
         let places = [
             format!("{module}.rs"),

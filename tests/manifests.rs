@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
 
-use fedgate::{
-    kinds::FederatedKind,
-    manifests::{self, KindManifests, Manifest, Plane},
-};
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::{KindManifests, Manifest, Plane};
 use serde_json::{Value, json};
 use std::{path::Path, process::Command};
 
@@ -23,7 +21,7 @@ fn folder() -> &'static Path {
 
 #[test]
 fn committed_manifests_are_those_that_are_generated() {
-    let differing = manifests::compare(folder(), &kinds()).unwrap();
+    let differing = fedgate_manifests::compare(folder(), &kinds()).unwrap();
     assert!(
         differing.is_empty(),
         "run `make manifests`; these differ: {differing:?}"
@@ -32,14 +30,14 @@ fn committed_manifests_are_those_that_are_generated() {
 
 #[test]
 fn what_is_written_reads_back_as_the_same_objects() {
-    for file in manifests::all(&kinds()).unwrap() {
+    for file in fedgate_manifests::all(&kinds()).unwrap() {
         let read: Vec<Value> = serde_saphyr::from_multiple(&file.yaml().unwrap()).unwrap();
         assert_eq!(read, file.objects, "{}", file.path);
     }
 }
 
 fn rules(plane: Plane) -> Vec<Value> {
-    let objects = manifests::objects(plane, &kinds()).unwrap();
+    let objects = fedgate_manifests::objects(plane, &kinds()).unwrap();
     let gateway = objects.into_iter().filter(|o| {
         o["kind"].as_str().is_some_and(|k| k.ends_with("Role"))
             && o["metadata"]["name"]
@@ -120,18 +118,18 @@ fn a_kind_without_rust_gets_its_roles_from_its_profile() {
         write_back: None,
         interpreter: None,
     };
-    let roles = manifests::kind_roles(Plane::Project, &kind);
+    let roles = fedgate_manifests::kind_roles(Plane::Project, &kind);
     assert_eq!(
         roles[0]["metadata"]["name"],
         "fedgate-gateway-widgets.example.com"
     );
     assert_eq!(roles[0]["rules"].as_array().unwrap().len(), 2);
-    assert!(manifests::kind_roles(Plane::Cell, &kind).is_empty());
+    assert!(fedgate_manifests::kind_roles(Plane::Cell, &kind).is_empty());
 }
 
 #[test]
 fn the_gateway_runs_under_the_restricted_profile() {
-    let files = manifests::all(&kinds()).unwrap();
+    let files = fedgate_manifests::all(&kinds()).unwrap();
     let deploy: &Manifest = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
     let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -145,7 +143,7 @@ fn the_gateway_runs_under_the_restricted_profile() {
 /// S16: what tells of tenants is behind a token, from a Secret that the Pod mounts.
 #[test]
 fn the_gateway_shows_tenants_only_to_who_has_the_token() {
-    let files = manifests::all(&kinds()).unwrap();
+    let files = fedgate_manifests::all(&kinds()).unwrap();
     let deploy = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
     let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -260,7 +258,7 @@ fn the_image_is_built_by_the_pinned_toolchain_for_the_deployments_user() {
     let pinned = line(include_str!("../rust-toolchain.toml"), "channel =").trim_matches('"');
     assert_eq!(line(container, "ENV RUSTUP_TOOLCHAIN="), pinned);
     assert!(line(container, "FROM docker.io/library/rust:").starts_with(&format!("{pinned}-")));
-    let files = manifests::all(&kinds()).unwrap();
+    let files = fedgate_manifests::all(&kinds()).unwrap();
     let deploy = files.iter().find(|f| f.planes == [Plane::Host]).unwrap();
     let pod = &deploy.objects.iter().find(|o| o["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
     let security = &pod["securityContext"];

@@ -3,7 +3,8 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
-use fedgate::{commands, metrics::Metrics};
+use fedgate::commands;
+use fedgate_engine::metrics::Metrics;
 use regex::Regex;
 use std::{
     collections::BTreeSet,
@@ -71,7 +72,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn the_table_of_variables_has_those_that_are_read_and_no_others() {
     let mut files = Vec::new();
-    for dir in ["src", "tests", "benches"] {
+    for dir in ["src", "crates", "tests", "benches"] {
         sources(&root().join(dir), &mut files);
     }
     // `set` and `from_env` are the sources' own short words for reading a variable.

@@ -126,7 +126,7 @@ fn texts() -> Vec<(PathBuf, String)> {
     for part in [
         "README.md",
         "benches",
-        "build.rs",
+        "crates",
         "docs",
         "examples",
         "interpreters",

@@ -30,7 +30,8 @@ fn rows(text: &str) -> Vec<Row> {
 fn faults(row: &Row, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut said = 0;
-    let named = Regex::new(r"`((?:src|tests)/[a-z0-9_/]+\.rs)(?:::([a-z0-9_]+))?`(?: \((S\d+)\))?").unwrap();
+    let named =
+        Regex::new(r"`((?:crates|src|tests)/[a-z0-9_/]+\.rs)(?:::([a-z0-9_]+))?`(?: \((S\d+)\))?").unwrap();
     for found in named.captures_iter(&row.tests) {
         said += 1;
         let file = &found[1];

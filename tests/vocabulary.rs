@@ -132,7 +132,9 @@ fn files(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 /// The sources of the program itself; the sandbox has planes and a journal of its own.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    files(&root().join("src"), "rs", &mut found);
+    for part in ["src", "crates"] {
+        files(&root().join(part), "rs", &mut found);
+    }
     found.retain(|path| !path.starts_with(root().join("src/sandbox")));
     let name = |path: &PathBuf| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
     let read = |path: PathBuf| (name(&path), fs::read_to_string(path).unwrap());

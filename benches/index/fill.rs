@@ -2,15 +2,15 @@
 
 use super::objects;
 use anyhow::{Result, anyhow};
-use fedgate::{
-    api::{
-        keys,
-        names::{CityCode, HubNamespace, ProjectKey},
-    },
-    gateway::index::{GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec},
-    kinds::FederatedKind,
-    plane::watch::WatchEvent,
+use fedgate::gateway::index::{
+    GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec,
 };
+use fedgate_api::{
+    keys,
+    names::{CityCode, HubNamespace, ProjectKey},
+};
+use fedgate_engine::plane::watch::WatchEvent;
+use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tikv_jemalloc_ctl::thread;

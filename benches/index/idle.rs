@@ -4,15 +4,14 @@
 use super::fill::{Part, live};
 use anyhow::Result;
 use axum::body::Body;
-use fedgate::{
-    api::names::ProjectKey,
-    engine::clock::Clock,
-    gateway::{
-        context::Settings,
-        rate_limit,
-        run::{Gateway, Setup},
-    },
-    kinds::FederatedKind,
+use fedgate::gateway::{
+    context::Settings,
+    rate_limit,
+    run::{Gateway, Setup},
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    clock::Clock,
     metrics::{Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits},
@@ -20,6 +19,7 @@ use fedgate::{
         lease::LeaseHandle,
     },
 };
+use fedgate_kinds::FederatedKind;
 use futures::stream;
 use http::{Request, Response};
 use serde_json::{Value, json};

@@ -8,10 +8,8 @@ mod objects;
 mod sets;
 
 use anyhow::Result;
-use fedgate::{
-    gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest},
-    plane::table::Row,
-};
+use fedgate::gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest};
+use fedgate_engine::plane::table::Row;
 use fill::{Filled, Size};
 
 #[global_allocator]

@@ -2,18 +2,16 @@
 
 use super::fill::{list, namespace, uid};
 use anyhow::{Context, Result};
-use fedgate::{
-    api::{
-        keys,
-        names::{CityCode, HubNamespace, ProjectKey, city_set_policy},
-    },
-    engine::clock::Clock,
-    gateway::{
-        index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec},
-        namespaces,
-    },
-    kinds::FederatedKind,
+use fedgate::gateway::{
+    index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec},
+    namespaces,
 };
+use fedgate_api::{
+    keys,
+    names::{CityCode, HubNamespace, ProjectKey, city_set_policy},
+};
+use fedgate_engine::clock::Clock;
+use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::{
     sync::Arc,
@@ -111,7 +109,7 @@ pub(crate) fn measure(count: usize, sets: usize) -> Result<Cost> {
     let began = Instant::now();
     for n in 0..SAMPLES {
         let gone = serde_json::from_value(policy(n % sets))?;
-        let event = fedgate::plane::watch::WatchEvent::Delete(Box::new(gone));
+        let event = fedgate_engine::plane::watch::WatchEvent::Delete(Box::new(gone));
         woken += index.hub_event(TableId::CitySets, event).keys.len();
     }
     Ok(Cost {

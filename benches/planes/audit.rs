@@ -2,7 +2,7 @@
 
 use super::rig::Rig;
 use anyhow::{Context, Result, ensure};
-use fedgate::manifests::GATEWAY;
+use fedgate_manifests::GATEWAY;
 use serde_json::Value;
 use std::{
     fs::File,

@@ -10,7 +10,7 @@ use super::{
     rig::{Home, Rig},
 };
 use anyhow::Result;
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::{future::Future, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Objects as tenants, cells and Karmada write them.
 
-use fedgate::api::{keys, names::ProjectKey};
+use fedgate_api::{keys, names::ProjectKey};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 

@@ -6,10 +6,8 @@ use super::{
     plane::{Plane, text},
 };
 use anyhow::{Context, Result};
-use fedgate::{
-    api::names::ProjectKey,
-    sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User},
-};
+use fedgate::sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
+use fedgate_api::names::ProjectKey;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use super::{
     planes::{DEPLOYMENTS, NAMESPACE, Planes, failed, until},
 };
 use anyhow::{Context, Result};
-use fedgate::api::{keys, names::ProjectKey};
+use fedgate_api::{keys, names::ProjectKey};
 use fedgate_simulator::Plane;
 use serde_json::{Value, json};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! When things happened, from the changes that the planes kept.
 
 use super::acts::text;
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Change, DIRECT};
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;

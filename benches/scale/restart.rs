@@ -66,7 +66,7 @@ fn targets(planes: &Planes) -> Vec<Target> {
         .collect();
     let target = |(plane, group, plural): (String, String, String)| {
         let selected = plane == "hub" && matches!(plural.as_str(), "configmaps" | "secrets");
-        let labels = selected.then(|| format!("{}=true", fedgate::api::keys::REFERENCED_DATA));
+        let labels = selected.then(|| format!("{}=true", fedgate_api::keys::REFERENCED_DATA));
         (plane, kinds::resource(&group, &plural), labels)
     };
     watched.into_iter().map(target).collect()

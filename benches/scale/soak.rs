@@ -9,7 +9,7 @@ use super::{
     run::{Run, float, from_env, start},
 };
 use anyhow::{Context, Result};
-use fedgate::api::{keys, names::ProjectKey};
+use fedgate_api::{keys, names::ProjectKey};
 use fedgate_simulator::{
     Fault, Rule, When,
     karmada::{Cluster, Karmada, KarmadaOptions},

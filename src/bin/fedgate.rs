@@ -5,16 +5,20 @@ use fedgate::{
     commands::{Command, DoctorArgs, InterpretersCommand, KindsDir, ManifestsArgs},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Verdict},
-    kinds::FederatedKind,
-    lua::{self, Report},
-    manifests::{self, KindManifests, Plane},
+    process, telemetry,
+};
+use fedgate_engine::{
     metrics::{Metrics, PlaneKind},
     plane::{
         client::PlaneClient,
         kubeconfig::{Credential, Rules},
     },
-    process, telemetry,
 };
+use fedgate_kinds::{
+    FederatedKind,
+    lua::{self, Report},
+};
+use fedgate_manifests::{KindManifests, Plane};
 use std::{path::Path, process::ExitCode};
 
 #[global_allocator]
@@ -104,9 +108,9 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
         .map(|kind| KindManifests::of(kind, Some(kind.interpreter_object())))
         .collect();
     if let Some(dir) = &args.write {
-        manifests::write(dir, &kinds)?;
+        fedgate_manifests::write(dir, &kinds)?;
     } else if let Some(dir) = &args.check {
-        let differing = manifests::compare(dir, &kinds)?;
+        let differing = fedgate_manifests::compare(dir, &kinds)?;
         for path in &differing {
             eprintln!(
                 "{} differs from what `fedgate manifests` generates",
@@ -118,7 +122,7 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     } else {
-        for manifest in manifests::all(&kinds)? {
+        for manifest in fedgate_manifests::all(&kinds)? {
             println!("---\n# {}\n{}", manifest.path, manifest.yaml()?);
         }
     }

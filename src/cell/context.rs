@@ -1,18 +1,16 @@
 //! What every controller of a cell shares.
 
 use super::{index::CellIndex, instance_types::InstanceTypes, provider};
-use crate::{
-    api::names::ProjectKey,
-    engine::{
-        clock::{Clock, Now},
-        error::Failure,
-        executor::Executor,
-        key::Plane,
-        plan::{Applied, Effect, Plan, Prepared, Target},
-        quarantine::Quarantine,
-        queue::Queue,
-    },
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    clock::{Clock, Now},
+    error::Failure,
+    executor::Executor,
+    key::Plane,
     metrics::Metrics,
+    plan::{Applied, Effect, Plan, Prepared, Target},
+    quarantine::Quarantine,
+    queue::Queue,
 };
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;

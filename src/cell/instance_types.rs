@@ -1,7 +1,7 @@
 //! How large Instances are (contract: cell.md §5, §9; api.md §5). The claim of quota and the Pod are made of the same
 //! [`Footprint`]: nothing runs that is not claimed.
 
-use crate::api::Quantity;
+use fedgate_api::Quantity;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::instance_types::InstanceTypes;
 
-pub use crate::api::crd::MAX_REPLICAS;
+pub use fedgate_api::crd::MAX_REPLICAS;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,17 +6,15 @@ use super::{
     instance_types::InstanceTypes,
     provider,
 };
-use crate::{
-    api::{keys, names::ProjectKey},
-    engine::{
-        clock::Clock,
-        executor::{Executor, PlaneAccess},
-        key::{Key, Plane},
-        plan::{Effect, Endpoint, Target, Write, WriteResult},
-        queue::Queue,
-    },
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    clock::Clock,
+    executor::{Executor, PlaneAccess},
+    key::{Key, Plane},
     metrics::Metrics,
+    plan::{Effect, Endpoint, Target, Write, WriteResult},
     plane::watch::WatchEvent,
+    queue::Queue,
 };
 use futures::future::BoxFuture;
 use jiff::Timestamp;

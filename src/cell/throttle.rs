@@ -1,7 +1,7 @@
 //! How often progress is told: what people wait for is written at once, steps on the way at intervals, so that what
 //! passes quickly is one write.
 
-use crate::engine::{key::Key, random::HashMap, shrink::shrink_if_sparse};
+use fedgate_engine::{key::Key, random::HashMap, shrink::shrink_if_sparse};
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,9 +1,7 @@
 //! Writes in the forms that the cell's controllers use.
 
-use crate::{
-    api::keys,
-    engine::plan::{Effect, Endpoint, Target, Write},
-};
+use fedgate_api::keys;
+use fedgate_engine::plan::{Effect, Endpoint, Target, Write};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

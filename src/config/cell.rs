@@ -1,21 +1,19 @@
 //! The settings of a cell: every flag with its environment variable and meaning.
 
 use super::{ConfigError, ProcessArgs, ProcessConfig, duration};
-use crate::{
-    api::{Quantity, names::ProjectKey},
-    cell::{
-        context::Settings,
-        index::IndexConfig,
-        instance_types::{InstanceSize, InstanceTypes},
-        limits::{Limits, MAX_REPLICAS},
-        provider::{
-            self,
-            pod::{self, Security},
-            service::SinglePort,
-        },
+use crate::cell::{
+    context::Settings,
+    index::IndexConfig,
+    instance_types::{InstanceSize, InstanceTypes},
+    limits::{Limits, MAX_REPLICAS},
+    provider::{
+        self,
+        pod::{self, Security},
+        service::SinglePort,
     },
 };
 use clap::{Args, ValueEnum};
+use fedgate_api::{Quantity, names::ProjectKey};
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 

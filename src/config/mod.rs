@@ -6,14 +6,12 @@ mod process;
 pub use cell::{CellArgs, CellConfig, Quota};
 pub use process::{ProcessArgs, ProcessConfig};
 
-use crate::{
-    gateway::rate_limit::Limits,
-    plane::{
-        client::{Clients, Connection},
-        discovery::ProjectSource,
-    },
-};
+use crate::gateway::rate_limit::Limits;
 use clap::{Args, ValueEnum};
+use fedgate_engine::plane::{
+    client::{Clients, Connection},
+    discovery::ProjectSource,
+};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Source of the projects.
@@ -417,8 +415,11 @@ fn duration_or_never(text: &str) -> Result<ReleaseAfter, String> {
 }
 
 /// Clients with the default limits, counted in `metrics`.
-pub fn clients(metrics: &crate::metrics::Metrics) -> Clients {
-    Clients::new(crate::plane::client::Limits::default(), metrics.client.clone())
+pub fn clients(metrics: &fedgate_engine::metrics::Metrics) -> Clients {
+    Clients::new(
+        fedgate_engine::plane::client::Limits::default(),
+        metrics.client.clone(),
+    )
 }
 
 #[cfg(test)]

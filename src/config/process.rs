@@ -1,8 +1,9 @@
 //! Flags of every role.
 
 use super::ConfigError;
-use crate::{plane::kubeconfig::Rules, telemetry::LogFormat};
+use crate::telemetry::LogFormat;
 use clap::Args;
+use fedgate_engine::plane::kubeconfig::Rules;
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Flags of every role; see the module.

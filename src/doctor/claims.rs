@@ -2,7 +2,8 @@
 //! decides.
 
 use super::{Finding, PreflightError, clusters};
-use crate::{api::keys::SOURCE_CLUSTER, plane::client::PlaneClient};
+use fedgate_api::keys::SOURCE_CLUSTER;
+use fedgate_engine::plane::client::PlaneClient;
 use kube::{
     Api,
     api::ListParams,

@@ -9,12 +9,10 @@ pub use claims::claims;
 pub use report::{Finding, Verdict};
 pub use rights::rights;
 
-use crate::{
-    api::keys::{CLUSTER_CLAIM_ID, STAND_IN},
-    gateway::index::Resources,
-    kinds::FederatedKind,
-    plane::client::{PlaneClient, is_timeout},
-};
+use crate::gateway::index::Resources;
+use fedgate_api::keys::{CLUSTER_CLAIM_ID, STAND_IN};
+use fedgate_engine::plane::client::{PlaneClient, is_timeout};
+use fedgate_kinds::FederatedKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::{
     Api,

@@ -1,11 +1,9 @@
 //! Permissions: sends a `SelfSubjectAccessReview` to the API server for every rule of the shipped roles.
 
 use super::{Finding, PreflightError};
-use crate::{
-    kinds::FederatedKind,
-    manifests::{self, KindManifests, ManifestError, Plane},
-    plane::client::PlaneClient,
-};
+use fedgate_engine::plane::client::PlaneClient;
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::{KindManifests, ManifestError, Plane};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -49,7 +47,7 @@ pub async fn rights(
         Plane::Hub => ("hub", "manifests/hub"),
         _ => ("project", "manifests/project"),
     };
-    let wanted = wanted(&manifests::objects(plane, &carried)?);
+    let wanted = wanted(&fedgate_manifests::objects(plane, &carried)?);
     let total = wanted.len();
     let asked = futures::stream::iter(wanted)
         .map(|right| ask(client, right))
@@ -88,7 +86,7 @@ fn wanted(objects: &[Value]) -> Vec<Right> {
         matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
             && o["metadata"]["name"]
                 .as_str()
-                .is_some_and(|name| name.contains(manifests::GATEWAY))
+                .is_some_and(|name| name.contains(fedgate_manifests::GATEWAY))
     };
     let texts = |value: &Value| -> Vec<String> {
         value
@@ -161,7 +159,7 @@ mod tests {
             (Plane::Hub, "workloaddeployments", "patch"),
             (Plane::Project, "instances/status", "patch"),
         ] {
-            let wanted = wanted(&manifests::objects(plane, &carried).unwrap());
+            let wanted = wanted(&fedgate_manifests::objects(plane, &carried).unwrap());
             assert!(
                 wanted.iter().any(|r| r.resource == resource && r.verb == verb),
                 "{resource}: {wanted:?}"

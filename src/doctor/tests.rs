@@ -1,6 +1,6 @@
 use super::*;
-use crate::plane::client::Connection;
 use axum::body::Body;
+use fedgate_engine::plane::client::Connection;
 use http::{Method, Request, Response};
 use std::{convert::Infallible, sync::Arc};
 

@@ -2,10 +2,8 @@
 //! index. If the plane does not answer, the object is kept; an origin that is read updates the index.
 
 use super::{context::Context, index::GatewayIndex};
-use crate::{
-    api::keys,
-    engine::{error::Failure, executor::Which, plan::Target},
-};
+use fedgate_api::keys;
+use fedgate_engine::{error::Failure, executor::Which, plan::Target};
 use kube::core::DynamicObject;
 use std::sync::Arc;
 
@@ -60,7 +58,7 @@ pub async fn is_unused(ctx: &Context<'_>, kind: &Target, key: &str, value: &str)
 }
 
 /// True if the planes of a hub namespace cannot prove absence now; the key is enqueued once they can.
-pub fn awaits_proof(index: &mut GatewayIndex, key: &crate::engine::key::Key, hub: &str) -> bool {
+pub fn awaits_proof(index: &mut GatewayIndex, key: &fedgate_engine::key::Key, hub: &str) -> bool {
     let Some(plane) = index.lacks_proof(hub) else {
         return false;
     };

@@ -4,18 +4,16 @@ use super::{
     index::GatewayIndex,
     rate_limit::{Class, Limits, Permit, RateLimiter},
 };
-use crate::{
-    api::names::{CityCode, ProjectKey},
-    engine::{
-        clock::{Clock, Now},
-        error::{Failure, Retry},
-        executor::Executor,
-        key::{Key, Plane},
-        plan::{Applied, Plan, Prepared, Target},
-        quarantine::Quarantine,
-        queue::{Priority, Queue},
-    },
+use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_engine::{
+    clock::{Clock, Now},
+    error::{Failure, Retry},
+    executor::Executor,
+    key::{Key, Plane},
     metrics::{Metrics, Stage},
+    plan::{Applied, Plan, Prepared, Target},
+    quarantine::Quarantine,
+    queue::{Priority, Queue},
 };
 use parking_lot::Mutex;
 use std::{

@@ -5,18 +5,16 @@ use super::{
     index::GatewayIndex,
     rate_limit::{Limits, RateLimiter},
 };
-use crate::{
-    engine::{
-        clock::Clock,
-        executor::{Executor, PlaneAccess},
-        key::{Key, Plane},
-        plan::{Target, WriteResult},
-        queue::{Outcome, Queue},
-    },
-    metrics::Metrics,
-    plane::watch::WatchEvent,
-};
 use axum::body::Body;
+use fedgate_engine::{
+    clock::Clock,
+    executor::{Executor, PlaneAccess},
+    key::{Key, Plane},
+    metrics::Metrics,
+    plan::{Target, WriteResult},
+    plane::watch::WatchEvent,
+    queue::{Outcome, Queue},
+};
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::Client;

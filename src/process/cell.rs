@@ -2,10 +2,12 @@
 
 use super::{AdminServer, RoleStatus, StartError, elect, follow, identity};
 use crate::{
-    api::names::ProjectKey,
     cell::run::{Cell, Projects, Setup},
     config::{self, CellConfig, Quota},
-    engine::clock::Clock,
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    clock::Clock,
     metrics::{Metrics, PlaneKind},
     plane::{
         client::Clients,

@@ -9,9 +9,10 @@ use crate::{
     cell::run::Cell,
     config::{self, GatewayConfig, ProcessConfig, Projects},
     doctor::{PreflightError, preflight},
-    engine::clock::Clock,
     gateway::run::{Gateway, Setup},
-    kinds::{FederatedKind, LoadError},
+};
+use fedgate_engine::{
+    clock::Clock,
     metrics::{Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
@@ -20,6 +21,7 @@ use crate::{
         lease::{Lease, LeaseHandle},
     },
 };
+use fedgate_kinds::{FederatedKind, LoadError};
 use futures::StreamExt;
 use parking_lot::Mutex;
 use std::{

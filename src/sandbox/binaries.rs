@@ -1,7 +1,7 @@
 //! The executables of a plane: taken from `KUBEBUILDER_ASSETS`, or built once from pinned Go modules and kept.
 
 use super::{Progress, SandboxError, certs::write};
-use crate::api::names::short_hash;
+use fedgate_api::names::short_hash;
 use std::{
     env,
     fs::File,

@@ -10,7 +10,7 @@ use super::{
     process::{Process, Spec},
     users,
 };
-use crate::api::keys::{CITY_CODE, STAND_IN};
+use fedgate_api::keys::{CITY_CODE, STAND_IN};
 use futures::future::try_join_all;
 use kube::{
     Api,

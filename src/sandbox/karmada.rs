@@ -12,7 +12,7 @@ use super::{
     process::{Process, Spec},
     users,
 };
-use crate::api::keys::CITY_CODE;
+use fedgate_api::keys::CITY_CODE;
 use futures::future::try_join_all;
 use http::Request;
 use kube::{

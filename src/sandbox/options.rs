@@ -1,11 +1,9 @@
 //! What a sandbox is made of.
 
 use super::{PlaneRole, SandboxError};
-use crate::{
-    api::names::is_object_name,
-    kinds::FederatedKind,
-    manifests::{self, KindManifests},
-};
+use fedgate_api::names::is_object_name;
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::KindManifests;
 use std::{
     collections::BTreeSet,
     env, fmt,
@@ -80,11 +78,11 @@ impl Manifest {
     /// Interpreters are left out, because the gateway applies them itself.
     pub fn of(kinds: &[FederatedKind]) -> Result<Vec<Self>, SandboxError> {
         let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
-        let files = manifests::all(&carried).map_err(refuse)?;
+        let files = fedgate_manifests::all(&carried).map_err(refuse)?;
         let roles = [
-            (manifests::Plane::Hub, PlaneRole::Hub),
-            (manifests::Plane::Project, PlaneRole::Project),
-            (manifests::Plane::Cell, PlaneRole::Cell),
+            (fedgate_manifests::Plane::Hub, PlaneRole::Hub),
+            (fedgate_manifests::Plane::Project, PlaneRole::Project),
+            (fedgate_manifests::Plane::Cell, PlaneRole::Cell),
         ];
         let wanted = |(of, plane)| {
             files

@@ -5,10 +5,8 @@ use crate::{
     table,
 };
 use anyhow::{Context, Result};
-use fedgate::{
-    api::{Instance, Workload, WorkloadDeployment},
-    sandbox::{Sandbox, User},
-};
+use fedgate::sandbox::{Sandbox, User};
+use fedgate_api::{Instance, Workload, WorkloadDeployment};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace, Secret},
     rbac::v1::{ClusterRole, ClusterRoleBinding},

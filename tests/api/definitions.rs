@@ -5,7 +5,7 @@ use crate::{
     table,
 };
 use anyhow::Result;
-use fedgate::api::{Instance, Workload, WorkloadDeployment, validate};
+use fedgate_api::{Instance, Workload, WorkloadDeployment, validate};
 use kube::{
     Client,
     api::{Patch, PatchParams, PostParams},

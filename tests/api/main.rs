@@ -10,7 +10,8 @@ mod table;
 mod walls;
 
 use anyhow::Result;
-use fedgate::{api::validate, sandbox::User};
+use fedgate::sandbox::User;
+use fedgate_api::validate;
 use std::collections::BTreeSet;
 
 #[test]

@@ -1,11 +1,9 @@
 //! A hub and a project as real API servers, with everything that manifests/ gives them, and clients that play users.
 
 use anyhow::Result;
-use fedgate::{
-    kinds::FederatedKind,
-    manifests::{self, KindManifests, Plane},
-    sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
-};
+use fedgate::sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::{KindManifests, Plane};
 use kube::{
     Api, Client, Config, Resource,
     api::DynamicObject,
@@ -24,7 +22,7 @@ pub(crate) async fn up() -> Result<Sandbox> {
     let manifest = |plane, role| -> Result<Manifest> {
         Ok(Manifest {
             plane: role,
-            yaml: manifests::yaml(plane, &kinds)?,
+            yaml: fedgate_manifests::yaml(plane, &kinds)?,
         })
     };
     let options = Options {

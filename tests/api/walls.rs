@@ -5,10 +5,8 @@ use crate::{
     plane::{object, objects, play, verdict},
 };
 use anyhow::{Context, Result};
-use fedgate::{
-    api::{Instance, WorkloadDeployment},
-    sandbox::{Sandbox, User},
-};
+use fedgate::sandbox::{Sandbox, User};
+use fedgate_api::{Instance, WorkloadDeployment};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},

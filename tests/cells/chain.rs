@@ -8,7 +8,7 @@ use crate::support::{
     kinds::{CLAIM, DEPLOYMENT, INSTANCE, POD, WORKLOAD},
     label, says, seconds, trials, uid,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

@@ -12,11 +12,9 @@ use crate::support::{
     suite::{ALPHA, BETA},
     trials, wait_for,
 };
-use fedgate::{
-    api::keys,
-    kinds::FederatedKind,
-    manifests::{self, KindManifests},
-};
+use fedgate_api::keys;
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::KindManifests;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tokio::time::{Instant, sleep};
@@ -195,16 +193,16 @@ fn unused(case: &Case) -> Vec<String> {
         }
     }
     let planes = [
-        (manifests::Plane::Cell, "cell"),
-        (manifests::Plane::Hub, "hub"),
-        (manifests::Plane::Project, "project"),
+        (fedgate_manifests::Plane::Cell, "cell"),
+        (fedgate_manifests::Plane::Hub, "hub"),
+        (fedgate_manifests::Plane::Project, "project"),
     ];
     let kinds: Vec<KindManifests> = FederatedKind::builtin()
         .expect("the kinds load")
         .iter()
         .map(|kind| KindManifests::of(kind, None))
         .collect();
-    let granted = granted(manifests::CELL, &planes, &kinds);
+    let granted = granted(fedgate_manifests::CELL, &planes, &kinds);
     assert!(granted.len() > 20, "the cells have roles: {}", granted.len());
     let left = granted.difference(&used).filter(|right| !right.is_spare());
     left.map(ToString::to_string).collect()
@@ -228,7 +226,7 @@ async fn no_right_of_a_cell_is_unused(case: Case) {
     }
     assert!(
         left.is_empty(),
-        "granted and never used; take it out of src/manifests/rbac.rs or say in support/rights.rs why not: {left:#?}"
+        "granted and never used; take it out of crates/manifests/src/rbac.rs or say in support/rights.rs why not: {left:#?}"
     );
 }
 

@@ -6,7 +6,7 @@ use crate::support::{
     kinds::{CLAIM, INSTANCE, POD},
     lone_trials, seconds, wait_for,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,

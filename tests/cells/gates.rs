@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{CONFIG_MAP, DEPLOYMENT, INSTANCE, NETWORK_BINDING, POD, SERVING_LOCATION, WORKLOAD},
     label, lone_trials, says, seconds, trials, uid, with_cleanup,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, SERVICE, WORKLOAD},
     seconds, trials, uid,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

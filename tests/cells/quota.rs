@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, WORKLOAD},
     lone_trials, says, seconds, trials, uid, wait_for, with_cleanup,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::path::Path;
 

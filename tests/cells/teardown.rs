@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{CLAIM, DEPLOYMENT, EVENT, INSTANCE, POD, WORKLOAD},
     label, seconds, trials, uid, wait_for,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

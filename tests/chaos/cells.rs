@@ -11,7 +11,7 @@ use crate::{
         seconds, uid,
     },
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};

@@ -5,7 +5,7 @@ use crate::support::{
     kinds::{CLUSTER_POLICY, DEPLOYMENT, INSTANCE, NAMESPACE, POLICY},
     label, seconds, trials, uid,
 };
-use fedgate::api::{keys, names};
+use fedgate_api::{keys, names};
 use serde_json::{Value, json};
 use std::{ops::RangeInclusive, time::Duration};
 

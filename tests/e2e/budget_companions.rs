@@ -8,7 +8,7 @@ use crate::{
         seconds, trials, uid,
     },
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 

@@ -14,7 +14,7 @@ use crate::support::{
     plane::{Plane, brief},
     seconds, uid,
 };
-use fedgate::api::{keys, names};
+use fedgate_api::{keys, names};
 use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};

@@ -5,7 +5,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, POLICY},
     label, seconds, trials, uid,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::json;
 
 trials![

@@ -10,7 +10,8 @@ use crate::support::{
     suite::{ALPHA_KEY, BETA_KEY, Suite, federated},
     trials, wait_for,
 };
-use fedgate::{api::keys, manifests::Plane};
+use fedgate_api::keys;
+use fedgate_manifests::Plane;
 use std::{collections::BTreeSet, time::Duration};
 
 trials![
@@ -65,7 +66,7 @@ async fn nothing_is_left_on_the_hub(case: Case) {
         let used: Vec<String> = namespaces
             .iter()
             .filter_map(|ns| label(ns, keys::CITIES))
-            .map(fedgate::api::names::city_set_policy)
+            .map(fedgate_api::names::city_set_policy)
             .collect();
         let policies = case.hub.list(&CLUSTER_POLICY, "", "").await;
         policies
@@ -119,7 +120,7 @@ async fn no_right_is_unused(case: Case) {
     suite.gateway.start().await;
     assert!(
         left.is_empty(),
-        "granted and never used; take it out of src/manifests/rbac.rs or say in support/rights.rs why not: {left:#?}"
+        "granted and never used; take it out of crates/manifests/src/rbac.rs or say in support/rights.rs why not: {left:#?}"
     );
 }
 

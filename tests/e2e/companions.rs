@@ -11,7 +11,7 @@ use crate::support::{
     plane::BY_EVENT,
     seconds, trials, wait_for,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use futures::future::join_all;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, NAMESPACE},
     lone_trials, seconds,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::support::{
     plane::BY_EVENT,
     seconds, trials, unique_city,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

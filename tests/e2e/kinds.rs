@@ -6,7 +6,7 @@ use crate::support::{
     kinds::{GADGET, POLICY, SECRET},
     label, seconds, trials,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

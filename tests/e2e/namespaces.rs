@@ -10,7 +10,7 @@ use crate::support::{
     plane::BY_EVENT,
     seconds, trials, uid, wait_for,
 };
-use fedgate::api::{keys, names};
+use fedgate_api::{keys, names};
 use futures::StreamExt;
 use serde_json::json;
 use tokio::time::Instant;

@@ -5,7 +5,7 @@ use crate::support::{
     kinds::{BINDING, DEPLOYMENT, POLICY},
     lone_trials, seconds, trials, uid, wait_for,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;

@@ -9,7 +9,7 @@ use crate::support::{
     suite::{ALPHA_KEY, BETA_KEY, SYSTEM},
     trials, uid, wait_for,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},

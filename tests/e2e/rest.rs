@@ -13,7 +13,7 @@ use crate::{
         uid, wait_for, with_cleanup,
     },
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 lone_trials![

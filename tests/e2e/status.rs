@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{CLUSTER, DEPLOYMENT},
     lone_trials, seconds, trials, with_cleanup,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;

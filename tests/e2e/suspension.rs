@@ -5,7 +5,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE},
     seconds, trials,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![a65_suspended, a66_resumed];

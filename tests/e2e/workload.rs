@@ -9,7 +9,7 @@ use crate::support::{
     plane::BY_EVENT,
     seconds, trials, uid,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::json;
 
 trials![

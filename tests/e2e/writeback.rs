@@ -7,7 +7,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE, NAMESPACE, POLICY},
     label, seconds, trials, uid,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 trials![

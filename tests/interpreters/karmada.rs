@@ -1,8 +1,8 @@
 //! Karmada as the judge: its recorded answers always, its executable (`KARMADA_BIN_DIR`) where there is one.
 
 use crate::{Scratch, roots};
-use fedgate::{
-    kinds::FederatedKind,
+use fedgate_kinds::{
+    FederatedKind,
     lua::{
         self, Host, LuaError, Operation, Report,
         cases::{Case, Expectation, NOW},

@@ -4,8 +4,8 @@
 
 mod karmada;
 
-use fedgate::{
-    kinds::FederatedKind,
+use fedgate_kinds::{
+    FederatedKind,
     lua::{self, Host, Report},
 };
 use libtest_mimic::{Arguments, Trial};

@@ -11,11 +11,9 @@ mod run;
 mod scenario;
 
 use anyhow::Result;
-use fedgate::{
-    api::keys,
-    kinds::FederatedKind,
-    sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User},
-};
+use fedgate::sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
+use fedgate_api::keys;
+use fedgate_kinds::FederatedKind;
 use fedgate_simulator::{
     Definition, Simulator,
     karmada::{Cluster, Karmada, KarmadaOptions},

@@ -13,7 +13,7 @@ pub(crate) struct Mutant {
     pub original: &'static str,
     /// What stands there in its place.
     pub mutated: &'static str,
-    /// The unit test that must fail.
+    /// The unit test that must fail: `module::test` of the root package, `engine/module::test` of `crates/engine`.
     pub caught_by: &'static str,
 }
 
@@ -219,50 +219,50 @@ mutants! {
             "row.uid.to_string()" => "String::new()",
             "gateway::companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
     }
-    "src/engine/executor/mod.rs" {
+    "crates/engine/src/executor/mod.rs" {
         list_that_an_apply_cannot_empty_stays:
             "empties_a_list(&failure)" => "false",
-            "engine::executor::tests::a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch";
+            "engine/executor::tests::a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch";
         read_while_not_leader:
             "self.may_write(target, \"get\")" => "Ok::<(), Failure>(())",
-            "engine::executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
+            "engine/executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
     }
-    "src/plane/watch/mod.rs" {
+    "crates/engine/src/plane/watch/mod.rs" {
         restored_plane_not_noticed:
             "events.version() < highest" => "false",
-            "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
+            "engine/plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
     }
-    "src/plane/watch/list_watch.rs" {
+    "crates/engine/src/plane/watch/list_watch.rs" {
         restored_server_watched_in_silence:
             "has < known" => "false",
-            "plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
+            "engine/plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
         lost_write_not_missed:
             "self.version.max(written)" => "self.version",
-            "plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
+            "engine/plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
         version_of_a_server_that_was_away_not_asked:
             "self.doubt.max(doubt)" => "if matches!(doubt, Doubt::OnceOpen) { self.doubt } else { self.doubt.max(doubt) }",
-            "plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
+            "engine/plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
-    "src/plane/table/mod.rs" {
+    "crates/engine/src/plane/table/mod.rs" {
         older_versions_of_a_restored_plane_ignored:
             "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",
-            "plane::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
+            "engine/plane::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
         lagging_list_hides_an_object_for_good:
             "self.ends.get(uid).is_some_and(|end| end.unlisted)" => "false",
-            "plane::table::tests::a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older";
+            "engine/plane::table::tests::a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older";
     }
-    "src/plane/client/fence.rs" {
+    "crates/engine/src/plane/client/fence.rs" {
         what_is_queued_is_sent_after_the_lease:
             "right.lapses == lapses && !right.has_lapsed()" => "true",
-            "plane::client::fence::tests::what_waits_when_the_right_runs_out_is_never_sent";
+            "engine/plane::client::fence::tests::what_waits_when_the_right_runs_out_is_never_sent";
     }
-    "src/plane/lease/write_permit.rs" {
+    "crates/engine/src/plane/lease/write_permit.rs" {
         write_while_not_leader:
             "until.is_some_and(|until| Instant::now() < until)" => "until.is_some()",
-            "plane::lease::tests::may_write_ends_by_itself_even_if_the_renewing_task_is_stuck";
+            "engine/plane::lease::tests::may_write_ends_by_itself_even_if_the_renewing_task_is_stuck";
         write_after_the_process_was_asked_to_end:
             "!self.closing.load(Ordering::Acquire) && self.until.read(lasts)" => "self.until.read(lasts)",
-            "plane::lease::tests::a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released";
+            "engine/plane::lease::tests::a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released";
     }
     "src/cell/rollout/order.rs" {
         hold_ignored:

@@ -17,7 +17,7 @@ mod list;
 
 use list::{MUTANTS, Mutant};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -51,7 +51,8 @@ fn main() -> ExitCode {
 fn kept(root: &Path) -> ExitCode {
     let switch = SWITCH.replace("VARIABLE", &format!("{VARIABLE:?}"));
     let copy = copy_of(root, "tree", &switch, &mut without_safeguards);
-    let tests = compile(root, &copy).unwrap_or_else(|errors| panic!("the copy does not build: {errors:#?}"));
+    let tests = compile(root, &copy, &["fedgate", "fedgate-engine"])
+        .unwrap_or_else(|errors| panic!("the copy does not build: {errors:#?}"));
     let named: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.caught_by).collect();
     for test in named {
         assert!(
@@ -135,14 +136,23 @@ fn write(path: &Path, content: &[u8]) {
 /// A file as every copy has it: with the switch's module, and as a crate of its own.
 fn switched(file: &str, copy: &str, switch: &str, text: String) -> String {
     match file {
-        "src/lib.rs" => format!("#![allow(warnings)]\n{text}\nmod mutants {{\n{switch}}}\n"),
+        "src/lib.rs" | "crates/engine/src/lib.rs" => {
+            format!("#![allow(warnings)]\n{text}\nmod mutants {{\n{switch}}}\n")
+        }
         // Another version is another crate to cargo: all may be built in one directory.
         "Cargo.toml" | "Cargo.lock" => {
-            let (name, version) = ("name = \"fedgate\"\nversion = \"", env!("CARGO_PKG_VERSION"));
-            text.replace(
-                &format!("{name}{version}\""),
-                &format!("{name}{version}-{copy}\""),
-            )
+            let (mut before, version) = ("", format!("version = \"{}", env!("CARGO_PKG_VERSION")));
+            let mut lines = Vec::new();
+            for line in text.lines() {
+                let ours = before.starts_with("name = \"fedgate") || before == "[workspace.package]";
+                lines.push(if ours {
+                    line.replace(&version, &format!("{version}-{copy}"))
+                } else {
+                    line.to_owned()
+                });
+                before = line;
+            }
+            lines.join("\n") + "\n"
         }
         _ => text,
     }
@@ -168,10 +178,15 @@ fn without_safeguards(file: &str, mut text: String) -> String {
     text
 }
 
-/// Builds the unit tests of a copy; answers where they are, or the compiler's errors.
-fn compile(root: &Path, copy: &Path) -> Result<PathBuf, Vec<serde_json::Value>> {
+/// Builds the unit tests of packages of a copy; answers where they are, by package, or the compiler's errors.
+fn compile(
+    root: &Path,
+    copy: &Path,
+    packages: &[&str],
+) -> Result<BTreeMap<String, PathBuf>, Vec<serde_json::Value>> {
     let built = Command::new(env!("CARGO"))
         .args(["test", "--lib", "--no-run", "--message-format=json"])
+        .args(packages.iter().flat_map(|package| ["--package", package]))
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", root.join("target"))
         .stderr(std::process::Stdio::inherit())
@@ -183,14 +198,20 @@ fn compile(root: &Path, copy: &Path) -> Result<PathBuf, Vec<serde_json::Value>> 
         let is_error = |message: &serde_json::Value| message["message"]["level"] == "error";
         return Err(messages.filter(is_error).collect());
     }
-    let executable = |message: serde_json::Value| Some(PathBuf::from(message["executable"].as_str()?));
-    let executable = messages.into_iter().find_map(executable);
-    Ok(executable.expect("cargo names the executable of the unit tests"))
+    let executable = |message: serde_json::Value| {
+        let package = message["target"]["name"].as_str()?.replace('_', "-");
+        Some((package, PathBuf::from(message["executable"].as_str()?)))
+    };
+    Ok(messages.filter_map(executable).collect())
 }
 
-/// Whether a test passes; it must be there.
-fn passes(tests: &Path, copy: &Path, test: &str, mutant: Option<&str>) -> bool {
-    let mut command = Command::new(tests);
+/// Whether a test passes; it must exist.
+fn passes(tests: &BTreeMap<String, PathBuf>, copy: &Path, named: &str, mutant: Option<&str>) -> bool {
+    let (package, test) = match named.split_once('/') {
+        Some((package, test)) => (format!("fedgate-{package}"), test),
+        None => ("fedgate".to_owned(), named),
+    };
+    let mut command = Command::new(&tests[&package]);
     command.args(["--exact", test]).current_dir(copy);
     command.env_remove(VARIABLE);
     if let Some(name) = mutant {
@@ -198,6 +219,6 @@ fn passes(tests: &Path, copy: &Path, test: &str, mutant: Option<&str>) -> bool {
     }
     let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stdout);
-    assert!(said.contains("running 1 test"), "there is no test {test}");
+    assert!(said.contains("running 1 test"), "there is no test {named}");
     run.status.success()
 }

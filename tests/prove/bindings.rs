@@ -6,7 +6,7 @@ use crate::{
     rig::{GATEWAY, Rig, rest, simulate},
     scenarios::SETTLED,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Controllers, Verb};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

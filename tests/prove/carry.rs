@@ -7,7 +7,7 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Fault, Rule, Verb, When, karmada::Cluster};
 use std::time::Duration;
 

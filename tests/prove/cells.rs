@@ -4,7 +4,7 @@ use crate::{
     objects::{COMPUTE, WriteBack, instance_status, report},
     rig::CELLS,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::Plane;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};

@@ -6,7 +6,7 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Fault, Rule, When, karmada::Cluster};
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};

@@ -1,7 +1,7 @@
 //! What must hold in the end, of whatever went before: hub and projects agree with what tenants asked for.
 
 use crate::rig::{CELLS, HUB, Rig};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::Plane;
 use serde_json::Value;
 use std::{

@@ -8,7 +8,7 @@ use crate::{
     rig::{GATEWAY, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
-use fedgate::plane::client::Limits;
+use fedgate_engine::plane::client::Limits;
 use fedgate_simulator::Verb;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Objects as tenants and cells write them.
 
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// API version of the compute kinds.

@@ -4,7 +4,7 @@ use crate::{
     objects::{config_map, deployment, namespace, secret, template, workload},
     rig::Rig,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 const DEPLOYMENT: &str = "WorkloadDeployment";

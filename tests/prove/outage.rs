@@ -6,7 +6,7 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::SETTLED,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use serde_json::json;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::{
     scenarios::STEP,
 };
 use bytes::Bytes;
-use fedgate::api::keys;
+use fedgate_api::keys;
 use http::{Method, Request};
 use http_body_util::Full;
 use serde_json::{Value, json};

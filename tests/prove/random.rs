@@ -10,7 +10,7 @@ use crate::{
     ops::Op,
     rig::{GATEWAY, Rig, number, rest, simulate},
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Fault, Rule, Simulator, When, karmada::Cluster};
 use proptest::{
     prelude::*,

@@ -1,22 +1,24 @@
 //! Planes, a Karmada, cells and a gateway in one process on one thread, on a paused clock.
 
 use crate::{cells, wire::Wire};
-use fedgate::{
-    api::{crd, keys, names::ProjectKey},
-    engine::{clock::Clock, random::Random, watch_channel::Sender},
-    gateway::{
-        context::Settings,
-        rate_limit,
-        run::{Gateway, Setup},
-    },
-    kinds::FederatedKind,
+use fedgate::gateway::{
+    context::Settings,
+    rate_limit,
+    run::{Gateway, Setup},
+};
+use fedgate_api::{crd, keys, names::ProjectKey};
+use fedgate_engine::{
+    clock::Clock,
     metrics::{Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits, PlaneClient},
         discovery::ProjectEvent,
         lease::{Lease, LeaseHandle},
     },
+    random::Random,
+    watch_channel::Sender,
 };
+use fedgate_kinds::FederatedKind;
 use fedgate_simulator::{
     Controllers, Definition, Plane, Simulator,
     karmada::{Cluster, Karmada, KarmadaOptions},

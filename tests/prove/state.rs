@@ -1,7 +1,7 @@
 //! What is on all planes, in words that two runs share: UIDs, versions and times are left out or replaced.
 
 use crate::rig::Rig;
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::Plane;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use crate::{
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Entry, Plane, Verb};
 use proptest::prelude::*;
 use serde_json::{Value, json};

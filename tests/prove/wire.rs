@@ -1,7 +1,7 @@
 //! The wire between one life of a gateway and the planes, which can be cut: what a killed process had under way is given
 //! up, and nothing more of it arrives.
 
-use fedgate::engine::watch_channel::Receiver;
+use fedgate_engine::watch_channel::Receiver;
 use fedgate_simulator::Service;
 use futures::future::BoxFuture;
 use http::{Request, Response};

@@ -5,7 +5,7 @@ use crate::{
     relay::{Fate, Relay},
     server::Server,
 };
-use fedgate::plane::client::is_timeout;
+use fedgate_engine::plane::client::is_timeout;
 use fedgate_simulator::{Simulator, Verb};
 use futures::future::join_all;
 use kube::api::PostParams;

@@ -1,8 +1,8 @@
 //! The real client, and a watch of it whose events are told in words.
 
 use crate::server::ca;
-use fedgate::{
-    engine::key::Plane,
+use fedgate_engine::{
+    key::Plane,
     metrics::{ClientMetrics, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits},

@@ -4,34 +4,32 @@ use super::{
     observe::{Known, Snapshot},
     status::{self, Blocker, Seen},
 };
-use crate::{
-    api::{
-        API_VERSION, Condition, LocationReference, Reason, WorkloadDeploymentStatus,
-        conditions::{
-            set,
-            types::{AVAILABLE, REPLICAS_READY},
-        },
-        keys,
+use crate::cell::{
+    index::{
+        CellLocation,
+        digest::{Instance, Spec},
+        tables::TableId,
     },
-    cell::{
-        index::{
-            CellLocation,
-            digest::{Instance, Spec},
-            tables::TableId,
-        },
-        instance::ready::{Verdict, gates},
-        network::decide::{Act as NetworkAct, State},
-        rollout::{
-            self, Act, Owner, Policy, RolloutHold, Step, StepReason,
-            make::{self, NewInstance},
-        },
-        writes::{ObjectVersion, create, delete, finalizers},
+    instance::ready::{Verdict, gates},
+    network::decide::{Act as NetworkAct, State},
+    rollout::{
+        self, Act, Owner, Policy, RolloutHold, Step, StepReason,
+        make::{self, NewInstance},
     },
-    engine::{
-        diff,
-        key::Plane,
-        plan::{Effect, Endpoint, Target, Write},
+    writes::{ObjectVersion, create, delete, finalizers},
+};
+use fedgate_api::{
+    API_VERSION, Condition, LocationReference, Reason, WorkloadDeploymentStatus,
+    conditions::{
+        set,
+        types::{AVAILABLE, REPLICAS_READY},
     },
+    keys,
+};
+use fedgate_engine::{
+    diff,
+    key::Plane,
+    plan::{Effect, Endpoint, Target, Write},
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

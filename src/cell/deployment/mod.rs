@@ -12,12 +12,12 @@ use super::{
     context::{Context, MAX_PASSES},
     throttle::Throttle,
 };
-use crate::engine::{
+use decide::Decision;
+use fedgate_engine::{
     error::Failure,
     key::Key,
     plan::{Plan, Requeue},
 };
-use decide::Decision;
 use std::time::Duration;
 
 /// See the module.

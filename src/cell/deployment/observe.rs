@@ -1,25 +1,25 @@
 //! What is known of a deployment.
 
-use crate::{
-    api::{
-        Reason,
-        conditions::{
-            ConditionStatus, find,
-            types::{INITIALIZED, READY},
-        },
-        names::ProjectKey,
+use crate::cell::{
+    context::Shared,
+    index::{
+        CellIndex, CellLocation,
+        digest::{Deployment, Instance},
     },
-    cell::{
-        context::Shared,
-        index::{
-            CellIndex, CellLocation,
-            digest::{Deployment, Instance},
-        },
-        network::{self, decide::State},
-        rollout::{self, Owner, hash, labels::OwnerLabels},
-        writes::ObjectVersion,
+    network::{self, decide::State},
+    rollout::{self, Owner, hash, labels::OwnerLabels},
+    writes::ObjectVersion,
+};
+use fedgate_api::{
+    Reason,
+    conditions::{
+        ConditionStatus, find,
+        types::{INITIALIZED, READY},
     },
-    engine::key::{Key, Plane},
+    names::ProjectKey,
+};
+use fedgate_engine::{
+    key::{Key, Plane},
     plane::table::Row,
 };
 use serde_json::Value;

@@ -1,18 +1,16 @@
 //! What a deployment says of itself: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
 
-use crate::{
-    api::{
-        Condition,
-        ConditionStatus::{False, True},
-        Reason, ReplicaCounts,
-        conditions::{
-            find, priority,
-            types::{PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
-        },
-    },
-    cell::{
-        instance::ready::{Verdict, gates},
-        rollout::{Step, StepReason},
+use crate::cell::{
+    instance::ready::{Verdict, gates},
+    rollout::{Step, StepReason},
+};
+use fedgate_api::{
+    Condition,
+    ConditionStatus::{False, True},
+    Reason, ReplicaCounts,
+    conditions::{
+        find, priority,
+        types::{PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
     },
 };
 
@@ -265,10 +263,11 @@ fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{api::ConditionStatus::Unknown, cell::rollout::Act};
+    use crate::cell::rollout::Act;
+    use fedgate_api::ConditionStatus::Unknown;
     use jiff::Timestamp;
 
-    fn condition(type_: &str, status: crate::api::ConditionStatus, reason: &str) -> Condition {
+    fn condition(type_: &str, status: fedgate_api::ConditionStatus, reason: &str) -> Condition {
         Condition::new(
             type_,
             status,

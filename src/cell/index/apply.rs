@@ -1,9 +1,9 @@
 //! Applies watch events and the answers to writes to the index.
 
 use super::{CellIndex, Claims, digest, tables::TableId, triggers::namesake};
-use crate::{
-    api::{keys, names::ProjectKey},
-    engine::key::{Key, Plane},
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    key::{Key, Plane},
     plane::{apply::apply_event, table::Table, watch::WatchEvent},
 };
 use kube::core::DynamicObject;

@@ -12,20 +12,18 @@ pub use apply::Change;
 
 use super::limits::Limits;
 use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
-use crate::{
-    api::{
-        ConditionStatus, LocationReference,
-        conditions::{find, types::QUOTA_GRANTED},
-        names::ProjectKey,
-    },
-    engine::{
-        key::{Key, Kind, Plane},
-        random::HashMap,
-    },
-    plane::table::{Row, Table},
-};
 use digest::{
     Attached, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, Place, Pod, Strings,
+};
+use fedgate_api::{
+    ConditionStatus, LocationReference,
+    conditions::{find, types::QUOTA_GRANTED},
+    names::ProjectKey,
+};
+use fedgate_engine::{
+    key::{Key, Kind, Plane},
+    plane::table::{Row, Table},
+    random::HashMap,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! The tables of the index: each is one watch of a kind on a plane.
 
-use crate::engine::key::{Key, Kind, Plane};
+use fedgate_engine::key::{Key, Kind, Plane};
 use kube::core::ApiResource;
 
 /// One watch: a kind on a plane, for one purpose.

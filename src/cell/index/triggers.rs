@@ -5,20 +5,17 @@ use super::{
     digest::{Deployment, HubDeployment, Instance, Namespace, Place},
     tables::TableId,
 };
-use crate::{
-    api::{
-        conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY},
-        keys,
-        names::ProjectKey,
-    },
-    cell::{
-        instance::ready::gates,
-        network::decide::{Binding, Claim, Context, INTERFACE, Readiness},
-        releases::record,
-    },
-    engine::key::Key,
-    plane::apply::RowChange,
+use crate::cell::{
+    instance::ready::gates,
+    network::decide::{Binding, Claim, Context, INTERFACE, Readiness},
+    releases::record,
 };
+use fedgate_api::{
+    conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY},
+    keys,
+    names::ProjectKey,
+};
+use fedgate_engine::{key::Key, plane::apply::RowChange};
 use std::collections::BTreeSet;
 
 /// Enqueues the key of this kind with the object's own namespace and name.

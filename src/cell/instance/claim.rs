@@ -2,13 +2,11 @@
 //! api.md §9). Pure functions.
 
 use super::quota::Claim;
-use crate::{
-    api::{Reason, keys, names::ProjectKey},
-    cell::{
-        index::{CLAIM_PREFIX, digest},
-        instance_types::InstanceSize,
-    },
+use crate::cell::{
+    index::{CLAIM_PREFIX, digest},
+    instance_types::InstanceSize,
 };
+use fedgate_api::{Reason, keys, names::ProjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -6,24 +6,22 @@ use super::{
     quota::{self, Act, Again, Claim, Refused},
     ready::{Verdict, gates},
 };
-use crate::{
-    api::{
-        ConditionStatus, Reason,
-        conditions::{find, types::QUOTA_GRANTED},
-        names::ProjectKey,
-    },
-    cell::{
-        context::Context,
-        index::{digest, tables::TableId},
-        writes::{create, delete},
-    },
-    engine::{
-        error::{Category, Failure},
-        key::Plane,
-        plan::{Plan, Requeue, Target},
-        queue::Priority,
-        random::Random,
-    },
+use crate::cell::{
+    context::Context,
+    index::{digest, tables::TableId},
+    writes::{create, delete},
+};
+use fedgate_api::{
+    ConditionStatus, Reason,
+    conditions::{find, types::QUOTA_GRANTED},
+    names::ProjectKey,
+};
+use fedgate_engine::{
+    error::{Category, Failure},
+    key::Plane,
+    plan::{Plan, Requeue, Target},
+    queue::Priority,
+    random::Random,
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};

@@ -4,22 +4,20 @@ use super::{
     observe::Snapshot,
     ready::{self, Verdict, gates, is_final_state},
 };
-use crate::{
-    api::{
-        Condition,
-        ConditionStatus::{False, True},
-        Reason,
-        conditions::{
-            find, set,
-            types::{AVAILABLE, INITIALIZED, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
-        },
-        keys,
+use crate::cell::{index::tables::TableId, writes::finalizers};
+use fedgate_api::{
+    Condition,
+    ConditionStatus::{False, True},
+    Reason,
+    conditions::{
+        find, set,
+        types::{AVAILABLE, INITIALIZED, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
     },
-    cell::{index::tables::TableId, writes::finalizers},
-    engine::{
-        key::Plane,
-        plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Target, Write},
-    },
+    keys,
+};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Target, Write},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -273,7 +271,7 @@ pub fn note(snapshot: &Snapshot, reason: &str, action: &str, message: &str) -> E
     Event {
         plane: Plane::Cell,
         about: ObjectRef {
-            api_version: crate::api::API_VERSION.to_owned(),
+            api_version: fedgate_api::API_VERSION.to_owned(),
             kind: "Instance".to_owned(),
             namespace: snapshot.namespace.to_string(),
             name: snapshot.name.to_string(),

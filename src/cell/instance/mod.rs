@@ -20,18 +20,16 @@ use super::{
     throttle::Throttle,
     writeback::WriteBack,
 };
-use crate::{
-    api::{keys, names::ProjectKey},
-    engine::{
-        error::Failure,
-        key::Key,
-        plan::{Plan, Requeue},
-        queue::Priority,
-        random::HashMap,
-    },
-    plane::table::Row,
-};
 use claims::Answer;
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    error::Failure,
+    key::Key,
+    plan::{Plan, Requeue},
+    plane::table::Row,
+    queue::Priority,
+    random::HashMap,
+};
 use observe::Snapshot;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};

@@ -4,25 +4,23 @@ use super::{
     ready::{Verdict, gates},
     referenced_data,
 };
-use crate::{
-    api::{
-        ConditionStatus, Reason,
-        conditions::{find, types::REFERENCED_DATA_READY},
+use crate::cell::{
+    context::Shared,
+    index::{
+        CellIndex, CellLocation,
+        digest::{self, Instance},
     },
-    cell::{
-        context::Shared,
-        index::{
-            CellIndex, CellLocation,
-            digest::{self, Instance},
-        },
-        network::{
-            self,
-            decide::{Deployment, State},
-        },
-        writes::ObjectVersion,
+    network::{
+        self,
+        decide::{Deployment, State},
     },
-    engine::key::Key,
+    writes::ObjectVersion,
 };
+use fedgate_api::{
+    ConditionStatus, Reason,
+    conditions::{find, types::REFERENCED_DATA_READY},
+};
+use fedgate_engine::key::Key;
 use std::sync::Arc;
 
 /// An Instance and the index data that its decision needs.

@@ -1,7 +1,7 @@
 //! Decides whether an Instance has its quota, and the next action on its claim (contract: cell.md §5). Pure functions.
 
 use super::ready::Verdict;
-use crate::api::{
+use fedgate_api::{
     Condition,
     ConditionStatus::{False, True, Unknown},
     Reason,
@@ -253,7 +253,7 @@ fn undecided(since: Timestamp, seen: &Seen<'_>, now: Timestamp) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ConditionStatus;
+    use fedgate_api::ConditionStatus;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()

@@ -1,6 +1,6 @@
 //! Derives the condition Ready of an Instance from all other conditions (contract: cell.md §4).
 
-use crate::api::conditions::{
+use fedgate_api::conditions::{
     Condition,
     ConditionStatus::{self, False, True},
     Reason, find, priority,
@@ -183,7 +183,7 @@ pub fn is_final_state(before: Option<&Condition>, now: &Condition) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::conditions::ConditionStatus::Unknown;
+    use fedgate_api::conditions::ConditionStatus::Unknown;
     use jiff::Timestamp;
 
     fn condition(type_: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {

@@ -6,23 +6,21 @@ use super::{
     quota::Claim,
     ready::Verdict,
 };
-use crate::{
-    api::{
-        ConditionStatus::{self, False, True, Unknown},
-        Reason, keys,
+use crate::cell::{
+    index::{
+        digest::{self, Granted},
+        tables::TableId,
     },
-    cell::{
-        index::{
-            digest::{self, Granted},
-            tables::TableId,
-        },
-        instance_types::InstanceSize,
-        testing::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
-    },
-    engine::{
-        key::{Key, Plane::Cell},
-        plan::{Plan, Prepared},
-    },
+    instance_types::InstanceSize,
+    testing::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
+};
+use fedgate_api::{
+    ConditionStatus::{self, False, True, Unknown},
+    Reason, keys,
+};
+use fedgate_engine::{
+    key::{Key, Plane::Cell},
+    plan::{Plan, Prepared},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! What is left to do for a deployment's network, and whether it is ready. Pure.
 
-use crate::api::{LocationReference, NetworkReference, Reason, names::short_hash};
+use fedgate_api::{LocationReference, NetworkReference, Reason, names::short_hash};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// An object with a condition Ready, as far as all of them are alike.

@@ -5,8 +5,8 @@ pub mod decide;
 mod tests;
 
 use super::index::{CellIndex, digest::Instance};
-use crate::api::{LocationReference, NetworkReference};
 use decide::{Binding, Claim, Context, Known, Readiness};
+use fedgate_api::{LocationReference, NetworkReference};
 use serde_json::Value;
 
 /// What the index knows of networking, for a deployment of this name and UID in this namespace.

@@ -3,7 +3,7 @@
 use super::decide::{
     Act, Binding, Claim, Context, Deployment, Known, Readiness, State, decide, interface_of,
 };
-use crate::api::{LocationReference, NetworkReference};
+use fedgate_api::{LocationReference, NetworkReference};
 use std::collections::BTreeMap;
 
 #[derive(Default, Clone)]

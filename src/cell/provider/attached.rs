@@ -1,18 +1,16 @@
 //! The objects of an Instance besides its Pod: its Service and its `NetworkPolicy`.
 
 use super::{decide::Of, observe::Known};
-use crate::{
-    cell::{
-        index::{
-            digest::{self, Attached},
-            tables::TableId,
-        },
-        writes::create,
+use crate::cell::{
+    index::{
+        digest::{self, Attached},
+        tables::TableId,
     },
-    engine::{
-        diff,
-        plan::{Effect, Endpoint, Write},
-    },
+    writes::create,
+};
+use fedgate_engine::{
+    diff,
+    plan::{Effect, Endpoint, Write},
 };
 use serde_json::{Value, json};
 

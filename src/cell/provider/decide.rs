@@ -12,30 +12,28 @@ use super::{
     service,
     settings::Settings,
 };
-use crate::{
-    api::{
-        Condition, ConditionStatus,
-        conditions::{
-            find, set,
-            types::{AVAILABLE, PROGRAMMED, READY},
-        },
-        keys,
+use crate::cell::{
+    index::{
+        digest::{Instance, Pod},
+        tables::TableId,
     },
-    cell::{
-        index::{
-            digest::{Instance, Pod},
-            tables::TableId,
-        },
-        instance::ready::is_final_state,
-        instance_types::InstanceTypes,
-        writes::create,
+    instance::ready::is_final_state,
+    instance_types::InstanceTypes,
+    writes::create,
+};
+use fedgate_api::{
+    Condition, ConditionStatus,
+    conditions::{
+        find, set,
+        types::{AVAILABLE, PROGRAMMED, READY},
     },
-    engine::{
-        clock::Now,
-        diff,
-        key::Plane,
-        plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
-    },
+    keys,
+};
+use fedgate_engine::{
+    clock::Now,
+    diff,
+    key::Plane,
+    plan::{Effect, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -406,7 +404,7 @@ impl Of<'_> {
         (!skipped.is_empty()).then(|| Event {
             plane: Plane::Cell,
             about: ObjectRef {
-                api_version: crate::api::API_VERSION.to_owned(),
+                api_version: fedgate_api::API_VERSION.to_owned(),
                 kind: "Instance".to_owned(),
                 namespace: self.snapshot.namespace.to_string(),
                 name: self.snapshot.name.to_string(),

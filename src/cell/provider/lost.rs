@@ -1,7 +1,7 @@
 //! Detects Pods that stay in deletion because their node no longer confirms their end (contract: cell.md §9).
 
 use super::observe::Snapshot;
-use crate::engine::{key::Key, random::HashMap};
+use fedgate_engine::{key::Key, random::HashMap};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};

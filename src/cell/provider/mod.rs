@@ -25,13 +25,13 @@ use super::{
     index::tables::TableId,
     throttle::Throttle,
 };
-use crate::engine::{
+use decide::PodContext;
+use fedgate_engine::{
     error::{Category, Failure},
     key::Key,
     plan::{Effect, Endpoint, Plan, Requeue, Write},
     random::HashMap,
 };
-use decide::PodContext;
 use observe::Snapshot;
 use parking_lot::Mutex;
 use recovery::Sightings;

@@ -1,7 +1,7 @@
 //! The `NetworkPolicy` of an Instance: admits only the ingress that its template allows (contract: cell.md §9).
 
 use super::pod::{Instance, UnsupportedSpec};
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// Renders the policy. The Pod has one address for all interfaces, so the policy admits the union of their rules.

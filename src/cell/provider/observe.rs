@@ -1,14 +1,11 @@
 //! Takes a snapshot of an Instance, its Pod, its Service and its `NetworkPolicy` from the index.
 
-use crate::{
-    cell::{
-        context::Shared,
-        index::digest::{Attached, Instance, Pod},
-        writes::ObjectVersion,
-    },
-    engine::key::Key,
-    plane::table::Row,
+use crate::cell::{
+    context::Shared,
+    index::digest::{Attached, Instance, Pod},
+    writes::ObjectVersion,
 };
+use fedgate_engine::{key::Key, plane::table::Row};
 use std::sync::Arc;
 
 /// An Instance and the provider's objects.

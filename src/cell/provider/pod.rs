@@ -1,12 +1,10 @@
 //! Renders the Pod of an Instance.
 
-use crate::{
-    api::keys,
-    cell::{
-        instance_types::{InstanceTypes, Unsized},
-        rollout::labels::Labels,
-    },
+use crate::cell::{
+    instance_types::{InstanceTypes, Unsized},
+    rollout::labels::Labels,
 };
+use fedgate_api::keys;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

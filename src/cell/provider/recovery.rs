@@ -2,7 +2,7 @@
 //! state is an annotation of the Instance, so it survives a restart of the cell.
 
 use super::report::{containers, is_ready};
-use crate::engine::clock::Now;
+use fedgate_engine::clock::Now;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,9 +1,7 @@
 //! Rejections by the API server, as messages for the author of the template.
 
-use crate::{
-    cell::index::tables::TableId,
-    engine::error::{Category, Failure},
-};
+use crate::cell::index::tables::TableId;
+use fedgate_engine::error::{Category, Failure};
 
 /// Maximum length of a server message that is passed on, in characters.
 const LONGEST_REASON: usize = 1024;
@@ -47,7 +45,7 @@ pub fn is_alike(before: &str, now: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::key::Plane;
+    use fedgate_engine::key::Plane;
     use std::time::Duration;
 
     fn failure(category: Category, role: TableId, message: &str) -> Failure {

@@ -1,6 +1,6 @@
 //! Derives the conditions Available and Programmed of an Instance from its Pod (contract: cell.md §9).
 
-use crate::api::{
+use fedgate_api::{
     ConditionStatus::{self, False, True, Unknown},
     Reason,
 };

@@ -11,11 +11,9 @@ use super::{
     recovery::{self, State},
     report,
 };
-use crate::{
-    api::conditions::types::{AVAILABLE, PROGRAMMED},
-    cell::index::tables::TableId,
-    engine::plan::{Plan, Prepared},
-};
+use crate::cell::index::tables::TableId;
+use fedgate_api::conditions::types::{AVAILABLE, PROGRAMMED};
+use fedgate_engine::plan::{Plan, Prepared};
 use serde_json::Value;
 
 /// Decides the next step.

@@ -1,7 +1,7 @@
 //! Renders the Service of an Instance.
 
 use super::pod::{Instance, UnsupportedSpec, ports};
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// The Service port of an Instance with a single port.

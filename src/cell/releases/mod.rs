@@ -11,14 +11,12 @@ use super::{
     release_backoff::ReleaseBackoff,
     writes::{create, delete},
 };
-use crate::{
-    api::names::ProjectKey,
-    engine::{
-        error::{Category, Failure},
-        key::{Key, Plane},
-        plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
-        random::HashMap,
-    },
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    error::{Category, Failure},
+    key::{Key, Plane},
+    plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
+    random::HashMap,
 };
 use parking_lot::Mutex;
 use record::{Place, Record, Records};

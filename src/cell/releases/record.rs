@@ -1,13 +1,11 @@
 //! Records of what is still to be released: one `ConfigMap` for each namespace, one entry for each Instance.
 
-use crate::{
-    api::names::{ProjectKey, short_hash},
-    cell::{
-        index::{RELEASES_PREFIX, tables::TableId},
-        provider::pod::MANAGED_BY,
-    },
-    engine::{key::Plane, plan::Target},
+use crate::cell::{
+    index::{RELEASES_PREFIX, tables::TableId},
+    provider::pod::MANAGED_BY,
 };
+use fedgate_api::names::{ProjectKey, short_hash};
+use fedgate_engine::{key::Plane, plan::Target};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

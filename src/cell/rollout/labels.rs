@@ -1,6 +1,6 @@
 //! Labels that identify an Instance and its owners, and their repair (contract: cell.md §7).
 
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};
 

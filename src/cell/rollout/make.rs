@@ -1,7 +1,7 @@
 //! Renders new Instances.
 
 use super::{Deployment, ordinal};
-use crate::api::LocationReference;
+use fedgate_api::LocationReference;
 use serde_json::{Map, Value, json};
 
 /// Inputs for a new Instance besides its deployment.

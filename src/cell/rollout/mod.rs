@@ -14,7 +14,7 @@ pub mod ordinal;
 #[cfg(test)]
 mod tests;
 
-use crate::api::{ManagementPolicy, Reason};
+use fedgate_api::{ManagementPolicy, Reason};
 use labels::{Labels, OwnerLabels};
 use serde_json::Value;
 use std::{fmt, sync::Arc};

@@ -1,7 +1,7 @@
 //! Ordinals: the position of an Instance within its deployment.
 
 use super::Instance;
-use crate::api::keys;
+use fedgate_api::keys;
 
 /// Name of the Instance with this ordinal.
 pub fn name(deployment: &str, ordinal: u32) -> String {

@@ -1,6 +1,6 @@
 //! How long a key rests after a conflict: the version that won is known soon, unless a watch is late.
 
-use crate::engine::{key::Key, random::HashMap, shrink::shrink_if_sparse};
+use fedgate_engine::{key::Key, random::HashMap, shrink::shrink_if_sparse};
 use parking_lot::Mutex;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What a cell can say of itself, for the metrics and for people.
 
 use super::{Cell, TableId};
-use crate::metrics::Gauges;
+use fedgate_engine::metrics::Gauges;
 
 impl Cell {
     /// Counts; takes the index's lock for a moment.

@@ -1,21 +1,19 @@
 //! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
 
-use crate::{
-    api::{keys, names::ProjectKey},
-    cell::index::{CellIndex, CellLocation, tables::TableId},
-    engine::{
-        executor::PlaneAccess,
-        key::Plane,
-        plan::{Target, WriteResult},
-        queue::{Priority, Queue},
-    },
+use crate::cell::index::{CellIndex, CellLocation, tables::TableId};
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    executor::PlaneAccess,
+    key::Plane,
     metrics::Metrics,
+    plan::{Target, WriteResult},
     plane::{
         client::Connection,
         lease::LeaseHandle,
         registry::{EngagedPlane, PlaneRegistry},
         watch::{self, WatchEvent, WatchSpec, WatchStatus, health::PlaneHealth},
     },
+    queue::{Priority, Queue},
 };
 use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};

@@ -13,22 +13,20 @@ use super::{
     provider::Provider,
     releases::Releases,
 };
-use crate::{
-    api::names::ProjectKey,
-    engine::{
-        clock::Clock,
-        error::{Category, Failure},
-        executor::Executor,
-        key::{Key, Plane},
-        plan::Requeue,
-        quarantine::Quarantine,
-        queue::{Priority, Queue},
-        workers::{Role, Workers},
-    },
-    metrics::Metrics,
-    plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle, registry::PlaneRegistry},
-};
 use conflict_backoff::ConflictBackoff;
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    clock::Clock,
+    error::{Category, Failure},
+    executor::Executor,
+    key::{Key, Plane},
+    metrics::Metrics,
+    plan::Requeue,
+    plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle, registry::PlaneRegistry},
+    quarantine::Quarantine,
+    queue::{Priority, Queue},
+    workers::{Role, Workers},
+};
 use futures::{Stream, StreamExt, future::BoxFuture};
 use links::{Command, Links};
 use parking_lot::Mutex;

@@ -2,11 +2,12 @@
 //! cannot be made, and let go when nobody needs it any more.
 
 use super::{Cell, Projects, TableId, links};
-use crate::{
-    api::names::ProjectKey,
-    cell::release_backoff::ReleaseBackoff,
-    engine::{queue::Priority, random::HashMap},
+use crate::cell::release_backoff::ReleaseBackoff;
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
     plane::{client::Connection, discovery::ProjectEvent},
+    queue::Priority,
+    random::HashMap,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::{AbortHandle, JoinSet};

@@ -4,21 +4,19 @@ use super::{
     Memory,
     observe::{HubCopy, Seen},
 };
-use crate::{
-    api::{API_VERSION, keys},
-    cell::{
-        index::{
-            digest::{self, HubInstance, Namespace},
-            tables::TableId,
-        },
-        instance::observe::Snapshot as Local,
-        writes::create,
+use crate::cell::{
+    index::{
+        digest::{self, HubInstance, Namespace},
+        tables::TableId,
     },
-    engine::{
-        diff::Digest,
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Target, Write},
-    },
+    instance::observe::Snapshot as Local,
+    writes::create,
+};
+use fedgate_api::{API_VERSION, keys};
+use fedgate_engine::{
+    diff::Digest,
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Target, Write},
 };
 use serde_json::{Map, Value, json};
 

@@ -9,14 +9,14 @@ use super::{
     context::{Context, MAX_PASSES},
     instance::{decide::note, observe::Snapshot as Local},
 };
-use crate::engine::{
+use decide::{Decision, Held};
+use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},
     key::Key,
     plan::{Effect, Plan, Requeue},
     random::HashMap,
 };
-use decide::{Decision, Held};
 use observe::{HubCopy, Seen};
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl WriteBack {
     pub fn forget(&self, key: &Key) {
         let mut memory = self.memory.lock();
         memory.remove(key);
-        crate::engine::shrink::shrink_if_sparse(&mut memory);
+        fedgate_engine::shrink::shrink_if_sparse(&mut memory);
     }
 }
 

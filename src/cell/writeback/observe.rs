@@ -1,13 +1,11 @@
 //! What the hub has for an Instance.
 
-use crate::{
-    cell::{
-        context::Shared,
-        index::digest::{self, HubInstance, Namespace},
-        writes::ObjectVersion,
-    },
-    engine::key::Key,
+use crate::cell::{
+    context::Shared,
+    index::digest::{self, HubInstance, Namespace},
+    writes::ObjectVersion,
 };
+use fedgate_engine::key::Key;
 use kube::core::DynamicObject;
 use std::sync::Arc;
 
@@ -53,11 +51,11 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
         return None;
     }
     let label = index.instances.get(&key.namespace, &key.name).and_then(|row| {
-        let name = row.digest.labels.get(crate::api::keys::WORKLOAD_DEPLOYMENT_NAME);
+        let name = row.digest.labels.get(fedgate_api::keys::WORKLOAD_DEPLOYMENT_NAME);
         name.map(str::to_owned)
     });
     let deployment = label.and_then(|name| index.hub_deployments.get(&key.namespace, &name));
-    let namespace = |row: &crate::plane::table::Row<Namespace>| row.digest.clone();
+    let namespace = |row: &fedgate_engine::plane::table::Row<Namespace>| row.digest.clone();
     Some(Seen {
         cell: index.reading.cell.clone(),
         here: index.namespaces.get("", &key.namespace).map(namespace),

@@ -5,21 +5,19 @@ use super::{
     decide::{self, About, Decision, Held},
     observe,
 };
-use crate::{
-    api::keys,
-    cell::{
-        context::Context,
-        index::tables::TableId,
-        instance::observe as local,
-        testing::{Fixture, NS, body, condition, deployment, instance, reading, words},
+use crate::cell::{
+    context::Context,
+    index::tables::TableId,
+    instance::observe as local,
+    testing::{Fixture, NS, body, condition, deployment, instance, reading, words},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    key::{
+        Key,
+        Plane::{Cell, Hub},
     },
-    engine::{
-        key::{
-            Key,
-            Plane::{Cell, Hub},
-        },
-        plan::{Effect, ExactFields, Write},
-    },
+    plan::{Effect, ExactFields, Write},
 };
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
@@ -261,7 +259,7 @@ async fn a_name_that_is_held_is_tried_after_pauses_that_double() {
     let now = tokio::time::Instant::now();
     let mut pauses = Vec::new();
     for _ in 0..11 {
-        let crate::engine::plan::Requeue::After(pause) = memory.pause(now) else {
+        let fedgate_engine::plan::Requeue::After(pause) = memory.pause(now) else {
             panic!()
         };
         pauses.push(pause.as_secs());

@@ -1,19 +1,17 @@
 //! What should happen for one companion. Pure.
 
 use super::referenced_by;
-use crate::{
-    api::{keys, names::ProjectKey},
-    engine::{
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    },
-    gateway::{
-        index::digest::{Companion, Payload},
-        rate_limit::Class,
-    },
-    kinds::CompanionKind,
+use crate::gateway::{
+    index::digest::{Companion, Payload},
+    rate_limit::Class,
+};
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     plane::table::Row,
 };
+use fedgate_kinds::CompanionKind;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -150,7 +148,7 @@ fn render(s: &Snapshot, source: &DynamicObject, uid: Option<&str>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::diff::Digest;
+    use fedgate_engine::diff::Digest;
 
     fn snapshot(wanted_by: &[&str], row: Option<Companion>) -> Snapshot {
         Snapshot {

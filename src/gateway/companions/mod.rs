@@ -20,19 +20,17 @@ use super::{
     namespaces::earlier_life,
     rate_limit::Permit,
 };
-use crate::{
-    api::keys,
-    engine::{
-        error::{Category, Failure},
-        key::{Key, Plane},
-        plan::{Requeue, Target},
-        quarantine::RETRY_AFTER,
-        queue::Priority,
-    },
-    kinds::CompanionKind,
-    plane::table::Row,
-};
 use decide::{Decision, Snapshot};
+use fedgate_api::keys;
+use fedgate_engine::{
+    error::{Category, Failure},
+    key::{Key, Plane},
+    plan::{Requeue, Target},
+    plane::table::Row,
+    quarantine::RETRY_AFTER,
+    queue::Priority,
+};
+use fedgate_kinds::CompanionKind;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete or nothing is proven.

@@ -1,10 +1,8 @@
 //! Which `ConfigMaps` and Secrets a deployment expects at its cell, decided from its references and what the project
 //! holds (contract: federation.md §3.9 step 1). Pure.
 
-use crate::{
-    gateway::index::digest::{REFERENCE_LIMIT, Reference},
-    kinds::CompanionKind,
-};
+use crate::gateway::index::digest::{REFERENCE_LIMIT, Reference};
+use fedgate_kinds::CompanionKind;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 

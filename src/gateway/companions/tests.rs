@@ -1,13 +1,13 @@
 //! Who wants a companion, as the index shows it.
 
 use super::*;
-use crate::engine::{error::Retry, plan::Plan};
 use crate::gateway::{
     federator::observe::observe as observe_source,
     index::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
     rate_limit::Class,
     testing::{Rig, refusal},
 };
+use fedgate_engine::{error::Retry, plan::Plan};
 use http::Method;
 use serde_json::{Value, json};
 use std::{

@@ -4,19 +4,17 @@ use super::{
     decide::{copy_target, source_uid},
     observe::Snapshot,
 };
-use crate::{
-    api::keys,
-    engine::{
-        error::{Category, Failure},
-        executor::Which,
-        key::Plane,
-        plan::{Plan, Prepared, Target},
-        queue::Priority,
-    },
-    gateway::{
-        context::Context,
-        index::{GatewayIndex, TableId},
-    },
+use crate::gateway::{
+    context::Context,
+    index::{GatewayIndex, TableId},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    error::{Category, Failure},
+    executor::Which,
+    key::Plane,
+    plan::{Plan, Prepared, Target},
+    queue::Priority,
 };
 
 /// The writes that take a copy to a city where it was not.

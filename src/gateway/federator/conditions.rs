@@ -5,18 +5,16 @@ use super::{
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
-use crate::{
-    api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
-    engine::{
-        clock::Now,
-        key::Plane,
-        plan::{Event, ObjectRef, Requeue},
-    },
-    gateway::index::{
-        cities::CITY_LIMIT,
-        digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize},
-        status::{OwnCondition, SIZE_LIMIT},
-    },
+use crate::gateway::index::{
+    cities::CITY_LIMIT,
+    digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize},
+    status::{OwnCondition, SIZE_LIMIT},
+};
+use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
+use fedgate_engine::{
+    clock::Now,
+    key::Plane,
+    plan::{Event, ObjectRef, Requeue},
     plane::table::Row,
 };
 use jiff::Timestamp;

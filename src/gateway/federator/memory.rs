@@ -1,10 +1,7 @@
 //! What the federator remembers of a deployment, beside the index. Values only.
 
-use crate::{
-    engine::{clock::Now, diff::Digest, quarantine::RETRY_AFTER},
-    gateway::index::digest::Source,
-    plane::table::Row,
-};
+use crate::gateway::index::digest::Source;
+use fedgate_engine::{clock::Now, diff::Digest, plane::table::Row, quarantine::RETRY_AFTER};
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -18,19 +18,17 @@ use super::{
     context::{Context, HubPermit, MAX_PASSES, Shared},
     index::GatewayIndex,
 };
-use crate::engine::random::HashMap;
-use crate::{
-    api::names::ProjectKey,
-    engine::{
-        error::{Category, Failure, Retry},
-        key::{Key, Plane},
-        plan::{Applied, Plan, Requeue, Target},
-        quarantine::RETRY_AFTER,
-        shrink::shrink_if_sparse,
-    },
-    metrics::Stage,
-};
 use decide::{Action, Settings, source_target};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::random::HashMap;
+use fedgate_engine::{
+    error::{Category, Failure, Retry},
+    key::{Key, Plane},
+    metrics::Stage,
+    plan::{Applied, Plan, Requeue, Target},
+    quarantine::RETRY_AFTER,
+    shrink::shrink_if_sparse,
+};
 use memory::Memory;
 use observe::Snapshot;
 use parking_lot::Mutex;

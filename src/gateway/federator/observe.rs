@@ -1,18 +1,15 @@
 //! What is known about a deployment, taken from the index in one go.
 
-use crate::{
-    api::names::{CityCode, HubNamespace, ProjectKey},
-    engine::key::Key,
-    gateway::{
-        companions::resolve::{self, Resolution, SourceState},
-        index::{
-            GatewayIndex, TableId, companion_role,
-            digest::{Binding, HubCopy, HubNamespaceDigest, Source},
-        },
+use crate::gateway::{
+    companions::resolve::{self, Resolution, SourceState},
+    index::{
+        GatewayIndex, TableId, companion_role,
+        digest::{Binding, HubCopy, HubNamespaceDigest, Source},
     },
-    kinds::{CompanionKind, FederatedKind},
-    plane::table::Row,
 };
+use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
+use fedgate_engine::{key::Key, plane::table::Row};
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use std::sync::Arc;
 
 /// How the hub namespace stands to the deployment.

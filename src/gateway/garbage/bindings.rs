@@ -3,18 +3,16 @@
 //! (contract: federation.md §3.11).
 
 use super::{Garbage, decide::left};
-use crate::{
-    api::names::HubNamespace,
-    engine::{
-        clock::Now,
-        error::Failure,
-        key::{Key, Plane},
-        plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
-    },
-    gateway::{
-        context::{Context, MAX_PASSES},
-        index::{GatewayIndex, TableId},
-    },
+use crate::gateway::{
+    context::{Context, MAX_PASSES},
+    index::{GatewayIndex, TableId},
+};
+use fedgate_api::names::HubNamespace;
+use fedgate_engine::{
+    clock::Now,
+    error::Failure,
+    key::{Key, Plane},
+    plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;

@@ -4,7 +4,7 @@
 //! Each project has its own brake, so that one project cannot delay another; a second brake covers the whole hub. A
 //! project that its own brake holds does not count for the hub's, because none of its copies is deleted anyway.
 
-use crate::engine::{clock::Now, key::Key, random::HashMap, shrink::shrink_if_sparse};
+use fedgate_engine::{clock::Now, key::Key, random::HashMap, shrink::shrink_if_sparse};
 use std::{
     collections::{BTreeSet, hash_map::Entry},
     sync::Arc,

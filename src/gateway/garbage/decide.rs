@@ -4,12 +4,10 @@
 //! its origin or its users is remembered, and deleted after its grace period.
 
 use super::brake::{Brake, Load};
-use crate::{
-    engine::{
-        clock::Now,
-        plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
-    },
-    gateway::index::digest::{CitySet, HubNamespaceDigest},
+use crate::gateway::index::digest::{CitySet, HubNamespaceDigest};
+use fedgate_engine::{
+    clock::Now,
+    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
     plane::table::Row,
 };
 use jiff::Timestamp;

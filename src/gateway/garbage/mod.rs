@@ -18,17 +18,15 @@ use super::{
     context::{Context, Settings},
     index::GatewayIndex,
 };
-use crate::{
-    api::keys,
-    engine::{
-        clock::Now,
-        error::Failure,
-        key::{Key, Plane},
-        plan::{Plan, Prepared, Requeue, Target},
-        queue::Priority,
-    },
-};
 use decide::Decision;
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    error::Failure,
+    key::{Key, Plane},
+    plan::{Plan, Prepared, Requeue, Target},
+    queue::Priority,
+};
 use observe::Memory;
 use parking_lot::Mutex;
 

@@ -4,20 +4,18 @@ use super::{
     brake::{Brakes, Census, Load},
     decide::{CitySetSnapshot, CopySnapshot, CopyState, NamespaceSnapshot, Origin},
 };
-use crate::engine::random::HashMap;
-use crate::{
-    api::{
-        keys,
-        names::{HubNamespace, ProjectKey},
-    },
-    engine::{
-        key::{Key, Plane},
-        plan::Target,
-    },
-    gateway::{
-        index::{GatewayIndex, Project, TableId, digest},
-        namespaces::earlier_life,
-    },
+use crate::gateway::{
+    index::{GatewayIndex, Project, TableId, digest},
+    namespaces::earlier_life,
+};
+use fedgate_api::{
+    keys,
+    names::{HubNamespace, ProjectKey},
+};
+use fedgate_engine::random::HashMap;
+use fedgate_engine::{
+    key::{Key, Plane},
+    plan::Target,
     plane::table::Row,
 };
 use std::sync::Arc;

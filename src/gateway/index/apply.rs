@@ -9,16 +9,16 @@ use super::{
     ownership::RejectedClaim,
     status::SIZE_LIMIT,
 };
-use crate::{
-    api::names::{self, ProjectKey, is_label_value},
-    engine::key::Key,
-    kinds::CompanionKind,
+use fedgate_api::names::{self, ProjectKey, is_label_value};
+use fedgate_engine::{
+    key::Key,
     plane::{
         apply::{RowChange, apply_event},
         table::Name,
         watch::WatchEvent,
     },
 };
+use fedgate_kinds::CompanionKind;
 use kube::core::DynamicObject;
 use std::sync::Arc;
 
@@ -259,7 +259,7 @@ impl GatewayIndex {
             self.resolve_owner(&d.name.1, &mut change);
             self.enqueue_hub_namespace(&d.name.1, &mut change.keys);
             if let Some(set) = d.old.and_then(|row| row.digest.cities) {
-                let policy = crate::api::names::city_set_policy(&set);
+                let policy = fedgate_api::names::city_set_policy(&set);
                 change.keys.push(self.hub_key(TableId::CitySets, "", &policy));
                 self.forget_set(&set);
             }

@@ -1,6 +1,6 @@
 //! Copies that were sent to the hub and are not known to have arrived, or not to: until then what they need there stays.
 
-use crate::api::names::CityCode;
+use fedgate_api::names::CityCode;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// See the module.

@@ -1,11 +1,8 @@
 //! Which cities a hub namespace goes to: those of its copies and of what is announced, up to a limit.
 
 use super::{GatewayIndex, TableId, digest::Source};
-use crate::{
-    api::names::{CityCode, DEPLOYMENT_NAME_LIMIT},
-    engine::key::Key,
-    plane::table::Row,
-};
+use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
+use fedgate_engine::{key::Key, plane::table::Row};
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
@@ -176,15 +173,13 @@ impl GatewayIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        api::{keys, names::ProjectKey},
-        gateway::{
-            federator,
-            index::{TableId, networking::WorkloadChecks},
-        },
-        kinds::FederatedKind,
-        plane::watch::WatchEvent,
+    use crate::gateway::{
+        federator,
+        index::{TableId, networking::WorkloadChecks},
     };
+    use fedgate_api::{keys, names::ProjectKey};
+    use fedgate_engine::plane::watch::WatchEvent;
+    use fedgate_kinds::FederatedKind;
     use serde_json::{Value, json};
     use std::sync::Arc;
 

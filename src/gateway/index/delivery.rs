@@ -3,7 +3,7 @@
 //! What a write intends is noted before it is sent: its answer may be lost though it was applied, and an edit by someone
 //! else must not be taken for it, nor it for an edit.
 
-use crate::engine::random::HashMap;
+use fedgate_engine::random::HashMap;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Of one hub Namespace.

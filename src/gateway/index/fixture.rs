@@ -1,15 +1,12 @@
 //! An index for tests, filled by the events that a watch would bring.
 
 use super::{GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec};
-use crate::{
-    api::{
-        keys,
-        names::{CityCode, ProjectKey},
-    },
-    engine::key::Key,
-    kinds::FederatedKind,
-    plane::watch::WatchEvent,
+use fedgate_api::{
+    keys,
+    names::{CityCode, ProjectKey},
 };
+use fedgate_engine::{key::Key, plane::watch::WatchEvent};
+use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

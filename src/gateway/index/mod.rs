@@ -25,19 +25,19 @@ mod tests;
 mod triggers;
 mod withheld;
 
-use crate::engine::random::{HashMap, HashSet};
-use crate::{
-    api::names::{self, CityCode, HubNamespace, ProjectKey},
-    engine::key::{Key, Kind, Plane},
-    kinds::{CompanionKind, FederatedKind},
-    plane::table::{Name, Row, Table},
-};
 use arriving::Arriving;
 use delivery::Deliveries;
 use digest::{
     Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Payload,
     Projection, Source, Strings, WriteBackDigest,
 };
+use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
+use fedgate_engine::random::{HashMap, HashSet};
+use fedgate_engine::{
+    key::{Key, Kind, Plane},
+    plane::table::{Name, Row, Table},
+};
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use instances::WriteBacksByCell;
 use kube::core::ApiResource;
 use networking::{Location, WorkloadChecks};
@@ -363,7 +363,7 @@ impl GatewayIndex {
     pub fn cluster_label(&self) -> &str {
         self.kinds
             .first()
-            .map_or(crate::api::keys::CITY_CODE, |k| &k.placement.label)
+            .map_or(fedgate_api::keys::CITY_CODE, |k| &k.placement.label)
     }
 
     /// The hub namespace of a live project namespace.
@@ -388,7 +388,7 @@ impl GatewayIndex {
     /// Whether our finalizer holds a source.
     pub fn holds(source: &Row<Source>) -> bool {
         let mut finalizers = source.digest.finalizers.iter();
-        finalizers.any(|f| &**f == crate::api::keys::FEDERATOR_FINALIZER)
+        finalizers.any(|f| &**f == fedgate_api::keys::FEDERATOR_FINALIZER)
     }
 
     /// The codes of a city set, whatever has become of its policy; `None` if nobody knows them.
@@ -429,7 +429,7 @@ impl GatewayIndex {
         let delivered = self
             .hub
             .city_sets
-            .get("", &crate::api::names::city_set_policy(set))
+            .get("", &fedgate_api::names::city_set_policy(set))
             .is_some_and(|p| !p.deleting && p.digest.cities.as_ref().is_some_and(|c| c.contains(city)));
         delivered
             && self

@@ -5,9 +5,9 @@
 //! make a project ready: while one is missing the project's Workloads wait, and nothing else does.
 
 use super::{GatewayIndex, Project, TableId, apply::Change};
-use crate::{
-    api::{keys, names::ProjectKey},
-    engine::key::Key,
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    key::Key,
     plane::{
         apply::{RowChange, apply_event},
         table::Row,

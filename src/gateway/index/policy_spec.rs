@@ -1,10 +1,8 @@
 //! The shapes of the policies that the gateway writes (contract: federation.md §2.2, §2.3).
 
-use crate::{
-    api::{keys, names::CityCode},
-    engine::plan::{ExactFields, ServerDefault},
-    kinds::FederatedKind,
-};
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::plan::{ExactFields, ServerDefault};
+use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -86,7 +84,7 @@ mod tests {
             live[field] = value;
             let exact = matches_spec(&live, &wanted);
             let live = serde_json::from_value(json!({"metadata": {}, "spec": live})).unwrap();
-            let patch = crate::engine::diff::exact_patch(&live, &json!({"spec": wanted}), &exact_spec());
+            let patch = fedgate_engine::diff::exact_patch(&live, &json!({"spec": wanted}), &exact_spec());
             (exact, patch.map(|p| p["spec"].clone()))
         };
         for (field, default, other) in [

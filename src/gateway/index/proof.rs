@@ -2,9 +2,9 @@
 //! plane whose watches fail keeps everything that came from it.
 
 use super::GatewayIndex;
-use crate::{
-    api::names::ProjectKey,
-    engine::key::{Key, Plane},
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    key::{Key, Plane},
     plane::table::Table,
 };
 

@@ -6,9 +6,9 @@
 //! *ready*. The lists that carrying does not need are many times as long, so that those that it does have a head start.
 
 use super::{GatewayIndex, Project, TableId};
-use crate::{
-    api::names::{HubNamespace, ProjectKey},
-    engine::key::{Key, Plane},
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::{
+    key::{Key, Plane},
     plane::table::{Row, Table},
 };
 

@@ -1,6 +1,6 @@
 //! The resources that the gateway touches and that are no federated kinds.
 
-use crate::kinds::CompanionKind;
+use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
 /// A resource of a core or Karmada group.

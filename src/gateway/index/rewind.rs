@@ -1,7 +1,7 @@
 //! A plane that was restored to an older state: what is known of it is judged by its next lists alone.
 
 use super::{GatewayIndex, Hub, Project};
-use crate::{engine::key::Plane, plane::table::Table};
+use fedgate_engine::{key::Plane, plane::table::Table};
 
 impl GatewayIndex {
     /// Whether this is still the engagement of the hub.

@@ -1,7 +1,7 @@
 //! Status digests: enough of a status to know whether returning another one would change anything.
 
 use super::digest::{Strings, size_of};
-use crate::engine::diff::Digest;
+use fedgate_engine::diff::Digest;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};

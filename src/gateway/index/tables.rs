@@ -1,8 +1,9 @@
 //! Which kind is in which role. Every event and every turn asks, so that nothing is put together anew for it.
 
 use super::{TableId, resources::Resources};
-use crate::engine::random::HashMap;
-use crate::{engine::key::Kind, kinds::FederatedKind};
+use fedgate_engine::key::Kind;
+use fedgate_engine::random::HashMap;
+use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;
 
 /// The roles that every hub has, whatever is federated.

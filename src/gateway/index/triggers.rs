@@ -6,15 +6,15 @@ use super::{
     digest::{Binding, Companion, HubCopy, Source, WriteBackDigest},
     secondary::entries,
 };
-use crate::{
-    api::names::{HubNamespace, ProjectKey},
-    engine::key::{Key, Plane},
-    kinds::CompanionKind,
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::{
+    key::{Key, Plane},
     plane::{
         apply::RowChange,
         table::{Name, Row},
     },
 };
+use fedgate_kinds::CompanionKind;
 use std::sync::Arc;
 
 impl GatewayIndex {

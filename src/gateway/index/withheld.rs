@@ -5,9 +5,9 @@ use super::{
     Deployment, GatewayIndex,
     digest::{HubCopy, WriteBackDigest},
 };
-use crate::{
-    engine::key::Key,
-    gateway::index::TableId,
+use crate::gateway::index::TableId;
+use fedgate_engine::{
+    key::Key,
     plane::{apply::RowChange, table::Row},
 };
 use std::{sync::Arc, time::Duration};

@@ -1,16 +1,14 @@
 //! Compares an interpreter with its kind's folder, and finds competing interpreters. Pure.
 
-use crate::{
-    engine::{
-        clock::Now,
-        diff::Digest,
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    },
-    gateway::index::digest::InterpreterDigest,
-    kinds::FederatedKind,
+use crate::gateway::index::digest::InterpreterDigest;
+use fedgate_engine::{
+    clock::Now,
+    diff::Digest,
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     plane::table::Row,
 };
+use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

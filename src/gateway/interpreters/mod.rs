@@ -10,9 +10,9 @@ mod observe;
 mod tests;
 
 use super::context::{Context, MAX_PASSES};
-use crate::engine::random::HashMap;
-use crate::engine::{error::Failure, plan::Requeue};
 use decide::{Decision, decide};
+use fedgate_engine::random::HashMap;
+use fedgate_engine::{error::Failure, plan::Requeue};
 use observe::observe;
 use parking_lot::Mutex;
 use std::{

@@ -5,19 +5,17 @@ use super::{
     decide::{Decision, RESTORE_EVERY, Snapshot, decide},
     observe::observe,
 };
-use crate::{
-    engine::{
-        clock::Now,
-        diff::Digest,
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Target, Write},
-    },
-    gateway::index::{
-        GatewayIndex, Resources, TableId, digest::InterpreterDigest, networking::WorkloadChecks,
-    },
-    kinds::FederatedKind,
+use crate::gateway::index::{
+    GatewayIndex, Resources, TableId, digest::InterpreterDigest, networking::WorkloadChecks,
+};
+use fedgate_engine::{
+    clock::Now,
+    diff::Digest,
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Target, Write},
     plane::{table::Row, watch::WatchEvent},
 };
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::json;
 use std::{
@@ -84,7 +82,7 @@ fn snapshot(name: &str, rows: Vec<Named>) -> Snapshot {
     }
 }
 
-fn apply(reason: &'static str) -> Plan<crate::engine::plan::Prepared> {
+fn apply(reason: &'static str) -> Plan<fedgate_engine::plan::Prepared> {
     Plan::one(Effect {
         target: Target::cluster(Plane::Hub, &Resources::default().interpreters, OURS),
         endpoint: Endpoint::Main,
@@ -96,7 +94,7 @@ fn apply(reason: &'static str) -> Plan<crate::engine::plan::Prepared> {
     })
 }
 
-fn decision(plan: Plan<crate::engine::plan::Prepared>, drift: bool) -> Decision {
+fn decision(plan: Plan<fedgate_engine::plan::Prepared>, drift: bool) -> Decision {
     Decision {
         plan,
         drift,

@@ -12,11 +12,9 @@ use super::{
     context::{Context, MAX_PASSES},
     index::GatewayIndex,
 };
-use crate::{
-    api::names::{CityCode, ProjectKey, city_set},
-    engine::{error::Failure, key::Key, plan::Requeue, queue::Priority},
-};
 use decide::Snapshot;
+use fedgate_api::names::{CityCode, ProjectKey, city_set};
+use fedgate_engine::{error::Failure, key::Key, plan::Requeue, queue::Priority};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Verdict on a Namespace that names another owner.

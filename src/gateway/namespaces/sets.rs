@@ -1,11 +1,8 @@
 //! Which city sets there are, and how many of them a project may use.
 
 use super::decide::{self, CitySets, Decision, Snapshot};
-use crate::{
-    engine::{clock::Now, key::Key},
-    gateway::index::{GatewayIndex, digest::CitySet},
-    plane::table::Row,
-};
+use crate::gateway::index::{GatewayIndex, digest::CitySet};
+use fedgate_engine::{clock::Now, key::Key, plane::table::Row};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The city sets as a hub Namespace sees them.

@@ -1,15 +1,13 @@
 //! Which city policies a hub namespace has, and what that takes. Pure.
 
-use crate::{
-    api::names::{self, CityCode},
-    engine::{
-        key::Plane,
-        plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
-    },
-    gateway::index::{digest::CityPolicy, policy_spec},
-    kinds::FederatedKind,
+use crate::gateway::index::{digest::CityPolicy, policy_spec};
+use fedgate_api::names::{self, CityCode};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
     plane::table::Row,
 };
+use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};

@@ -17,8 +17,8 @@ use super::{
     garbage,
     index::TableId,
 };
-use crate::engine::{error::Failure, plan::Requeue, queue::Priority};
 use decide::{decide, withdrawing};
+use fedgate_engine::{error::Failure, plan::Requeue, queue::Priority};
 
 /// One turn of a hub namespace's policies.
 pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure> {

@@ -1,10 +1,8 @@
 //! What is known of a hub namespace's policies, taken from the index in one go.
 
 use super::decide::Snapshot;
-use crate::{
-    api::names::CityCode,
-    gateway::{garbage, index::GatewayIndex, namespaces},
-};
+use crate::gateway::{garbage, index::GatewayIndex, namespaces};
+use fedgate_api::names::CityCode;
 use std::collections::BTreeSet;
 
 /// Whether a city's policy must stay: the city is in use, or a binding is claimed by the policy.

@@ -4,22 +4,22 @@ use super::{
     decide::{Snapshot, decide, withdrawing},
     observe,
 };
-use crate::{
-    api::{
-        keys,
-        names::{CityCode, ProjectKey},
+use crate::gateway::{
+    index::{
+        GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks,
+        policy_spec,
     },
-    engine::plan::{Effect, Requeue, Write},
-    gateway::{
-        index::{
-            GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks,
-            policy_spec,
-        },
-        testing::Rig,
-    },
-    kinds::FederatedKind,
+    testing::Rig,
+};
+use fedgate_api::{
+    keys,
+    names::{CityCode, ProjectKey},
+};
+use fedgate_engine::{
+    plan::{Effect, Requeue, Write},
     plane::{table::Row, watch::WatchEvent},
 };
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};

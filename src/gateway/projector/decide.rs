@@ -1,24 +1,22 @@
 //! What should happen for a write-back: a pure function of the snapshot (contract: federation.md §3.8).
 
-use crate::{
-    api::{
-        keys,
-        names::{HubNamespace, ProjectKey},
+use crate::gateway::{
+    index::digest::{
+        HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
     },
-    engine::{
-        clock::Now,
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    },
-    gateway::{
-        index::digest::{
-            HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
-        },
-        projector::memory::Memory,
-    },
-    kinds::{FederatedKind, WriteBack},
+    projector::memory::Memory,
+};
+use fedgate_api::{
+    keys,
+    names::{HubNamespace, ProjectKey},
+};
+use fedgate_engine::{
+    clock::Now,
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     plane::table::Row,
 };
+use fedgate_kinds::{FederatedKind, WriteBack};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};

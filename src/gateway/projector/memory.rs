@@ -1,10 +1,8 @@
 //! What the projector remembers of a write-back, beside the index. Values only.
 
 use super::decide::Settings;
-use crate::{
-    engine::{clock::Now, diff::Digest},
-    gateway::index::digest::{Projection, WriteBackDigest},
-};
+use crate::gateway::index::digest::{Projection, WriteBackDigest};
+use fedgate_engine::{clock::Now, diff::Digest};
 use std::time::Duration;
 use tokio::time::Instant;
 

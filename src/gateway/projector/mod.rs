@@ -13,18 +13,16 @@ use super::{
     context::{Context, MAX_PASSES, Shared},
     index::{GatewayIndex, TableId, instances},
 };
-use crate::engine::random::HashMap;
-use crate::{
-    api::names::HubNamespace,
-    engine::{
-        error::{Failure, Retry},
-        key::{Key, Plane},
-        plan::{Applied, Endpoint, Event, ObjectRef, Plan, Requeue, Target},
-        quarantine::RETRY_AFTER,
-    },
-    metrics::Stage,
-};
 use decide::{Decision, Reporting, Snapshot, Verdict};
+use fedgate_api::names::HubNamespace;
+use fedgate_engine::random::HashMap;
+use fedgate_engine::{
+    error::{Failure, Retry},
+    key::{Key, Plane},
+    metrics::Stage,
+    plan::{Applied, Endpoint, Event, ObjectRef, Plan, Requeue, Target},
+    quarantine::RETRY_AFTER,
+};
 use memory::Memory;
 use parking_lot::Mutex;
 

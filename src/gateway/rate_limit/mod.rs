@@ -4,10 +4,8 @@
 //! and wanted share one rate, that of the hub, in equal parts: time is counted in tokens that each of them has been given
 //! (the virtual time of fair queueing), so a project that wants nothing leaves its part to the others.
 
-use crate::{
-    api::names::ProjectKey,
-    engine::{clock::Now, key::Key, random::HashMap, shrink::shrink_if_sparse},
-};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{clock::Now, key::Key, random::HashMap, shrink::shrink_if_sparse};
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Who may write to the hub, and when.
 
 use super::*;
-use crate::engine::key::{Kind, Plane};
+use fedgate_engine::key::{Kind, Plane};
 
 const LIMITS: Limits = Limits {
     rate: 5,

@@ -1,7 +1,7 @@
 //! Gauges of the gateway for the metrics.
 
 use super::{Gateway, GatewayIndex, TableId};
-use crate::{engine::key::Plane, metrics::Gauges, plane::watch::WatchStatus};
+use fedgate_engine::{key::Plane, metrics::Gauges, plane::watch::WatchStatus};
 use std::collections::BTreeMap;
 
 impl Gateway {

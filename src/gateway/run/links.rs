@@ -1,26 +1,24 @@
 //! The engaged planes: their watches fill the index and enqueue keys, and the executor writes through their clients.
 
-use crate::{
-    api::names::ProjectKey,
-    engine::{
-        executor::PlaneAccess,
-        key::{Key, Plane},
-        object::Unread,
-        plan::{Target, WriteResult},
-        queue::{Priority, Queue},
-        watch_channel::{Receiver, Sender},
-    },
-    gateway::{
-        companions,
-        index::{GatewayIndex, TableId, apply::Change, ownership::RejectedClaim},
-    },
+use crate::gateway::{
+    companions,
+    index::{GatewayIndex, TableId, apply::Change, ownership::RejectedClaim},
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    executor::PlaneAccess,
+    key::{Key, Plane},
     metrics::{Metrics, PlaneKind},
+    object::Unread,
+    plan::{Target, WriteResult},
     plane::{
         client::Connection,
         lease::LeaseHandle,
         registry::{EngagedPlane, PlaneRegistry},
         watch::{self, WatchEvent, WatchSpec, WatchStatus, health::PlaneHealth},
     },
+    queue::{Priority, Queue},
+    watch_channel::{Receiver, Sender},
 };
 use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};
@@ -141,7 +139,7 @@ impl Links {
                 (&plane, role),
                 (Plane::Hub, TableId::ConfigMaps | TableId::Secrets)
             )
-            .then(|| format!("{}=true", crate::api::keys::REFERENCED_DATA)),
+            .then(|| format!("{}=true", fedgate_api::keys::REFERENCED_DATA)),
             fields: None,
             page: match (&plane, role) {
                 (_, TableId::ConfigMaps | TableId::Secrets) => watch::LARGE_OBJECTS,

@@ -15,23 +15,21 @@ use super::{
     rate_limit::RateLimiter,
     workload::Workloads,
 };
-use crate::engine::random::HashSet;
-use crate::{
-    api::names::{HubNamespace, ProjectKey},
-    engine::{
-        clock::Clock,
-        error::Failure,
-        executor::{Executor, PlaneAccess},
-        key::{Key, Plane},
-        plan::Requeue,
-        quarantine::Quarantine,
-        queue::{Priority, Queue},
-        workers::{Role, Workers},
-    },
-    kinds::FederatedKind,
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::random::HashSet;
+use fedgate_engine::{
+    clock::Clock,
+    error::Failure,
+    executor::{Executor, PlaneAccess},
+    key::{Key, Plane},
     metrics::Metrics,
+    plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle, registry::PlaneRegistry},
+    quarantine::Quarantine,
+    queue::{Priority, Queue},
+    workers::{Role, Workers},
 };
+use fedgate_kinds::FederatedKind;
 use futures::{Stream, StreamExt};
 use links::{Command, Links};
 use parking_lot::Mutex;

@@ -2,7 +2,7 @@
 //! everything that runs.
 
 use super::snapshot::{Networks, WorkloadSnapshot};
-use crate::api::{
+use fedgate_api::{
     DiskSpec, InstanceSpec, InstanceTemplate, Reason, keys,
     validate::{self, Problem},
 };

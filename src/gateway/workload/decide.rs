@@ -7,7 +7,7 @@ use super::{
     rollup::{self, Outcome},
     snapshot::{Locations, WorkloadSnapshot, controller, is_leaving},
 };
-use crate::api::{
+use fedgate_api::{
     API_VERSION, GROUP, Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadRef, WorkloadStatus,
     keys,
 };

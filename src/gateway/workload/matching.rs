@@ -2,7 +2,7 @@
 //! their spec, never by name.
 
 use super::snapshot::is_leaving;
-use crate::api::{Placement, WorkloadDeployment};
+use fedgate_api::{Placement, WorkloadDeployment};
 
 /// A placement in one of its cities.
 #[derive(Debug, Clone, Copy)]

@@ -17,15 +17,13 @@ use super::{
     context::{Context, MAX_PASSES},
     index::GatewayIndex,
 };
-use crate::{
-    api::names::ProjectKey,
-    engine::{
-        diff::Digest,
-        error::Failure,
-        key::{Key, Plane},
-        plan::{Event, ObjectRef, Plan, Prepared, Requeue, Write},
-        quarantine::RETRY_AFTER,
-    },
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    diff::Digest,
+    error::Failure,
+    key::{Key, Plane},
+    plan::{Event, ObjectRef, Plan, Prepared, Requeue, Write},
+    quarantine::RETRY_AFTER,
 };
 use kube::core::ObjectMeta;
 use observe::Absence;
@@ -38,7 +36,7 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
     plan.notes.push(Event {
         plane: key.plane.clone(),
         about: ObjectRef {
-            api_version: crate::api::API_VERSION.to_owned(),
+            api_version: fedgate_api::API_VERSION.to_owned(),
             kind: "Workload".to_owned(),
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),

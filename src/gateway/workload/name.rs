@@ -1,6 +1,6 @@
 //! Names of new deployments (contract: cell.md §1).
 
-use crate::api::names::short_hash;
+use fedgate_api::names::short_hash;
 use std::collections::BTreeSet;
 
 /// Maximum length of a plain name, so that an Instance's name, `-` and ordinal, fits 63 characters.

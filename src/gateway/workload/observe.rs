@@ -5,18 +5,16 @@ use super::{
     decide, name,
     snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
 };
-use crate::{
-    api::{
-        Workload, WorkloadDeployment, WorkloadDeploymentSpec,
-        names::{CityCode, ProjectKey},
-    },
-    engine::{diff::Digest, key::Key},
-    gateway::index::{
-        GatewayIndex, Project,
-        digest::{Rollup, template_digest, written},
-        networking::WorkloadChecks,
-    },
+use crate::gateway::index::{
+    GatewayIndex, Project,
+    digest::{Rollup, template_digest, written},
+    networking::WorkloadChecks,
 };
+use fedgate_api::{
+    Workload, WorkloadDeployment, WorkloadDeploymentSpec,
+    names::{CityCode, ProjectKey},
+};
+use fedgate_engine::{diff::Digest, key::Key};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;

@@ -4,12 +4,10 @@ use super::{
     decide::{WorkloadEffect, WorkloadPlan},
     observe::Observed,
 };
-use crate::{
-    api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey},
-    engine::{
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    },
+use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey};
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
 };
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};

@@ -6,12 +6,12 @@ use super::{
     matching::{Match, Matches},
     snapshot::{Locations, WorkloadSnapshot},
 };
-use crate::api::{
+use crate::gateway::index::digest::WHY;
+use fedgate_api::{
     Condition, ConditionStatus, Placement, PlacementStatus, Reason, ReplicaCounts, WorkloadDeployment,
     WorkloadStatus,
     conditions::{self, types},
 };
-use crate::gateway::index::digest::WHY;
 use jiff::Timestamp;
 
 /// Outcome of a pair in this iteration.

@@ -1,7 +1,7 @@
 //! Workloads whose API server changes written values, so that they are not written forever. Values only.
 
-use crate::engine::random::HashMap;
-use crate::engine::{diff::Digest, key::Key};
+use fedgate_engine::random::HashMap;
+use fedgate_engine::{diff::Digest, key::Key};
 use parking_lot::Mutex;
 
 /// For each such Workload: the digest of the last writes, and the digest of the state after them.
@@ -49,7 +49,7 @@ impl Settled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::key::{Kind, Plane};
+    use fedgate_engine::key::{Kind, Plane};
 
     #[test]
     fn what_was_done_and_is_not_so_is_asked_again_only_when_something_has_changed() {

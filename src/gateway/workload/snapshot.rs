@@ -1,6 +1,6 @@
 //! Input of a Workload's decision.
 
-use crate::api::{Quantity, Workload, WorkloadDeployment, names::HubNamespace};
+use fedgate_api::{Quantity, Workload, WorkloadDeployment, names::HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -24,7 +24,7 @@ use super::{
     process::{Process, Spec},
     users::{Own, own_path},
 };
-use crate::api::keys::CITY_CODE;
+use fedgate_api::keys::CITY_CODE;
 use serde_json::json;
 
 const NETWORKS: &str = include_str!("crds/networks.yaml");

@@ -6,7 +6,7 @@ use super::{
     tenant::PROJECT,
     words::{is_true, reason},
 };
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -12,10 +12,8 @@ use super::{
     tenant::{NAMESPACE_NAME, PROJECT, Tenant},
     words::is_true,
 };
-use crate::{
-    api::keys,
-    sandbox::{CellSpec, PlaneRole, Progress, Sandbox, SandboxError, User},
-};
+use crate::sandbox::{CellSpec, PlaneRole, Progress, Sandbox, SandboxError, User};
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,

@@ -1,6 +1,7 @@
 //! Objects in plain words.
 
-use crate::{api::keys, sandbox::PlaneRole};
+use crate::sandbox::PlaneRole;
+use fedgate_api::keys;
 use serde_json::Value;
 
 /// What happened to an object.
@@ -189,7 +190,8 @@ fn binding(object: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{News, arrival, facts, is_told, reason};
-    use crate::{api::keys, sandbox::PlaneRole};
+    use crate::sandbox::PlaneRole;
+    use fedgate_api::keys;
     use serde_json::json;
 
     #[test]

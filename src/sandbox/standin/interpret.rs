@@ -6,7 +6,7 @@ use super::{
     wire,
     world::{StepError, World},
 };
-use crate::lua::LuaError;
+use fedgate_kinds::lua::LuaError;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 

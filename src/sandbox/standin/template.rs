@@ -8,7 +8,7 @@ use super::{
     wire::{self, label},
     world::{StepError, World},
 };
-use crate::api::keys::SKIP_AUTO_PROPAGATION;
+use fedgate_api::keys::SKIP_AUTO_PROPAGATION;
 use kube::api::DynamicObject;
 use std::sync::Arc;
 

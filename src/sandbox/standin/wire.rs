@@ -1,19 +1,19 @@
 //! Karmada's keys, names and kinds, as its release of August 2026 writes them.
 
 use super::refs::Kind;
-use crate::api::names::short_hash;
+use fedgate_api::names::short_hash;
 use kube::{api::DynamicObject, core::TypeMeta};
 
 /// Claim of a `PropagationPolicy`: label.
-pub(super) const CLAIM_ID: &str = crate::api::keys::CLAIM_ID;
+pub(super) const CLAIM_ID: &str = fedgate_api::keys::CLAIM_ID;
 /// Claim of a `PropagationPolicy`: annotation with its name.
-pub(super) const CLAIM_NAME: &str = crate::api::keys::CLAIM_NAME;
+pub(super) const CLAIM_NAME: &str = fedgate_api::keys::CLAIM_NAME;
 /// Claim of a `PropagationPolicy`: annotation with its namespace.
-pub(super) const CLAIM_NAMESPACE: &str = crate::api::keys::CLAIM_NAMESPACE;
+pub(super) const CLAIM_NAMESPACE: &str = fedgate_api::keys::CLAIM_NAMESPACE;
 /// Claim of a `ClusterPropagationPolicy`: label.
-pub(super) const CLUSTER_CLAIM_ID: &str = crate::api::keys::CLUSTER_CLAIM_ID;
+pub(super) const CLUSTER_CLAIM_ID: &str = fedgate_api::keys::CLUSTER_CLAIM_ID;
 /// Claim of a `ClusterPropagationPolicy`: annotation with its name.
-pub(super) const CLUSTER_CLAIM_NAME: &str = crate::api::keys::CLUSTER_CLAIM_NAME;
+pub(super) const CLUSTER_CLAIM_NAME: &str = fedgate_api::keys::CLUSTER_CLAIM_NAME;
 /// Label that takes a template away from all policies.
 pub(super) const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
 

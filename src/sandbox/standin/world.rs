@@ -7,7 +7,7 @@ use super::{
     wire,
     works::Works,
 };
-use crate::lua::{Host, LuaError};
+use fedgate_kinds::lua::{Host, LuaError};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Client,

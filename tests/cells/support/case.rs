@@ -109,7 +109,7 @@ impl Case {
     /// Suspends a deployment, or resumes it.
     pub(crate) async fn suspend(&self, deployment: &str, suspended: bool) {
         let value = suspended.then_some("true");
-        let patch = json!({"metadata": {"annotations": {fedgate::api::keys::SUSPENDED: value}}});
+        let patch = json!({"metadata": {"annotations": {fedgate_api::keys::SUSPENDED: value}}});
         self.project.merge(&DEPLOYMENT, &self.ns, deployment, patch).await;
     }
 
@@ -295,7 +295,7 @@ impl Wish {
     }
 
     fn owns(&self, instance: &Value) -> bool {
-        label(instance, fedgate::api::keys::WORKLOAD_NAME) == Some(self.name.as_str())
+        label(instance, fedgate_api::keys::WORKLOAD_NAME) == Some(self.name.as_str())
     }
 }
 

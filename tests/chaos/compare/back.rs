@@ -11,7 +11,7 @@ use crate::{
     },
     wanted::NOWHERE,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// Conditions of the project deployment that do not come from the hub.

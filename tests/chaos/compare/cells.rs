@@ -10,7 +10,7 @@ use crate::{
     },
     wanted::SOURCES,
 };
-use fedgate::api::{keys, names};
+use fedgate_api::{keys, names};
 use serde_json::{Value, json};
 
 /// Namespaces of tenants on cells.

@@ -7,7 +7,7 @@ use super::{
     plane::{Plane, seconds},
     suite::CellAccess,
 };
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// One cell.

@@ -10,7 +10,7 @@ use super::{
     plane::{Plane, seconds, wait_for},
 };
 use axum::{Json, Router, extract::State, routing::post, serve::Listener};
-use fedgate::engine::diff::merge_patch;
+use fedgate_engine::diff::merge_patch;
 use serde_json::{Value, json};
 use std::{collections::HashSet, io, net::SocketAddr, sync::Arc};
 use tokio::{

@@ -1,7 +1,7 @@
 //! One API server as the suite sees it: dynamic objects as JSON, and waits that are woken by watches.
 
 use super::kinds::{CLUSTER, Kind};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use futures::StreamExt;
 use kube::{
     Api, Client,

@@ -1,7 +1,7 @@
 //! What the roles of gateway and cells grant, and what of it the audit logs show in use.
 
 use super::audit::Entry;
-use fedgate::manifests::{self, KindManifests, Plane};
+use fedgate_manifests::{KindManifests, Plane};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt};
 
@@ -63,7 +63,7 @@ pub(crate) fn granted(
 ) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for (plane, name) in planes {
-        let objects = manifests::objects(*plane, kinds).expect("the manifests can be made");
+        let objects = fedgate_manifests::objects(*plane, kinds).expect("the manifests can be made");
         let roles = objects.iter().filter(|o| {
             matches!(o["kind"].as_str(), Some("ClusterRole" | "Role"))
                 && o["metadata"]["name"]

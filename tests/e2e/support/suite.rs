@@ -12,12 +12,10 @@ use super::{
     process::Controllers,
 };
 use anyhow::{Context, Result};
-use fedgate::{
-    api::keys,
-    kinds::FederatedKind,
-    manifests::{self, KindManifests},
-    sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User},
-};
+use fedgate::sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
+use fedgate_api::keys;
+use fedgate_kinds::FederatedKind;
+use fedgate_manifests::KindManifests;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::{
@@ -501,9 +499,9 @@ pub(crate) fn federated() -> Result<Vec<KindManifests>> {
 fn manifests() -> Result<Vec<Manifest>> {
     let kinds = federated()?;
     let roles = [
-        (manifests::Plane::Project, PlaneRole::Project),
-        (manifests::Plane::Hub, PlaneRole::Hub),
-        (manifests::Plane::Cell, PlaneRole::Cell),
+        (fedgate_manifests::Plane::Project, PlaneRole::Project),
+        (fedgate_manifests::Plane::Hub, PlaneRole::Hub),
+        (fedgate_manifests::Plane::Cell, PlaneRole::Cell),
     ];
     let mut all = Vec::new();
     for (plane, role) in roles {
@@ -511,7 +509,7 @@ fn manifests() -> Result<Vec<Manifest>> {
             plane: role,
             yaml: include_str!("../../kinds/gadget-crd.yaml").to_owned(),
         });
-        for object in manifests::objects(plane, &kinds).context("make the manifests")? {
+        for object in fedgate_manifests::objects(plane, &kinds).context("make the manifests")? {
             all.push(Manifest {
                 plane: role,
                 yaml: serde_saphyr::to_string(&object).context("print a manifest")?,

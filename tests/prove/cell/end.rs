@@ -5,7 +5,7 @@ use super::{
     rig::Rig,
 };
 use crate::state::{self, State};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 

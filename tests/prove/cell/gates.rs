@@ -9,7 +9,7 @@ use super::{
     rig::{Rig, USER},
 };
 use crate::rig::{rest, simulate};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::{
     rig::USER,
 };
 use crate::rig::HUB;
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::Change;
 use serde_json::{Value, json};
 use std::{

@@ -5,7 +5,7 @@ use super::{
     rig::Rig,
 };
 use crate::objects::{config_map, deployment};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::Down;
 use serde_json::{Value, json};
 

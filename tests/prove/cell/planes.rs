@@ -1,7 +1,7 @@
 //! The kinds that a cell meets, on the planes where it meets them.
 
 use crate::rig::COMPUTE;
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Definition, Plane, Simulator};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};

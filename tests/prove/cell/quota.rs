@@ -9,7 +9,8 @@ use super::{
     rig::{Reach, Rig},
 };
 use crate::rig::{rest, simulate};
-use fedgate::{api::names::ProjectKey, metrics::PlaneKind, plane::discovery::ProjectEvent};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{metrics::PlaneKind, plane::discovery::ProjectEvent};
 use serde_json::json;
 use std::time::Duration;
 

@@ -6,22 +6,24 @@ use super::{
     players::{self, Script},
 };
 use crate::{rig::HUB, wire::Wire};
-use fedgate::{
-    api::names::ProjectKey,
-    cell::{
-        context::Settings,
-        index::IndexConfig,
-        instance_types::InstanceTypes,
-        provider,
-        run::{Cell, Projects, Setup},
-    },
-    engine::{clock::Clock, random::Random, watch_channel::Sender},
+use fedgate::cell::{
+    context::Settings,
+    index::IndexConfig,
+    instance_types::InstanceTypes,
+    provider,
+    run::{Cell, Projects, Setup},
+};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    clock::Clock,
     metrics::{Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection, Limits},
         discovery::ProjectEvent,
         lease::LeaseHandle,
     },
+    random::Random,
+    watch_channel::Sender,
 };
 use fedgate_simulator::{Plane, Simulator};
 use futures::StreamExt;

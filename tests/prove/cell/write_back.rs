@@ -8,7 +8,7 @@ use super::{
     rig::{Rig, USER},
 };
 use crate::rig::{HUB, rest, simulate};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

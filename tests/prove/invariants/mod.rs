@@ -4,7 +4,7 @@
 mod world;
 
 use crate::rig::{GATEWAY, HUB};
-use fedgate::api::keys;
+use fedgate_api::keys;
 use fedgate_simulator::{Change, DIRECT, Entry, Verb};
 use serde_json::Value;
 use world::{World, annotation, is_ending, label, text};

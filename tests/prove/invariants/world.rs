@@ -1,7 +1,7 @@
 //! All objects at one moment, and what must be known of those before.
 
 use super::{DIRECT, GATEWAY, HUB};
-use fedgate::api::{keys, names};
+use fedgate_api::{keys, names};
 use fedgate_simulator::{CONTROLLERS, Change};
 use serde_json::Value;
 use std::{

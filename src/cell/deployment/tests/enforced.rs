@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cell::testing::shop;
-use crate::engine::plan::Write;
+use fedgate_engine::plan::Write;
 
 const STATUS_ONLY: [&str; 1] = ["cell: patch workloaddeployments/status web: deployment_status"];
 

@@ -3,16 +3,14 @@
 mod enforced;
 
 use super::{decide, observe};
-use crate::{
-    api::keys,
-    cell::{
-        index::{IndexConfig, tables::TableId},
-        testing::{Fixture, NS, body, condition, deployment, instance, now, reading, words},
-    },
-    engine::{
-        key::{Key, Plane::Cell},
-        plan::Effect,
-    },
+use crate::cell::{
+    index::{IndexConfig, tables::TableId},
+    testing::{Fixture, NS, body, condition, deployment, instance, now, reading, words},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    key::{Key, Plane::Cell},
+    plan::Effect,
 };
 use serde_json::{Value, json};
 

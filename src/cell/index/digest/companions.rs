@@ -1,7 +1,7 @@
 //! Digests of Namespaces and `ServingLocations`.
 
 use super::{Strings, label};
-use crate::api::keys;
+use fedgate_api::keys;
 use kube::core::DynamicObject;
 use std::sync::Arc;
 

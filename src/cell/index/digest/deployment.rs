@@ -1,13 +1,11 @@
 //! Digest of a `WorkloadDeployment` at the cell.
 
 use super::{Strings, annotation, text};
-use crate::{
-    api::{self, NetworkReference, ScaleSettings, keys, validate},
-    cell::{
-        limits::Limits,
-        rollout::{Policy, hash},
-    },
+use crate::cell::{
+    limits::Limits,
+    rollout::{Policy, hash},
 };
+use fedgate_api::{NetworkReference, ScaleSettings, keys, validate};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -77,7 +75,7 @@ pub fn deployment(object: &DynamicObject, limits: &Limits, words: &mut Strings) 
 }
 
 fn spec(written: &Value, limits: &Limits, words: &mut Strings) -> Result<Arc<Spec>, Arc<str>> {
-    let spec: api::WorkloadDeploymentSpec =
+    let spec: fedgate_api::WorkloadDeploymentSpec =
         serde_json::from_value(written.clone()).map_err(|e| Arc::from(format!("spec: {e}")))?;
     let template = &written["template"];
     let scale = &spec.scale_settings;
@@ -103,7 +101,7 @@ fn replicas(scale: &ScaleSettings, limits: &Limits) -> Option<u32> {
     count.filter(|count| *count <= limits.replicas)
 }
 
-fn faults(spec: &api::WorkloadDeploymentSpec, written: &Value, limits: &Limits) -> Option<Arc<str>> {
+fn faults(spec: &fedgate_api::WorkloadDeploymentSpec, written: &Value, limits: &Limits) -> Option<Arc<str>> {
     let scale = &spec.scale_settings;
     let count = replicas(scale, limits).is_none().then(|| {
         format!(

@@ -1,7 +1,8 @@
 //! Digests of the hub's `WorkloadDeployments` and of the Instances that cells have written back.
 
 use super::{Strings, annotation, controller, label};
-use crate::{api::keys, engine::diff::Digest};
+use fedgate_api::keys;
+use fedgate_engine::diff::Digest;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};

@@ -1,10 +1,8 @@
 //! Digest of an Instance at the cell.
 
 use super::{Strings, annotation, labels, text};
-use crate::{
-    api::{Condition, keys},
-    cell::rollout::labels::Labels,
-};
+use crate::cell::rollout::labels::Labels;
+use fedgate_api::{Condition, keys};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -128,7 +126,8 @@ fn owner(object: &DynamicObject, words: &mut Strings) -> Option<Owner> {
     let owners = object.metadata.owner_references.as_ref()?;
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
     Some(Owner {
-        is_deployment: owner.kind == "WorkloadDeployment" && owner.api_version.starts_with(crate::api::GROUP),
+        is_deployment: owner.kind == "WorkloadDeployment"
+            && owner.api_version.starts_with(fedgate_api::GROUP),
         name: words.intern(owner.name.as_str()),
         uid: words.intern(owner.uid.as_str()),
     })

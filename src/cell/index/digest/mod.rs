@@ -17,7 +17,8 @@ pub use network::{binding, context, readiness, subnet_claim};
 pub use pod::{Attached, Pod, network_policy, network_policy_spec, pod, service, service_spec};
 pub use quota::{Claim, Granted, claim};
 
-use crate::{cell::rollout::labels::Labels, engine::interner::Interner};
+use crate::cell::rollout::labels::Labels;
+use fedgate_engine::interner::Interner;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};

@@ -1,10 +1,8 @@
 //! Digests of networking objects, in the types of `cell::network::decide`.
 
 use super::{Strings, condition, controller};
-use crate::{
-    api::{LocationReference, NetworkReference},
-    cell::network::decide::{Binding, Claim, Context, Readiness},
-};
+use crate::cell::network::decide::{Binding, Claim, Context, Readiness};
+use fedgate_api::{LocationReference, NetworkReference};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;

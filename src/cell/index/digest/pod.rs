@@ -1,10 +1,8 @@
 //! Digests of the provider's Pods, Services and `NetworkPolicies`.
 
 use super::{Strings, annotation, controller, labels, text};
-use crate::{
-    api::keys,
-    cell::{provider::pod::MANAGED_BY, rollout::labels::Labels},
-};
+use crate::cell::{provider::pod::MANAGED_BY, rollout::labels::Labels};
+use fedgate_api::keys;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Digest of a quota claim.
 
 use super::{Strings, annotation, condition, label};
-use crate::api::keys;
+use fedgate_api::keys;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use std::sync::Arc;

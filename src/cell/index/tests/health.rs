@@ -1,7 +1,8 @@
 //! Tests: keys enqueued for networking, projects and the sweep; fields that the digests contain.
 
 use super::*;
-use crate::{api::names::ProjectKey, cell::index::digest::Owner};
+use crate::cell::index::digest::Owner;
+use fedgate_api::names::ProjectKey;
 use kube::core::DynamicObject;
 
 fn other() -> ProjectKey {

@@ -3,10 +3,10 @@
 mod health;
 
 use super::{CellIndex, CellLocation, IndexConfig, tables::TableId};
-use crate::{
-    api::keys,
-    cell::testing::{Fixture, NS, condition, deployment, instance, reading, shop},
-    engine::key::{
+use crate::cell::testing::{Fixture, NS, condition, deployment, instance, reading, shop};
+use fedgate_api::keys;
+use fedgate_engine::{
+    key::{
         Key,
         Plane::{Cell, Hub, Project},
     },

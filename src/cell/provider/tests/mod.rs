@@ -12,19 +12,17 @@ use super::{
     report,
     settings::Settings,
 };
-use crate::{
-    api::keys,
-    cell::{
-        context::Context,
-        index::tables::TableId,
-        instance_types::InstanceTypes,
-        testing::{Fixture, NS, body, condition, instance, merge, now, reading, words},
-    },
-    engine::{
-        clock::Now,
-        key::{Key, Plane::Cell},
-        plan::{Plan, Prepared, Requeue},
-    },
+use crate::cell::{
+    context::Context,
+    index::tables::TableId,
+    instance_types::InstanceTypes,
+    testing::{Fixture, NS, body, condition, instance, merge, now, reading, words},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    key::{Key, Plane::Cell},
+    plan::{Plan, Prepared, Requeue},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};

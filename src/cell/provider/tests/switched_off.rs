@@ -1,16 +1,14 @@
 //! Tests: a cell that leaves Instances to another provider.
 
 use super::{Cell, now, running, said, with};
-use crate::{
-    api::keys,
-    cell::{
-        index::tables::TableId,
-        instance_types::InstanceTypes,
-        provider::{decide::PodContext, observe, recovery::Sightings, retire, settings::Settings},
-        testing::{Fixture, NS, condition, words},
-    },
-    engine::clock::Now,
+use crate::cell::{
+    index::tables::TableId,
+    instance_types::InstanceTypes,
+    provider::{decide::PodContext, observe, recovery::Sightings, retire, settings::Settings},
+    testing::{Fixture, NS, condition, words},
 };
+use fedgate_api::keys;
+use fedgate_engine::clock::Now;
 use serde_json::json;
 use tokio::time::Instant;
 

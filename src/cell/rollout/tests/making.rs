@@ -1,10 +1,8 @@
 //! Tests: contents of a new Instance (scenarios 3 to 6 of cell.md §2.4).
 
 use super::*;
-use crate::{
-    api::LocationReference,
-    cell::rollout::{hash, make},
-};
+use crate::cell::rollout::{hash, make};
+use fedgate_api::LocationReference;
 use serde_json::{Value, json};
 
 fn template() -> Value {

@@ -9,7 +9,7 @@ use super::{
     labels::{Labels, OwnerLabels},
     ordinal, plan,
 };
-use crate::api::keys;
+use fedgate_api::keys;
 use std::sync::Arc;
 
 const NAME: &str = "web-us-dfw";

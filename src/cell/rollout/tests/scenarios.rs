@@ -1,10 +1,8 @@
 //! Tests: the table of cell.md §2.4, by scenario number.
 
 use super::*;
-use crate::{
-    api::{ManagementPolicy, Reason},
-    cell::rollout::Act,
-};
+use crate::cell::rollout::Act;
+use fedgate_api::{ManagementPolicy, Reason};
 use serde_json::{Value, json};
 
 fn parallel(replicas: u32) -> Deployment {

@@ -1,18 +1,16 @@
 //! The copy on the hub: made, updated, moved to another city, its claim repaired.
 
 use super::{Act, Step, act, copy_target};
-use crate::{
-    api::keys,
-    engine::{
-        clock::Now,
-        diff::{is_payload, merge_patch},
-        plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
-    },
-    gateway::{
-        federator::{conditions, memory::Memory, observe::Snapshot, render},
-        index::digest::{HubCopy, Source},
-        rate_limit::{Class, Permit},
-    },
+use crate::gateway::{
+    federator::{conditions, memory::Memory, observe::Snapshot, render},
+    index::digest::{HubCopy, Source},
+    rate_limit::{Class, Permit},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    diff::{is_payload, merge_patch},
+    plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
     plane::table::Row,
 };
 use serde_json::{Map, Value, json};

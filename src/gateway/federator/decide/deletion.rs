@@ -1,20 +1,18 @@
 //! The end of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
 
 use super::{Settings, Step, act, copy::delete_copy, source_target, status::status_only};
-use crate::{
-    api::keys,
-    engine::{
-        clock::Now,
-        plan::{Effect, Endpoint, Requeue, Write},
+use crate::gateway::{
+    federator::{
+        conditions,
+        memory::{GRACE_PERIOD, Memory},
+        observe::Snapshot,
     },
-    gateway::{
-        federator::{
-            conditions,
-            memory::{GRACE_PERIOD, Memory},
-            observe::Snapshot,
-        },
-        index::digest::{HubCopy, Source},
-    },
+    index::digest::{HubCopy, Source},
+};
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    plan::{Effect, Endpoint, Requeue, Write},
     plane::table::Row,
 };
 use jiff::Timestamp;

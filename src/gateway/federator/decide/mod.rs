@@ -12,23 +12,21 @@ use super::{
     memory::Memory,
     observe::{HubNamespaceState, Snapshot},
 };
-use crate::{
-    api::keys,
-    engine::{
-        clock::Now,
-        key::Plane,
-        memory::MemoryUpdate,
-        plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
-    },
-    gateway::{
-        companions::resolve,
-        index::digest::{HubCopy, Source},
-        rate_limit::{Class, Permit},
-    },
-    plane::table::Row,
+use crate::gateway::{
+    companions::resolve,
+    index::digest::{HubCopy, Source},
+    rate_limit::{Class, Permit},
 };
 use copy::{copy_step, delete_copy};
 use deletion::delete_step;
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    key::Plane,
+    memory::MemoryUpdate,
+    plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
+    plane::table::Row,
+};
 use serde_json::{Value, json};
 use status::status_step;
 use std::time::Duration;

@@ -1,23 +1,21 @@
 //! The way back: the copy's status and the gateway's own conditions become the project's status.
 
 use super::{Act, Settings, Step, source_target};
-use crate::{
-    engine::{
-        clock::Now,
-        diff::Digest,
-        plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
+use crate::gateway::{
+    federator::{
+        conditions,
+        memory::{GRACE_PERIOD, Memory},
+        observe::Snapshot,
     },
-    gateway::{
-        federator::{
-            conditions,
-            memory::{GRACE_PERIOD, Memory},
-            observe::Snapshot,
-        },
-        index::{
-            digest::{HubCopy, Source},
-            status::{OwnCondition, SIZE_LIMIT, render_status},
-        },
+    index::{
+        digest::{HubCopy, Source},
+        status::{OwnCondition, SIZE_LIMIT, render_status},
     },
+};
+use fedgate_engine::{
+    clock::Now,
+    diff::Digest,
+    plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
     plane::table::Row,
 };
 use serde_json::json;

@@ -1,10 +1,8 @@
 //! The hub's copy of a project object, rendered from its body (contract: federation.md §2.3). Pure.
 
-use crate::{
-    api::{keys, names::CityCode},
-    gateway::index::digest::{carried, payload_roots},
-    kinds::FederatedKind,
-};
+use crate::gateway::index::digest::{carried, payload_roots};
+use fedgate_api::{keys, names::CityCode};
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 

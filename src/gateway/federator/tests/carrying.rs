@@ -244,14 +244,14 @@ fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not()
     assert_eq!(seen(&index), claimed);
     index.engage(ProjectKey::parse("prod").unwrap());
     assert_eq!(seen(&index), claimed);
-    assert_eq!(index.unsynced_spec_keys(&crate::engine::key::Plane::Hub), []);
+    assert_eq!(index.unsynced_spec_keys(&fedgate_engine::key::Plane::Hub), []);
     let own = half_read(&shop().label());
     assert_eq!(seen(&own), Some((HubNamespaceState::Ours, true)));
 }
 
 #[test]
 fn only_what_the_hub_has_otherwise_waits_to_be_carried() {
-    use crate::engine::key::Plane;
+    use fedgate_engine::key::Plane;
     let mut index = half_read(&shop().label());
     let key = |index: &GatewayIndex, name: &str| index.source_key(0, &shop(), "default", name);
     assert_eq!(index.unsynced_spec_keys(&Plane::Hub), [key(&index, "web")]);

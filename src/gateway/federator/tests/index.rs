@@ -1,23 +1,21 @@
 //! What the index shows of a deployment.
 
 use super::*;
-use crate::{
-    api::names::CityCode,
-    engine::{
-        error::{Category, Failure},
-        key::Plane,
-        queue::Outcome,
-        workers::outcome,
+use crate::gateway::{
+    federator::{Federator, arrival, observe::observe},
+    index::{
+        GatewayIndex, TableId,
+        fixture::{self, HUB, hub_namespace, shop},
     },
-    gateway::{
-        federator::{Federator, arrival, observe::observe},
-        index::{
-            GatewayIndex, TableId,
-            fixture::{self, HUB, hub_namespace, shop},
-        },
-        policies,
-        testing::{Rig, refusal},
-    },
+    policies,
+    testing::{Rig, refusal},
+};
+use fedgate_api::names::CityCode;
+use fedgate_engine::{
+    error::{Category, Failure},
+    key::Plane,
+    queue::Outcome,
+    workers::outcome,
 };
 use http::Method;
 

@@ -1,17 +1,15 @@
 //! A failed write leaves every field of the memory as it was; only what was learned by looking stays.
 
 use super::*;
-use crate::{
-    engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER},
-    gateway::{
-        federator::Federator,
-        index::{
-            GatewayIndex, TableId,
-            fixture::{self, shop},
-        },
-        testing::{LOST, Rig, refusal},
+use crate::gateway::{
+    federator::Federator,
+    index::{
+        GatewayIndex, TableId,
+        fixture::{self, shop},
     },
+    testing::{LOST, Rig, refusal},
 };
+use fedgate_engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER};
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
 

@@ -15,23 +15,21 @@ use super::{
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
-use crate::{
-    api::{
-        keys,
-        names::{HubNamespace, ProjectKey},
-    },
-    engine::{
-        clock::Now,
-        plan::{Effect, Endpoint, Requeue, Write},
-    },
-    gateway::{
-        companions::resolve::Resolution,
-        index::digest::{Binding, HubCopy, Source, Strings},
-        rate_limit::Permit,
-    },
-    kinds::{CompanionKind, FederatedKind},
+use crate::gateway::{
+    companions::resolve::Resolution,
+    index::digest::{Binding, HubCopy, Source, Strings},
+    rate_limit::Permit,
+};
+use fedgate_api::{
+    keys,
+    names::{HubNamespace, ProjectKey},
+};
+use fedgate_engine::{
+    clock::Now,
+    plan::{Effect, Endpoint, Requeue, Write},
     plane::table::Row,
 };
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -117,7 +115,7 @@ fn copy(value: &Value) -> Row<HubCopy> {
 /// The copy that belongs to [`deployment`], as the hub serves it.
 fn hub_copy() -> Value {
     let source = object(deployment());
-    let city = crate::api::names::CityCode::parse("DFW").unwrap();
+    let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
     let mut copy = super::render::copy(&KINDS[0], &source, HUB, &city);
     copy["metadata"]["uid"] = json!("u-copy");
     copy["metadata"]["resourceVersion"] = json!("900");

@@ -1,22 +1,16 @@
 //! A standby reads nothing, writes nothing, and remembers nothing as done.
 
-use crate::{
-    engine::{
-        error::Category,
-        executor::{Executor, tests::Ground},
-        key::Key,
+use crate::gateway::{
+    context::{Context, Shared},
+    federator::{Federator, memory::Memory},
+    index::{
+        GatewayIndex, TableId,
+        fixture::{self, shop},
     },
-    gateway::{
-        context::{Context, Shared},
-        federator::{Federator, memory::Memory},
-        index::{
-            GatewayIndex, TableId,
-            fixture::{self, shop},
-        },
-        testing::context,
-    },
+    testing::context,
 };
 use axum::body::Body;
+use fedgate_engine::{error::Category, executor::Executor, key::Key, testing::access::SinglePlane};
 use http::{Request, Response};
 use parking_lot::Mutex;
 use std::{
@@ -42,7 +36,7 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
     });
     for leads in [false, true] {
         let until = Instant::now() + Duration::from_secs(60 * u64::from(leads));
-        let ground = Ground::new(kube::Client::new(service.clone(), "default"), until);
+        let ground = SinglePlane::new(kube::Client::new(service.clone(), "default"), until);
         let mut index = GatewayIndex::fixture();
         index.shop_has(TableId::Federated(0), &deployment);
         let key = index.source_key(0, &shop(), "default", "web");

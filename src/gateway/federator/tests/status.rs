@@ -1,7 +1,7 @@
 //! What the project is told: the status that returns, and the conditions of our own.
 
 use super::*;
-use crate::engine::quarantine::RETRY_AFTER;
+use fedgate_engine::quarantine::RETRY_AFTER;
 
 #[tokio::test]
 async fn status_returns_with_the_projects_generation_and_throttled() {

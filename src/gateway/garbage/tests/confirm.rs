@@ -3,15 +3,12 @@
 use super::{
     Garbage, PATIENCE, UNUSED, copies, engage, hub, key, later, list_hub, now, reconcile_once, shop,
 };
-use crate::{
-    api::{keys, names::CityCode},
-    engine::{key::Plane, plan::Requeue},
-    gateway::{
-        index::{TableId, policy_spec},
-        testing::{Rig, refusal},
-    },
-    plane::watch::WatchEvent,
+use crate::gateway::{
+    index::{TableId, policy_spec},
+    testing::{Rig, refusal},
 };
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::{key::Plane, plan::Requeue, plane::watch::WatchEvent};
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

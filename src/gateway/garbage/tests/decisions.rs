@@ -8,16 +8,14 @@ use super::{
     },
     HUB, KINDS, PATIENCE, RETENTION, SETTINGS, SWEEP, UNUSED, later, now,
 };
-use crate::{
-    api::names::CityCode,
-    engine::{
-        key::Plane,
-        plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
-    },
-    gateway::index::{
-        Resources,
-        digest::{CitySet, HubNamespaceDigest},
-    },
+use crate::gateway::index::{
+    Resources,
+    digest::{CitySet, HubNamespaceDigest},
+};
+use fedgate_api::names::CityCode;
+use fedgate_engine::{
+    key::Plane,
+    plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
     plane::table::Row,
 };
 use std::time::Duration;

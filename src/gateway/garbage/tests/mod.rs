@@ -6,20 +6,18 @@ mod confirm;
 mod decisions;
 
 use super::{Garbage, decide::Settings, proven_gone};
-use crate::{
-    api::{
-        keys,
-        names::{CityCode, ProjectKey},
-    },
-    engine::{
-        clock::Now,
-        key::Key,
-        plan::{Plan, Requeue, Write},
-    },
-    gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec},
-    kinds::FederatedKind,
+use crate::gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec};
+use fedgate_api::{
+    keys,
+    names::{CityCode, ProjectKey},
+};
+use fedgate_engine::{
+    clock::Now,
+    key::Key,
+    plan::{Plan, Requeue, Write},
     plane::watch::WatchEvent,
 };
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -186,7 +184,7 @@ async fn before_complete_lists_of_an_engaged_project_absence_proves_nothing() {
         "nothing listed"
     );
     engage(&mut index, true, &[]);
-    index.projects.get_mut(&shop()).unwrap().sources[1] = crate::plane::table::Table::default();
+    index.projects.get_mut(&shop()).unwrap().sources[1] = fedgate_engine::plane::table::Table::default();
     assert_eq!(
         reconcile_once(&garbage, &index, 0, "c-0", now),
         at_rest,

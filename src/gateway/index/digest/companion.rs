@@ -1,7 +1,8 @@
 //! Digests of `ConfigMaps` and Secrets: of a project, and as companions on the hub. Values are digested, never kept.
 
 use super::{annotation, owned};
-use crate::{api::keys, engine::diff::Digest};
+use fedgate_api::keys;
+use fedgate_engine::diff::Digest;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::sync::Arc;

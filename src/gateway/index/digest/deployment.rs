@@ -1,16 +1,14 @@
 //! Digests of the objects that are federated: a project's deployment and its copy on the hub.
 
 use super::{LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, label};
-use crate::engine::random::HashMap;
-use crate::{
-    api::{keys, names::CityCode},
-    engine::{
-        diff::{Digest, is_payload},
-        object::{is_partial, levels, size},
-    },
-    gateway::index::status::StatusDigest,
-    kinds::{CompanionKind, FederatedKind},
+use crate::gateway::index::status::StatusDigest;
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::random::HashMap;
+use fedgate_engine::{
+    diff::{Digest, is_payload},
+    object::{is_partial, levels, size},
 };
+use fedgate_kinds::{CompanionKind, FederatedKind};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -119,7 +117,7 @@ pub struct Reference {
 
 /// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
 pub fn template_digest(template: &Value) -> Digest {
-    match serde_json::from_value::<crate::api::InstanceTemplate>(template.clone()) {
+    match serde_json::from_value::<fedgate_api::InstanceTemplate>(template.clone()) {
         Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
         Err(_) => Digest::of(template),
     }
@@ -189,7 +187,8 @@ impl Source {
             .map(|o| o.uid.as_str())
             .or_else(named)
             .map(|uid| words.intern(uid));
-        let rollup = (kind.resource.group == crate::api::GROUP && kind.resource.kind == "WorkloadDeployment")
+        let rollup = (kind.resource.group == fedgate_api::GROUP
+            && kind.resource.kind == "WorkloadDeployment")
             .then(|| Box::new(Rollup::read(object, words)));
         Self {
             generation: meta.generation.unwrap_or(0),

@@ -1,15 +1,13 @@
 //! Digests of what stands around the copies on the hub: Namespaces, policies, bindings, interpreters.
 
 use super::{Strings, annotation, label};
-use crate::{
-    api::{
-        keys,
-        names::{self, CityCode, is_label_value},
-    },
-    engine::diff::Digest,
-    gateway::index::policy_spec,
-    kinds::FederatedKind,
+use crate::gateway::index::policy_spec;
+use fedgate_api::{
+    keys,
+    names::{self, CityCode, is_label_value},
 };
+use fedgate_engine::diff::Digest;
+use fedgate_kinds::FederatedKind;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::Value;

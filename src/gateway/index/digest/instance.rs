@@ -1,11 +1,9 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
 use super::{Strings, controller, created, label, size_of};
-use crate::{
-    api::{keys, names::CityCode},
-    engine::{diff::Digest, object::is_partial},
-    kinds::FederatedKind,
-};
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::{diff::Digest, object::is_partial};
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};

@@ -15,12 +15,9 @@ pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations}
 pub use rollup::{Rollup, WHY, written};
 
 use super::status::ConditionText;
-use crate::{
-    api::names::{CityCode, NameError},
-    engine::{diff::Digest, interner::Interner, object},
-    kinds::FederatedKind,
-    plane::apply::HasStrings,
-};
+use fedgate_api::names::{CityCode, NameError};
+use fedgate_engine::{diff::Digest, interner::Interner, object, plane::apply::HasStrings};
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};

@@ -2,14 +2,12 @@
 //! adds to the Workload's.
 
 use super::{Strings, template_digest};
-use crate::{
-    api::{
-        Condition, ConditionStatus, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
-        conditions::{self, types},
-        keys,
-    },
-    engine::diff::Digest,
+use fedgate_api::{
+    Condition, ConditionStatus, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
+    conditions::{self, types},
+    keys,
 };
+use fedgate_engine::diff::Digest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};

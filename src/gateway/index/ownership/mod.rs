@@ -6,10 +6,8 @@
 //! the hub.
 
 use super::{GatewayIndex, NamespaceOwner, apply::Change, digest::HubNamespaceDigest};
-use crate::{
-    api::names::{HubNamespace, ProjectKey, is_label_value},
-    engine::key::Key,
-};
+use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
+use fedgate_engine::key::Key;
 use std::{fmt, sync::Arc};
 
 /// Whose a hub namespace is that another project claims.

@@ -1,22 +1,20 @@
 //! Whose a hub namespace is, and who is refused.
 
-use crate::{
-    api::{
-        keys,
-        names::{HubNamespace, ProjectKey},
+use crate::gateway::{
+    federator, garbage,
+    index::{
+        GatewayIndex, TableId,
+        apply::Change,
+        fixture::{HUB, list, namespace},
+        networking::WorkloadChecks,
     },
-    gateway::{
-        federator, garbage,
-        index::{
-            GatewayIndex, TableId,
-            apply::Change,
-            fixture::{HUB, list, namespace},
-            networking::WorkloadChecks,
-        },
-    },
-    kinds::FederatedKind,
-    plane::watch::WatchEvent,
 };
+use fedgate_api::{
+    keys,
+    names::{HubNamespace, ProjectKey},
+};
+use fedgate_engine::plane::watch::WatchEvent;
+use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -8,13 +8,13 @@ use super::{
     GatewayIndex,
     digest::{Binding, Cell, Companion, HubCopy, HubNamespaceDigest, Source, WriteBackDigest},
 };
-use crate::{
-    api::names::CityCode,
-    engine::random::HashMap,
-    gateway::companions::resolve,
-    kinds::CompanionKind,
+use crate::gateway::companions::resolve;
+use fedgate_api::names::CityCode;
+use fedgate_engine::{
     plane::table::{Name, Row},
+    random::HashMap,
 };
+use fedgate_kinds::CompanionKind;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

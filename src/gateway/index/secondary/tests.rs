@@ -1,18 +1,16 @@
 //! The index is what the rows say, whatever came in which order; and turns look at few rows.
 
 use super::*;
-use crate::{
-    api::{keys, names::is_label_value},
-    gateway::{
-        companions, federator,
-        index::{
-            Hub, Project, TableId,
-            fixture::{self, HUB, shop},
-        },
-        namespaces, policies,
+use crate::gateway::{
+    companions, federator,
+    index::{
+        Hub, Project, TableId,
+        fixture::{self, HUB, shop},
     },
-    plane::table::visits,
+    namespaces, policies,
 };
+use fedgate_api::{keys, names::is_label_value};
+use fedgate_engine::plane::table::visits;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -265,8 +263,8 @@ proptest! {
         drop(companions::observe(&index, CompanionKind::Secret, HUB, "s"));
         drop(namespaces::observe(&index, HUB));
         prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
-        let set = crate::api::names::cities_of_set(&other);
-        prop_assert!(set.is_none_or(|cities| crate::api::names::city_set(&cities) == Some(other)));
+        let set = fedgate_api::names::cities_of_set(&other);
+        prop_assert!(set.is_none_or(|cities| fedgate_api::names::city_set(&cities) == Some(other)));
     }
 
     #[test]
@@ -297,7 +295,7 @@ async fn a_turn_and_the_end_of_a_policy_among_many_city_sets_go_through_few_rows
     }
     index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
     index.deliveries.want(&HUB.into(), Some(&"a007".into()));
-    let now = crate::engine::clock::Now {
+    let now = fedgate_engine::clock::Now {
         wall: jiff::Timestamp::UNIX_EPOCH,
         instant: tokio::time::Instant::now(),
     };

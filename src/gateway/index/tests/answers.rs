@@ -2,7 +2,7 @@
 
 use super::fixture::{HUB, city_policy, hub_namespace, object, shop, source};
 use super::*;
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::Value;
 
 fn zoo() -> ProjectKey {

@@ -4,7 +4,8 @@ use super::super::digest::{
     Binding, CityPolicy, HubCopy, InterpreterDigest, LEVEL_LIMIT, Payload, Projection, Source, SpecSize,
     Strings, WriteBackDigest, size_of, template_digest,
 };
-use crate::{api::keys, kinds::FederatedKind};
+use fedgate_api::keys;
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 

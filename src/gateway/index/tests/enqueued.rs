@@ -2,7 +2,7 @@
 
 use super::fixture::{HUB, binding, companion, copy, object, shop, source};
 use super::*;
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::Value;
 
 /// The index, the version that the next object has, and the objects themselves.

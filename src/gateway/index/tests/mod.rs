@@ -11,7 +11,7 @@ use super::{
     fixture::{self, HUB, city_set, namespace, shop},
     *,
 };
-use crate::plane::watch::WatchEvent;
+use fedgate_engine::plane::watch::WatchEvent;
 use serde_json::json;
 
 #[test]

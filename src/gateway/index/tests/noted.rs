@@ -167,10 +167,10 @@ fn a_policy_claims_a_binding_until_that_says_otherwise() {
     let (dfw, lhr): (Arc<str>, Arc<str>) = ("city-dfw".into(), "city-lhr".into());
     let claims = |index: &GatewayIndex| [&dfw, &lhr].map(|policy| index.hub.secondary.claims(HUB, policy));
     let mut of = fixture::binding("web");
-    of["metadata"]["annotations"] = json!({crate::api::keys::CLAIM_NAME: "city-dfw"});
+    of["metadata"]["annotations"] = json!({fedgate_api::keys::CLAIM_NAME: "city-dfw"});
     index.hub_has(TableId::Bindings, &of);
     assert_eq!(claims(&index), [true, false]);
-    of["metadata"]["annotations"] = json!({crate::api::keys::CLAIM_NAME: "city-lhr"});
+    of["metadata"]["annotations"] = json!({fedgate_api::keys::CLAIM_NAME: "city-lhr"});
     of["metadata"]["resourceVersion"] = json!("7");
     index.hub_has(TableId::Bindings, &of);
     assert_eq!(claims(&index), [false, true]);

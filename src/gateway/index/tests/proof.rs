@@ -2,7 +2,7 @@
 
 use super::fixture::{HUB, copy, leaving, shop, source};
 use super::*;
-use crate::api::keys;
+use fedgate_api::keys;
 
 /// A table's list begins anew, or its watch fails.
 macro_rules! troubles {

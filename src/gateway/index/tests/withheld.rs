@@ -2,7 +2,7 @@
 
 use super::fixture::{HUB, copy, object, source};
 use super::*;
-use crate::api::keys;
+use fedgate_api::keys;
 use serde_json::Value;
 use std::time::Duration;
 

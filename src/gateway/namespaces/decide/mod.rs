@@ -1,20 +1,18 @@
 //! Which cities a hub Namespace goes to, and what that takes. Pure.
 
-use crate::{
-    api::{
-        keys,
-        names::{CityCode, city_set, city_set_policy},
-    },
-    engine::{
-        clock::Now,
-        key::Plane,
-        plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Target, Write},
-    },
-    gateway::index::{
-        Resources,
-        digest::{CitySet, HubNamespaceDigest},
-        policy_spec,
-    },
+use crate::gateway::index::{
+    Resources,
+    digest::{CitySet, HubNamespaceDigest},
+    policy_spec,
+};
+use fedgate_api::{
+    keys,
+    names::{CityCode, city_set, city_set_policy},
+};
+use fedgate_engine::{
+    clock::Now,
+    key::Plane,
+    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Target, Write},
     plane::table::Row,
 };
 use serde_json::{Value, json};

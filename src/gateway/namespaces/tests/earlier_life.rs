@@ -1,18 +1,16 @@
 //! An earlier life of a project in its hub namespace, and its end.
 
-use crate::{
-    api::keys,
-    gateway::{
-        companions,
-        index::{
-            GatewayIndex, TableId,
-            fixture::{self, HUB, namespace, shop},
-        },
-        namespaces::{earlier_life, observe},
-        policies,
+use crate::gateway::{
+    companions,
+    index::{
+        GatewayIndex, TableId,
+        fixture::{self, HUB, namespace, shop},
     },
-    kinds::CompanionKind,
+    namespaces::{earlier_life, observe},
+    policies,
 };
+use fedgate_api::keys;
+use fedgate_kinds::CompanionKind;
 use serde_json::{Value, json};
 
 /// [`HUB`] in a later version, of a project with this UID.

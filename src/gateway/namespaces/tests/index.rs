@@ -1,20 +1,18 @@
 //! Where a hub Namespace goes, as the index shows it.
 
+use crate::gateway::index::{
+    GatewayIndex, TableId,
+    fixture::{self, HUB, hub_namespace},
+};
 use crate::gateway::namespaces::{
     decide::{Decision, Snapshot},
     note_set, observe,
     sets::{self, note_limit},
 };
-use crate::{
-    api::keys,
-    engine::{
-        clock::Now,
-        plan::{Plan, Requeue, Write},
-    },
-    gateway::index::{
-        GatewayIndex, TableId,
-        fixture::{self, HUB, hub_namespace},
-    },
+use fedgate_api::keys;
+use fedgate_engine::{
+    clock::Now,
+    plan::{Plan, Requeue, Write},
     plane::watch::WatchEvent,
 };
 use serde_json::json;

@@ -1,14 +1,12 @@
 //! What the projector sees in the index, and what wakes it.
 
 use super::{HUB, KINDS, deployment, projection, write_back};
-use crate::{
-    api::{keys, names::ProjectKey},
-    gateway::{
-        index::{GatewayIndex, TableId, networking::WorkloadChecks},
-        projector::{decide::Snapshot, observe},
-    },
-    plane::watch::WatchEvent,
+use crate::gateway::{
+    index::{GatewayIndex, TableId, networking::WorkloadChecks},
+    projector::{decide::Snapshot, observe},
 };
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::plane::watch::WatchEvent;
 use serde_json::{Value, json};
 
 /// An index with the project `prod`, its namespace `shop`, and this on the hub.

@@ -7,19 +7,17 @@ use super::{
     decide::{self, Decision, Reporting, Settings, Snapshot},
     memory::Memory,
 };
-use crate::{
-    api::{
-        keys,
-        names::{HubNamespace, ProjectKey},
-    },
-    engine::{
-        clock::Now,
-        plan::{Effect, Endpoint, Plan, Write},
-    },
-    gateway::index::digest::{HubCopy, Projection, SIZE_LIMIT, Source, Strings, WriteBackDigest},
-    kinds::FederatedKind,
+use crate::gateway::index::digest::{HubCopy, Projection, SIZE_LIMIT, Source, Strings, WriteBackDigest};
+use fedgate_api::{
+    keys,
+    names::{HubNamespace, ProjectKey},
+};
+use fedgate_engine::{
+    clock::Now,
+    plan::{Effect, Endpoint, Plan, Write},
     plane::table::Row,
 };
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{

@@ -1,11 +1,8 @@
 //! Tests of the keys that are enqueued while first lists are read, and of the order of the lists.
 
 use super::*;
-use crate::{
-    engine::queue::Outcome,
-    gateway::index::fixture::{HUB, hub_namespace, shop},
-    plane::watch::WatchEvent,
-};
+use crate::gateway::index::fixture::{HUB, hub_namespace, shop};
+use fedgate_engine::{plane::watch::WatchEvent, queue::Outcome};
 use std::collections::BTreeSet;
 use tokio::sync::watch::Receiver;
 

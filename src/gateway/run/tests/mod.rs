@@ -4,17 +4,19 @@
 mod carrying;
 
 use super::*;
-use crate::{
-    api::{keys, names::ProjectKey},
-    engine::{
-        plan::{Target, WriteResult},
-        workers::DRAIN_TIMEOUT,
-    },
-    gateway::{index::fixture, rate_limit::Limits},
-    plane::lease::{Lease, LeaseHandle, tests::Server as LeaseServer},
-    plane::{table::Table, watch::WatchEvent},
-};
+use crate::gateway::{index::fixture, rate_limit::Limits};
 use axum::body::{Body, Bytes};
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    plan::{Target, WriteResult},
+    plane::{
+        lease::{Lease, LeaseHandle},
+        table::Table,
+        watch::WatchEvent,
+    },
+    testing::lease::Server as LeaseServer,
+    workers::DRAIN_TIMEOUT,
+};
 use futures::FutureExt;
 use http::{Method, Request, Response};
 use serde_json::{Value, json};

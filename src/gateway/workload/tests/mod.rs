@@ -12,7 +12,7 @@ use super::{
     },
     snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
 };
-use crate::api::{
+use fedgate_api::{
     Condition, ConditionStatus, Reason, ReplicaCounts, Workload, WorkloadDeployment,
     WorkloadDeploymentStatus, WorkloadStatus, conditions::find, keys, names::HubNamespace,
 };

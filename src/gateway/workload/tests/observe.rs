@@ -3,13 +3,10 @@
 
 use super::super::observe;
 use super::*;
-use crate::{
-    api::names::ProjectKey,
-    engine::key::Key,
-    gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks},
-    kinds::FederatedKind,
-    plane::watch::WatchEvent,
-};
+use crate::gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{key::Key, plane::watch::WatchEvent};
+use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use std::sync::{Arc, LazyLock};
 

@@ -4,7 +4,7 @@ pub(super) mod network;
 pub(super) mod quota;
 
 use super::store::Kind;
-use crate::api::conditions::{self, Condition, ConditionStatus};
+use fedgate_api::conditions::{self, Condition, ConditionStatus};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};

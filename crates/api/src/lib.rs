@@ -1,0 +1,58 @@
+//! Wire types of the kinds we know, keys, conditions and name newtypes. No I/O.
+//!
+//! The three kinds are [`Workload`], [`WorkloadDeployment`] and [`Instance`]; [`crd`] turns them into custom resource
+//! definitions and [`validate`] says in Rust what the Workload's definition says in schema and CEL.
+
+#![forbid(unsafe_code)]
+
+pub mod conditions;
+pub mod crd;
+pub mod keys;
+pub mod meta;
+pub mod names;
+pub mod quantity;
+pub mod validate;
+
+mod check;
+mod deployment;
+mod instance;
+mod network;
+mod rules;
+mod runtime;
+mod scale;
+mod schema;
+mod strict;
+mod template;
+mod volume;
+mod workload;
+
+pub use conditions::{Condition, ConditionStatus, Reason};
+pub use deployment::{WorkloadDeployment, WorkloadDeploymentSpec, WorkloadDeploymentStatus, WorkloadRef};
+pub use instance::{
+    Instance, InstanceController, InstanceControllerStatus, InstanceSpec, InstanceStatus,
+    InterfaceAssignments, InterfaceStatus, SchedulingGate,
+};
+pub use meta::{EmbeddedMeta, LocationReference, NameReference};
+pub use network::{
+    IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
+};
+pub use quantity::{Quantity, ResourceList};
+pub use runtime::{
+    ConfigSourceRef, ContainerResources, EnvFrom, EnvSource, EnvVar, FieldSelector, InstanceRuntime,
+    KeySelector, NamedPort, ResourceSelector, RuntimeResources, Sandbox, SandboxContainer, VirtualMachine,
+    VolumeAttachment,
+};
+pub use scale::{ManagementPolicy, Metric, MetricTarget, ResourceMetric, ScaleSettings};
+pub use template::InstanceTemplate;
+pub use volume::{
+    ConfigMapVolume, Disk, DiskFilesystem, DiskPopulator, DiskResources, DiskSpec, DiskTemplate,
+    InstanceVolume, KeyToPath, SecretVolume,
+};
+pub use workload::{Placement, PlacementStatus, ReplicaCounts, Workload, WorkloadSpec, WorkloadStatus};
+
+/// API group of our kinds.
+pub const GROUP: &str = "compute.datumapis.com";
+/// The one version of our kinds, served and stored.
+pub const VERSION: &str = "v1alpha";
+/// `apiVersion` of our kinds.
+pub const API_VERSION: &str = "compute.datumapis.com/v1alpha";

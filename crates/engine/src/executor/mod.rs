@@ -1,0 +1,500 @@
+//! The executor: the only writer. It performs plans effect by effect and tells the index what the servers answered.
+
+mod events;
+mod presence;
+
+use crate::{
+    diff,
+    error::{Category, Failure, classify, misses_namespace},
+    fights::{FightDetector, field_group},
+    gate::Gates,
+    key::Plane,
+    object::LenientObject,
+    permissions::{Permission, PermissionChange, Permissions},
+    plan::{Applied, Effect, Endpoint, Event, ExactFields, Plan, Prepared, Target, Write, WriteResult},
+};
+use events::EventRecorder;
+use futures::future::BoxFuture;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::{DynamicObject, Request, TypeMeta},
+};
+pub use presence::Which;
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+
+/// The field manager of every write (contract: federation.md §2.1).
+pub const FIELD_MANAGER: &str = "fedgate";
+
+/// What the executor needs of its surroundings.
+pub trait PlaneAccess: Send + Sync {
+    /// The client for short calls to a plane; `None` if the plane is not engaged.
+    fn client(&self, plane: &Plane) -> Option<Client>;
+    /// Whether this replica may begin a write now.
+    fn may_write(&self) -> bool;
+    /// Ends when this replica may have no write under way any more.
+    fn permit_expired(&self) -> BoxFuture<'_, ()>;
+    /// A write was given up, or nothing was heard of it: the server may still carry it out.
+    fn write_unresolved(&self, target: &Target);
+    /// While the plane's watches get no answer: whether it is the turn of a call to ask, or how long to wait.
+    fn admit_probe(&self, _plane: &Plane) -> Option<Result<(), Duration>> {
+        None
+    }
+    /// A plane that left calls unanswered has answered one.
+    fn plane_responded(&self, _plane: &Plane) {}
+    /// A right that was missing at this plane is there.
+    fn permission_granted(&self, _plane: &Plane) {}
+    /// Which engagement of a plane this is: another one may be another server.
+    fn engagement(&self, _plane: &Plane) -> u64 {
+        0
+    }
+    /// What a server answered to what was sent in this engagement of the plane, to be known before its watch says so.
+    fn object_observed(&self, target: &Target, engagement: u64, answer: WriteResult);
+    /// One write was done: its reason, for metrics.
+    fn wrote(&self, target: &Target, reason: &'static str);
+    /// The same was written once more to these fields, for metrics: someone else changes them back.
+    fn fight_detected(&self, target: &Target, field_group: &'static str);
+}
+
+/// See the module.
+pub struct Executor {
+    surroundings: Arc<dyn PlaneAccess>,
+    notes: EventRecorder,
+    fights: FightDetector,
+    gates: Gates,
+    rights: Permissions,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Executor")
+    }
+}
+
+/// True if an API server refuses an apply because it would leave `null` where a list has to be. It does so when the apply takes the
+/// last items out of a list of keyed items, and an earlier merge patch of ours had set that list to `[]`. A merge patch can empty it.
+fn empties_a_list(failure: &Failure) -> bool {
+    failure.category == Category::Refused && failure.message.contains("Invalid value: \"null\"")
+}
+
+impl Executor {
+    /// An executor that reports events under `identity`.
+    pub fn new(surroundings: Arc<dyn PlaneAccess>, identity: String) -> Self {
+        Self {
+            surroundings,
+            notes: EventRecorder::new(identity),
+            fights: FightDetector::default(),
+            gates: Gates::default(),
+            rights: Permissions::default(),
+        }
+    }
+
+    /// Performs the effects in order and stops at the first that fails; then publishes the events.
+    pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        let mut versions = Vec::new();
+        for effect in &plan.effects {
+            versions.extend(self.effect(effect).await?);
+        }
+        for note in &plan.notes {
+            self.publish(note).await;
+        }
+        Ok(plan.applied(versions))
+    }
+
+    /// Reads one object; `None` if it does not exist. What is read is read for a write, so a standby reads nothing.
+    pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+        self.may_write(target, "get")?;
+        let api = self.api(target, Endpoint::Main, "get")?;
+        let answer = api
+            .get_opt(&target.name)
+            .await
+            .map_err(|e| failure(target, "get", &e));
+        self.ended(target, Endpoint::Main, "get", answer.as_ref().err());
+        answer.map(|found| found.map(|read: LenientObject| read.object))
+    }
+
+    /// The same of an object that is watched: what is read becomes known as an event of the watch does.
+    pub async fn refresh(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
+        let engagement = self.surroundings.engagement(&target.plane);
+        let object = self.get(target).await?;
+        if let Some(object) = &object {
+            let answer = WriteResult::Current(Box::new(object.clone()));
+            self.surroundings.object_observed(target, engagement, answer);
+        }
+        Ok(object)
+    }
+
+    fn api(
+        &self,
+        target: &Target,
+        endpoint: Endpoint,
+        verb: &'static str,
+    ) -> Result<Api<LenientObject>, Failure> {
+        let client = self
+            .surroundings
+            .client(&target.plane)
+            .ok_or_else(|| failed(target, verb, Category::NotEngaged, "the plane is not engaged"))?;
+        self.rights
+            .pass(target, endpoint, verb)
+            .map_err(|(right, wait)| Failure {
+                retry_after: wait,
+                ..failed(
+                    target,
+                    verb,
+                    Category::CircuitOpen,
+                    &format!("the right to {right} is missing; it is asked for again now and then"),
+                )
+            })?;
+        let scout = || self.surroundings.admit_probe(&target.plane);
+        self.gates.pass(&target.plane, scout).map_err(|wait| Failure {
+            retry_after: wait,
+            ..failed(
+                target,
+                verb,
+                Category::CircuitOpen,
+                "the plane does not answer; it is asked again now and then",
+            )
+        })?;
+        Ok(match &target.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &target.resource),
+            None => Api::all_with(client, &target.resource),
+        })
+    }
+
+    /// Performs one effect; with the version of what was answered.
+    async fn effect(&self, effect: &Effect) -> Result<Option<String>, Failure> {
+        let Effect {
+            target,
+            endpoint,
+            write,
+            reason,
+        } = effect;
+        let verb = match write {
+            Write::Create { .. } => "create",
+            Write::Apply { .. } => "apply",
+            Write::Merge { .. } => "patch",
+            Write::Delete { .. } => "delete",
+        };
+        // Asked for here as well: what will not be sent takes no turn at the gate from what would be.
+        self.may_write(target, verb)?;
+        let engagement = self.surroundings.engagement(&target.plane);
+        let api = self.api(target, *endpoint, verb)?;
+        match self.write(&api, target, *endpoint, verb, write).await {
+            Ok(answer) => {
+                self.surroundings.wrote(target, reason);
+                self.watch_for_fights(target, *endpoint, write);
+                let version = match &answer {
+                    WriteResult::Current(object) => object.metadata.resource_version.clone(),
+                    WriteResult::Deleted { .. } => None,
+                };
+                self.surroundings.object_observed(target, engagement, answer);
+                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
+                Ok(version)
+            }
+            Err(failure) if failure.category == Category::NotFound => {
+                if let Some(uid) = write.uid() {
+                    let uid = uid.to_owned();
+                    self.surroundings
+                        .object_observed(target, engagement, WriteResult::Deleted { uid });
+                }
+                if matches!(write, Write::Delete { .. }) {
+                    return Ok(None);
+                }
+                Err(failure)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn watch_for_fights(&self, target: &Target, endpoint: Endpoint, write: &Write) {
+        match write {
+            Write::Apply { body, .. } | Write::Merge { patch: body } => {
+                if self.fights.repeats(target, body) {
+                    self.surroundings
+                        .fight_detected(target, field_group(endpoint, body));
+                }
+            }
+            Write::Delete { .. } => self.fights.forget(target),
+            Write::Create { .. } => {}
+        }
+    }
+
+    async fn write(
+        &self,
+        api: &Api<LenientObject>,
+        target: &Target,
+        endpoint: Endpoint,
+        verb: &'static str,
+        write: &Write,
+    ) -> Result<WriteResult, Failure> {
+        match write {
+            Write::Create { body } => {
+                let object: LenientObject = serde_json::from_value(body.clone())
+                    .map_err(|e| failed(target, verb, Category::Refused, &e.to_string()))?;
+                let params = PostParams {
+                    dry_run: false,
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                };
+                self.send(target, endpoint, verb, api.create(&params, &object))
+                    .await
+                    .map(answer_of)
+            }
+            Write::Apply { body, exact } => self
+                .apply(api, target, endpoint, body, exact)
+                .await
+                .map(answer_of),
+            Write::Merge { patch } => self
+                .send(target, endpoint, verb, merge(api, target, endpoint, patch))
+                .await
+                .map(answer_of),
+            Write::Delete {
+                uid,
+                resource_version,
+            } => {
+                let params = DeleteParams::background().preconditions(Preconditions {
+                    uid: Some(uid.clone()),
+                    resource_version: resource_version.clone(),
+                });
+                let left = self
+                    .send(target, endpoint, verb, delete(api, &target.name, &params))
+                    .await?;
+                let gone = || WriteResult::Deleted { uid: uid.clone() };
+                Ok(left.map_or_else(gone, answer_of))
+            }
+        }
+    }
+
+    fn ended(&self, target: &Target, endpoint: Endpoint, verb: &'static str, failure: Option<&Failure>) {
+        let (plane, category) = (&target.plane, failure.map(|f| f.category));
+        if self.gates.ended(plane, category) {
+            self.surroundings.plane_responded(plane);
+        }
+        match self.rights.ended(target, endpoint, verb, category) {
+            PermissionChange::None => {}
+            PermissionChange::Denied(right) => {
+                let error = failure.map(|f| f.message.as_str());
+                let roles = plane.roles();
+                tracing::warn!(%plane, %right, error, next = format!("apply {roles} on this plane and bind its roles"), "permission denied; one request is retried every 5 s");
+            }
+            PermissionChange::Granted(right) => {
+                tracing::info!(%plane, %right, "permission granted again");
+                self.surroundings.permission_granted(plane);
+            }
+        }
+    }
+
+    /// The rights that planes refuse.
+    pub fn missing_rights(&self) -> Vec<Permission> {
+        self.rights.missing()
+    }
+
+    fn may_write(&self, target: &Target, verb: &'static str) -> Result<(), Failure> {
+        if self.surroundings.may_write() {
+            return Ok(());
+        }
+        let message = "this replica does not hold the Lease, or the process ends";
+        Err(failed(target, verb, Category::NotLeader, message))
+    }
+
+    /// One request that writes: the right is asked for anew, and the request does not outlive it.
+    async fn send<T>(
+        &self,
+        target: &Target,
+        endpoint: Endpoint,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        self.may_write(target, verb)?;
+        let mut under_way = InFlightWrite {
+            surroundings: &*self.surroundings,
+            target,
+            answered: false,
+        };
+        let answer = tokio::select! {
+            biased;
+            // First, so that a process that was stopped sends nothing on when it goes on without the Lease.
+            () = self.surroundings.permit_expired() => {
+                let message = "the right to write ended before the answer came";
+                Err(failed(target, verb, Category::NotLeader, message))
+            }
+            answer = request => answer.map_err(|e| failure(target, verb, &e)),
+        };
+        under_way.answered = !answer.as_ref().is_err_and(|failure| {
+            matches!(
+                failure.category,
+                Category::NotLeader | Category::Network | Category::Timeout
+            )
+        });
+        self.ended(target, endpoint, verb, answer.as_ref().err());
+        answer
+    }
+
+    async fn apply(
+        &self,
+        api: &Api<LenientObject>,
+        target: &Target,
+        endpoint: Endpoint,
+        body: &Value,
+        exact: &ExactFields,
+    ) -> Result<LenientObject, Failure> {
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(body);
+        let request = async {
+            match endpoint {
+                Endpoint::Main => api.patch(&target.name, &params, &patch).await,
+                Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
+            }
+        };
+        let (object, refusal) = match self.send(target, endpoint, "apply", request).await {
+            Err(failure) if empties_a_list(&failure) => {
+                let live = api.get(&target.name);
+                (self.send(target, endpoint, "get", live).await?, Some(failure))
+            }
+            answer => (answer?, None),
+        };
+        let Some(patch) = diff::exact_patch(&object.object, body, exact) else {
+            return refusal.map_or(Ok(object), Err);
+        };
+        self.send(target, endpoint, "apply", merge(api, target, endpoint, &patch))
+            .await
+    }
+
+    /// Publishes an event; one that is lost costs nothing but itself.
+    async fn publish(&self, note: &Event) {
+        let Some(client) = self
+            .surroundings
+            .client(&note.plane)
+            .filter(|_| self.surroundings.may_write() && self.gates.is_open(&note.plane))
+        else {
+            return;
+        };
+        tokio::select! {
+            biased;
+            () = self.notes.publish(client, note) => {}
+            () = self.surroundings.permit_expired() => {}
+        }
+    }
+
+    /// Forgets what it holds for a plane that has left or has a new credential.
+    pub fn forget(&self, plane: &Plane) {
+        self.notes.retain(|other| other != plane);
+        self.gates.open(plane);
+        self.rights.retain(|other| other != plane);
+    }
+
+    /// Forgets all but these planes.
+    pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
+        self.notes.retain(&wanted);
+        self.gates.retain(&wanted);
+        self.rights.retain(wanted);
+    }
+
+    /// How much it holds for planes.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn kept(&self) -> usize {
+        self.notes.kept() + self.gates.kept()
+    }
+
+    /// A plane that did not answer was heard of: calls to it are sent again.
+    pub fn recovered(&self, plane: &Plane) {
+        self.gates.open(plane);
+    }
+}
+
+/// A write that is under way. However it is given up, be it by the end of its task, its surroundings are told.
+struct InFlightWrite<'a> {
+    surroundings: &'a dyn PlaneAccess,
+    target: &'a Target,
+    answered: bool,
+}
+
+impl Drop for InFlightWrite<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.surroundings.write_unresolved(self.target);
+        }
+    }
+}
+
+/// An object that is being deleted and has no finalizer left is gone, whatever its last state looks like.
+fn answer_of(LenientObject { object, .. }: LenientObject) -> WriteResult {
+    let meta = &object.metadata;
+    let held = meta.finalizers.as_ref().is_some_and(|list| !list.is_empty());
+    // A Pod that was deleted is there until what it runs has stopped.
+    let stops = meta.deletion_grace_period_seconds.is_some_and(|left| left > 0);
+    if meta.deletion_timestamp.is_some() && !held && !stops {
+        let uid = object.metadata.uid.unwrap_or_default();
+        WriteResult::Deleted { uid }
+    } else {
+        WriteResult::Current(Box::new(object))
+    }
+}
+
+/// Deletes an object; with what is left of it. kube's own `delete` fails if that is nested too deeply.
+async fn delete(
+    api: &Api<LenientObject>,
+    name: &str,
+    params: &DeleteParams,
+) -> Result<Option<LenientObject>, kube::Error> {
+    let request = Request::new(api.resource_url()).delete(name, params);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let text = api.clone().into_client().request_text(request).await?;
+    let left: LenientObject = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+    let is_status = |types: &TypeMeta| types.kind == "Status" && types.api_version == "v1";
+    Ok((!left.object.types.as_ref().is_some_and(is_status)).then_some(left))
+}
+
+async fn merge(
+    api: &Api<LenientObject>,
+    target: &Target,
+    endpoint: Endpoint,
+    patch: &Value,
+) -> Result<LenientObject, kube::Error> {
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(patch);
+    match endpoint {
+        Endpoint::Main => api.patch(&target.name, &params, &patch).await,
+        Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
+    }
+}
+
+fn failed(target: &Target, verb: &'static str, category: Category, message: &str) -> Failure {
+    Failure {
+        plane: target.plane.clone(),
+        verb,
+        object: format!(
+            "{} {}{}",
+            target.kind(),
+            target
+                .namespace
+                .as_ref()
+                .map(|n| format!("{n}/"))
+                .unwrap_or_default(),
+            target.name
+        ),
+        category,
+        message: message.to_owned(),
+        retry_after: Duration::ZERO,
+    }
+}
+
+fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure {
+    let (category, message, retry_after) = classify(error);
+    let namespace = target.namespace.as_deref();
+    let category = if namespace.is_some_and(|namespace| misses_namespace(error, namespace)) {
+        Category::NamespaceMissing
+    } else {
+        category
+    };
+    Failure {
+        retry_after,
+        ..failed(target, verb, category, &message)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! The right to write: asked for at each request, and no request outlives it.
+
+use super::*;
+use crate::testing::access::SinglePlane;
+use axum::body::Body;
+use http::{Method, Request, Response};
+use serde_json::json;
+use std::{convert::Infallible, sync::atomic::AtomicUsize, sync::atomic::Ordering};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+/// A server that answers each request after `delay`, and counts them.
+#[derive(Clone)]
+struct Server {
+    delay: Duration,
+    requests: watch::Sender<usize>,
+}
+
+impl Server {
+    fn new(delay: u64) -> Self {
+        Self {
+            delay: seconds(delay),
+            requests: watch::Sender::new(0),
+        }
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request.method().clone()).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, method: Method) -> Response<Body> {
+        self.requests.send_modify(|n| *n += 1);
+        sleep(self.delay).await;
+        let body = if method == Method::DELETE {
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+        } else {
+            // What another manager left under a root that has to be exact.
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"ours": "1", "theirs": "2"},
+                "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
+        };
+        Response::new(Body::from(body.to_string()))
+    }
+
+    fn requests(&self) -> usize {
+        *self.requests.borrow()
+    }
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn target() -> Target {
+    let resource = kube::core::ApiResource {
+        group: String::new(),
+        version: "v1".into(),
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+    };
+    Target::namespaced(Plane::Hub, &resource, "default", "x")
+}
+
+/// A server that takes `delay` for each answer, and an executor whose right ends after `right`.
+fn set_up(delay: u64, right: u64) -> (Server, Arc<SinglePlane>, Arc<Executor>) {
+    let server = Server::new(delay);
+    let ground = SinglePlane::new(server.client(), Instant::now() + seconds(right));
+    let executor = Executor::new(ground.clone(), "test".into());
+    (server, ground, Arc::new(executor))
+}
+
+fn plan(write: Write) -> Plan<Prepared> {
+    Plan::one(Effect {
+        target: target(),
+        endpoint: Endpoint::Main,
+        write,
+        reason: "test",
+    })
+}
+
+fn body() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"ours": "1"}})
+}
+
+/// One write of each kind; the apply has to be exact, which takes a second request.
+fn writes() -> [Write; 4] {
+    [
+        Write::Create { body: body() },
+        Write::Apply {
+            body: body(),
+            exact: ExactFields::roots(["data"]),
+        },
+        Write::Merge { patch: body() },
+        Write::Delete {
+            uid: "u".into(),
+            resource_version: None,
+        },
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_under_way_ends_with_the_right() {
+    for write in writes() {
+        let (server, ground, executor) = set_up(60, 3);
+        let began = Instant::now();
+        let failure = executor.execute(plan(write)).await.unwrap_err();
+        assert_eq!(began.elapsed(), seconds(3));
+        assert_eq!(failure.category, Category::NotLeader);
+        assert_eq!((server.requests(), ground.unanswered()), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_can_go_on_when_the_right_ends_is_not_sent() {
+    let sent = Arc::<AtomicUsize>::default();
+    let count = sent.clone();
+    let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+        let count = count.clone();
+        async move {
+            // As it waits for its place among the calls.
+            sleep(seconds(3)).await;
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        }
+    });
+    let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(3));
+    let executor = Executor::new(ground.clone(), "test".into());
+    let write = Write::Create { body: body() };
+    let failure = executor.execute(plan(write)).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!((sent.load(Ordering::Relaxed), ground.unanswered()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_write_is_finished_while_the_right_is_renewed() {
+    for write in writes() {
+        let (_, ground, executor) = set_up(5, 3);
+        let renewed = ground.clone();
+        let renewal = tokio::spawn(async move {
+            sleep(seconds(2)).await;
+            renewed.until.send_replace(Instant::now() + seconds(60));
+        });
+        executor.execute(plan(write)).await.unwrap();
+        assert_eq!(ground.unanswered(), 0);
+        renewal.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_it() {
+    let [_, apply, ..] = writes();
+    let (server, ground, executor) = set_up(2, 3);
+    let began = Instant::now();
+    let failure = executor.execute(plan(apply.clone())).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!(
+        (began.elapsed(), server.requests(), ground.unanswered()),
+        (seconds(3), 2, 1)
+    );
+
+    // As at the end of the process: what is under way is finished, and nothing more begins.
+    let (server, ground, executor) = set_up(2, 60);
+    let closed = ground.clone();
+    let closing = tokio::spawn(async move {
+        sleep(seconds(1)).await;
+        closed.until.send_replace(Instant::now());
+    });
+    let failure = executor.execute(plan(apply)).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!((server.requests(), ground.unanswered()), (1, 0));
+    closing.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_nothing_is_sent_not_even_a_read() {
+    let (server, ground, executor) = set_up(0, 0);
+    for write in writes() {
+        let failure = executor.execute(plan(write)).await.unwrap_err();
+        assert_eq!(failure.category, Category::NotLeader);
+    }
+    let failure = executor.get(&target()).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    assert_eq!((server.requests(), ground.unanswered()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_task_is_ended_counts_as_unanswered() {
+    let (server, ground, executor) = set_up(60, 600);
+    let [create, ..] = writes();
+    let task = tokio::spawn(async move { executor.execute(plan(create)).await.map(drop) });
+    server.requests.subscribe().wait_for(|n| *n == 1).await.unwrap();
+    assert_eq!(ground.unanswered(), 0, "it is under way");
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    assert_eq!(ground.unanswered(), 1);
+}
+
+#[tokio::test]
+async fn silence_of_the_server_is_no_answer_and_a_refusal_is_one() {
+    for (code, unanswered) in [(504, 1), (500, 0), (409, 0)] {
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| async move {
+            let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "", "message": ""});
+            let response = Response::builder().status(code);
+            response.body(Body::from(body.to_string()))
+        });
+        let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
+        let executor = Executor::new(ground.clone(), "test".into());
+        let [create, ..] = writes();
+        executor.execute(plan(create)).await.unwrap_err();
+        assert_eq!(ground.unanswered(), unanswered, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_no_turn_from_the_next_that_may_write() {
+    let (server, ground, executor) = set_up(0, 60);
+    for _ in 0..3 {
+        executor.gates.ended(&Plane::Hub, Some(Category::Timeout));
+    }
+    tokio::time::advance(crate::circuit_breaker::PROBE_EVERY).await;
+    ground.until.send_replace(Instant::now());
+    let [create, ..] = writes();
+    let failure = executor.execute(plan(create.clone())).await.unwrap_err();
+    assert_eq!(failure.category, Category::NotLeader);
+    ground.until.send_replace(Instant::now() + seconds(60));
+    executor.execute(plan(create)).await.unwrap();
+    assert_eq!(server.requests(), 1, "the probe");
+}
+
+#[test]
+fn what_is_deleted_is_gone_unless_something_holds_it_or_it_still_stops() {
+    let gone = |metadata: serde_json::Value| {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+        matches!(
+            answer_of(serde_json::from_value(pod).unwrap()),
+            WriteResult::Deleted { .. }
+        )
+    };
+    let deleted = "2026-05-04T10:00:00Z";
+    assert!(!gone(json!({"name": "a"})));
+    assert!(gone(json!({"name": "a", "deletionTimestamp": deleted})));
+    assert!(gone(
+        json!({"name": "a", "deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0})
+    ));
+    assert!(!gone(
+        json!({"name": "a", "deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30})
+    ));
+    assert!(!gone(
+        json!({"name": "a", "deletionTimestamp": deleted, "finalizers": ["example.com/a"]})
+    ));
+}
+
+/// The requests that an executor sends to apply `body`, and how it ends, if the server refuses the apply with `refusal` and has `live`.
+async fn sent_when_refused(
+    refusal: &'static str,
+    live: Value,
+) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+    let seen = Arc::<parking_lot::Mutex<Vec<(Method, String, Value)>>>::default();
+    let log = seen.clone();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (log, live) = (log.clone(), live.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let kind = parts
+                .headers
+                .get("content-type")
+                .map(|v| v.to_str().unwrap().to_owned());
+            let kind = kind.unwrap_or_default();
+            let body = body.collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&body).unwrap_or_default();
+            log.lock().push((parts.method, kind.clone(), body));
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
+                "message": refusal});
+            let (code, answer) = if kind.contains("apply") {
+                (422, status)
+            } else {
+                (200, live)
+            };
+            let answer = Response::builder()
+                .status(code)
+                .body(Body::from(answer.to_string()));
+            Ok::<_, Infallible>(answer.unwrap())
+        }
+    });
+    let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
+    let write = Write::Apply {
+        body: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}}),
+        exact: ExactFields::roots(["data"]),
+    };
+    let result = Executor::new(ground, "test".into()).execute(plan(write)).await;
+    let sent = std::mem::take(&mut *seen.lock());
+    (sent, result.map(drop).map_err(|failure| failure.category))
+}
+
+#[tokio::test]
+async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
+    let refusal = "ConfigMap \"x\" is invalid: data.gates: Invalid value: \"null\": data.gates in body must be of type array: \"null\"";
+    let live = |gates: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"gates": gates},
+            "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
+    };
+    let (sent, result) = sent_when_refused(refusal, live(json!([{"name": "Quota"}]))).await;
+    assert_eq!(result, Ok(()));
+    let methods: Vec<_> = sent
+        .iter()
+        .map(|(method, kind, _)| (method.as_str(), kind.as_str()))
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            ("PATCH", "application/apply-patch+yaml"),
+            ("GET", ""),
+            ("PATCH", "application/merge-patch+json")
+        ]
+    );
+    assert_eq!(
+        sent[2].2,
+        json!({"metadata": {"uid": "u"}, "data": {"gates": []}})
+    );
+    // Where nothing differs, and with another refusal, it stays refused.
+    let (sent, result) = sent_when_refused(refusal, live(json!([]))).await;
+    assert_eq!((sent.len(), result), (2, Err(Category::Refused)));
+    let (sent, result) = sent_when_refused("data.gates: Required value", live(json!([]))).await;
+    assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
+}

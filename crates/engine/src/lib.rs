@@ -1,0 +1,32 @@
+//! The engine under every controller: key, queue, workers, plan, executor, diff, errors, clock. It knows no workload.
+//!
+//! A controller *observes* what is known about a [`key::Key`], *decides* purely what should happen as a
+//! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next, and
+//! [`work::Workers`] give it to the controllers of a role.
+
+#![forbid(unsafe_code)]
+
+pub mod circuit_breaker;
+pub mod clock;
+pub mod diff;
+pub mod error;
+pub mod executor;
+pub mod failures;
+pub mod fights;
+pub mod gate;
+pub mod interner;
+pub mod key;
+pub mod memory;
+pub mod metrics;
+pub mod object;
+pub mod permissions;
+pub mod plan;
+pub mod plane;
+pub mod quarantine;
+pub mod queue;
+pub mod random;
+pub mod shrink;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod watch_channel;
+pub mod workers;

@@ -1,0 +1,250 @@
+//! The stack below `kube::Client`: address, credential, time limits, metrics, and error responses not from an API
+//! server.
+
+use super::{
+    CallError, Limits, SmallAnswer,
+    pool::Slot,
+    request::{Call, collect, status_body},
+    transport::{Received, Transport},
+};
+use crate::{
+    metrics::{ClientMetrics, PlaneKind},
+    plane::watch::health::send_tracked,
+    watch_channel::Receiver,
+};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::Full;
+use kube::client::Body;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+use tokio::sync::Semaphore;
+use tower::BoxError;
+
+/// Service for the requests of one plane, on connections it may share.
+#[derive(Clone)]
+pub(super) struct PlaneService(Arc<Shared>);
+
+struct Shared {
+    plane: PlaneKind,
+    way: Transport,
+    permits: Semaphore,
+    limits: Limits,
+    metrics: ClientMetrics,
+    retired: Receiver<bool>,
+}
+
+/// The body of an answer.
+pub(super) enum Answer {
+    /// A whole answer, read within its time limit.
+    Whole(Full<Bytes>),
+    /// A watch, read as events arrive.
+    Watch(Box<WatchBody>),
+}
+
+/// The events of a watch, until the server, the link or a replaced credential ends them.
+pub(super) struct WatchBody {
+    events: Received,
+    retired: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _slot: Option<Slot>,
+}
+
+impl PlaneService {
+    pub(super) fn new(
+        plane: PlaneKind,
+        way: Transport,
+        limits: Limits,
+        metrics: ClientMetrics,
+        retired: Receiver<bool>,
+    ) -> Self {
+        let permits = Semaphore::new(limits.concurrency);
+        Self(Arc::new(Shared {
+            plane,
+            way,
+            permits,
+            limits,
+            metrics,
+            retired,
+        }))
+    }
+}
+
+impl tower::Service<Request<Body>> for PlaneService {
+    type Response = Response<Answer>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
+
+    /// Always ready: the wait for a permit is part of the request's own time limit and never delays another request.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = self.0.clone();
+        Box::pin(async move { shared.perform(request).await })
+    }
+}
+
+impl Shared {
+    async fn perform(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let call = Call::of(&request);
+        let began = Instant::now();
+        let limit = self.limits.call;
+        let outcome = send_tracked(call.is_watch(), async {
+            tokio::time::timeout(limit, async {
+                if call.is_watch() {
+                    self.watch(request).await
+                } else {
+                    self.whole(request).await
+                }
+            })
+            .await
+            .unwrap_or_else(|source| {
+                let timeout = CallError::Timeout {
+                    plane: self.plane,
+                    verb: call.verb,
+                    resource: call.resource.clone(),
+                    limit,
+                    source,
+                };
+                Err(timeout.into())
+            })
+        })
+        .await;
+        self.count(&call, began, outcome.as_ref().ok());
+        outcome
+    }
+
+    /// Error with all causes: a transport error displays only its outermost layer, and the reason is in an inner one.
+    fn broken(&self, error: &BoxError) -> CallError {
+        let mut cause = error.to_string();
+        let mut source = error.source();
+        while let Some(inner) = source {
+            let text = inner.to_string();
+            if !cause.ends_with(&text) {
+                cause = format!("{cause}: {text}");
+            }
+            source = inner.source();
+        }
+        CallError::Connection {
+            plane: self.plane,
+            cause,
+        }
+    }
+
+    async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let _permit = self.permits.acquire().await?;
+        let limit = if request.extensions().get::<SmallAnswer>().is_some() {
+            self.limits.small_answer_bytes()
+        } else {
+            self.limits.answer_bytes
+        };
+        let response = self.way.call(request).await.map_err(|e| self.broken(&e))?;
+        self.read(response, limit).await
+    }
+
+    async fn watch(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let (response, slot) = self
+            .way
+            .watch(request, self.limits.call)
+            .await
+            .map_err(|e| self.broken(&e))?;
+        if !response.status().is_success() {
+            return self.read(response, self.limits.answer_bytes).await;
+        }
+        let mut retired = self.retired.clone();
+        let retired = Box::pin(async move {
+            // If the plane's client is dropped without a replacement, the reader of the watch decides when to stop.
+            retired.wait_for(|retired| retired).await;
+        });
+        Ok(response.map(|events| {
+            Answer::Watch(Box::new(WatchBody {
+                events,
+                retired,
+                _slot: slot,
+            }))
+        }))
+    }
+
+    async fn read(&self, response: Response<Received>, limit: usize) -> Result<Response<Answer>, BoxError> {
+        let (mut parts, body) = response.into_parts();
+        let mut bytes = collect(body, limit).await.map_err(|e| -> BoxError {
+            if e.is::<http_body_util::LengthLimitError>() {
+                CallError::TooLarge {
+                    plane: self.plane,
+                    limit,
+                }
+                .into()
+            } else {
+                e
+            }
+        })?;
+        if parts.status.is_client_error() || parts.status.is_server_error() {
+            let (code, status) = status_body(parts.status, &parts.headers, &bytes);
+            parts.status = code;
+            bytes = status.into();
+        }
+        Ok(Response::from_parts(parts, Answer::Whole(Full::new(bytes))))
+    }
+
+    fn count(&self, call: &Call, began: Instant, response: Option<&Response<Answer>>) {
+        let host = self.plane.as_str();
+        let code = response.map(Response::status);
+        let code = code.as_ref().map_or("<error>", http::StatusCode::as_str);
+        self.metrics
+            .requests
+            .with_label_values(&[code, call.method.as_str(), host])
+            .inc();
+        self.metrics
+            .seconds
+            .with_label_values(&[call.verb, host])
+            .observe(began.elapsed().as_secs_f64());
+        self.metrics
+            .api_requests
+            .with_label_values(&[host, call.verb, &call.resource, code])
+            .inc();
+    }
+}
+
+/// User agent in the API servers' logs.
+pub(super) const USER_AGENT: &str = concat!("fedgate/", env!("CARGO_PKG_VERSION"));
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Watch(watch) => {
+                if watch.retired.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(CallError::CredentialReplaced.into())));
+                }
+                Pin::new(&mut watch.events).poll_frame(cx).map_err(Into::into)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Watch(watch) => watch.events.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Watch(watch) => watch.events.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Finds project planes: one kubeconfig, a folder of kubeconfigs, or labelled Secrets (contract: federation.md §3.2).
+//!
+//! Deletion and failure are distinct: a deleted file or Secret ends its project. A file or Secret that is unreadable or
+//! rejected keeps an engaged project on its last good credential, and never affects other projects.
+
+mod cache;
+mod local;
+mod secrets;
+
+use super::{
+    client::{Clients, Connection},
+    files::FileWatch,
+    kubeconfig::{Credential, KubeconfigError, Rules},
+};
+use crate::metrics::PlaneKind;
+use fedgate_api::names::{NameError, ProjectKey};
+use futures::{StreamExt, stream::BoxStream};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::{Path, PathBuf},
+};
+
+/// Source of projects. Milo's Projects will be another variant.
+#[derive(Debug, Clone)]
+pub enum ProjectSource {
+    /// One project with the key `single`.
+    Single {
+        /// Its kubeconfig; `None` is the service account of the Pod.
+        kubeconfig: Option<PathBuf>,
+    },
+    /// Each kubeconfig file of a folder; the key is the file's name without extension.
+    Directory {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Each Secret with label `fedgate.dev/project=true` and key `kubeconfig`; the key is the Secret's name.
+    Secrets {
+        /// The plane that holds the Secrets.
+        plane: Connection,
+        /// Their namespace.
+        namespace: String,
+    },
+}
+
+/// Reason why a project is not engaged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoveryError {
+    /// The kubeconfig is rejected.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The name of the file or Secret is not a valid project key.
+    #[error("{origin}: {error}")]
+    Name {
+        /// The file or Secret.
+        origin: String,
+        /// The reason.
+        error: NameError,
+    },
+    /// Two files have the same name without their extensions.
+    #[error("{}: project key {key} is already taken by {}; rename one of the files", .path.display(), .other.display())]
+    Duplicate {
+        /// The file that is skipped.
+        path: PathBuf,
+        /// The file that has the key.
+        other: PathBuf,
+        /// The key.
+        key: String,
+    },
+    /// The folder cannot be listed; engaged projects stay engaged.
+    #[error("project directory {}: {cause}; create it or make it readable for this process", .path.display())]
+    Directory {
+        /// The folder.
+        path: PathBuf,
+        /// Error text of the operating system.
+        cause: String,
+    },
+    /// A labelled Secret has no kubeconfig.
+    #[error(
+        "Secret {namespace}/{name}: key kubeconfig is missing; add it or take the label fedgate.dev/project off"
+    )]
+    NoKubeconfig {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
+}
+
+/// Change of a project.
+#[derive(Debug)]
+pub enum ProjectEvent {
+    /// Its credential is usable. The receiver of the event connects to the API server, and retries.
+    Engaged {
+        /// Its key.
+        key: ProjectKey,
+        /// Connection to its plane. A changed credential increments the connection's generation and sends no further
+        /// event.
+        connection: Connection,
+    },
+    /// Its file or Secret is deleted: disengage the project, leave the hub unchanged.
+    Removed {
+        /// Its key.
+        key: ProjectKey,
+    },
+    /// Its file or Secret cannot be used. An engaged project stays engaged with its last good credential.
+    Rejected {
+        /// Name of the file or Secret.
+        name: String,
+        /// The reason, with field and next step.
+        error: DiscoveryError,
+    },
+    /// A rejected file or Secret without an engaged project is deleted.
+    RejectionCleared {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Finds the projects of `source`, now and as they change. The stream never ends.
+pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxStream<'static, ProjectEvent> {
+    let projects = Projects {
+        clients: clients.clone(),
+        known: BTreeMap::new(),
+        events: VecDeque::new(),
+    };
+    match source.clone() {
+        ProjectSource::Single { kubeconfig } => {
+            local::stream(local::Place::File(kubeconfig), projects, rules).boxed()
+        }
+        ProjectSource::Directory { path } => {
+            local::stream(local::Place::Folder(path), projects, rules).boxed()
+        }
+        ProjectSource::Secrets { plane, namespace } => {
+            secrets::stream(plane, namespace, projects, rules).boxed()
+        }
+    }
+}
+
+/// Source of a credential, which is read again when it changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CredentialSource {
+    /// The kubeconfig; `None` is the service account of the Pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// Path to append to the server address in the kubeconfig.
+    pub below: Option<String>,
+}
+
+impl CredentialSource {
+    /// A kubeconfig file, without an appended path.
+    pub fn file(path: &Path) -> Self {
+        Self {
+            kubeconfig: Some(path.to_owned()),
+            below: None,
+        }
+    }
+
+    fn read(&self, rules: Rules) -> Result<Credential, KubeconfigError> {
+        let credential = match &self.kubeconfig {
+            Some(path) => Credential::from_file(path, rules)?,
+            None => Credential::in_cluster()?,
+        };
+        Ok(match &self.below {
+            Some(path) => credential.below(path),
+            None => credential,
+        })
+    }
+}
+
+/// Connects by a kubeconfig (the hub's, a cell's); the returned future reads the kubeconfig again when it changes. A
+/// broken new version is logged, and the last good credential stays in use.
+pub fn connect(
+    plane: PlaneKind,
+    login: CredentialSource,
+    clients: &Clients,
+    rules: Rules,
+) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
+    let mut watch = FileWatch::default();
+    watch.follow(login.kubeconfig.iter().map(PathBuf::as_path));
+    let mut credential = login.read(rules)?;
+    local::warn_if_open(credential.files());
+    let connection = Connection::new(clients.plane(plane, &credential));
+    let (handle, clients) = (connection.clone(), clients.clone());
+    let work = async move {
+        let mut refused = None;
+        loop {
+            let files: Vec<PathBuf> = credential.files().to_vec();
+            if !watch.follow(files.iter().map(PathBuf::as_path)) {
+                watch.changed().await;
+            }
+            match login.read(rules) {
+                Ok(new) => {
+                    refused = None;
+                    if new != credential {
+                        tracing::info!(plane = plane.as_str(), file = ?login.kubeconfig, "credential read again");
+                        handle.replace(clients.plane(plane, &new));
+                        credential = new;
+                    }
+                }
+                // Log once per cause: changes of other files in the folder also trigger this read.
+                Err(error) if refused.as_ref() == Some(&error) => {}
+                Err(error) => {
+                    tracing::warn!(plane = plane.as_str(), %error, "the new kubeconfig is rejected; the last good one is kept");
+                    refused = Some(error);
+                }
+            }
+        }
+    };
+    Ok((connection, work))
+}
+
+/// The projects as last reported, and the events not reported yet.
+struct Projects {
+    clients: Clients,
+    known: BTreeMap<String, Known>,
+    events: VecDeque<ProjectEvent>,
+}
+
+#[derive(Default)]
+struct Known {
+    engaged: Option<Engaged>,
+    refused: Option<DiscoveryError>,
+}
+
+struct Engaged {
+    key: ProjectKey,
+    credential: Credential,
+    connection: Connection,
+}
+
+impl Projects {
+    /// Records the current state of the file or Secret `name`.
+    fn put(
+        &mut self,
+        name: &str,
+        origin: impl FnOnce() -> String,
+        found: Result<Credential, DiscoveryError>,
+    ) {
+        let found = found.and_then(|credential| {
+            let key = ProjectKey::parse(name).map_err(|error| DiscoveryError::Name {
+                origin: origin(),
+                error,
+            })?;
+            Ok((key, credential))
+        });
+        let known = self.known.entry(name.to_owned()).or_default();
+        let (key, credential) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                if known.refused.as_ref() != Some(&error) {
+                    known.refused = Some(error.clone());
+                    self.events.push_back(ProjectEvent::Rejected {
+                        name: name.to_owned(),
+                        error,
+                    });
+                }
+                return;
+            }
+        };
+        known.refused = None;
+        match &mut known.engaged {
+            Some(engaged) if engaged.credential == credential => return,
+            Some(engaged) if !credential.moved_from(&engaged.credential) => {
+                tracing::info!(project = %key, "credential read again");
+                engaged
+                    .connection
+                    .replace(self.clients.plane(PlaneKind::Project, &credential));
+                engaged.credential = credential;
+                return;
+            }
+            // Another address may be another API server with unrelated resourceVersions: disengage and engage again.
+            Some(engaged) => self.events.push_back(ProjectEvent::Removed {
+                key: engaged.key.clone(),
+            }),
+            None => {}
+        }
+        let connection = Connection::new(self.clients.plane(PlaneKind::Project, &credential));
+        self.events.push_back(ProjectEvent::Engaged {
+            key: key.clone(),
+            connection: connection.clone(),
+        });
+        known.engaged = Some(Engaged {
+            key,
+            credential,
+            connection,
+        });
+    }
+
+    /// Drops `name`, whose file or Secret is deleted for certain.
+    fn remove(&mut self, name: &str) {
+        let event = match self.known.remove(name) {
+            Some(Known {
+                engaged: Some(engaged),
+                ..
+            }) => ProjectEvent::Removed { key: engaged.key },
+            Some(Known { engaged: None, .. }) => ProjectEvent::RejectionCleared {
+                name: name.to_owned(),
+            },
+            None => return,
+        };
+        self.events.push_back(event);
+    }
+
+    /// Drops all names that are not in `present`, after a complete list.
+    fn retain(&mut self, present: &BTreeSet<String>) {
+        let gone: Vec<String> = self
+            .known
+            .keys()
+            .filter(|name| !present.contains(*name))
+            .cloned()
+            .collect();
+        for name in &gone {
+            self.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Watches the Lease for a standby. The watch belongs to the plane: while the plane is down, it probes in turn with the
+//! plane's other watches.
+
+use crate::{
+    key::Plane,
+    plane::{
+        client::Connection,
+        watch::{self, WatchEvent, WatchSpec, WatchStatus},
+    },
+};
+use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
+use kube::core::ApiResource;
+use std::cell::Cell;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Sends the Lease at each change, `None` while the Lease does not exist, until the future is dropped; always uses the
+/// plane's current credential.
+pub(super) fn watch(
+    plane: Connection,
+    namespace: &str,
+    name: &str,
+    tell: UnboundedSender<Option<LeaseObject>>,
+) -> impl Future<Output = ()> + use<> {
+    let selection = WatchSpec {
+        resource: ApiResource::erase::<LeaseObject>(&()),
+        namespace: Some(namespace.to_owned()),
+        labels: None,
+        fields: Some(format!("metadata.name={name}")),
+        page: watch::SMALL_OBJECTS,
+        unread: &[],
+    };
+    async move {
+        let (health, mut generation) = (WatchStatus::default(), plane.generation());
+        loop {
+            generation.borrow_and_update();
+            let (tell, present) = (tell.clone(), Cell::new(false));
+            let sink = move |event| {
+                let seen = match event {
+                    WatchEvent::Init => return present.set(false),
+                    WatchEvent::InitApply(object)
+                    | WatchEvent::Apply(object)
+                    | WatchEvent::Written(object) => {
+                        present.set(true);
+                        // A Lease that cannot be parsed is skipped here; the candidate's next read reports the error.
+                        let Ok(lease) = object.try_parse() else { return };
+                        Some(lease)
+                    }
+                    WatchEvent::Failed | WatchEvent::Resumed | WatchEvent::Rewound => return,
+                    WatchEvent::InitDone if present.get() => return,
+                    WatchEvent::InitDone | WatchEvent::Delete(_) => None,
+                };
+                // The receiver is dropped once this process holds the Lease.
+                let _ = tell.send(seen);
+            };
+            tokio::select! {
+                biased;
+                () = watch::run(&Plane::Hub, plane.current(), &selection, &health, plane.health(), sink, |_| {}) => {}
+                _ = generation.changed() => {}
+            }
+        }
+    }
+}

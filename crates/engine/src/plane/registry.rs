@@ -1,0 +1,102 @@
+//! Registry of the engaged planes and their connections.
+
+use super::{
+    client::Connection,
+    watch::{WatchStatus, health::PlaneHealth},
+};
+use crate::{key::Plane, random::HashMap};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+
+/// An engaged plane, whose watches have roles `R`; `T` is further data of the plane.
+#[derive(Debug)]
+pub struct EngagedPlane<R, T> {
+    /// Number of this engagement: a later engagement of the same plane may be another server.
+    pub engagement: u64,
+    /// Connection to the plane.
+    pub connection: Connection,
+    /// Start of the engagement.
+    pub since: Instant,
+    /// Its watches.
+    pub watches: Vec<(R, Arc<WatchStatus>)>,
+    /// Tasks that watch the plane, for as long as it is engaged.
+    pub tasks: JoinSet<()>,
+    /// Further data of the plane.
+    pub own: T,
+}
+
+impl<R, T> EngagedPlane<R, T> {
+    /// A plane that is engaged now and not watched yet.
+    pub fn new(engagement: u64, connection: Connection, own: T) -> Self {
+        Self {
+            engagement,
+            connection,
+            since: Instant::now(),
+            watches: Vec::new(),
+            tasks: JoinSet::new(),
+            own,
+        }
+    }
+}
+
+/// Registry of planes; see the module.
+#[derive(Debug)]
+pub struct PlaneRegistry<R, T>(Mutex<HashMap<Plane, EngagedPlane<R, T>>>);
+
+impl<R, T> Default for PlaneRegistry<R, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<R: Copy + PartialEq, T> PlaneRegistry<R, T> {
+    /// Records that a write to a plane was answered with this version of an object that is watched under this role.
+    pub fn note_written(&self, plane: &Plane, role: R, version: &str) {
+        let planes = self.lock();
+        let watches = planes.get(plane).into_iter().flat_map(|engaged| &engaged.watches);
+        for (_, health) in watches.filter(|(watched, _)| *watched == role) {
+            health.note_written(version);
+        }
+    }
+}
+
+impl<R, T> PlaneRegistry<R, T> {
+    /// All planes, under a lock: no other task sees them meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, HashMap<Plane, EngagedPlane<R, T>>> {
+        self.0.lock()
+    }
+
+    /// The client for short calls to a plane; `None` if the plane is not engaged.
+    pub fn client(&self, plane: &Plane) -> Option<kube::Client> {
+        let planes = self.lock();
+        planes
+            .get(plane)
+            .map(|engaged| engaged.connection.current().client())
+    }
+
+    /// Health of the plane, shared by all its callers; `None` if the plane is not engaged.
+    pub fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>> {
+        let planes = self.lock();
+        planes
+            .get(plane)
+            .map(|engaged| engaged.connection.health().clone())
+    }
+
+    /// Number of the plane's engagement; 0 if the plane is not engaged.
+    pub fn engagement(&self, plane: &Plane) -> u64 {
+        self.lock().get(plane).map_or(0, |engaged| engaged.engagement)
+    }
+
+    /// `None` unless the plane's watches get no answer; else `Ok` if a call may probe now, `Err` with the time to wait.
+    pub fn admit_probe(&self, plane: &Plane) -> Option<Result<(), Duration>> {
+        self.health(plane)?.admit_call()
+    }
+
+    /// Records that a plane which left calls unanswered has answered a call.
+    pub fn heard(&self, plane: &Plane) {
+        if let Some(health) = self.health(plane) {
+            health.success();
+        }
+    }
+}

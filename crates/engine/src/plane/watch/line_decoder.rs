@@ -1,0 +1,308 @@
+//! Decodes watch events, one JSON line each; frees each chunk once decoded.
+
+use crate::object::{LenientObject, Unread};
+use bytes::Bytes;
+use http_body::Body as _;
+use kube::{
+    client::Body,
+    core::{
+        Status, WatchEvent,
+        watch::{Bookmark, BookmarkMeta},
+    },
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// Maximum length of a line. An object has a few MiB at most.
+const LIMIT: usize = 16 * 1024 * 1024;
+/// Maximum depth of an error's cause chain that is searched.
+const CAUSES: usize = 16;
+
+type Event = WatchEvent<LenientObject>;
+
+/// Decoder of watch events; see the module.
+pub(super) struct LineDecoder {
+    body: Body,
+    unread: Unread,
+    /// Bytes received and not decoded yet.
+    chunk: Bytes,
+    /// Start of a line whose end has not arrived.
+    begun: Vec<u8>,
+    ended: bool,
+}
+
+impl LineDecoder {
+    /// Decodes the events in `body`; skips the field at `unread` of their objects.
+    pub(super) fn new(body: Body, unread: Unread) -> Self {
+        Self {
+            body,
+            unread,
+            chunk: Bytes::new(),
+            begun: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// The next event.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<kube::Result<Event>>> {
+        loop {
+            if let Some(event) = self.line() {
+                return Poll::Ready(Some(event));
+            }
+            if self.ended {
+                return Poll::Ready(self.last_line());
+            }
+            if self.begun.len() > LIMIT {
+                self.ended = true;
+                self.begun = Vec::new();
+                return Poll::Ready(Some(Err(kube::Error::LinesCodecMaxLineLengthExceeded)));
+            }
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(frame))) => self.chunk = frame.into_data().unwrap_or_default(),
+                Poll::Ready(Some(Err(error))) => {
+                    self.ended = true;
+                    if !is_end(&error) {
+                        self.begun = Vec::new();
+                        return Poll::Ready(Some(Err(kube::Error::ReadEvents(io::Error::other(error)))));
+                    }
+                }
+                Poll::Ready(None) => self.ended = true,
+            }
+        }
+    }
+
+    /// The next complete line, decoded.
+    fn line(&mut self) -> Option<kube::Result<Event>> {
+        while let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') {
+            let rest = self.chunk.split_to(end + 1);
+            let line = rest.get(..end).unwrap_or_default();
+            let event = if self.begun.is_empty() {
+                understand(line, self.unread)
+            } else {
+                self.begun.extend_from_slice(line);
+                understand(&std::mem::take(&mut self.begun), self.unread)
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+        self.begun.extend_from_slice(&std::mem::take(&mut self.chunk));
+        None
+    }
+
+    /// Decodes the bytes after the last line end: half a line is not an event.
+    fn last_line(&mut self) -> Option<kube::Result<Event>> {
+        understand(&std::mem::take(&mut self.begun), self.unread)
+    }
+}
+
+/// A line. Its object is parsed separately, so that neither deep nesting nor malformed fields fail the line.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// The event of a line; `None` for an empty or incomplete line.
+fn understand(line: &[u8], unread: Unread) -> Option<kube::Result<Event>> {
+    if line.trim_ascii().is_empty() {
+        return None;
+    }
+    match event(line, unread) {
+        Ok(event) => Some(Ok(event)),
+        Err(error) if error.is_eof() => None,
+        Err(error) => Some(Err(match serde_json::from_slice::<Status>(line) {
+            // Any JSON object parses as a `Status` without a code.
+            Ok(status) if status.code != 0 => kube::Error::Api(status.boxed()),
+            _ => kube::Error::SerdeError(error),
+        })),
+    }
+}
+
+fn event(line: &[u8], unread: Unread) -> serde_json::Result<Event> {
+    let Line { kind, object } = serde_json::from_slice(line)?;
+    let read = || LenientObject::read(object.get().as_bytes(), unread);
+    Ok(match &*kind {
+        "ADDED" => WatchEvent::Added(read()?),
+        "MODIFIED" => WatchEvent::Modified(read()?),
+        "DELETED" => WatchEvent::Deleted(read()?),
+        "BOOKMARK" => WatchEvent::Bookmark(mark(&read()?)),
+        _ => serde_json::from_slice(line)?,
+    })
+}
+
+/// A bookmark: only its version is used, whatever else the server has put into it.
+fn mark(object: &LenientObject) -> Bookmark {
+    Bookmark {
+        types: object.object.types.clone().unwrap_or_default(),
+        metadata: BookmarkMeta {
+            resource_version: object.version(),
+            annotations: BTreeMap::default(),
+        },
+    }
+}
+
+/// True if the connection was closed during the watch, which is how many servers end a watch.
+fn is_end(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    for _ in 0..CAUSES {
+        let Some(error) = cause else { return false };
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
+            || error.to_string().contains("unexpected EOF during chunk")
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{future::poll_fn, stream};
+    use http::{Request, Response};
+    use proptest::{collection::vec, prelude::*, sample::Index};
+    use std::convert::Infallible;
+
+    /// Texts of all events and errors of a body received in these pieces.
+    async fn read(pieces: &[&'static str]) -> Vec<String> {
+        read_bytes(pieces.iter().map(|piece| Bytes::from(*piece)).collect()).await
+    }
+
+    async fn read_bytes(pieces: Vec<Bytes>) -> Vec<String> {
+        let pieces: Vec<io::Result<Bytes>> = pieces.into_iter().map(Ok).collect();
+        let body = axum::body::Body::from_stream(stream::iter(pieces));
+        let answer = std::sync::Mutex::new(Some(Response::new(body)));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = answer.lock().unwrap().take().unwrap();
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let client = kube::Client::new(service, "default");
+        let answer = client.send(Request::new(Body::empty())).await.unwrap();
+        let mut lines = LineDecoder::new(answer.into_body(), &[]);
+        let mut said = Vec::new();
+        while let Some(event) = poll_fn(|cx| lines.poll_next(cx)).await {
+            said.push(match event {
+                Ok(WatchEvent::Added(object)) => object.version(),
+                Ok(event) => format!("{event:?}"),
+                Err(error) => error.to_string(),
+            });
+        }
+        assert_eq!(
+            (lines.begun.capacity(), lines.chunk.len()),
+            (0, 0),
+            "nothing is held"
+        );
+        said
+    }
+
+    const ONE: &str = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#;
+
+    #[tokio::test]
+    async fn lines_are_events_wherever_the_pieces_end() {
+        let (head, tail) = ONE.split_at(30);
+        assert_eq!(read(&[ONE, "\n"]).await, ["1"]);
+        assert_eq!(
+            read(&[head, tail, "\n\n", head, tail]).await,
+            ["1", "1"],
+            "the last needs no end"
+        );
+        assert_eq!(read(&["\n", ONE, "\n", head]).await, ["1"], "half a line is none");
+    }
+
+    /// Runs [`read_bytes`] from synchronous code.
+    fn all(pieces: Vec<Bytes>) -> Vec<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(read_bytes(pieces))
+    }
+
+    fn cut(body: &[u8], cuts: &[Index]) -> Vec<Bytes> {
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+        ends.push(body.len());
+        ends.sort_unstable();
+        let mut from = 0;
+        let pieces = ends.into_iter().map(|end| {
+            let piece = Bytes::copy_from_slice(&body[from..end]);
+            from = end;
+            piece
+        });
+        pieces.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn events_are_the_same_wherever_a_body_is_cut(
+            names in vec(".{0,12}", 1..8),
+            cuts in vec(any::<Index>(), 0..12),
+        ) {
+            let line = |(n, name): (usize, &String)| {
+                let metadata = serde_json::json!({"name": name, "resourceVersion": n.to_string()});
+                format!("{}\n", serde_json::json!({"type": "ADDED", "object": {"metadata": metadata}}))
+            };
+            let body: String = names.iter().enumerate().map(line).collect();
+            let expected: Vec<String> = (0..names.len()).map(|n| n.to_string()).collect();
+            prop_assert_eq!(all(cut(body.as_bytes(), &cuts)), expected);
+        }
+
+        #[test]
+        fn bytes_of_any_kind_end_and_leave_nothing_behind(pieces in vec(vec(any::<u8>(), 0..64), 0..16)) {
+            all(pieces.into_iter().map(Bytes::from).collect());
+        }
+
+        #[test]
+        fn an_event_with_one_byte_changed_harms_none_after_it(at in any::<Index>(), byte in any::<u8>()) {
+            let mut line = ONE.as_bytes().to_vec();
+            let at = at.index(line.len());
+            line[at] = byte;
+            let said = all(vec![Bytes::from(line), Bytes::from("\n"), Bytes::from(ONE), Bytes::from("\n")]);
+            prop_assert_eq!(said.last().map(String::as_str), Some("1"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bookmark_counts_whatever_is_in_it_and_no_object_passes_for_a_status() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        let mark = format!(
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"spec\":{deep},\"metadata\":{{\"resourceVersion\":\"7\"}}}}}}\n"
+        );
+        let other = format!("{{\"type\":\"OTHER\",\"object\":{deep}}}\n");
+        let read = read_bytes(vec![mark.into(), other.into()]).await;
+        assert_eq!(read[0], "Bookmark event", "{read:?}");
+        assert!(!read[1].contains("ApiError"), "{read:?}");
+        assert_eq!(read.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_event_is_told_and_the_next_ones_count() {
+        let status = "{\"kind\":\"Status\",\"status\":\"Failure\",\"code\":500,\"message\":\"no\"}\n";
+        let said = read(&["nonsense\n", status, ONE, "\n"]).await;
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[2], "1");
+        assert!(said[1].contains("no"), "{}", said[1]);
+    }
+
+    #[tokio::test]
+    async fn a_line_is_an_event_however_deep_its_object_is_nested() {
+        const DEEP: usize = 100_000;
+        let deep = "[".repeat(DEEP) + &"]".repeat(DEEP);
+        let line = format!(
+            "{{\"type\":\"ADDED\",\"object\":{{\"status\":{deep},\"metadata\":{{\"name\":\"a\",\"resourceVersion\":\"7\"}}}}}}\n"
+        );
+        let line: &'static str = line.leak();
+        let (head, tail) = line.split_at(DEEP);
+        assert_eq!(read(&[line, head, tail, ONE]).await, ["7", "7", "1"]);
+        assert_eq!(read(&[ONE, "\n", head]).await, ["1"], "half a line is none");
+    }
+}

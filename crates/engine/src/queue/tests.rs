@@ -1,0 +1,142 @@
+//! The queue: what is handed out, when and in which order.
+
+use super::*;
+use crate::key::{Kind, Plane};
+use fedgate_api::names::ProjectKey;
+
+fn key(project: &str, name: &str) -> Key {
+    Key::new(
+        Plane::Project(ProjectKey::parse(project).unwrap()),
+        Kind::new("things", "x.y"),
+        "ns",
+        name,
+    )
+}
+
+async fn names(queue: &Queue, count: usize) -> Vec<String> {
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        taken.push(queue.next().await.unwrap().key.name.to_string());
+    }
+    taken
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_queued_once_and_never_runs_twice_at_a_time() {
+    let queue = Queue::new(8);
+    queue.add(key("p", "a"), Priority::Fresh);
+    queue.add(key("p", "a"), Priority::Fresh);
+    let a = queue.next().await.unwrap().key;
+    queue.add(a.clone(), Priority::Fresh);
+    assert_eq!(
+        queue.depth(),
+        QueueDepth {
+            ready: 0,
+            running: 1,
+            delayed: 0,
+            in_backoff: 0
+        }
+    );
+    queue.done(&a, Outcome::Done);
+    assert_eq!(queue.next().await.unwrap().key, a);
+    queue.done(&a, Outcome::Done);
+    assert_eq!(queue.depth(), QueueDepth::default());
+    assert_eq!(queue.added(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_take_turns_and_fresh_goes_before_backlog() {
+    let queue = Queue::new(8);
+    for name in ["a1", "a2", "a3"] {
+        queue.add(key("a", name), Priority::Backlog);
+    }
+    queue.add(key("b", "b1"), Priority::Backlog);
+    queue.add(key("a", "a3"), Priority::Fresh);
+    assert_eq!(names(&queue, 4).await, ["a3", "a1", "b1", "a2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_with_its_share_running_leaves_the_others_their_turn() {
+    let queue = Queue::new(1);
+    queue.add(key("a", "a1"), Priority::Fresh);
+    queue.add(key("a", "a2"), Priority::Fresh);
+    queue.add(key("b", "b1"), Priority::Fresh);
+    assert_eq!(names(&queue, 2).await, ["a1", "b1"]);
+    assert!(
+        tokio::time::timeout(Duration::from_secs(60), queue.next())
+            .await
+            .is_err()
+    );
+    queue.done(&key("a", "a1"), Outcome::Done);
+    assert_eq!(names(&queue, 1).await, ["a2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_and_an_event_comes_first() {
+    let queue = Queue::new(8);
+    let a = key("p", "a");
+    queue.add(a.clone(), Priority::Fresh);
+    let mut delays = Vec::new();
+    for _ in 0..12 {
+        let before = Instant::now();
+        let taken = queue.next().await.unwrap().key;
+        delays.push(before.elapsed());
+        queue.done(
+            &taken,
+            Outcome::Retry {
+                at_least: Duration::ZERO,
+            },
+        );
+    }
+    assert!(
+        delays[11] <= LONGEST_DELAY && delays[11] > delays[3] && delays[3] > delays[1],
+        "{delays:?}"
+    );
+    assert_eq!(queue.depth().in_backoff, 1);
+    queue.add(a.clone(), Priority::Fresh);
+    let before = Instant::now();
+    assert_eq!(queue.next().await.unwrap().key, a);
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    queue.done(&a, Outcome::Done);
+    assert!(
+        tokio::time::timeout(Duration::from_secs(600), queue.next())
+            .await
+            .is_err(),
+        "the old delay is void"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_earlier_of_two_delays_counts() {
+    let queue = Queue::new(8);
+    queue.add_after(key("p", "a"), Duration::from_secs(60));
+    queue.add_after(key("p", "a"), Duration::from_secs(5));
+    let before = Instant::now();
+    let a = queue.next().await.unwrap().key;
+    assert_eq!(before.elapsed(), Duration::from_secs(5));
+    queue.done(&a, Outcome::Done);
+    assert!(
+        tokio::time::timeout(Duration::from_secs(600), queue.next())
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_knows_since_when_it_could_have_run() {
+    let queue = Queue::new(8);
+    queue.add_after(key("p", "a"), Duration::from_secs(5));
+    let due = Instant::now() + Duration::from_secs(5);
+    assert_eq!(queue.next().await.unwrap().since, due);
+    queue.add(key("p", "b"), Priority::Fresh);
+    tokio::time::advance(Duration::from_secs(3)).await;
+    assert_eq!(queue.next().await.unwrap().since, due);
+}
+
+#[tokio::test]
+async fn closing_ends_the_workers() {
+    let queue = Queue::new(8);
+    queue.close();
+    assert_eq!(queue.next().await, None);
+    assert_eq!(queue.next().await, None);
+}

@@ -1,0 +1,192 @@
+//! The workers: they take keys from the queue, give them to the controllers of a role, and tell the queue how it ended.
+
+use super::{
+    clock::Clock,
+    error::{Failure, Retry},
+    failures::Failures,
+    key::Key,
+    plan::Requeue,
+    quarantine::{self, Quarantine},
+    queue::{Dequeued, Outcome, Queue},
+};
+use crate::metrics::{Metrics, ReconcileResult};
+use futures::FutureExt;
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeSet,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::Instant,
+};
+
+/// A turn that lasts longer no longer counts among those that the workers do at a time.
+const SLOT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// At the end, the turns under way may take this long: with the time to release the Lease, a standby takes over within 2 s.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The controllers of a role.
+pub trait Role: Send + Sync + 'static {
+    /// The name of the controller that a key belongs to, for metrics and logs.
+    fn controller(&self, key: &Key) -> &'static str;
+
+    /// One turn of one key, which was woken then; `wrote` is set if the turn asks for any write.
+    fn reconcile(
+        &self,
+        key: &Key,
+        enqueued_at: Instant,
+        wrote: &AtomicBool,
+    ) -> impl Future<Output = Result<Requeue, Failure>> + Send;
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Workers {
+    queue: Arc<Queue>,
+    quarantine: Arc<Quarantine>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    places: usize,
+    stranded: Mutex<BTreeSet<Key>>,
+    failures: Failures,
+}
+
+impl Workers {
+    /// Workers that do `places` turns at a time.
+    pub fn new(
+        queue: Arc<Queue>,
+        quarantine: Arc<Quarantine>,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+        places: usize,
+    ) -> Self {
+        Self {
+            queue,
+            quarantine,
+            metrics,
+            clock,
+            places,
+            stranded: Mutex::default(),
+            failures: Failures::default(),
+        }
+    }
+
+    /// The last failures of the keys whose last turns failed.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Starts the turns of the keys that are due, until the queue is closed; then what is under way is ended, and given up
+    /// after [`LAST_TURNS`]. A turn that waits long for a plane gives its place to another, so that planes which do not
+    /// answer hold up nobody else; the queue bounds how many keys of a tenant are out.
+    pub async fn run<C: Role>(self: Arc<Self>, controllers: Arc<C>) {
+        let places = Arc::new(Semaphore::new(self.places));
+        let mut turns = JoinSet::new();
+        while let Ok(place) = places.clone().acquire_owned().await
+            && let Some(taken) = self.queue.next().await
+        {
+            while turns.try_join_next().is_some() {}
+            turns.spawn(self.clone().turn(controllers.clone(), taken, place));
+        }
+        let last_turns = async { while turns.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_TIMEOUT, last_turns).await.is_err() {
+            tracing::warn!("a plane does not answer; its requests under way are cancelled");
+            // Waits for the ends as well: what they give up decides whether the Lease may be released.
+            turns.shutdown().await;
+        }
+    }
+
+    async fn turn<C: Role>(
+        self: Arc<Self>,
+        controllers: Arc<C>,
+        Dequeued { key, since }: Dequeued,
+        place: OwnedSemaphorePermit,
+    ) {
+        let measured = self
+            .metrics
+            .turn(controllers.controller(&key), self.clock.now().since(since));
+        let wrote = AtomicBool::new(false);
+        let work = AssertUnwindSafe(controllers.reconcile(&key, since, &wrote)).catch_unwind();
+        let mut work = std::pin::pin!(work);
+        let end = if let Ok(end) = tokio::time::timeout(SLOT_TIMEOUT, &mut work).await {
+            end
+        } else {
+            drop(place);
+            work.await
+        };
+        let outcome = end.map_or_else(
+            |_| {
+                tracing::error!(%key, "a controller panicked; the key is retried");
+                Outcome::Retry {
+                    at_least: Duration::from_secs(5),
+                }
+            },
+            |result| {
+                match &result {
+                    Ok(_) => self.failures.succeeded(&key),
+                    Err(failure) => self.failures.failed(&key, failure, self.clock.now()),
+                }
+                if result.as_ref().is_err_and(Failure::needs_sweep) {
+                    self.stranded.lock().insert(key.clone());
+                }
+                outcome(&key, result, &self.quarantine)
+            },
+        );
+        let result = match outcome {
+            Outcome::Done => ReconcileResult::Success,
+            Outcome::RequeueAfter(_) => ReconcileResult::RequeueAfter,
+            Outcome::Retry { .. } => ReconcileResult::Error,
+        };
+        measured.end(result, wrote.load(Ordering::Relaxed));
+        self.queue.done(&key, outcome);
+    }
+
+    /// Keys that wait for a change of which no event may tell; they are taken out.
+    pub fn take_parked(&self) -> BTreeSet<Key> {
+        std::mem::take(&mut *self.stranded.lock())
+    }
+
+    /// How many those are.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn kept(&self) -> usize {
+        self.stranded.lock().len()
+    }
+}
+
+/// What the queue is told of a turn, and what the log says of it.
+pub fn outcome(key: &Key, result: Result<Requeue, Failure>, refused: &Quarantine) -> Outcome {
+    if result.is_ok() {
+        refused.clear_refusal(key);
+    }
+    match result {
+        Ok(Requeue::AwaitChange) => Outcome::Done,
+        Ok(Requeue::After(after)) => Outcome::RequeueAfter(after),
+        Err(failure) => {
+            let category = failure.category.as_str();
+            match failure.retry() {
+                Retry::Backoff(at_least) => {
+                    tracing::debug!(%key, category, error = %failure, "trying again");
+                    Outcome::Retry { at_least }
+                }
+                Retry::AwaitChange => {
+                    tracing::debug!(%key, category, error = %failure, "waiting for a change");
+                    Outcome::Done
+                }
+                Retry::Quarantine => {
+                    if refused.insert(key, category) {
+                        tracing::warn!(%key, category, error = %failure, "object refused; it is retried when it changes, or in 5 min");
+                    }
+                    Outcome::RequeueAfter(quarantine::RETRY_AFTER)
+                }
+            }
+        }
+    }
+}

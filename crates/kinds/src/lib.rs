@@ -1,0 +1,152 @@
+//! Federated kinds: each is a folder under `interpreters/`, read into a [`FederatedKind`].
+//!
+//! The schema of `kind.yaml` is documented in docs/kinds.md.
+
+#![forbid(unsafe_code)]
+
+mod file;
+mod load;
+pub mod lua;
+mod query;
+
+pub use load::LoadError;
+pub use query::{Query, QueryError};
+
+use kube::core::ApiResource;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A kind that the gateway carries to the hub and back, as its folder describes it.
+#[derive(Debug, Clone)]
+pub struct FederatedKind {
+    /// Group, version, kind and plural of the project object and of its copy on the hub.
+    pub resource: ApiResource,
+    /// Where the city code is, and which label selects a cell by it.
+    pub placement: Placement,
+    /// Annotations that travel from the project object to the copy; absence is mirrored.
+    pub carried_annotations: Vec<String>,
+    /// Annotation whose value `true` suspends; `None` if the kind cannot be suspended.
+    pub suspend_annotation: Option<String>,
+    /// How status returns.
+    pub status: StatusRules,
+    /// `ConfigMap`s and `Secret`s that travel with the object.
+    pub companions: Option<Companions>,
+    /// The kind that cells write back, if any.
+    pub write_back: Option<WriteBack>,
+    /// The `ResourceInterpreterCustomization` that Karmada needs for the kind.
+    pub interpreter: Interpreter,
+    /// Where the kind was described.
+    pub origin: Origin,
+}
+
+/// The place of a kind's description, for error messages.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Path of its `kind.yaml`; below `(built in)` for those in the executable.
+    pub file: String,
+    /// Line of `placement.label`.
+    pub label_line: u64,
+    /// Line of `placement.policyPrefix`.
+    pub prefix_line: u64,
+}
+
+/// See [`FederatedKind::placement`].
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// Finds the city code in the project object.
+    pub path: Query,
+    /// Label on the copy and on Karmada Clusters, e.g. `topology.datum.net/city-code`.
+    pub label: String,
+    /// Prefix of the city policies' names, e.g. `city-`. Unique among the kinds.
+    pub policy_prefix: String,
+}
+
+/// See [`FederatedKind::status`].
+#[derive(Debug, Clone)]
+pub struct StatusRules {
+    /// Integer fields of the status that are always written, zeros too.
+    pub counters: Vec<String>,
+    /// Condition types that the gateway owns in the project; the hub's of these types are dropped.
+    pub own_conditions: Vec<String>,
+}
+
+/// See [`FederatedKind::companions`].
+#[derive(Debug, Clone)]
+pub struct Companions {
+    /// Annotation that lists what is expected; `None` if the interpreter reads the spec itself.
+    pub expected_annotation: Option<String>,
+    /// Annotation that carries a terminal source error to the cell.
+    pub error_annotation: Option<String>,
+    /// Where the references are, in the order in which their errors are reported.
+    pub references: Vec<Reference>,
+}
+
+/// One place in a project object that names `ConfigMap`s or `Secret`s.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// `ConfigMap` or `Secret`.
+    pub kind: CompanionKind,
+    /// Finds the referring objects, e.g. `$.spec.template.spec.volumes[*].secret`.
+    pub path: Query,
+    /// Field of the referring object that holds the name: `name` or `secretName`.
+    pub name_field: String,
+    /// Whether a field `optional: true` beside the name makes the reference optional.
+    pub may_be_optional: bool,
+}
+
+/// The kinds that can be companions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CompanionKind {
+    /// A core/v1 `ConfigMap`.
+    ConfigMap,
+    /// A core/v1 `Secret`.
+    Secret,
+}
+
+/// See [`FederatedKind::write_back`].
+#[derive(Debug, Clone)]
+pub struct WriteBack {
+    /// The kind that is written back, e.g. `Instance`.
+    pub resource: ApiResource,
+    /// Label that names the owning object, e.g. `compute.datumapis.com/workload-deployment-name`.
+    pub owner_label: String,
+    /// Label that carries the city code of the write-back.
+    pub city_label: String,
+    /// Labels that are mirrored into the projection, beside the two identity labels.
+    pub linking_labels: Vec<String>,
+    /// Integers in the project object whose largest bounds how many write-backs it may have.
+    pub scale_paths: Vec<Query>,
+}
+
+/// See [`FederatedKind::interpreter`].
+#[derive(Debug, Clone)]
+pub struct Interpreter {
+    /// Name of the `ResourceInterpreterCustomization`.
+    pub name: String,
+    /// `(key under spec.customizations, Lua text)`, e.g. `("statusReflection", …)`, sorted by key.
+    pub scripts: Vec<(String, Arc<str>)>,
+}
+
+impl FederatedKind {
+    /// The `ResourceInterpreterCustomization` of the kind (contract: federation.md §2.4), scripts verbatim.
+    pub fn interpreter_object(&self) -> Value {
+        let customizations: Map<String, Value> = self
+            .interpreter
+            .scripts
+            .iter()
+            .map(|(key, script)| (key.clone(), json!({"luaScript": script.as_ref()})))
+            .collect();
+        json!({
+            "apiVersion": "config.karmada.io/v1alpha1",
+            "kind": "ResourceInterpreterCustomization",
+            "metadata": {"name": self.interpreter.name},
+            "spec": {
+                "target": {"apiVersion": self.resource.api_version, "kind": self.resource.kind},
+                "customizations": customizations,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Loading: what is built in, and every way a folder can be wrong.
+
+use super::*;
+use std::{fmt::Write, fs, path::Path};
+
+const GOOD: &str = "\
+plural: gizmos
+placement:
+  path: $.spec.city
+  label: topology.datum.net/city-code
+  policyPrefix: gizmo-
+carriedAnnotations: []
+status:
+  counters: []
+  ownConditions: []
+";
+
+/// Loads `kind.yaml` and scripts as kind Gizmo of a group of the test's own.
+fn load(kind: &str, scripts: &[(&str, &str)]) -> Result<Vec<FederatedKind>, String> {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("fedgate-kinds-{}-{number}", std::process::id()));
+    let folder = dir.join("example.com/v1/Gizmo");
+    write(&folder, "kind.yaml", kind);
+    for (name, text) in scripts {
+        write(&folder, name, text);
+    }
+    let loaded = FederatedKind::load(Some(&dir))
+        .map_err(|error| error.to_string().replace(&dir.display().to_string(), "DIR"));
+    fs::remove_dir_all(&dir).unwrap();
+    loaded
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join(name), text).unwrap();
+}
+
+fn refused(kind: &str, scripts: &[(&str, &str)]) -> String {
+    load(kind, scripts).map(|_| ()).unwrap_err()
+}
+
+#[test]
+fn the_built_in_kind_is_the_profile_of_the_contract() {
+    let kinds = FederatedKind::builtin().unwrap();
+    let kind = &kinds[0];
+    assert_eq!(
+        (kinds.len(), kind.resource.kind.as_str()),
+        (1, "WorkloadDeployment")
+    );
+    assert_eq!(kind.resource.api_version, "compute.datumapis.com/v1alpha");
+    assert_eq!(kind.resource.plural, "workloaddeployments");
+    assert_eq!(kind.placement.path.text(), "$.spec.cityCode");
+    assert_eq!(kind.placement.label, fedgate_api::keys::CITY_CODE);
+    assert_eq!(kind.placement.policy_prefix, "city-");
+    assert_eq!(
+        kind.suspend_annotation.as_deref(),
+        Some(fedgate_api::keys::SUSPENDED)
+    );
+    assert_eq!(kind.status.counters.len(), 5);
+    assert_eq!(kind.companions.as_ref().unwrap().references.len(), 7);
+    let write_back = kind.write_back.as_ref().unwrap();
+    assert_eq!(
+        (write_back.resource.kind.as_str(), write_back.linking_labels.len()),
+        ("Instance", 7)
+    );
+}
+
+#[test]
+fn the_interpreter_object_carries_the_scripts_verbatim() {
+    let kind = FederatedKind::builtin().unwrap().remove(0);
+    let object = kind.interpreter_object();
+    assert_eq!(object["metadata"]["name"], "workloaddeployment");
+    assert_eq!(object["spec"]["target"]["kind"], "WorkloadDeployment");
+    let customizations = object["spec"]["customizations"].as_object().unwrap();
+    let keys: Vec<&str> = customizations.keys().map(String::as_str).collect();
+    let expected = [
+        "dependencyInterpretation",
+        "healthInterpretation",
+        "statusAggregation",
+        "statusReflection",
+    ];
+    assert_eq!(keys, expected);
+    let text = include_str!(
+        "../../../interpreters/compute.datumapis.com/v1alpha/WorkloadDeployment/health-interpretation.lua"
+    );
+    assert_eq!(customizations["healthInterpretation"]["luaScript"], text);
+}
+
+#[test]
+fn the_references_of_a_template_are_found() {
+    let kind = FederatedKind::builtin().unwrap().remove(0);
+    let object = serde_json::json!({"spec": {"template": {"spec": {
+        "volumes": [{"name": "a", "configMap": {"name": "web"}}, {"name": "b", "secret": {"secretName": "db"}}],
+        "runtime": {"sandbox": {
+            "containers": [{
+                "env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "key", "optional": true}}}],
+                "envFrom": [{"configMapRef": {"name": "all"}}],
+            }],
+            "imagePullSecrets": [{"name": "pull"}],
+        }},
+    }}}});
+    let mut names = Vec::new();
+    for reference in &kind.companions.as_ref().unwrap().references {
+        for found in reference.path.all(&object) {
+            names.push(found[&reference.name_field].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(names, ["web", "db", "key", "all", "pull"]);
+}
+
+#[test]
+fn a_folder_beside_the_built_in_kinds_loads() {
+    let kinds = load(
+        GOOD,
+        &[(
+            "health-interpretation.lua",
+            "function InterpretHealth() return true end",
+        )],
+    );
+    let kinds = kinds.unwrap();
+    assert_eq!(kinds.len(), 2);
+    assert_eq!(kinds[1].resource.api_version, "example.com/v1");
+    assert_eq!(kinds[1].interpreter.name, "gizmo");
+    assert_eq!(kinds[1].interpreter.scripts.len(), 1);
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_line_and_allowed_names() {
+    let error = refused(&GOOD.replace("  path:", "  pfad: x\n  path:"), &[]);
+    assert!(
+        error.starts_with("DIR/example.com/v1/Gizmo/kind.yaml:3: unknown field \"pfad\""),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("allowed are path, label, policyPrefix"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_field_is_refused_with_line_and_allowed_names() {
+    let error = refused(&GOOD.replace("  policyPrefix: gizmo-\n", ""), &[]);
+    assert!(
+        error.contains("kind.yaml:4: missing field \"policyPrefix\""),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("placement has the fields path, label, policyPrefix"),
+        "{error}"
+    );
+}
+
+#[test]
+fn text_that_is_no_yaml_and_a_wrong_type_name_their_line() {
+    let error = refused(&GOOD.replace("counters: []", "counters: {a: b}"), &[]);
+    assert!(error.contains("kind.yaml:8: "), "{error}");
+    let error = refused("plural: [", &[]);
+    assert!(error.contains("kind.yaml:1: "), "{error}");
+}
+
+#[test]
+fn a_path_that_is_no_jsonpath_names_its_line() {
+    let error = refused(&GOOD.replace("$.spec.city", "'$.spec['"), &[]);
+    assert!(
+        error.contains("kind.yaml:3: \"$.spec[\" is no JSONPath"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_prefix_or_label_that_clashes_with_another_kind_names_its_line() {
+    let error = refused(&GOOD.replace("gizmo-", "city-"), &[]);
+    assert!(
+        error.contains("kind.yaml:5: policyPrefix \"city-\" cannot be told from"),
+        "{error}"
+    );
+    let error = refused(
+        &GOOD.replace("topology.datum.net/city-code", "example.com/zone"),
+        &[],
+    );
+    assert!(
+        error.contains("kind.yaml:4: label \"example.com/zone\" differs"),
+        "{error}"
+    );
+    let error = refused(&format!("{GOOD}interpreter: {{name: workloaddeployment}}\n"), &[]);
+    assert!(error.contains("kind.yaml:1: the interpreter's name"), "{error}");
+}
+
+#[test]
+fn a_script_without_its_entry_point_or_with_an_error_names_file_and_line() {
+    let error = refused(
+        GOOD,
+        &[(
+            "status-reflection.lua",
+            "local x = 1\nfunction reflectStatus() end\n",
+        )],
+    );
+    assert!(
+        error.contains("status-reflection.lua:1: ") && error.contains("ReflectStatus"),
+        "{error}"
+    );
+    let error = refused(GOOD, &[("status-reflection.lua", "local x = 1\nlocal y = = 2\n")]);
+    assert!(error.contains("status-reflection.lua:2: "), "{error}");
+    let error = refused(GOOD, &[("status.lua", "")]);
+    assert!(
+        error.contains("status.lua:1: ") && error.contains("status-reflection.lua"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_folder_without_kind_yaml_and_a_folder_that_is_not_there_are_refused() {
+    let dir = std::env::temp_dir().join(format!("fedgate-kinds-none-{}", std::process::id()));
+    fs::create_dir_all(dir.join("example.com/v1/Gizmo")).unwrap();
+    let error = FederatedKind::load_dir(&dir).unwrap_err().to_string();
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(
+        error.contains("Gizmo/kind.yaml:1: there is no such file"),
+        "{error}"
+    );
+    let error = FederatedKind::load_dir(&dir).unwrap_err().to_string();
+    assert!(error.contains("cannot read"), "{error}");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_kind_that_was_changed_anywhere_is_refused_or_loaded(
+        at in proptest::prelude::any::<proptest::sample::Index>(),
+        with in "[ -~\\n]{0,8}",
+        taken in 0..12_usize,
+    ) {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        let at = at.index(text.len());
+        let end = text.len().min(at + taken);
+        text.splice(at..end, with.chars());
+        drop(load(&text.into_iter().collect::<String>(), &[]));
+    }
+}
+
+/// Texts that have made other readers of YAML run out of stack or memory.
+#[test]
+fn a_kind_that_is_deep_or_multiplies_itself_is_refused() {
+    let deep = format!("{GOOD}more: {}", "[".repeat(10_000));
+    let mut bomb = format!("{GOOD}a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for n in 1..12 {
+        let items = vec![format!("*a{}", n - 1); 10].join(", ");
+        writeln!(bomb, "a{n}: &a{n} [{items}]").unwrap();
+    }
+    for text in [deep, bomb] {
+        assert!(load(&text, &[]).is_err());
+    }
+}

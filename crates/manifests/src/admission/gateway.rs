@@ -1,0 +1,114 @@
+//! Limits of the gateway on the hub. Its role names kinds, since RBAC knows no labels and no patterns of names; these
+//! policies limit it to its own objects. A push-mode hub keeps the members' administrator tokens in Secrets.
+
+use super::{
+    super::{CELLS, GATEWAY, NAMESPACE},
+    annotations_of, on, policy, validation,
+};
+use fedgate_api::keys;
+use serde_json::{Value, json};
+
+/// Requests of the gateway, by certificate and by token.
+fn by_the_gateway() -> Value {
+    let users = format!("['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']");
+    json!([{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}])
+}
+
+fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])]) -> Value {
+    let rules: Vec<Value> = groups
+        .iter()
+        .map(|(group, version, resources)| {
+            json!({"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources})
+        })
+        .collect();
+    json!({"resourceRules": rules})
+}
+
+/// Whether an object carries a label with this value.
+fn labelled(object: &str, key: &str, value: &str) -> String {
+    format!("(has({object}.metadata.labels) && {object}.metadata.labels[?'{key}'].orValue('') == '{value}')")
+}
+
+/// The gateway deletes only Namespaces of tenants, companions, and bindings beside them.
+pub(super) fn deletes() -> Vec<Value> {
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": rules(&["DELETE"], &[
+            ("", "v1", &["namespaces", "configmaps", "secrets"]),
+            ("work.karmada.io", "*", &["resourcebindings"]),
+        ]),
+        "matchConditions": by_the_gateway(),
+        "validations": [
+            validation(
+                format!(
+                    "request.resource.resource != 'namespaces' || (oldObject.metadata.name.startsWith('ns-') && \
+                     has(oldObject.metadata.labels) && '{}' in oldObject.metadata.labels)",
+                    keys::PROJECT_UID
+                ),
+                "the gateway may delete only Namespaces ns-* that carry fedgate.dev/project-uid",
+            ),
+            validation(
+                format!(
+                    "!(request.resource.resource in ['configmaps', 'secrets']) || {}",
+                    labelled("oldObject", keys::REFERENCED_DATA, "true")
+                ),
+                "the gateway may delete only ConfigMaps and Secrets labelled compute.datumapis.com/referenced-data=true",
+            ),
+            validation(
+                "request.resource.resource != 'resourcebindings' || request.namespace.startsWith('ns-')",
+                "the gateway may delete only ResourceBindings in Namespaces ns-*",
+            ),
+        ],
+    });
+    policy("fedgate-gateway-deletes", &spec, None)
+}
+
+/// The gateway creates and changes only Namespaces of tenants, companions in them, and ConfigMaps of its own.
+pub(super) fn writes() -> Vec<Value> {
+    let companion = |object: &str| labelled(object, keys::REFERENCED_DATA, "true");
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": rules(&["CREATE", "UPDATE"], &[("", "v1", &["namespaces", "configmaps", "secrets"])]),
+        "matchConditions": by_the_gateway(),
+        "validations": [
+            validation(
+                "request.resource.resource != 'namespaces' || object.metadata.name.startsWith('ns-')",
+                "the gateway may write only Namespaces ns-*",
+            ),
+            validation(
+                format!(
+                    "request.resource.resource == 'namespaces' || (request.namespace.startsWith('ns-') && \
+                     {} && (oldObject == null || {})) || (request.resource.resource == 'configmaps' && \
+                     request.namespace == '{NAMESPACE}' && object.metadata.name.startsWith('fedgate-'))",
+                    companion("object"),
+                    companion("oldObject"),
+                ),
+                "the gateway may write only ConfigMaps and Secrets in Namespaces ns-* that are labelled \
+                 compute.datumapis.com/referenced-data=true and were before, and ConfigMaps fedgate-* in fedgate-system",
+            ),
+        ],
+    });
+    policy("fedgate-gateway-writes", &spec, None)
+}
+
+/// Neither the gateway nor a cell gives a hub Namespace to another project: an operator does.
+pub(super) fn reassigning() -> Vec<Value> {
+    let key = keys::REASSIGN_TO;
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": on("", "v1", &["CREATE", "UPDATE"], &["namespaces"]),
+        "matchConditions": [{"name": "by-the-gateway-or-a-cell", "expression": format!(
+            "request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}'] || \
+             '{CELLS}' in request.userInfo.groups"
+        )}],
+        "variables": [annotations_of("annotations", "object"), annotations_of("oldAnnotations", "oldObject")],
+        "validations": [validation(
+            format!(
+                "!('{key}' in variables.annotations) || \
+                 variables.annotations[?'{key}'] == variables.oldAnnotations[?'{key}']"
+            ),
+            "only an operator may set annotation fedgate.dev/reassign-to on a Namespace",
+        )],
+    });
+    policy("fedgate-reassigning", &spec, None)
+}

@@ -1,0 +1,285 @@
+//! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
+//! (contract: federation.md §1.1, §6 rule 7). No verb is granted that is not used.
+
+use super::{CELL, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, Plane, QUOTA};
+use fedgate_api::GROUP;
+use serde_json::{Value, json};
+
+const WATCH: &[&str] = &["list", "watch"];
+const READ: &[&str] = &["get", "list", "watch"];
+const KEEP: &[&str] = &["get", "list", "watch", "patch"];
+/// In full, of what is never read alone: watches bring all that is asked of it.
+const OWN: &[&str] = &["list", "watch", "create", "patch", "delete"];
+/// The same of what is read again before it is written.
+const OWN_AND_READ: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
+/// All role files.
+pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
+    let mut project = project_base();
+    project.extend(kinds.iter().flat_map(project_kind));
+    let mut hub = hub_base();
+    hub.extend(kinds.iter().flat_map(hub_kind));
+    vec![
+        Manifest {
+            path: "project/gateway-role.yaml".to_owned(),
+            planes: &[Plane::Project],
+            objects: project,
+        },
+        Manifest {
+            path: "hub/gateway-role.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: hub,
+        },
+        Manifest {
+            path: "hub/cell-role.yaml".to_owned(),
+            planes: &[Plane::Hub],
+            objects: cells_on_hub(),
+        },
+        Manifest {
+            path: "project/cell-quota.yaml".to_owned(),
+            planes: &[Plane::Project],
+            objects: cells_in_projects(),
+        },
+        Manifest {
+            path: "cell/cell-role.yaml".to_owned(),
+            planes: &[Plane::Cell],
+            objects: cell(),
+        },
+        Manifest {
+            path: "cell/provider-role.yaml".to_owned(),
+            planes: &[Plane::Cell],
+            objects: provider(),
+        },
+    ]
+}
+
+/// What the gateway needs in every project, whatever it carries: the Workload controller's rights are here.
+fn project_base() -> Vec<Value> {
+    bound(
+        GATEWAY,
+        &json!([
+            rule("", &["namespaces"], READ),
+            rule("", &["configmaps", "secrets"], READ),
+            rule("networking.datumapis.com", &["networks", "locations"], WATCH),
+            rule(GROUP, &["workloads"], &["get", "list", "watch", "patch"]),
+            rule(GROUP, &["workloads/status"], &["patch"]),
+            rule(GROUP, &["workloaddeployments"], &["create", "delete"]),
+            rule("events.k8s.io", &["events"], &["create", "patch"]),
+        ]),
+    )
+}
+
+/// What the gateway needs in every project to carry one kind.
+pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
+    let mut rules = vec![
+        rule(&kind.group, &[&kind.plural], KEEP),
+        rule(&kind.group, &[&status(&kind.plural)], &["patch"]),
+    ];
+    if let Some((group, plural)) = &kind.write_back {
+        rules.push(rule(group, &[plural], OWN));
+        rules.push(rule(group, &[&status(plural)], &["patch"]));
+    }
+    bound(&role_name(kind), &json!(rules))
+}
+
+/// What the gateway needs on the hub, whatever it carries.
+fn hub_base() -> Vec<Value> {
+    let mut objects = vec![json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": NAMESPACE,
+            // Otherwise Karmada gives this namespace to every cell.
+            "labels": {"namespace.karmada.io/skip-auto-propagation": "true"},
+        },
+    })];
+    objects.extend(bound(
+        GATEWAY,
+        &json!([
+            rule("", &["namespaces"], OWN),
+            rule("", &["configmaps", "secrets"], OWN_AND_READ),
+            rule(
+                "policy.karmada.io",
+                &["clusterpropagationpolicies", "propagationpolicies"],
+                OWN
+            ),
+            rule(
+                "config.karmada.io",
+                &["resourceinterpretercustomizations"],
+                &["list", "watch", "create", "patch"]
+            ),
+            rule(
+                "work.karmada.io",
+                &["resourcebindings"],
+                &["list", "watch", "delete"]
+            ),
+            rule("cluster.karmada.io", &["clusters"], WATCH),
+        ]),
+    ));
+    objects.extend([
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
+            "rules": [
+                rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "create", "update"]),
+            ],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": GATEWAY, "namespace": NAMESPACE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": GATEWAY},
+            "subjects": gateway(),
+        }),
+    ]);
+    objects
+}
+
+/// What the gateway needs on the hub to carry one kind: copies in full but never their status; write-backs read only.
+pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
+    let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
+    if let Some((group, plural)) = &kind.write_back {
+        rules.push(rule(group, &[plural], READ));
+    }
+    bound(&role_name(kind), &json!(rules))
+}
+
+/// What cells may do on the hub; `cell-writes.yaml` says with which objects.
+fn cells_on_hub() -> Vec<Value> {
+    let rules = json!([
+        rule("", &["namespaces"], READ),
+        rule(GROUP, &["workloaddeployments"], READ),
+        rule(GROUP, &["instances"], OWN_AND_READ),
+        rule(GROUP, &["instances/status"], &["patch"]),
+    ]);
+    vec![cluster_role(CELL, &rules), binding(CELL, &json!([all_cells()]))]
+}
+
+/// What cells may do in projects, where quota is asked for.
+fn cells_in_projects() -> Vec<Value> {
+    let name = "fedgate-cell-quota";
+    let verbs = &["get", "list", "watch", "create", "delete"];
+    let rules = json!([rule("quota.miloapis.com", &["resourceclaims"], verbs)]);
+    let askers = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": QUOTA}]);
+    vec![cluster_role(name, &rules), binding(name, &askers)]
+}
+
+/// What a cell may do on its own plane.
+fn cell() -> Vec<Value> {
+    let networking = "networking.datumapis.com";
+    let rules = json!([
+        rule("", &["namespaces"], WATCH),
+        rule("", &["configmaps", "secrets"], WATCH),
+        rule(GROUP, &["workloaddeployments"], WATCH),
+        rule(GROUP, &["workloaddeployments/status"], &["patch"]),
+        rule(GROUP, &["instances"], OWN),
+        rule(GROUP, &["instances/status"], &["patch"]),
+        rule(
+            networking,
+            &["servinglocations", "networkcontexts", "subnets"],
+            WATCH
+        ),
+        rule(
+            networking,
+            &["networkbindings"],
+            &["list", "watch", "create", "delete"]
+        ),
+        rule(networking, &["subnetclaims"], &["list", "watch", "create"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+    ]);
+    let own = json!([
+        rule(
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "list", "watch", "create", "update"]
+        ),
+        rule("", &["configmaps"], &["create", "patch", "delete"]),
+    ]);
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        cluster_role(CELL, &rules),
+        binding(CELL, &here()),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": CELL, "namespace": NAMESPACE},
+            "rules": own,
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": CELL, "namespace": NAMESPACE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": CELL},
+            "subjects": here(),
+        }),
+    ]
+}
+
+/// What the built-in provider needs beside that; left out where another provider runs the Instances.
+fn provider() -> Vec<Value> {
+    let name = "fedgate-cell-provider";
+    let rules = json!([
+        rule("", &["pods", "services"], OWN_AND_READ),
+        rule("networking.k8s.io", &["networkpolicies"], OWN_AND_READ),
+        // For the label of the profile that Pods have to keep.
+        rule("", &["namespaces"], &["patch"]),
+    ]);
+    vec![cluster_role(name, &rules), binding(name, &here())]
+}
+
+/// All cells, where they are guests.
+fn all_cells() -> Value {
+    json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS})
+}
+
+/// The cell on its own plane, by certificate and by token.
+fn here() -> Value {
+    json!([all_cells(), {"kind": "ServiceAccount", "name": CELL, "namespace": NAMESPACE}])
+}
+
+fn role_name(kind: &KindManifests) -> String {
+    format!("{GATEWAY}-{}.{}", kind.plural, kind.group)
+        .trim_end_matches('.')
+        .to_owned()
+}
+
+fn status(plural: &str) -> String {
+    format!("{plural}/status")
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+/// A cluster role that the gateway has.
+fn bound(name: &str, rules: &Value) -> Vec<Value> {
+    vec![cluster_role(name, rules), binding(name, &gateway())]
+}
+
+fn cluster_role(name: &str, rules: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    })
+}
+
+fn binding(name: &str, subjects: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": subjects,
+    })
+}
+
+/// The gateway by certificate and by token.
+fn gateway() -> Value {
+    json!([
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": GATEWAY},
+        {"kind": "ServiceAccount", "name": GATEWAY, "namespace": NAMESPACE},
+    ])
+}
