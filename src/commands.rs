@@ -1,9 +1,6 @@
 //! The command line of `fedgate`: its commands and flags, and their tables in the README.
 
-use crate::{
-    config::{CellArgs, GatewayArgs},
-    sandbox::SandboxCommand,
-};
+use crate::config::{CellArgs, GatewayArgs};
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use std::{fmt::Write, path::PathBuf};
 
@@ -20,12 +17,10 @@ pub enum Command {
     Cell(Box<CellArgs>),
     /// Check hub and projects for all requirements of the gateway; each line has its next step.
     Doctor(DoctorArgs),
-    /// Run local planes for trials and tests.
-    #[command(subcommand)]
-    Sandbox(SandboxCommand),
     /// Print the manifests that an administrator applies: definitions, roles, policies, interpreters, the deployment.
     Manifests(ManifestsArgs),
     /// Check the Lua scripts of federated kinds, without a cluster.
+    #[cfg(feature = "checks")]
     #[command(subcommand)]
     Interpreters(InterpretersCommand),
 }
@@ -59,6 +54,7 @@ pub struct ManifestsArgs {
 }
 
 /// The commands of `fedgate interpreters`.
+#[cfg(feature = "checks")]
 #[derive(Debug, Subcommand)]
 pub enum InterpretersCommand {
     /// Run the cases beside the scripts, and show how results differ from the expected ones.
@@ -68,6 +64,7 @@ pub enum InterpretersCommand {
 }
 
 /// Federated kinds to check.
+#[cfg(feature = "checks")]
 #[derive(Debug, Args)]
 pub struct KindsDir {
     /// Folder of federated kinds.
@@ -98,12 +95,17 @@ fn flags(role: &str) -> String {
     table
 }
 
-/// All other commands with their flags as a Markdown table.
-pub fn other_commands() -> String {
+/// All other commands, and those of `programs`, with their flags as a Markdown table.
+pub fn other_commands(programs: &[clap::Command]) -> String {
     let mut table = header("command, flag");
     for command in Command::command().get_subcommands() {
         if !ROLES.contains(&command.get_name()) {
             describe(command, "fedgate", &mut table);
+        }
+    }
+    for program in programs {
+        for command in program.get_subcommands().filter(|c| !c.is_hide_set()) {
+            describe(command, program.get_name(), &mut table);
         }
     }
     table
@@ -182,23 +184,13 @@ mod tests {
 
     #[test]
     fn the_other_table_has_all_commands_but_those_for_the_program_itself() {
-        let table = other_commands();
+        let table = other_commands(&[]);
         for row in [
             "| **`fedgate doctor`** | | | Check hub and projects",
-            "| **`fedgate sandbox prepare`** | | | Get the executables",
-            "| `--project` | – | `alpha`, `beta` | A project plane; may be repeated. |",
             "| `DIR` | – | `interpreters` | Folder of federated kinds. |",
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        for hidden in [
-            "supervise",
-            "standin",
-            "`fedgate sandbox hold`",
-            "demonstrate",
-            "--workers",
-        ] {
-            assert!(!table.contains(hidden), "{table}");
-        }
+        assert!(!table.contains("--workers"), "{table}");
     }
 }

@@ -1,4 +1,4 @@
-//! `fedgate sandbox demo`: everything that it shows comes about, and nothing is left.
+//! `fedgate-sandbox demo`: everything that it shows comes about, and nothing is left.
 
 use anyhow::{Result, ensure};
 use std::{path::Path, process::Command};
@@ -6,8 +6,8 @@ use std::{path::Path, process::Command};
 #[test]
 fn the_demonstration_comes_about() -> Result<()> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("demo");
-    let output = Command::new(env!("CARGO_BIN_EXE_fedgate"))
-        .args(["sandbox", "demo", "--dir"])
+    let output = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"))
+        .args(["demo", "--dir"])
         .arg(&dir)
         .output()?;
     let (out, err) = (

@@ -33,7 +33,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                 "config",
                 &["cell", "fedgate_api", "fedgate_engine", "gateway", "telemetry"],
             ),
-            ("commands", &["config", "sandbox"]),
+            ("commands", &["config"]),
             (
                 "doctor",
                 &[

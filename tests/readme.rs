@@ -3,8 +3,10 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+use clap::CommandFactory;
 use fedgate::commands;
 use fedgate_engine::metrics::Metrics;
+use fedgate_sandbox::SandboxCommand;
 use regex::Regex;
 use std::{
     collections::BTreeSet,
@@ -43,7 +45,7 @@ fn tables_are_those_of_the_executable() {
     let tables = [
         ("flags", commands::gateway_flags()),
         ("cell", commands::cell_flags()),
-        ("commands", commands::other_commands()),
+        ("commands", commands::other_commands(&[SandboxCommand::command()])),
         ("metrics", Metrics::new().unwrap().markdown()),
     ];
     let wanted = tables.into_iter().fold(text.clone(), |text, (name, table)| {
@@ -95,4 +97,19 @@ fn the_table_of_variables_has_those_that_are_read_and_no_others() {
         told, wanted,
         "README.md, table of variables (left) and sources (right)"
     );
+}
+
+/// Commands of the program itself, such as the stand-ins' processes, are hidden.
+#[test]
+fn the_table_of_commands_has_those_that_are_typed_alone() {
+    let table = commands::other_commands(&[SandboxCommand::command()]);
+    for row in [
+        "| **`fedgate-sandbox prepare`** | | | Get the executables",
+        "| `--project` | – | `alpha`, `beta` | A project plane; may be repeated. |",
+    ] {
+        assert!(table.contains(row), "{row} is missing in {table}");
+    }
+    for hidden in ["supervise", "standin", "`fedgate-sandbox hold`", "demonstrate"] {
+        assert!(!table.contains(hidden), "{table}");
+    }
 }

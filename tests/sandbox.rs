@@ -1,14 +1,14 @@
 //! The sandbox itself: planes come up, can be stopped and started, and leave nothing behind.
 
 use anyhow::{Context, Result};
-use fedgate::sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
+use fedgate_sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
-    runtime::wait::await_condition,
 };
+use kube_runtime::wait::await_condition;
 use serde_json::{Value, json};
 use std::{
     fs::File,
@@ -32,7 +32,7 @@ fn options(name: &str) -> Result<Options> {
         manifests: Manifest::builtin()?,
         hub_controllers: HubControllers::Nobody,
         progress: Progress::new(|line| eprintln!("sandbox: {line}")),
-        ..Options::new(dir, env!("CARGO_BIN_EXE_fedgate"))
+        ..Options::new(dir, env!("CARGO_BIN_EXE_fedgate-sandbox"))
     })
 }
 
@@ -79,8 +79,8 @@ async fn planes_come_up_stop_start_and_go() -> Result<()> {
 }
 
 fn fedgate(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
-    command.arg("sandbox").args(args).arg("--dir").arg(dir);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
+    command.args(args).arg("--dir").arg(dir);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

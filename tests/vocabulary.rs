@@ -135,7 +135,7 @@ fn sources() -> Vec<(String, String)> {
     for part in ["src", "crates"] {
         files(&root().join(part), "rs", &mut found);
     }
-    found.retain(|path| !path.starts_with(root().join("src/sandbox")));
+    found.retain(|path| !path.starts_with(root().join("crates/sandbox/src")));
     let name = |path: &PathBuf| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
     let read = |path: PathBuf| (name(&path), fs::read_to_string(path).unwrap());
     let all: Vec<_> = found.into_iter().map(read).collect();

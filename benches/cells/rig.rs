@@ -2,7 +2,7 @@
 
 use super::{role::Gateway, sight::Sight};
 use anyhow::{Context, Result};
-use fedgate::sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
+use fedgate_sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
 use kube::{
     Api, Client,
     api::{DeleteParams, PostParams},
@@ -65,7 +65,7 @@ impl Rig {
             backends: true,
             fsync: true,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
-            ..Options::new(dir.join("cells"), env!("CARGO_BIN_EXE_fedgate"))
+            ..Options::new(dir.join("cells"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
         })
         .await
         .context("bring the sandbox up")?;

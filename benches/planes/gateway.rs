@@ -70,9 +70,9 @@ impl Gateway {
         File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
         let out = File::options().create(true).append(true).open(&log);
         let out = out.with_context(|| format!("open {}", log.display()))?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
         command
-            .args(["sandbox", "hold", "--lock"])
+            .args(["hold", "--lock"])
             .arg(&lock)
             .args(["--", program, role])
             .args(flags)

@@ -6,8 +6,8 @@ use super::{
     plane::{Plane, text},
 };
 use anyhow::{Context, Result};
-use fedgate::sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use fedgate_api::names::ProjectKey;
+use fedgate_sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ impl Rig {
             manifests: Manifest::builtin()?,
             fsync: true,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
-            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
+            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
         })
         .await
         .context("bring the sandbox up")?;

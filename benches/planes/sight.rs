@@ -5,8 +5,8 @@ use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt,
     core::{ApiResource, DynamicObject},
-    runtime::{WatchStreamExt, watcher},
 };
+use kube_runtime::{WatchStreamExt, watcher};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

@@ -1,8 +1,10 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
 use clap::Parser;
+#[cfg(feature = "checks")]
+use fedgate::commands::{InterpretersCommand, KindsDir};
 use fedgate::{
-    commands::{Command, DoctorArgs, InterpretersCommand, KindsDir, ManifestsArgs},
+    commands::{Command, DoctorArgs, ManifestsArgs},
     config::{self, CellArgs, GatewayArgs},
     doctor::{self, Verdict},
     process, telemetry,
@@ -14,10 +16,9 @@ use fedgate_engine::{
         kubeconfig::{Credential, Rules},
     },
 };
-use fedgate_kinds::{
-    FederatedKind,
-    lua::{self, Report},
-};
+use fedgate_kinds::FederatedKind;
+#[cfg(feature = "checks")]
+use fedgate_kinds::lua::checks;
 use fedgate_manifests::{KindManifests, Plane};
 use std::{path::Path, process::ExitCode};
 
@@ -40,14 +41,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gateway(args) => gateway(*args).await,
         Command::Cell(args) => cell(*args).await,
         Command::Doctor(args) => examine(args).await,
-        Command::Sandbox(command) => Ok(command.run().await?),
         Command::Manifests(args) => print_manifests(&args),
-        Command::Interpreters(InterpretersCommand::Test(KindsDir { dir })) => {
-            Ok(check(&dir, "cases", lua::cases::run))
-        }
-        Command::Interpreters(InterpretersCommand::Lint(KindsDir { dir })) => {
-            Ok(check(&dir, "scripts", lua::lint))
-        }
+        #[cfg(feature = "checks")]
+        Command::Interpreters(command) => Ok(interpreters(&command)),
     }
 }
 
@@ -129,7 +125,16 @@ fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(dir: &Path, what: &str, run: fn(&Path) -> Report) -> ExitCode {
+#[cfg(feature = "checks")]
+fn interpreters(command: &InterpretersCommand) -> ExitCode {
+    match command {
+        InterpretersCommand::Test(KindsDir { dir }) => check(dir, "cases", checks::cases::run),
+        InterpretersCommand::Lint(KindsDir { dir }) => check(dir, "scripts", checks::lint),
+    }
+}
+
+#[cfg(feature = "checks")]
+fn check(dir: &Path, what: &str, run: fn(&Path) -> checks::Report) -> ExitCode {
     let began = std::time::Instant::now();
     let report = run(dir);
     for finding in &report.findings {

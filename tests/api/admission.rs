@@ -5,8 +5,8 @@ use crate::{
     table,
 };
 use anyhow::{Context, Result};
-use fedgate::sandbox::{Sandbox, User};
 use fedgate_api::{Instance, Workload, WorkloadDeployment};
+use fedgate_sandbox::{Sandbox, User};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace, Secret},
     rbac::v1::{ClusterRole, ClusterRoleBinding},

@@ -10,8 +10,8 @@ mod table;
 mod walls;
 
 use anyhow::Result;
-use fedgate::sandbox::User;
 use fedgate_api::validate;
+use fedgate_sandbox::User;
 use std::collections::BTreeSet;
 
 #[test]

@@ -1,9 +1,9 @@
 //! A hub and a project as real API servers, with everything that manifests/ gives them, and clients that play users.
 
 use anyhow::Result;
-use fedgate::sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{KindManifests, Plane};
+use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use kube::{
     Api, Client, Config, Resource,
     api::DynamicObject,
@@ -36,7 +36,7 @@ pub(crate) async fn up() -> Result<Sandbox> {
         progress: Progress::new(|line| eprintln!("sandbox: {line}")),
         ..Options::new(
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("api"),
-            env!("CARGO_BIN_EXE_fedgate"),
+            env!("CARGO_BIN_EXE_fedgate-sandbox"),
         )
     };
     Ok(Sandbox::up(options).await?)

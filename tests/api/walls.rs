@@ -5,8 +5,8 @@ use crate::{
     plane::{object, objects, play, verdict},
 };
 use anyhow::{Context, Result};
-use fedgate::sandbox::{Sandbox, User};
 use fedgate_api::{Instance, WorkloadDeployment};
+use fedgate_sandbox::{Sandbox, User};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},

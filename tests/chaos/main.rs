@@ -32,7 +32,7 @@ mod wanted;
 use cells::Program;
 use compare::Asked;
 use faults::{Fault, Faults};
-use fedgate::sandbox::HubControllers;
+use fedgate_sandbox::HubControllers;
 use futures::FutureExt;
 use load::Tenant;
 use replicas::{Blow, Pair};

@@ -10,7 +10,7 @@ mod run;
 mod scenario;
 
 use anyhow::Result;
-use fedgate::sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
+use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use fedgate_simulator::{Definition, Simulator};
 use run::Side;
 use scenario::Scenario;
@@ -33,7 +33,7 @@ async fn real() -> Result<Sandbox> {
         progress: Progress::new(|line| eprintln!("sandbox: {line}")),
         ..Options::new(
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance"),
-            env!("CARGO_BIN_EXE_fedgate"),
+            env!("CARGO_BIN_EXE_fedgate-sandbox"),
         )
     };
     Ok(Sandbox::up(options).await?)

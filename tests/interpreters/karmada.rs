@@ -4,8 +4,11 @@ use crate::{Scratch, roots};
 use fedgate_kinds::{
     FederatedKind,
     lua::{
-        self, Host, LuaError, Operation, Report,
-        cases::{Case, Expectation, NOW},
+        Host, LuaError, Operation,
+        checks::{
+            self, Report,
+            cases::{Case, Expectation, NOW},
+        },
     },
 };
 use serde_json::{Value, json};
@@ -131,7 +134,7 @@ fn cases() -> Vec<(FederatedKind, Case)> {
     let mut all = Vec::new();
     for root in roots() {
         let kinds = FederatedKind::load_dir(&root).unwrap();
-        for case in lua::cases::load(&root, &mut report) {
+        for case in checks::cases::load(&root, &mut report) {
             let of = |kind: &&FederatedKind| case.object["kind"] == kind.resource.kind;
             all.push((kinds.iter().find(of).unwrap().clone(), case));
         }

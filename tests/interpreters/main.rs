@@ -6,7 +6,10 @@ mod karmada;
 
 use fedgate_kinds::{
     FederatedKind,
-    lua::{self, Host, Report},
+    lua::{
+        Host,
+        checks::{self, Report},
+    },
 };
 use libtest_mimic::{Arguments, Trial};
 use serde_json::json;
@@ -29,7 +32,7 @@ fn assert_ok(report: &Report) {
 
 fn every_case_holds_in_a_fresh_and_in_a_re_used_state() {
     for root in roots() {
-        assert_ok(&lua::cases::run(&root));
+        assert_ok(&checks::cases::run(&root));
     }
 }
 
@@ -56,7 +59,7 @@ cases:
         "operation: retention\ncases:\n- nome: x\n",
     )
     .unwrap();
-    let report = lua::cases::run(&dir.0);
+    let report = checks::cases::run(&dir.0);
     let text = report
         .to_string()
         .replace(&format!("{}/example.com/v1/Gizmo/", dir.0.display()), "");
@@ -74,7 +77,7 @@ cases:
 
 fn every_script_passes_the_linter() {
     for root in roots() {
-        assert_ok(&lua::lint(&root));
+        assert_ok(&checks::lint(&root));
     }
 }
 

@@ -11,9 +11,9 @@ mod run;
 mod scenario;
 
 use anyhow::Result;
-use fedgate::sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use fedgate_api::keys;
 use fedgate_kinds::FederatedKind;
+use fedgate_sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use fedgate_simulator::{
     Definition, Simulator,
     karmada::{Cluster, Karmada, KarmadaOptions},
@@ -73,7 +73,7 @@ async fn the_hubs_controllers_act_as_the_scenarios_say() -> Result<()> {
         progress: Progress::new(|line| eprintln!("sandbox: {line}")),
         ..Options::new(
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("karmada"),
-            env!("CARGO_BIN_EXE_fedgate"),
+            env!("CARGO_BIN_EXE_fedgate-sandbox"),
         )
     })
     .await?;

@@ -2,7 +2,7 @@
 
 use super::{audit::AuditLog, credentials::with_server, line::Line, plane::Plane, role::Role};
 use anyhow::{Context, Result};
-use fedgate::sandbox::{Sandbox, User};
+use fedgate_sandbox::{Sandbox, User};
 use std::{ffi::OsString, ops::Deref, path::Path};
 use tokio::sync::Mutex;
 

@@ -1,6 +1,6 @@
 //! The platform's API server as a cell sees it: the control plane of each project under a path of one address.
 
-use fedgate::sandbox::{Sandbox, SandboxError, User};
+use fedgate_sandbox::{Sandbox, SandboxError, User};
 use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};

@@ -10,7 +10,7 @@ use super::{
     text,
 };
 use anyhow::{Context, Result};
-use fedgate::sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
+use fedgate_sandbox::{CellSpec, HubControllers, Manifest, Options, Progress, Sandbox, User};
 use futures::FutureExt;
 use serde_json::Value;
 use std::{
@@ -101,7 +101,7 @@ impl Suite {
             pods: true,
             backends: true,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
-            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
+            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
         })
         .await
         .context("bring the sandbox up")?;

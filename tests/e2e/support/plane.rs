@@ -9,8 +9,8 @@ use kube::{
         DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
         PropagationPolicy, WatchEvent, WatchParams,
     },
-    runtime::{WatchStreamExt, watcher},
 };
+use kube_runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};

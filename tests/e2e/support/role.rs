@@ -81,10 +81,10 @@ impl Role {
         let log = log.unwrap_or_else(|error| panic!("open {}: {error}", self.log.display()));
         let again = log.try_clone().expect("a file handle can be cloned");
         let fedgate = env!("CARGO_BIN_EXE_fedgate");
-        let mut command = Command::new(fedgate);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate-sandbox"));
         // The holder ends the process when this one ends, however it ends.
         command
-            .args(["sandbox", "hold", "--lock"])
+            .args(["hold", "--lock"])
             .arg(&self.log)
             .args(["--", fedgate])
             .args(arguments)

@@ -12,10 +12,10 @@ use super::{
     process::Controllers,
 };
 use anyhow::{Context, Result};
-use fedgate::sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use fedgate_api::keys;
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::KindManifests;
+use fedgate_sandbox::{HubControllers, Manifest, Options, PlaneRole, Progress, Sandbox, User};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::{
@@ -185,7 +185,7 @@ impl Suite {
             own_etcd: own_etcd.iter().map(ToString::to_string).collect(),
             manifests: manifests()?,
             progress: Progress::new(|line| eprintln!("sandbox: {line}")),
-            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate"))
+            ..Options::new(dir.join("sandbox"), env!("CARGO_BIN_EXE_fedgate-sandbox"))
         })
         .await
         .context("bring the sandbox up")?;

@@ -3,10 +3,8 @@
 use super::FIELD_MANAGER;
 use crate::{key::Plane, plan::Event, random::HashMap};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client,
-    runtime::events::{Event as ApiEvent, EventType, Recorder, Reporter},
-};
+use kube::Client;
+use kube_runtime::events::{Event as ApiEvent, EventType, Recorder, Reporter};
 use parking_lot::Mutex;
 
 /// Longest message that the events API takes.

@@ -5,24 +5,21 @@
 //! two still disagree on is listed in docs/interpreters.md.
 
 mod bytecode;
-pub mod cases;
+#[cfg(feature = "checks")]
+pub mod checks;
 mod convert;
 mod error;
 mod host;
 mod kube;
-mod lint;
 mod operation;
 mod pattern;
 mod quantity;
-mod report;
 mod text;
 mod vm;
 
 pub use error::LuaError;
 pub use host::{Dependency, Host, check_entry_point};
-pub use lint::lint;
 pub use operation::Operation;
-pub use report::{Finding, Report};
 
 #[cfg(test)]
 mod tests;

@@ -11,10 +11,8 @@ use crate::{
 use fedgate_api::keys::PROJECT_SECRET;
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, ResourceExt,
-    runtime::watcher::{self, Event},
-};
+use kube::{Api, ResourceExt};
+use kube_runtime::watcher::{self, Event};
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 

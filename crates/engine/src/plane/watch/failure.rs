@@ -2,7 +2,7 @@
 
 use super::health::Unreachable;
 use crate::{key::Plane, plane::client::CallError, random::Random};
-use kube::runtime::watcher;
+use kube_runtime::watcher;
 use std::{
     hash::{BuildHasher, Hash},
     time::Duration,

@@ -22,8 +22,8 @@ use kube::{
         DynamicObject, ListMeta, Request, Status, WatchEvent,
         params::{ListParams, WatchParams},
     },
-    runtime::watcher::{Error, Event, Result},
 };
+use kube_runtime::watcher::{Error, Event, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{

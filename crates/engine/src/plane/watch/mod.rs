@@ -18,10 +18,8 @@ use crate::{
 use failure::{PlaneImpact, WatchBackoff, WatchFailure};
 use futures::StreamExt;
 use health::{PlaneHealth, WatchSession};
-use kube::{
-    core::{ApiResource, DynamicObject},
-    runtime::watcher,
-};
+use kube::core::{ApiResource, DynamicObject};
+use kube_runtime::watcher;
 use list_watch::ListWatch;
 use malformed::Malformed;
 use parking_lot::Mutex;

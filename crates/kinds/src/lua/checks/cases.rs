@@ -1,0 +1,329 @@
+//! Runs the cases beside interpreter scripts. Their format: docs/interpreters.md.
+
+use super::report::{KindFolder, Report, kind_folders};
+use crate::lua::{Host, LuaError, Operation};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use serde_saphyr::Spanned;
+use similar::TextDiff;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+/// In an expected result: any RFC 3339 time that is the present one, give or take a minute.
+pub const NOW: &str = "<now>";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct CaseFile {
+    operation: Spanned<Operation>,
+    cases: Vec<CaseEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct CaseEntry {
+    name: Spanned<String>,
+    #[serde(default)]
+    observed: Option<Value>,
+    #[serde(default)]
+    desired: Option<Value>,
+    #[serde(default)]
+    items: Option<Vec<Value>>,
+    #[serde(default)]
+    replicas: Option<i64>,
+    #[serde(default, deserialize_with = "present")]
+    expect: Option<Value>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// Tells `expect: null` from no `expect`.
+fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(input).map(Some)
+}
+
+/// What a case demands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expectation {
+    /// This result: a status, an object, a boolean or a list.
+    Result(Value),
+    /// An error whose text contains this.
+    Error(String),
+}
+
+/// One case, complete.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The file it stands in.
+    pub file: PathBuf,
+    /// The line of its name.
+    pub line: usize,
+    /// What it shows.
+    pub name: String,
+    /// The operation that is run.
+    pub operation: Operation,
+    /// The text of the script.
+    pub script: String,
+    /// The first argument, with apiVersion, kind, namespace and name filled in.
+    pub object: Value,
+    /// The second argument of `Retain`, filled in likewise.
+    pub observed: Option<Value>,
+    /// The second argument of `AggregateStatus`.
+    pub items: Vec<Value>,
+    /// The second argument of `ReviseReplica`.
+    pub replicas: i64,
+    /// What must come out.
+    pub expectation: Expectation,
+}
+
+impl Case {
+    /// Runs the case and returns the part of the result that Karmada uses.
+    pub fn evaluate(&self, host: &Host) -> Result<Value, LuaError> {
+        let (script, object) = (self.script.as_str(), &self.object);
+        let function = self.operation.entry_point();
+        match self.operation {
+            Operation::StatusReflection => host.reflect_status(script, object),
+            Operation::StatusAggregation => host
+                .aggregate_status(script, object, &self.items)
+                .map(|mut object| object["status"].take()),
+            Operation::HealthInterpretation => host.interpret_health(script, object).map(Value::Bool),
+            Operation::DependencyInterpretation => Ok(json!(host.get_dependencies(script, object)?)),
+            Operation::Retention => {
+                host.retain(script, object, self.observed.as_ref().unwrap_or(&Value::Null))
+            }
+            Operation::ReplicaRevision => host.revise_replica(script, object, self.replicas),
+            Operation::ReplicaResource | Operation::ComponentResource => Ok(json!(host.results(
+                script,
+                function,
+                std::slice::from_ref(object)
+            )?)),
+        }
+    }
+
+    /// Compares a result with what the case demands; `None` if it is that, else a text with a diff.
+    pub fn difference(&self, result: &Result<Value, LuaError>) -> Option<String> {
+        match (&self.expectation, result) {
+            (Expectation::Result(expected), Ok(actual)) => {
+                let expected = with_present_times(expected, actual);
+                (expected != *actual).then(|| {
+                    format!(
+                        "the result differs (- expected, + actual)\n{}",
+                        diff(&expected, actual)
+                    )
+                })
+            }
+            (Expectation::Result(_), Err(error)) => Some(error.to_string()),
+            (Expectation::Error(part), Err(error)) if error.to_string().contains(part.as_str()) => None,
+            (Expectation::Error(part), Err(error)) => {
+                Some(format!("expected an error with {part:?}, got: {error}"))
+            }
+            (Expectation::Error(part), Ok(actual)) => Some(format!(
+                "expected an error with {part:?}, got a result\n{}",
+                yaml(actual)
+            )),
+        }
+    }
+}
+
+/// Runs every case at or below `dir` in a fresh state, in one that all cases share as Karmada's pool does, and in one with
+/// another order of `pairs`.
+pub fn run(dir: &Path) -> Report {
+    let mut report = Report::default();
+    let shared = Host::new();
+    for case in load(dir, &mut report) {
+        report.checked += 1;
+        let (fresh, reversed) = (Host::new(), Host::reversed());
+        for (host, state) in [
+            (&fresh, "in a fresh state"),
+            (&shared, "in a re-used state"),
+            (&reversed, "with another order of pairs"),
+        ] {
+            if let Some(difference) = case.difference(&case.evaluate(host)) {
+                report.add(
+                    &case.file,
+                    case.line,
+                    format!("{} ({state}): {difference}", case.name),
+                );
+                break;
+            }
+        }
+    }
+    report.findings.sort();
+    report
+}
+
+/// Reads every case at or below `dir`; what is wrong with their files goes into the report, as does a script without cases.
+pub fn load(dir: &Path, report: &mut Report) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for folder in kind_folders(dir, report) {
+        let mut covered = BTreeSet::new();
+        for (file, text) in &folder.cases {
+            match serde_saphyr::from_str::<CaseFile>(text) {
+                Ok(content) => {
+                    covered.insert(content.operation.value.file());
+                    complete(&folder, file, content, &mut cases, report);
+                }
+                Err(error) => {
+                    let line = error.location().map_or(1, |location| line(location.line()));
+                    let error = error.without_snippet();
+                    report.add(
+                        file,
+                        line,
+                        format!("{error}; the format is in docs/interpreters.md"),
+                    );
+                }
+            }
+        }
+        for name in folder
+            .scripts
+            .keys()
+            .filter(|name| !covered.contains(name.as_str()))
+        {
+            report.add(
+                &folder.path.join(name),
+                1,
+                "has no cases; write some into testdata/",
+            );
+        }
+    }
+    cases
+}
+
+fn line(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(1)
+}
+
+fn complete(folder: &KindFolder, file: &Path, content: CaseFile, cases: &mut Vec<Case>, report: &mut Report) {
+    let operation = content.operation.value;
+    let Some(script) = folder.scripts.get(operation.file()) else {
+        let why = format!(
+            "there is no {} for operation {}",
+            operation.file(),
+            operation.key()
+        );
+        report.add(file, line(content.operation.referenced.line()), why);
+        return;
+    };
+    for entry in content.cases {
+        let at = line(entry.name.referenced.line());
+        let mut refuse = |why: &str| report.add(file, at, format!("{}: {why}", entry.name.value));
+        let on_member = matches!(
+            operation,
+            Operation::StatusReflection | Operation::HealthInterpretation
+        );
+        let (first, second) = if on_member {
+            (entry.observed, entry.desired)
+        } else {
+            (entry.desired, entry.observed)
+        };
+        let Some(object) = first else {
+            refuse(if on_member {
+                "needs the field observed"
+            } else {
+                "needs the field desired"
+            });
+            continue;
+        };
+        if second.is_some() != (operation == Operation::Retention) {
+            refuse("observed and desired go together in retention, and nowhere else");
+            continue;
+        }
+        if entry.items.is_some() != (operation == Operation::StatusAggregation) {
+            refuse("items belong to statusAggregation, which needs them");
+            continue;
+        }
+        if entry.replicas.is_some() != (operation == Operation::ReplicaRevision) {
+            refuse("replicas belong to replicaRevision, which needs them");
+            continue;
+        }
+        let expectation = match (entry.expect, entry.error) {
+            (Some(result), None) => Expectation::Result(result),
+            (None, Some(part)) => Expectation::Error(part),
+            _ => {
+                refuse("needs either expect or error");
+                continue;
+            }
+        };
+        cases.push(Case {
+            file: file.to_owned(),
+            line: at,
+            name: entry.name.value,
+            operation,
+            script: script.clone(),
+            object: filled(folder, object),
+            observed: second.map(|object| filled(folder, object)),
+            items: entry.items.unwrap_or_default(),
+            replicas: entry.replicas.unwrap_or_default(),
+            expectation,
+        });
+    }
+}
+
+/// The object with what every object has, so that cases need not repeat it.
+fn filled(folder: &KindFolder, mut object: Value) -> Value {
+    let Value::Object(fields) = &mut object else {
+        return object;
+    };
+    let default = |fields: &mut Map<String, Value>, key: &str, value: &str| {
+        fields.entry(key).or_insert_with(|| Value::from(value));
+    };
+    default(fields, "apiVersion", &folder.api_version);
+    default(fields, "kind", &folder.kind);
+    if let Value::Object(metadata) = fields.entry("metadata").or_insert_with(|| json!({})) {
+        default(metadata, "namespace", "default");
+        default(metadata, "name", "example");
+    }
+    object
+}
+
+/// The expectation with each [`NOW`] replaced by the time that the result has there, if that is the present.
+fn with_present_times(expected: &Value, actual: &Value) -> Value {
+    match (expected, actual) {
+        (Value::String(text), Value::String(time)) if text == NOW && is_present(time) => actual.clone(),
+        (Value::Array(a), Value::Array(b)) => {
+            let rest = a.iter().skip(b.len()).cloned();
+            a.iter()
+                .zip(b)
+                .map(|(a, b)| with_present_times(a, b))
+                .chain(rest)
+                .collect()
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let field = |(key, a): (&String, &Value)| (key.clone(), with_present_times(a, &b[key]));
+            a.iter()
+                .map(|(k, v)| {
+                    if b.contains_key(k) {
+                        field((k, v))
+                    } else {
+                        (k.clone(), v.clone())
+                    }
+                })
+                .collect()
+        }
+        _ => expected.clone(),
+    }
+}
+
+fn is_present(time: &str) -> bool {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs());
+    let now = i64::try_from(now).unwrap_or(0);
+    time.parse::<jiff::Timestamp>()
+        .is_ok_and(|time| (time.as_second() - now).abs() <= 60)
+}
+
+fn yaml(value: &Value) -> String {
+    serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string())
+}
+
+fn diff(expected: &Value, actual: &Value) -> String {
+    let (expected, actual) = (yaml(expected), yaml(actual));
+    TextDiff::from_lines(&expected, &actual)
+        .unified_diff()
+        .context_radius(2)
+        .to_string()
+}

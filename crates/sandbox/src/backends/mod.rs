@@ -1,0 +1,99 @@
+//! STAND-INS for the backends of networking and quota, for the sandbox only. They are no implementation of either:
+//! nothing is programmed, and nothing outside the sandbox may rely on what is here.
+//!
+//! The network provider of a cell answers `NetworkBindings` with a `NetworkContext` and `SubnetClaims` with a Subnet. It
+//! can be told otherwise by the annotation `sandbox.fedgate.dev/network` on the cell's `ServingLocation`: `fail`
+//! refuses bindings, `stall` does nothing. A network called `missing`, or `missing-` and more, does not exist.
+//!
+//! The claim granter of a project answers `ResourceClaims` by the budgets in the `ConfigMap` `default/sandbox-budgets`:
+//! keys `instances`, `vcpus` and `memory` with a number; a missing key is no limit, `none` leaves claims undecided, and
+//! `stall: "true"` leaves all of them so.
+//!
+//! Both run in one process, which ends with the sandbox's owner. [`decide`] has the decisions, [`serve`] does them.
+
+mod command;
+mod decide;
+mod serve;
+mod store;
+
+pub(super) use command::BackendsArgs;
+
+use super::{
+    CellSpec, Options, PlaneRole, Sandbox, SandboxError,
+    apply::Objects,
+    process::{Process, Spec},
+    users::{Own, own_path},
+};
+use fedgate_api::keys::CITY_CODE;
+use serde_json::json;
+
+const NETWORKS: &str = include_str!("crds/networks.yaml");
+const LOCATIONS: &str = include_str!("crds/locations.yaml");
+const RESOURCE_CLAIMS: &str = include_str!("crds/resourceclaims.yaml");
+const SERVING_LOCATIONS: &str = include_str!("crds/servinglocations.yaml");
+const NETWORK_BINDINGS: &str = include_str!("crds/networkbindings.yaml");
+const NETWORK_CONTEXTS: &str = include_str!("crds/networkcontexts.yaml");
+const SUBNET_CLAIMS: &str = include_str!("crds/subnetclaims.yaml");
+const SUBNETS: &str = include_str!("crds/subnets.yaml");
+
+/// Definitions, and a cell's one `ServingLocation`.
+pub(super) fn objects(
+    plane: &str,
+    role: PlaneRole,
+    cells: &[CellSpec],
+    objects: &mut Objects,
+) -> Result<(), SandboxError> {
+    let definitions: &[&str] = match role {
+        PlaneRole::Hub => &[],
+        PlaneRole::Project => &[NETWORKS, LOCATIONS, RESOURCE_CLAIMS],
+        PlaneRole::Cell => &[
+            SERVING_LOCATIONS,
+            NETWORK_BINDINGS,
+            NETWORK_CONTEXTS,
+            SUBNET_CLAIMS,
+            SUBNETS,
+        ],
+    };
+    for yaml in definitions {
+        objects.add_yaml(plane, yaml)?;
+    }
+    for cell in cells
+        .iter()
+        .filter(|cell| role == PlaneRole::Cell && cell.name == plane)
+    {
+        let location = json!({
+            "apiVersion": "networking.datumapis.com/v1alpha",
+            "kind": "ServingLocation",
+            "metadata": {"name": format!("{}-1", cell.city.to_lowercase())},
+            "spec": {"topology": {CITY_CODE: cell.city}},
+        });
+        objects.add(plane, location)?;
+    }
+    Ok(())
+}
+
+/// Starts the process. There is nothing to wait for: it acts on what it finds.
+pub(super) fn start(sandbox: &Sandbox, options: &Options) -> Result<Process, SandboxError> {
+    let file = |plane: &str| {
+        let path = own_path(&sandbox.layout, Own::Backends, plane);
+        format!("{plane}={}", path.display())
+    };
+    let mut args = vec!["backends".to_owned()];
+    args.extend(
+        options
+            .cells
+            .iter()
+            .map(|cell| format!("--cell={}", file(&cell.name))),
+    );
+    args.extend(
+        options
+            .projects
+            .iter()
+            .map(|name| format!("--project={}", file(name))),
+    );
+    sandbox.launcher.start(&Spec {
+        name: "networking-and-quota stand-in".to_owned(),
+        program: sandbox.launcher.holder.clone(),
+        args,
+    })
+}

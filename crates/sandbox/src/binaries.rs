@@ -1,0 +1,255 @@
+//! The executables of a plane: taken from `KUBEBUILDER_ASSETS`, or built once from pinned Go modules and kept.
+
+use super::{Progress, SandboxError, certs::write};
+use fedgate_api::names::short_hash;
+use std::{
+    env,
+    fs::File,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{ChildStderr, Command},
+};
+
+/// How often a build says that it is still at work.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// The end of a failed build's output that goes into the error.
+const KEPT_LINES: usize = 12;
+
+/// A Go module of ours: nothing but pinned dependencies.
+struct Module {
+    go_mod: &'static str,
+    go_sum: &'static str,
+}
+
+const ETCD: Module = Module {
+    go_mod: include_str!("modules/etcd/go.mod"),
+    go_sum: include_str!("modules/etcd/go.sum"),
+};
+const KUBERNETES: Module = Module {
+    go_mod: include_str!("modules/kubernetes/go.mod"),
+    go_sum: include_str!("modules/kubernetes/go.sum"),
+};
+
+const KWOK: Module = Module {
+    go_mod: include_str!("modules/kwok/go.mod"),
+    go_sum: include_str!("modules/kwok/go.sum"),
+};
+
+/// Where the executables of a plane are.
+#[derive(Debug, Clone)]
+pub(super) struct Binaries {
+    pub(super) etcd: PathBuf,
+    pub(super) kube_apiserver: PathBuf,
+    pub(super) kube_controller_manager: PathBuf,
+    /// If cells run Pods.
+    pub(super) pods: Option<PodBinaries>,
+}
+
+/// Where the executables are that a cell needs to run Pods.
+#[derive(Debug, Clone)]
+pub(super) struct PodBinaries {
+    pub(super) kube_scheduler: PathBuf,
+    pub(super) kwok: PathBuf,
+}
+
+impl Binaries {
+    /// Finds each executable, or builds it: minutes the first time, nothing later.
+    ///
+    /// `holder` is the `fedgate` executable, under which builds run; `pods` says whether cells run Pods.
+    pub(super) async fn get(holder: &Path, pods: bool, progress: &Progress) -> Result<Self, SandboxError> {
+        let kubernetes = async |program: &str| {
+            get(
+                program,
+                &format!("k8s.io/kubernetes/cmd/{program}"),
+                &KUBERNETES,
+                holder,
+                progress,
+            )
+            .await
+        };
+        Ok(Self {
+            etcd: get("etcd", "go.etcd.io/etcd/server/v3", &ETCD, holder, progress).await?,
+            kube_apiserver: kubernetes("kube-apiserver").await?,
+            kube_controller_manager: kubernetes("kube-controller-manager").await?,
+            pods: if pods {
+                Some(PodBinaries {
+                    kube_scheduler: kubernetes("kube-scheduler").await?,
+                    kwok: get("kwok", "sigs.k8s.io/kwok/cmd/kwok", &KWOK, holder, progress).await?,
+                })
+            } else {
+                None
+            },
+        })
+    }
+}
+
+async fn get(
+    program: &str,
+    package: &str,
+    module: &Module,
+    holder: &Path,
+    progress: &Progress,
+) -> Result<PathBuf, SandboxError> {
+    if let Some(assets) = env::var_os("KUBEBUILDER_ASSETS") {
+        let found = Path::new(&assets).join(program);
+        if found.is_file() {
+            return Ok(found);
+        }
+        progress.say(&format!(
+            "{program} is not in KUBEBUILDER_ASSETS ({})",
+            Path::new(&assets).display()
+        ));
+    }
+    let dir = cache_dir(program)?.join(short_hash(module.go_mod, 16));
+    let bin = dir.join("bin");
+    let built = bin.join(program);
+    if built.is_file() {
+        return Ok(built);
+    }
+    std::fs::create_dir_all(&bin).map_err(SandboxError::io("create", &bin))?;
+    let source = dir.join("module");
+    write(&source.join("go.mod"), module.go_mod)?;
+    write(&source.join("go.sum"), module.go_sum)?;
+    // Two processes that need the same build: one builds, the other waits and finds it.
+    let lock = lock(&bin.join(format!("{program}.lock")), program, progress).await?;
+    if !built.is_file() {
+        build(program, package, &source, &built, holder, progress).await?;
+    }
+    drop(lock);
+    Ok(built)
+}
+
+/// `${XDG_CACHE_HOME:-$HOME/.cache}/fedgate`: outside the build directory, which `cargo clean` empties.
+fn cache_dir(program: &str) -> Result<PathBuf, SandboxError> {
+    let set = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join("fedgate"))
+        .ok_or_else(|| SandboxError::Binary {
+            program: program.to_owned(),
+            reason: "neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep a build".to_owned(),
+            next: "set HOME, or KUBEBUILDER_ASSETS to a folder with the executables".to_owned(),
+        })
+}
+
+async fn lock(path: &Path, program: &str, progress: &Progress) -> Result<File, SandboxError> {
+    let file = File::create(path).map_err(SandboxError::io("create", path))?;
+    if file.try_lock().is_ok() {
+        return Ok(file);
+    }
+    progress.say(&format!("{program}: another process builds it; waiting"));
+    let waiting = tokio::task::spawn_blocking(move || file.lock().map(|()| file));
+    match waiting.await {
+        Ok(locked) => locked.map_err(SandboxError::io("lock", path)),
+        Err(error) => Err(SandboxError::io("lock", path)(error.into())),
+    }
+}
+
+async fn build(
+    program: &str,
+    package: &str,
+    source: &Path,
+    built: &Path,
+    holder: &Path,
+    progress: &Progress,
+) -> Result<(), SandboxError> {
+    let failed = |reason: String, next: &str| SandboxError::Binary {
+        program: program.to_owned(),
+        reason,
+        next: next.to_owned(),
+    };
+    progress.say(&format!(
+        "{program}: building from {package} (once; minutes on a small machine)"
+    ));
+    let unfinished = built.with_extension("unfinished");
+    let started = Instant::now();
+    let alive = built.with_extension("building");
+    File::create(&alive).map_err(SandboxError::io("create", &alive))?;
+    let mut child = go_build(package, source, &unfinished, &alive, holder)
+        .spawn()
+        .map_err(SandboxError::io("start", holder))?;
+    // `wait` would close it, and the holder would end the build.
+    let _pipe = child.stdin.take();
+    let kept = match child.stderr.take() {
+        Some(stderr) => watch_build(program, stderr, progress).await,
+        None => Vec::new(),
+    };
+    let status = child
+        .wait()
+        .await
+        .map_err(SandboxError::io("wait for go in", source))?;
+    if kept.iter().any(|line| line.contains("cannot start go:")) {
+        let next = "install Go (https://go.dev/dl) so that `go` is on PATH, or set KUBEBUILDER_ASSETS";
+        return Err(failed("go does not start".to_owned(), next));
+    }
+    if !status.success() {
+        return Err(failed(
+            format!(
+                "go build {package} in {} failed ({status}):\n{}",
+                source.display(),
+                kept.join("\n")
+            ),
+            "check the network, GOPROXY and the space in the cache folder, then try again",
+        ));
+    }
+    std::fs::rename(&unfinished, built).map_err(SandboxError::io("rename to", built))?;
+    progress.say(&format!(
+        "{program}: built in {} s, kept in {}",
+        started.elapsed().as_secs(),
+        built.display()
+    ));
+    Ok(())
+}
+
+/// `go build`, held by a process that ends it with us.
+fn go_build(package: &str, source: &Path, output: &Path, alive: &Path, holder: &Path) -> Command {
+    let mut command = Command::new(holder);
+    command
+        .args(["hold", "--lock"])
+        .arg(alive)
+        .args(["--", "go", "build", "-v", "-trimpath", "-ldflags=-s -w", "-o"])
+        .arg(output)
+        .arg(package)
+        .current_dir(source)
+        .env("CGO_ENABLED", "0")
+        // The module stands alone, whatever the caller's settings say.
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "-mod=readonly")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    command
+}
+
+/// Reports how far the build is; its last lines.
+async fn watch_build(program: &str, stderr: ChildStderr, progress: &Progress) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let mut lines = BufReader::new(stderr).lines();
+    let started = Instant::now();
+    let (mut compiled, mut downloaded, mut reported) = (0_u32, 0_u32, started);
+    // With -v, go names each module that it downloads and each package that it compiles.
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.starts_with("go: downloading ") {
+            downloaded += 1;
+        } else {
+            compiled += 1;
+        }
+        if kept.len() == KEPT_LINES {
+            kept.remove(0);
+        }
+        kept.push(line);
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
+            progress.say(&format!(
+                "{program}: {downloaded} modules downloaded, {compiled} packages compiled, {} s",
+                started.elapsed().as_secs()
+            ));
+        }
+    }
+    kept
+}

@@ -1,0 +1,59 @@
+//! What the sandbox's own processes, the stand-ins, have in common.
+
+use kube::{
+    Client,
+    config::{Config, KubeConfigOptions, Kubeconfig},
+};
+use kube_runtime::utils::Backoff;
+use std::{error::Error, path::Path, time::Duration};
+
+/// Logs to standard error, which is the process's log file. A process that has set up its log keeps it.
+pub(super) fn begin_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("fedgate=info"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
+}
+
+/// A client for the current context of a file. Calls are not retried by the client itself.
+pub(super) async fn client(file: &Path) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    let kubeconfig = Kubeconfig::read_from(file)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // The work loops try again by themselves, and sooner.
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+/// Waits for an interrupt.
+pub(super) async fn shutdown_signal() {
+    // Without a signal handler the process ends by its parent's hand.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Reads `NAME=FILE`.
+pub(super) fn named_file(text: &str) -> Result<(String, std::path::PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
+        _ => Err("expected NAME=FILE, e.g. dfw-1=/tmp/dfw-1.yaml".to_owned()),
+    }
+}
+
+/// Waits for a broken watch: short and always the same, because planes come and go in tests.
+#[derive(Debug)]
+pub(super) struct FixedBackoff;
+
+impl Iterator for FixedBackoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(300))
+    }
+}
+
+impl Backoff for FixedBackoff {
+    fn reset(&mut self) {}
+}

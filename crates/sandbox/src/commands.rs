@@ -1,0 +1,255 @@
+//! `fedgate-sandbox …`.
+
+use super::{
+    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError,
+    backends::BackendsArgs,
+    binaries::Binaries,
+    demo,
+    down::{Found, down},
+    hold::hold,
+    layout::Layout,
+    standin::StandinArgs,
+    state::State,
+    status::{environment, table},
+    supervise::{supervise, up},
+};
+use clap::{Args, Parser};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
+
+/// Local planes for trials and tests of fedgate: a hub, projects and cells.
+#[derive(Debug, Parser)]
+#[command(name = "fedgate-sandbox", version)]
+pub enum SandboxCommand {
+    /// Start hub, projects and cells in the background and wait until they are ready.
+    ///
+    /// Executables come from `KUBEBUILDER_ASSETS`, or are built once. The hub's controllers are real Karmada if
+    /// `KARMADA_BIN_DIR` and `KARMADA_MANIFESTS_DIR` are set, else the stand-in.
+    Up(UpArgs),
+    /// Show planes and processes.
+    Status(DirArgs),
+    /// Print shell commands that point kubectl and `fedgate gateway` at the sandbox: `eval "$(fedgate-sandbox env)"`.
+    Env(DirArgs),
+    /// End everything and remove data and credentials; the logs stay. Works after crashes too, and twice.
+    Down(DirArgs),
+    /// Show a Workload's way to its cells and back, as it happens on all planes, and take everything down again.
+    Demo(DemoArgs),
+    /// Get the executables of a plane, building those that are missing, and start nothing.
+    Prepare,
+    /// Own a sandbox until told to end; `up` starts this in the background.
+    #[command(hide = true)]
+    Supervise(UpArgs),
+    /// Play Karmada on a hub: the STAND-IN, not Karmada itself.
+    #[command(hide = true)]
+    Standin(StandinArgs),
+    /// Play network provider and claim granter: the STAND-INS, for the sandbox only.
+    #[command(hide = true)]
+    Backends(BackendsArgs),
+    /// Hold one process: run it until it ends or standard input does.
+    #[command(hide = true)]
+    Hold {
+        /// File to share a lock on while the process lives.
+        #[arg(long, value_name = "FILE")]
+        lock: PathBuf,
+        /// The command with its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Which sandbox.
+#[derive(Debug, Clone, Args)]
+pub struct DirArgs {
+    /// Folder of the sandbox's state and logs.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "target/sandbox",
+        env = "FEDGATE_SANDBOX_DIR"
+    )]
+    pub dir: PathBuf,
+}
+
+/// What to start.
+#[derive(Debug, Clone, Args)]
+pub struct UpArgs {
+    #[command(flatten)]
+    dir: DirArgs,
+    /// A project plane; may be repeated.
+    #[arg(long = "project", value_name = "NAME", default_values = ["alpha", "beta"])]
+    projects: Vec<String>,
+    /// A cell and its city; may be repeated.
+    #[arg(long = "cell", value_name = "NAME=CITY", value_parser = cell, default_values = ["dfw-1=DFW", "lhr-1=LHR"])]
+    cells: Vec<CellSpec>,
+    /// Start nothing that acts on the hub: only CRDs and Cluster objects.
+    #[arg(long)]
+    no_hub_controllers: bool,
+    /// Let etcd wait for the disk, as it does in production; slower.
+    #[arg(long)]
+    fsync: bool,
+    /// Start the gateway too and tell the demonstration's story.
+    #[arg(long, hide = true)]
+    demonstrate: bool,
+}
+
+/// The demonstration.
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    dir: DirArgs,
+    /// Leave sandbox and gateway running in the background, and say how to use them.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl DemoArgs {
+    /// The usual sandbox with the demonstration on it.
+    fn up(&self) -> UpArgs {
+        let usual = Options::new(&self.dir.dir, "");
+        UpArgs {
+            dir: self.dir.clone(),
+            projects: usual.projects,
+            cells: usual.cells,
+            no_hub_controllers: false,
+            fsync: false,
+            demonstrate: true,
+        }
+    }
+
+    async fn run(&self) -> Result<(), SandboxError> {
+        let (up_args, out) = (self.up(), Progress::new(|line| print(&format!("{line}\n"))));
+        if self.keep {
+            up(&self.dir.layout()?, &up_args.supervise_args(), &out).await
+        } else {
+            demo::here(up_args.options(out.clone())?, &out).await
+        }
+    }
+}
+
+fn executable() -> Result<PathBuf, SandboxError> {
+    std::env::current_exe()
+        .map_err(|e| SandboxError::Options(format!("cannot tell where the running executable is: {e}")))
+}
+
+fn cell(text: &str) -> Result<CellSpec, String> {
+    match text.split_once('=') {
+        Some((name, city)) if !name.is_empty() && !city.is_empty() => Ok(CellSpec {
+            name: name.to_owned(),
+            city: city.to_owned(),
+        }),
+        _ => Err("expected NAME=CITY, e.g. dfw-1=DFW".to_owned()),
+    }
+}
+
+impl UpArgs {
+    fn options(&self, progress: Progress) -> Result<Options, SandboxError> {
+        let holder = executable()?;
+        Ok(Options {
+            projects: self.projects.clone(),
+            cells: self.cells.clone(),
+            hub_controllers: if self.no_hub_controllers {
+                HubControllers::Nobody
+            } else {
+                HubControllers::from_env()?
+            },
+            manifests: Manifest::builtin()?,
+            pods: true,
+            backends: true,
+            fsync: self.fsync,
+            progress,
+            ..Options::new(&self.dir.dir, holder)
+        })
+    }
+
+    /// The same arguments for the process that [`supervise`]s.
+    fn supervise_args(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["supervise".into(), "--dir".into()];
+        args.push(self.dir.dir.clone().into());
+        for project in &self.projects {
+            args.push(format!("--project={project}").into());
+        }
+        for CellSpec { name, city } in &self.cells {
+            args.push(format!("--cell={name}={city}").into());
+        }
+        for (given, flag) in [
+            (self.no_hub_controllers, "--no-hub-controllers"),
+            (self.fsync, "--fsync"),
+            (self.demonstrate, "--demonstrate"),
+        ] {
+            args.extend(given.then(|| flag.into()));
+        }
+        args
+    }
+}
+
+impl DirArgs {
+    fn layout(&self) -> Result<Layout, SandboxError> {
+        let dir = std::path::absolute(&self.dir).map_err(SandboxError::io("resolve", &self.dir))?;
+        Ok(Layout { dir })
+    }
+
+    async fn running(&self) -> Result<State, SandboxError> {
+        let layout = self.layout()?;
+        let down = || {
+            SandboxError::Options(format!(
+                "no sandbox is up in {}; run `fedgate-sandbox up --dir {}`",
+                layout.dir.display(),
+                self.dir.display()
+            ))
+        };
+        if layout.owner().await?.is_none() {
+            return Err(down());
+        }
+        State::read(&layout)?.ok_or_else(|| {
+            SandboxError::Options(format!(
+                "the sandbox in {} is still starting; wait for it",
+                layout.dir.display()
+            ))
+        })
+    }
+}
+
+impl SandboxCommand {
+    /// Does what the command says; answers the exit code.
+    pub async fn run(self) -> Result<ExitCode, SandboxError> {
+        match self {
+            Self::Up(args) => {
+                let layout = args.dir.layout()?;
+                let progress = Progress::new(|line| {
+                    let _ = writeln!(std::io::stderr(), "{line}");
+                });
+                up(&layout, &args.supervise_args(), &progress).await?;
+                print(&table(&args.dir.running().await?).await);
+            }
+            Self::Status(dir) => print(&table(&dir.running().await?).await),
+            Self::Env(dir) => print(&environment(&dir.running().await?)),
+            Self::Down(dir) => {
+                let layout = dir.layout()?;
+                let dir = layout.dir.display();
+                match down(&layout).await? {
+                    Found::Running => {
+                        print(&format!("the sandbox in {dir} has ended; its logs stay there\n"));
+                    }
+                    Found::Nothing => print(&format!("nothing runs in {dir}\n")),
+                }
+            }
+            Self::Demo(args) => args.run().await?,
+            Self::Prepare => {
+                let progress = Progress::new(|line| print(&format!("{line}\n")));
+                Binaries::get(&executable()?, true, &progress).await?;
+            }
+            Self::Supervise(args) => supervise(|progress| args.options(progress), args.demonstrate).await?,
+            Self::Standin(args) => args.run().await?,
+            Self::Backends(args) => args.run().await?,
+            Self::Hold { lock, command } => {
+                let code = hold(&lock, &command)?;
+                return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A reader that went away is no failure of the command.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

@@ -1,0 +1,182 @@
+//! The sandbox: a hub, project planes and cells as real etcd and kube-apiserver processes on loopback.
+//!
+//! [`Sandbox::up`] starts everything in order and answers when it is ready; dropping the [`Sandbox`], or the end of
+//! the process that owns it, ends everything ([`hold`]). Each plane is a kube-apiserver with RBAC, an audit log and a
+//! controller manager; one etcd serves them all, but for planes of [`Options::own_etcd`]. Users are client certificates of one authority, so that the gateway
+//! runs under its own role. The hub's controllers are real Karmada or the stand-in, see [`HubControllers`]. Cells may run
+//! Pods ([`Options::pods`]), and networking and quota may have stand-ins of their own ([`Options::backends`]).
+
+#![forbid(unsafe_code)]
+
+mod apiserver;
+mod apply;
+mod backends;
+mod binaries;
+mod certs;
+mod child;
+mod clusters;
+mod commands;
+mod controller_manager;
+mod demo;
+mod down;
+mod dump;
+mod error;
+mod etcd;
+mod hold;
+mod hub;
+mod karmada;
+mod karmada_kinds;
+mod karmada_manifests;
+mod kubeconfig;
+mod layout;
+mod options;
+mod plane;
+mod pods;
+mod ports;
+mod process;
+pub mod standin;
+mod state;
+mod status;
+mod supervise;
+mod up;
+mod users;
+
+pub use commands::SandboxCommand;
+pub use error::SandboxError;
+pub use kubeconfig::User;
+pub use options::{CellSpec, HubControllers, Manifest, Options, Progress};
+pub use plane::PlaneRole;
+
+use etcd::Etcd;
+use layout::Layout;
+use plane::Plane;
+use process::{Launcher, Process};
+use std::{fs::File, path::PathBuf};
+use users::Users;
+
+/// A running sandbox. Dropping it ends every process; [`Sandbox::down`] also waits until they are gone.
+pub struct Sandbox {
+    layout: Layout,
+    launcher: Launcher,
+    users: Users,
+    planes: Vec<Plane>,
+    etcd: Etcd,
+    hub_processes: Vec<Process>,
+    hub_controllers: String,
+    backends: Option<Process>,
+    played: Vec<String>,
+    _owner: File,
+}
+
+impl Sandbox {
+    /// A new client of `user` for `plane`: `hub`, a project or a cell. It lives in the calling runtime.
+    pub fn client(&self, plane: &str, user: User<'_>) -> Result<kube::Client, SandboxError> {
+        self.users.client(self.plane(plane)?, user)
+    }
+
+    /// The kubeconfig file of `user` for `plane`, with everything inline; the context has the plane's name.
+    ///
+    /// There are files for: the administrator everywhere, the gateway on hub and projects, each cell on the hub and
+    /// on itself, each cell's claims on projects. Other combinations name a file that is not there.
+    pub fn kubeconfig(&self, plane: &str, user: User<'_>) -> PathBuf {
+        let project = self
+            .plane(plane)
+            .is_ok_and(|plane| plane.role == PlaneRole::Project);
+        users::path(&self.layout, plane, project, user)
+    }
+
+    /// A folder with the gateway's kubeconfig of each project, `<project>.yaml`, and nothing else.
+    pub fn project_kubeconfigs(&self) -> PathBuf {
+        self.layout.kubeconfigs().join("projects")
+    }
+
+    /// A folder with the kubeconfig of a cell's claims for each project, `<project>.yaml`, and nothing else.
+    pub fn quota_kubeconfigs(&self, cell: &str) -> PathBuf {
+        self.layout.kubeconfigs().join(User::Quota(cell).label())
+    }
+
+    /// The administrator's kubeconfig with one context per plane, the hub's first.
+    pub fn merged_kubeconfig(&self) -> PathBuf {
+        self.layout.merged_kubeconfig()
+    }
+
+    /// The audit log of a plane: JSON lines of `audit.k8s.io/v1` Events, level Metadata, stage `ResponseComplete`.
+    /// A watch is logged when it ends.
+    pub fn audit_log(&self, plane: &str) -> PathBuf {
+        self.layout.audit_log(plane)
+    }
+
+    /// Folder of all processes' logs.
+    pub fn logs(&self) -> PathBuf {
+        self.layout.logs()
+    }
+
+    /// Ends the plane's API server; its data and address stay. Nothing happens if it is stopped already.
+    pub async fn stop_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        self.plane(plane)?.stop_server().await;
+        self.write_state().await
+    }
+
+    /// Starts the plane's API server again and waits until it is ready. Nothing happens if it runs.
+    pub async fn start_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        let plane = self.plane(plane)?;
+        let admin = self.users.client(plane, User::Admin)?;
+        plane.start_server(&self.launcher, &admin).await?;
+        self.write_state().await
+    }
+
+    /// Keeps a copy of all that the plane's own etcd holds. Its API server is stopped meanwhile.
+    pub async fn save_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        let etcd = self.own_etcd(plane)?;
+        self.stop_plane(plane).await?;
+        etcd.save(&self.launcher).await?;
+        self.start_plane(plane).await
+    }
+
+    /// Puts back what was kept of the plane last, as a restore from a snapshot does: versions are given anew from there.
+    /// Its API server must be stopped and is started; its controllers begin anew, whose caches are from after the copy.
+    /// The hub's controllers are not among them.
+    pub async fn restore_plane(&self, plane: &str) -> Result<(), SandboxError> {
+        self.own_etcd(plane)?.put_back(&self.launcher).await?;
+        self.start_plane(plane).await?;
+        self.plane(plane)?.begin_controllers(&self.launcher).await?;
+        self.write_state().await
+    }
+
+    fn own_etcd(&self, plane: &str) -> Result<&Etcd, SandboxError> {
+        let own = self.plane(plane)?.etcd.as_ref();
+        own.ok_or_else(|| SandboxError::Options(format!("plane {plane:?} has no etcd of its own")))
+    }
+
+    /// Ends every process, waits until all are gone and removes data and credentials. The logs stay.
+    pub async fn down(self) -> Result<(), SandboxError> {
+        let Self {
+            layout,
+            hub_processes,
+            backends,
+            planes,
+            etcd,
+            _owner: owner,
+            ..
+        } = self;
+        // All at once, and at once: nothing of a sandbox is worth an orderly end.
+        drop((hub_processes, backends, planes, etcd));
+        layout.processes_gone().await?;
+        layout.wipe(false)?;
+        drop(owner);
+        Ok(())
+    }
+
+    fn plane(&self, name: &str) -> Result<&Plane, SandboxError> {
+        self.planes
+            .iter()
+            .find(|plane| plane.name == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = self.planes.iter().map(|plane| plane.name.as_str()).collect();
+                SandboxError::Options(format!(
+                    "there is no plane {name:?}; there are {}",
+                    names.join(", ")
+                ))
+            })
+    }
+}

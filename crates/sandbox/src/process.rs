@@ -1,0 +1,196 @@
+//! Child processes: started through a holder, logged to a file, gone with their owner.
+
+use super::SandboxError;
+use http::Request;
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{ChildStdin, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// How long a process may take until it is ready. Ten times what two busy cores need.
+const READY_WITHIN: Duration = Duration::from_mins(2);
+const POLL: Duration = Duration::from_millis(100);
+const TAIL_BYTES: u64 = 4096;
+const TAIL_LINES: usize = 15;
+
+/// What every process of one sandbox has in common.
+#[derive(Clone)]
+pub(super) struct Launcher {
+    /// The `fedgate` executable, whose hidden command `sandbox hold` keeps a process tied to its owner.
+    pub(super) holder: PathBuf,
+    /// Folder of the logs.
+    pub(super) logs: PathBuf,
+    /// File that every holder locks, see [`super::hold`].
+    pub(super) lock: PathBuf,
+}
+
+/// A process to start.
+pub(super) struct Spec {
+    /// Name for people, e.g. `hub kube-apiserver`; its log is the same with `-` and `.log`.
+    pub(super) name: String,
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<String>,
+}
+
+/// A process that runs, or ran. Dropping it ends it.
+pub(super) struct Process {
+    name: String,
+    log: PathBuf,
+    pid: u32,
+    // The holder kills the process when this end of the pipe closes.
+    pipe: Option<ChildStdin>,
+    exited: watch::Receiver<Option<String>>,
+}
+
+impl Launcher {
+    /// Starts a process; its output is appended to its log.
+    pub(super) fn start(&self, spec: &Spec) -> Result<Process, SandboxError> {
+        let log = self.log_of(&spec.name);
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(SandboxError::io("open", &log))?;
+        let err = out.try_clone().map_err(SandboxError::io("open", &log))?;
+        let mut child = Command::new(&self.holder)
+            .args(["hold", "--lock"])
+            .arg(&self.lock)
+            .arg("--")
+            .arg(&spec.program)
+            .args(&spec.args)
+            .stdin(Stdio::piped())
+            .stdout(out)
+            .stderr(err)
+            // Ctrl-C at a terminal is for the owner alone, who ends its processes in order.
+            .process_group(0)
+            .spawn()
+            .map_err(SandboxError::io("start", &self.holder))?;
+        let (ended, exited) = watch::channel(None);
+        let (pid, pipe) = (child.id(), child.stdin.take());
+        // A thread, not a task: a sandbox may outlive the runtime that started it, as in a test binary.
+        std::thread::spawn(move || {
+            let how = child
+                .wait()
+                .map_or_else(|e| e.to_string(), |status| status.to_string());
+            ended.send_replace(Some(how));
+        });
+        Ok(Process {
+            name: spec.name.clone(),
+            log,
+            pid,
+            pipe,
+            exited,
+        })
+    }
+
+    /// Where a process of this name logs.
+    pub(super) fn log_of(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{}.log", name.replace(' ', "-")))
+    }
+}
+
+impl Process {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Process id of the holder; the process itself is its child.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&self) -> Option<String> {
+        self.exited.borrow().clone()
+    }
+
+    /// Ends it and waits until it is gone.
+    pub(super) async fn stop(mut self) {
+        drop(self.pipe.take());
+        // An error means that the waiting thread is gone, which it is only after the process.
+        let _ = self.exited.wait_for(Option::is_some).await;
+    }
+
+    /// Waits until it ends; answers how.
+    pub(super) async fn wait(&self) -> String {
+        let mut exited = self.exited.clone();
+        match exited.wait_for(Option::is_some).await {
+            Ok(how) => how.clone().unwrap_or_default(),
+            Err(_) => "ended".to_owned(),
+        }
+    }
+
+    /// Waits until `path` answers with success; an early end or two minutes without an answer is an error.
+    pub(super) async fn ready(&self, client: &kube::Client, path: &str) -> Result<(), SandboxError> {
+        let started = Instant::now();
+        let answers = async {
+            let mut last = "nothing asked yet".to_owned();
+            while started.elapsed() < READY_WITHIN {
+                match get(client, path).await {
+                    Ok(()) => return Ok(()),
+                    Err(reason) => last = reason,
+                }
+                tokio::time::sleep(POLL).await;
+            }
+            Err(last)
+        };
+        tokio::select! {
+            answer = answers => answer.map_err(|last| self.failure(
+                format!("is not ready after {} s: {path} answers: {last}", READY_WITHIN.as_secs()),
+                "if the machine is busy, try again; otherwise read the whole log",
+            )),
+            how = self.wait() => Err(self.failure(
+                format!("ended while starting ({how})"),
+                "read the whole log; if a port is taken, try again",
+            )),
+        }
+    }
+
+    /// An error about this process with the end of its log.
+    pub(super) fn failure(&self, what: String, next: &str) -> SandboxError {
+        SandboxError::Process {
+            process: self.name.clone(),
+            what,
+            log: self.log.clone(),
+            tail: tail(&self.log),
+            next: next.to_owned(),
+        }
+    }
+}
+
+/// One request; why it failed, in words.
+pub(super) async fn get(client: &kube::Client, path: &str) -> Result<(), String> {
+    let request = Request::get(path).body(Vec::new()).map_err(|e| e.to_string())?;
+    match tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await {
+        Ok(answer) => answer.map(|_| ()).map_err(|e| e.to_string()),
+        Err(_) => Err("no answer in 5 s".to_owned()),
+    }
+}
+
+/// The last lines of a log, or why they cannot be read.
+pub(super) fn tail(log: &Path) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    match read() {
+        Ok(text) => {
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+        }
+        Err(error) => format!("(unreadable: {error})"),
+    }
+}

@@ -1,0 +1,19 @@
+//! The `fedgate-sandbox` executable: reads arguments and calls the library.
+
+use clap::Parser;
+use fedgate_sandbox::SandboxCommand;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match SandboxCommand::parse().run().await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("fedgate-sandbox: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
