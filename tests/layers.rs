@@ -69,6 +69,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("random", &[]),
             ("shrink", &[]),
             ("watch_channel", &[]),
+            ("throttle", &["key", "random", "shrink"]),
             ("circuit_breaker", &["random"]),
             ("interner", &["random"]),
             ("key", &["metrics"]),
@@ -141,6 +142,10 @@ const DECISION: &[&[&str]] = &[
     // An object as a server sends it, and measures of it.
     &["fedgate_engine", "object"],
     &["fedgate_engine", "shrink"],
+    // Values alone; `Throttle` beside them has a lock and is not for decisions.
+    &["fedgate_engine", "throttle", "Rate"],
+    &["fedgate_engine", "throttle", "TokenBucket"],
+    &["fedgate_engine", "throttle", "WriteKind"],
     // A trait of values.
     &["fedgate_engine", "plane", "apply", "HasStrings"],
     // Maps; drawing from chance is another matter.

@@ -2,6 +2,7 @@
 
 use super::{index::CellIndex, instance_types::InstanceTypes, provider};
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::throttle::Rate;
 use fedgate_engine::{
     clock::{Clock, Now},
     error::Failure,
@@ -33,19 +34,19 @@ pub struct Settings {
     pub sizes: InstanceTypes,
     /// Whether quota is asked for.
     pub quota: bool,
-    /// Shortest time between two status writes of one deployment.
+    /// Interval at which each object may have one more status write.
     pub status_interval: Duration,
 }
 
 impl Settings {
-    /// Shortest time between two words of an Instance's progress. Most of it is over sooner.
-    pub fn progress_interval(&self) -> Duration {
-        self.status_interval * 2
+    /// Limits the writes of an Instance's progress: most steps are over sooner, so that several become one write.
+    pub fn progress_rate(&self) -> Rate {
+        Rate::single(self.status_interval * 2)
     }
 
-    /// The same for its copy on the hub, which costs all cells' hub two writes each time.
-    pub fn copy_interval(&self) -> Duration {
-        self.progress_interval() * 2
+    /// Limits the writes of an Instance's progress to its copy: each costs the hub, which all cells share, two writes.
+    pub fn copy_rate(&self) -> Rate {
+        Rate::single(self.status_interval * 4)
     }
 }
 

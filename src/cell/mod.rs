@@ -19,6 +19,5 @@ pub mod rollout;
 pub mod run;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod throttle;
 pub mod writeback;
 pub mod writes;

@@ -147,7 +147,8 @@ pub struct CellArgs {
         default_value = "fedgate-cell"
     )]
     pub lease_name: String,
-    /// Shortest time between two status writes of one deployment; the first change is written at once.
+    /// Interval at which each deployment may have one more status write. Three changes in a row are written at once,
+    /// and a change of Available does not wait behind others.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
     pub status_interval: Duration,
     /// Flags of every role.

@@ -112,7 +112,8 @@ pub struct GatewayArgs {
     /// last one that fitted.
     #[arg(long, env = "FEDGATE_MAX_SPEC_SIZE", value_name = "SIZE", value_parser = size, default_value = "256Ki")]
     pub max_spec_size: u32,
-    /// Shortest time between two status writes of one object; the first change is written at once.
+    /// Interval at which each object may have one more status write. Three changes in a row are written at once, and a
+    /// change of Ready or Available does not wait behind others.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
     pub status_interval: Duration,
     /// Copies and companions per second that are written to the hub for all projects whose bursts are used up; the

@@ -53,7 +53,7 @@ pub struct Settings {
     pub manage_interpreters: bool,
     /// Maximum size of a spec that is synced to the hub, in bytes.
     pub max_spec_size: u32,
-    /// Shortest time between two status writes of one deployment.
+    /// Interval at which each object may have one more status write.
     pub status_interval: Duration,
     /// Rate limits of writes to the hub.
     pub hub_limits: Limits,

@@ -238,8 +238,8 @@ async fn a29_status_storm(case: Case) {
     let written = f64::from(u32::try_from(written).unwrap());
     eprintln!("    {rate:.0} status writes a second; {written} in the project; the last after {lag:?}");
     assert!(
-        (1.0..=4.0 * elapsed + 1.0).contains(&written),
-        "{written} project writes in {elapsed:.1} s; there may be four a second"
+        (1.0..=3.0 + 4.0 * elapsed + 1.0).contains(&written),
+        "{written} project writes in {elapsed:.1} s; there may be three at once and four a second"
     );
     assert!(lag <= seconds(1), "the last value took {lag:?}");
 }

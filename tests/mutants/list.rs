@@ -184,6 +184,9 @@ mutants! {
             "gateway::garbage::tests::confirm::a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it";
     }
     "src/gateway/projector/decide.rs" {
+        ready_of_an_instance_waits_behind_progress:
+            "w.serving == projection.serving" => "true",
+            "gateway::projector::tests::updates_of_a_projection_are_limited_by_a_token_bucket_and_ready_does_not_wait_behind_progress";
         identity_label_followed:
             "w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace)" => "false",
             "gateway::projector::tests::what_is_forged_oversized_or_taken_is_quarantined";
@@ -263,6 +266,16 @@ mutants! {
         write_after_the_process_was_asked_to_end:
             "!self.closing.load(Ordering::Acquire) && self.until.read(lasts)" => "self.until.read(lasts)",
             "engine/plane::lease::tests::a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released";
+    }
+    "crates/engine/src/throttle.rs" {
+        ready_waits_behind_progress:
+            "kind == WriteKind::Progress && rate.burst > 1" => "rate.burst > 1",
+            "engine/throttle::tests::a_transition_waits_behind_transitions_and_not_behind_progress";
+    }
+    "src/gateway/federator/decide/status.rs" {
+        available_waits_behind_progress:
+            "new != source.digest.status.serving()" => "false",
+            "gateway::federator::tests::status::progress_waits_for_a_token_and_available_does_not_wait_behind_it";
     }
     "src/cell/rollout/order.rs" {
         hold_ignored:

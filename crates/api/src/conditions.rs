@@ -139,6 +139,44 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
     }
 }
 
+/// Whether an object serves: the status of its conditions `Ready` and `Available`. Others wait for a change of these,
+/// so it is written before steps of progress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Serving([Presence; 2]);
+
+/// The status of a condition that may be missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+enum Presence {
+    #[default]
+    Absent,
+    True,
+    False,
+    Unknown,
+}
+
+impl Serving {
+    /// Reads a status.
+    pub fn of(status: &serde_json::Value) -> Self {
+        let conditions = status["conditions"].as_array();
+        let list = || conditions.into_iter().flatten();
+        let read = |of: &str| {
+            let found = list().find(|condition| condition["type"] == of);
+            found.and_then(|condition| condition["status"].as_str())
+        };
+        Self::of_statuses(read)
+    }
+
+    /// Reads it by a function from a condition's type to its status.
+    pub fn of_statuses<'a>(status: impl Fn(&str) -> Option<&'a str>) -> Self {
+        Self([types::READY, types::AVAILABLE].map(|of| match status(of) {
+            None => Presence::Absent,
+            Some("True") => Presence::True,
+            Some("False") => Presence::False,
+            Some(_) => Presence::Unknown,
+        }))
+    }
+}
+
 /// The worst of those that are False or Unknown: the highest priority, among equals the first.
 pub fn worst<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Option<&'a Condition> {
     let mut worst: Option<&Condition> = None;
@@ -359,5 +397,20 @@ mod tests {
         assert_eq!(list, [condition("A", False, Reason::Resolving, 10)]);
         set(&mut list, condition("A", True, Reason::Ready, 30));
         assert_eq!(list, [condition("A", True, Reason::Ready, 30)]);
+    }
+
+    #[test]
+    fn serving_differs_by_the_status_of_ready_and_available_alone() {
+        let of = |type_: &str, status: &str, reason: &str| {
+            Serving::of(
+                &serde_json::json!({"conditions": [{"type": type_, "status": status, "reason": reason}]}),
+            )
+        };
+        assert_eq!(of("Ready", "True", "A"), of("Ready", "True", "B"));
+        assert_eq!(of("Programmed", "True", "A"), Serving::default());
+        let all = ["Ready", "Available"].map(|t| ["True", "False", "Unknown"].map(|s| of(t, s, "A")));
+        let distinct: std::collections::HashSet<Serving> = all.into_iter().flatten().collect();
+        assert_eq!(distinct.len(), 6);
+        assert!(!distinct.contains(&Serving::of(&serde_json::Value::Null)));
     }
 }

@@ -28,5 +28,6 @@ pub mod random;
 pub mod shrink;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod throttle;
 pub mod watch_channel;
 pub mod workers;

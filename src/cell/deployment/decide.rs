@@ -21,7 +21,7 @@ use crate::cell::{
 use fedgate_api::{
     API_VERSION, Condition, LocationReference, Reason, WorkloadDeploymentStatus,
     conditions::{
-        set,
+        Serving, set,
         types::{AVAILABLE, REPLICAS_READY},
     },
     keys,
@@ -30,6 +30,7 @@ use fedgate_engine::{
     diff,
     key::Plane,
     plan::{Effect, Endpoint, Target, Write},
+    throttle::WriteKind,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -407,6 +408,20 @@ fn write_status(
     let patch = json!({"status": patch});
     let version = &snapshot.version;
     Some(version.patch(target, Endpoint::Status, patch, "deployment_status"))
+}
+
+/// Whether a status changes `Available`, for which the tenant waits.
+pub fn write_kind(snapshot: &Snapshot, status: &Effect) -> WriteKind {
+    let Write::Merge { patch } = &status.write else {
+        return WriteKind::Progress;
+    };
+    let before: Value = serde_json::from_str(&snapshot.deployment.status).unwrap_or_default();
+    let conditions = &patch["status"]["conditions"];
+    if conditions.is_null() || Serving::of(&patch["status"]) == Serving::of(&before) {
+        WriteKind::Progress
+    } else {
+        WriteKind::Transition
+    }
 }
 
 /// The merge patch of a status; fields that this version does not know stay.

@@ -8,15 +8,13 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-use super::{
-    context::{Context, MAX_PASSES},
-    throttle::Throttle,
-};
+use super::context::{Context, MAX_PASSES};
 use decide::Decision;
 use fedgate_engine::{
     error::Failure,
     key::Key,
     plan::{Plan, Requeue},
+    throttle::{Rate, Throttle},
 };
 use std::time::Duration;
 
@@ -46,13 +44,17 @@ impl Deployments {
             let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
             let worked = !writes.is_empty();
             let done = ctx.perform_all(writes).await;
-            let wait = self.written.left(key, ctx.settings.status_interval, now.instant);
+            let rate = Rate::new(ctx.settings.status_interval);
+            let wait = status.as_ref().and_then(|effect| {
+                let write_kind = decide::write_kind(&snapshot, effect);
+                self.written.wait(key, rate, write_kind, now.instant)
+            });
             match (status, wait) {
                 (Some(_), Some(left)) => next = Requeue::After(left),
                 (Some(effect), None) => {
                     next = Requeue::AwaitChange;
                     ctx.execute(Plan::one(effect)).await?;
-                    self.written.told(key, ctx.now().instant);
+                    self.written.take(key, rate, ctx.now().instant);
                 }
                 (None, _) => next = Requeue::AwaitChange,
             }

@@ -17,7 +17,6 @@ use super::{
     context::{Context, MAX_PASSES},
     index::{CellIndex, digest::Claim},
     releases::{self, Released, Releases},
-    throttle::Throttle,
     writeback::WriteBack,
 };
 use claims::Answer;
@@ -29,6 +28,7 @@ use fedgate_engine::{
     plane::table::Row,
     queue::Priority,
     random::HashMap,
+    throttle::Throttle,
 };
 use observe::Snapshot;
 use parking_lot::Mutex;
@@ -43,7 +43,7 @@ const LEFT_BEHIND: Duration = Duration::from_mins(5);
 pub struct Instances {
     write_back: WriteBack,
     /// Time of the last conditions write, or of the first reconcile: progress is written at intervals.
-    pub(super) told: Throttle,
+    pub(super) progress: Throttle,
     /// First time that an absent Instance was found with a claim or hub copy left.
     left_behind: Mutex<HashMap<Key, Instant>>,
 }
@@ -67,7 +67,7 @@ impl Instances {
     ) -> Result<Requeue, Failure> {
         let Some(snapshot) = observe::observe(ctx, key) else {
             self.write_back.forget(key);
-            self.told.forget(key);
+            self.progress.forget(key);
             Self::unwanted(ctx, key);
             return self.absent(ctx, key, releases).await;
         };
@@ -139,8 +139,8 @@ impl Instances {
             }
             let urgent = decide::is_urgent(&snapshot, &plan);
             if urgent == Some(false) {
-                let interval = ctx.settings.progress_interval();
-                if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
+                let rate = ctx.settings.progress_rate();
+                if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
                     passed.next = Requeue::After(left);
                     break;
                 }
@@ -148,7 +148,8 @@ impl Instances {
             ctx.execute(plan.clone()).await?;
             if let Some(urgent) = urgent {
                 passed.urgent |= urgent && decide::is_seen(&snapshot, &plan);
-                self.told.told(key, ctx.now().instant);
+                let rate = ctx.settings.progress_rate();
+                self.progress.take(key, rate, ctx.now().instant);
             }
         }
         Ok(passed)

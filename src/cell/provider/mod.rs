@@ -23,7 +23,6 @@ mod tests;
 use super::{
     context::{Context, MAX_PASSES},
     index::tables::TableId,
-    throttle::Throttle,
 };
 use decide::PodContext;
 use fedgate_engine::{
@@ -31,6 +30,7 @@ use fedgate_engine::{
     key::Key,
     plan::{Effect, Endpoint, Plan, Requeue, Write},
     random::HashMap,
+    throttle::Throttle,
 };
 use observe::Snapshot;
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub struct Provider {
     /// First observation of each Pod's deletion.
     going: lost::Going,
     /// Time of the last progress report to an Instance.
-    pub(super) told: Throttle,
+    pub(super) progress: Throttle,
 }
 
 impl Provider {
@@ -72,7 +72,7 @@ impl Provider {
             };
             if snapshot.instance.is_none() {
                 self.replaced.lock().remove(key);
-                self.told.forget(key);
+                self.progress.forget(key);
             }
             let now = ctx.now();
             let successor_in = self.replaced.lock().get(key).and_then(|at| {
@@ -100,8 +100,8 @@ impl Provider {
             }
             let progress = decide::is_progress(&snapshot, &plan);
             if progress {
-                let interval = ctx.settings.progress_interval();
-                if let Some(left) = self.told.left_of_new(key, interval, now.instant) {
+                let rate = ctx.settings.progress_rate();
+                if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
                     next = next.earlier(Requeue::After(left));
                     break;
                 }
@@ -118,7 +118,7 @@ impl Provider {
                 .any(|effect| effect.reason == "instance_report");
             let result = ctx.execute(plan).await;
             if progress && result.is_ok() {
-                self.told.told(key, now.instant);
+                self.progress.take(key, ctx.settings.progress_rate(), now.instant);
             }
             if reports && result.is_ok() {
                 log_runtime(&snapshot);

@@ -304,10 +304,13 @@ impl Cell {
             planes.keys().cloned().collect()
         };
         self.ctx.executor.retain(|plane| engaged.contains(plane));
-        let (interval, now) = (self.ctx.settings.status_interval, self.ctx.now().instant);
-        self.deployments.written.prune(interval, now);
-        for told in [&self.instances.told, &self.provider.told] {
-            told.prune(self.ctx.settings.progress_interval(), now);
+        let now = self.ctx.now().instant;
+        for throttle in [
+            &self.deployments.written,
+            &self.instances.progress,
+            &self.provider.progress,
+        ] {
+            throttle.prune(now);
         }
         let index = self.ctx.index.lock();
         self.ctx

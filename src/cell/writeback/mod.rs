@@ -10,6 +10,7 @@ use super::{
     instance::{decide::note, observe::Snapshot as Local},
 };
 use decide::{Decision, Held};
+use fedgate_engine::throttle::{TokenBucket, WriteKind};
 use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},
@@ -45,8 +46,8 @@ pub struct Memory {
     said: Option<String>,
     /// How often the name was found held, and until when it is not tried again.
     held: Option<(u32, Instant)>,
-    /// When it was last written.
-    wrote: Option<Instant>,
+    /// Limits the writes of progress.
+    pub writes: TokenBucket,
 }
 
 impl Memory {
@@ -95,10 +96,11 @@ async fn reconcile_once(
         // Whatever else wakes the key says nothing of the name.
         return Ok(Requeue::After(left));
     }
-    let interval = ctx.settings.copy_interval();
-    let last = memory.wrote.filter(|_| !hurry);
-    let left = last.map(|at| interval.saturating_sub(now.saturating_duration_since(at)));
-    let left = left.filter(|left| !left.is_zero());
+    let rate = ctx.settings.copy_rate();
+    let left = memory
+        .writes
+        .wait(rate, WriteKind::Progress, now)
+        .filter(|_| !hurry);
     let mut read: Option<HubCopy> = None;
     for _ in 0..MAX_PASSES {
         let Some(mut seen) = observe::observe(ctx, key) else {
@@ -119,7 +121,7 @@ async fn reconcile_once(
                     Some(other) if other.deleting => return Ok(memory.pause(ctx.now().instant)),
                     Some(other) => read = Some(other),
                     None => {
-                        memory.wrote = Some(now);
+                        memory.writes.take(rate, now);
                         remember(ctx, key, memory, about);
                     }
                 }

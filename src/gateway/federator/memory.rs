@@ -1,7 +1,9 @@
 //! What the federator remembers of a deployment, beside the index. Values only.
 
 use crate::gateway::index::digest::Source;
-use fedgate_engine::{clock::Now, diff::Digest, plane::table::Row, quarantine::RETRY_AFTER};
+use fedgate_engine::{
+    clock::Now, diff::Digest, plane::table::Row, quarantine::RETRY_AFTER, throttle::TokenBucket,
+};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,8 +28,8 @@ pub struct Memory {
     pub claim_mismatch_since: Option<Instant>,
     /// When the claim was last repaired.
     pub claim_repaired: Option<Instant>,
-    /// When the project's status was last written.
-    pub status_written: Option<Instant>,
+    /// Limits the writes of the project's status.
+    pub status_writes: TokenBucket,
     /// The project's API does not take a returned status as it is: what the hub had, and what the project made of it.
     pub status_settled: Option<(Digest, Digest)>,
     /// The hub keeps a default of its own in the payload: what we wanted, and what it made of it.

@@ -81,7 +81,7 @@ impl Federator {
                 true_since: good_news,
                 claim_mismatch_since: claim_wrong,
                 claim_repaired,
-                status_written,
+                status_writes,
                 status_settled,
                 settled,
                 refused,
@@ -98,7 +98,7 @@ impl Federator {
             .iter()
             .any(Option::is_some);
             let recent = claim_repaired.is_some_and(|at| now.since(at) < RETRY_AFTER)
-                || status_written.is_some_and(|at| now.since(at) < ctx.settings.status_interval);
+                || !status_writes.is_full(now.instant);
             waits || recent || *bound || refused.is_some() || status_settled.is_some() || settled.is_some()
         });
         shrink_if_sparse(&mut memories);

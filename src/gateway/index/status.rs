@@ -1,6 +1,7 @@
 //! Status digests: enough of a status to know whether returning another one would change anything.
 
 use super::digest::{Strings, size_of};
+use fedgate_api::conditions::Serving;
 use fedgate_engine::diff::Digest;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -138,6 +139,11 @@ impl StatusDigest {
     /// The condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&ConditionDigest> {
         self.conditions.iter().find(|c| &*c.kind == kind)
+    }
+
+    /// Its conditions `Ready` and `Available`.
+    pub fn serving(&self) -> Serving {
+        Serving::of_statuses(|kind| self.condition(kind).map(|had| &*had.status))
     }
 
     /// Whether the status that `hub` returns to a project is already there, own conditions aside.

@@ -15,6 +15,7 @@ use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     plane::table::Row,
+    throttle::{Rate, WriteKind},
 };
 use fedgate_kinds::{FederatedKind, WriteBack};
 use kube::core::DynamicObject;
@@ -112,7 +113,7 @@ pub struct Settings {
     pub projection_retention: Duration,
     /// Whether a write-back without a controller is refused.
     pub require_owner: bool,
-    /// Shortest time between two updates of one projection.
+    /// Interval at which a projection may have one more update.
     pub status_interval: Duration,
 }
 
@@ -239,12 +240,25 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         );
     }
     match write(s, memory, write_back, source, deployment) {
-        // The first change is written at once; a cell that changes its mind all the time costs the project no more.
-        Decision::Do(plan) if s.projection.is_some() && !plan.is_idle() => match memory.rest(settings, now) {
-            Some(left) => Decision::Later(left),
-            None => Decision::Do(plan),
-        },
+        // A cell that changes an Instance all the time does not cost the project a write for each change.
+        Decision::Do(plan) if !plan.is_idle() => {
+            let wait = s.projection.as_ref().and_then(|projection| {
+                let rate = Rate::new(settings.status_interval);
+                memory
+                    .updates
+                    .wait(rate, write_kind(w, &projection.digest), now.instant)
+            });
+            wait.map_or(Decision::Do(plan), Decision::Later)
+        }
         decision => decision,
+    }
+}
+
+fn write_kind(w: &WriteBackDigest, projection: &Projection) -> WriteKind {
+    if w.serving == projection.serving {
+        WriteKind::Progress
+    } else {
+        WriteKind::Transition
     }
 }
 

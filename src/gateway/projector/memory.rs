@@ -1,9 +1,7 @@
 //! What the projector remembers of a write-back, beside the index. Values only.
 
-use super::decide::Settings;
 use crate::gateway::index::digest::{Projection, WriteBackDigest};
-use fedgate_engine::{clock::Now, diff::Digest};
-use std::time::Duration;
+use fedgate_engine::{diff::Digest, throttle::TokenBucket};
 use tokio::time::Instant;
 
 /// What is remembered between passes; losing it costs a few writes.
@@ -17,17 +15,11 @@ pub struct Memory {
     pub stale_owner_since: Option<Instant>,
     /// Since when its projection waits for a report of the cells.
     pub unreported: Option<Instant>,
-    /// When the projection was last updated.
-    pub written: Option<Instant>,
+    /// Limits the updates of the projection.
+    pub updates: TokenBucket,
 }
 
 impl Memory {
-    /// How long the projection is left as it is, after its last update.
-    pub fn rest(&self, settings: Settings, now: Now) -> Option<Duration> {
-        let left = settings.status_interval.saturating_sub(now.since(self.written?));
-        (!left.is_zero()).then_some(left)
-    }
-
     /// Whether labels and spec are what they can be.
     pub fn main_settled(&self, w: &WriteBackDigest, p: &Projection) -> bool {
         !main_differs(w, p) || self.main == Some(main(w, p))

@@ -22,6 +22,7 @@ use fedgate_engine::{
     metrics::Stage,
     plan::{Applied, Endpoint, Event, ObjectRef, Plan, Requeue, Target},
     quarantine::RETRY_AFTER,
+    throttle::{Rate, TokenBucket},
 };
 use memory::Memory;
 use parking_lot::Mutex;
@@ -35,9 +36,11 @@ pub struct Projector {
 impl Projector {
     /// Forgets what no longer matters: a write long ago, and write-backs that are nobody's any more. Called every few seconds.
     pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
-        let (settings, now) = (settings(ctx), ctx.now());
+        let now = ctx.now().instant;
         self.memory.lock().retain(|key, m| {
-            m.written = m.written.filter(|_| m.rest(settings, now).is_some());
+            if m.updates.is_full(now) {
+                m.updates = TokenBucket::default();
+            }
             *m != Memory::default() && index.owners.contains_key(&key.namespace)
         });
     }
@@ -154,7 +157,8 @@ fn settle(
     applied: &Plan<Applied>,
 ) {
     if before.write_back.is_some() && before.projection.is_some() {
-        memory.written = Some(ctx.now().instant);
+        let rate = Rate::new(ctx.settings.status_interval);
+        memory.updates.take(rate, ctx.now().instant);
     }
     let after = observe(&ctx.index.lock(), key).and_then(|s| s.projection);
     let (Some(asked), Some(got)) = (&before.write_back, after) else {

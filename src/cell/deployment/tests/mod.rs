@@ -11,6 +11,7 @@ use fedgate_api::keys;
 use fedgate_engine::{
     key::{Key, Plane::Cell},
     plan::Effect,
+    throttle::WriteKind,
 };
 use serde_json::{Value, json};
 
@@ -62,6 +63,22 @@ fn ready(fixture: &mut Fixture, name: &str) {
     let status = json!({"conditions": conditions, "controller": {"observedTemplateHash": hash}});
     let patch = json!({"status": status, "spec": {"controller": {"schedulingGates": []}}});
     fixture.change(&Cell, TableId::Instances, NS, name, &patch);
+}
+
+#[test]
+fn a_status_that_changes_available_is_a_transition_and_any_other_is_progress() {
+    let mut fixture = with(reading(), deployment("web", 2));
+    settle(&mut fixture, "web");
+    let kind = |fixture: &Fixture| {
+        let snapshot = observe::observe(&fixture.context, &key("web")).unwrap();
+        let status = decide::decide(&snapshot, now()).status.unwrap();
+        decide::write_kind(&snapshot, &status)
+    };
+    ready(&mut fixture, "web-0");
+    assert_eq!(kind(&fixture), WriteKind::Transition, "Available becomes True");
+    settle(&mut fixture, "web");
+    ready(&mut fixture, "web-1");
+    assert_eq!(kind(&fixture), WriteKind::Progress, "2/2, Available stays True");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::cell::{
     testing::{Fixture, NS, body, condition, instance, merge, now, reading, words},
 };
 use fedgate_api::keys;
+use fedgate_engine::throttle::WriteKind;
 use fedgate_engine::{
     clock::Now,
     key::{Key, Plane::Cell},
@@ -384,7 +385,7 @@ fn what_cannot_run_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_word_that_was_not_taken_is_no_word_of_the_interval() {
+async fn a_failed_report_of_progress_takes_no_token() {
     let mut fixture = with(&json!({}));
     loop {
         let (snapshot, plan) = (
@@ -397,16 +398,20 @@ async fn a_word_that_was_not_taken_is_no_word_of_the_interval() {
         assert!(!plan.is_idle(), "it says that it is being provisioned");
         fixture.perform(&plan.effects);
     }
+    let interval = Duration::from_secs(60);
+    fixture.context.settings.status_interval = interval;
+    let rate = fixture.context.settings.progress_rate();
     let (provider, settings, wrote) = (Provider::default(), Settings::default(), AtomicBool::new(false));
     let ctx = Context::new(&fixture.context, &wrote);
-    let interval = Duration::from_secs(60);
-    for passed in [0, 1, 2] {
+    let first = provider.reconcile(&ctx, &key(), Some(&settings)).await;
+    assert_eq!(first.ok(), Some(Requeue::After(rate.interval)));
+    tokio::time::advance(rate.interval).await;
+    for attempt in 1..=3 {
         let end = provider.reconcile(&ctx, &key(), Some(&settings)).await;
         assert!(end.is_err(), "the fixture's planes take no write");
         let now = fixture.context.now().instant;
-        let left = provider.told.left(&key(), interval, now);
-        assert_eq!(left, Some(interval.saturating_sub(Duration::from_secs(passed))));
-        tokio::time::advance(Duration::from_secs(1)).await;
+        let wait = provider.progress.wait(&key(), rate, WriteKind::Progress, now);
+        assert_eq!(wait, None, "failed attempt {attempt} takes no token");
     }
 }
 

@@ -37,7 +37,7 @@ pub const WRITES: [&str; 3] = ["create_copy", "update_copy", "move_copy"];
 /// Settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Shortest time between two status writes of one deployment.
+    /// Interval at which each object may have one more status write.
     pub status_interval: Duration,
     /// After how long a deletion stops waiting for cells; `None` for never.
     pub release_after: Option<Duration>,

@@ -17,6 +17,7 @@ use fedgate_engine::{
     diff::Digest,
     plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
     plane::table::Row,
+    throttle::{Rate, WriteKind},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -90,10 +91,16 @@ pub(super) fn status_step(
             requeue_unchanged(memory, next)
         });
     }
-    if let Some(wait) = throttle(memory, settings, now) {
+    let serving = report.map(|copy| copy.digest.status.serving());
+    let write_kind = if serving.is_some_and(|new| new != source.digest.status.serving()) {
+        WriteKind::Transition
+    } else {
+        WriteKind::Progress
+    };
+    if let Some(wait) = throttle(memory, settings, write_kind, now) {
         return Step::Wait(next.earlier(Requeue::After(wait)));
     }
-    write_status(s, source, report, &own, memory, now).by(next)
+    write_status(s, source, report, &own, memory, settings, now).by(next)
 }
 
 /// What the hub has and what the project has, for [`Memory::status_settled`].
@@ -109,10 +116,9 @@ fn requeue_unchanged(memory: &mut Memory, next: Requeue) -> Requeue {
     next
 }
 
-fn throttle(memory: &Memory, settings: &Settings, now: Now) -> Option<Duration> {
-    let last = memory.status_written?;
-    let wait = settings.status_interval.saturating_sub(now.since(last));
-    (!wait.is_zero()).then_some(wait)
+fn throttle(memory: &Memory, settings: &Settings, write_kind: WriteKind, now: Now) -> Option<Duration> {
+    let rate = Rate::new(settings.status_interval);
+    memory.status_writes.wait(rate, write_kind, now.instant)
 }
 
 fn write_status(
@@ -121,6 +127,7 @@ fn write_status(
     report: Option<&Row<HubCopy>>,
     own: &[OwnCondition],
     memory: &Memory,
+    settings: &Settings,
     now: Now,
 ) -> Step {
     // Without a report the project keeps what it has, own conditions replaced.
@@ -164,11 +171,13 @@ fn write_status(
     let mut plan = Plan::one(effect);
     plan.notes
         .extend(own.iter().filter_map(|c| conditions::note(s, source, c)));
-    let applied = Memory {
+    let mut applied = Memory {
         true_since: None,
-        status_written: Some(now.instant),
         ..memory.clone()
     };
+    applied
+        .status_writes
+        .take(Rate::new(settings.status_interval), now.instant);
     Step::Act(Box::new(Act::new(plan, applied)))
 }
 
@@ -195,8 +204,8 @@ pub(super) fn status_only(
     if own.iter().all(|c| source.digest.status.has_condition(c)) {
         return Step::Wait(Requeue::AwaitChange);
     }
-    if let Some(wait) = throttle(memory, settings, now) {
+    if let Some(wait) = throttle(memory, settings, WriteKind::Progress, now) {
         return Step::Wait(Requeue::After(wait));
     }
-    write_status(s, source, None, own, memory, now)
+    write_status(s, source, None, own, memory, settings, now)
 }

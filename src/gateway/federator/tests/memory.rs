@@ -9,6 +9,7 @@ use crate::gateway::{
     },
     testing::{LOST, Rig, refusal},
 };
+use fedgate_engine::throttle::{Rate, TokenBucket};
 use fedgate_engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER};
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
@@ -29,7 +30,7 @@ fn everything(at: Instant) -> Memory {
         true_since: Some(at),
         claim_mismatch_since: Some(at),
         claim_repaired: Some(at),
-        status_written: Some(at),
+        status_writes: TokenBucket::empty(Rate::new(SETTINGS.status_interval), at),
         status_settled: Some((Digest::of_hash(&1), Digest::of_hash(&2))),
         settled: Some((Digest::of_hash(&3), Digest::of_hash(&4))),
         refused,
@@ -126,7 +127,10 @@ async fn a_write_that_was_applied_changes_what_it_stands_for() {
             "update_copy" => expected.refused = None,
             "repair_claim" => expected.claim_repaired = Some(at.instant),
             _ => {
-                (expected.status_written, expected.true_since) = (Some(at.instant), None);
+                expected.true_since = None;
+                expected
+                    .status_writes
+                    .take(Rate::new(SETTINGS.status_interval), at.instant);
             }
         }
         assert_eq!(update.applied, expected, "{reason}");

@@ -4,7 +4,7 @@ use super::*;
 use fedgate_engine::quarantine::RETRY_AFTER;
 
 #[tokio::test]
-async fn status_returns_with_the_projects_generation_and_throttled() {
+async fn status_returns_with_the_projects_generation() {
     let mut c = hub_copy();
     c["status"] = json!({"replicas": 1, "desiredReplicas": 1, "observedGeneration": 3, "conditions": [
         {"type": "Available", "status": "True", "reason": "StableInstanceFound", "message": "1/1",
@@ -29,16 +29,43 @@ async fn status_returns_with_the_projects_generation_and_throttled() {
         .map(|c| c["type"].clone())
         .collect();
     assert_eq!(types, ["Available", "Federated"]);
-    let (effects, next) = plan(decide(
-        &s,
-        &mut memory,
-        &SETTINGS,
-        later(start, Duration::from_millis(100)),
-    ));
+}
+
+/// The cell's report with this text in `Available`.
+fn report(status: &str, message: &str) -> Value {
+    let mut c = hub_copy();
+    c["status"] = json!({"replicas": 1, "observedGeneration": 3, "conditions": [
+        {"type": "Available", "status": status, "reason": "InstancesProvisioning", "message": message,
+            "observedGeneration": 3, "lastTransitionTime": "2026-05-04T09:59:00Z"}]});
+    c
+}
+
+#[tokio::test]
+async fn progress_waits_for_a_token_and_available_does_not_wait_behind_it() {
+    let bound = |c: &Value, source: &Value| {
+        let mut s = snapshot(source, Some(c));
+        s.binding = Some(binding());
+        s
+    };
+    let mut source = deployment();
+    source["status"] = report("False", "0/1")["status"].clone();
+    let (mut memory, start) = (Memory::default(), now());
+    let step = report("False", "pulling");
+    for _ in 0..3 {
+        let effect = one(decide(&bound(&step, &source), &mut memory, &SETTINGS, start));
+        assert_eq!(effect.reason, "return_status");
+    }
+    let soon = later(start, Duration::from_millis(100));
+    let (effects, next) = plan(decide(&bound(&step, &source), &mut memory, &SETTINGS, soon));
     assert_eq!(
         (effects, next),
         (vec![], Requeue::After(Duration::from_millis(150)))
     );
+    let available = bound(&report("True", "1/1"), &source);
+    let effect = one(decide(&available, &mut memory, &SETTINGS, soon));
+    assert_eq!(effect.reason, "return_status");
+    let (effects, _) = plan(decide(&available, &mut memory, &SETTINGS, soon));
+    assert_eq!(effects, []);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Digests of what cells write back, on the hub and as projected into a project.
 
 use super::{Strings, controller, created, label, size_of};
-use fedgate_api::{keys, names::CityCode};
+use fedgate_api::{conditions::Serving, keys, names::CityCode};
 use fedgate_engine::{diff::Digest, object::is_partial};
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
@@ -36,6 +36,8 @@ pub struct WriteBackDigest {
     pub status: Digest,
     /// Whether it has any status.
     pub reported: bool,
+    /// Its conditions `Ready` and `Available`.
+    pub serving: Serving,
     /// Size of spec and status in bytes; the largest of all if they cannot be read in full.
     pub size: u32,
     /// How many conditions it has.
@@ -59,6 +61,8 @@ pub struct Projection {
     pub spec: Digest,
     /// Its status.
     pub status: Digest,
+    /// Its conditions `Ready` and `Available`.
+    pub serving: Serving,
 }
 
 /// A status without the generations of its conditions: a cell's numbers mean nothing in a project.
@@ -119,6 +123,7 @@ impl WriteBackDigest {
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             reported: status.as_object().is_some_and(|m| !m.is_empty()),
             status: Digest::of(&without_generations(&status)),
+            serving: Serving::of(&status),
             size,
             conditions,
         }
@@ -166,6 +171,7 @@ impl Projection {
             labels: projected_labels(object, kind),
             spec: Digest::of(object.data.get("spec").unwrap_or(&Value::Null)),
             status: Digest::of(status),
+            serving: Serving::of(status),
         }
     }
 }

@@ -12,6 +12,7 @@ use fedgate_api::{
     keys,
     names::{HubNamespace, ProjectKey},
 };
+use fedgate_engine::throttle::Rate;
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Plan, Write},
@@ -449,30 +450,40 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
 }
 
 #[test]
-fn a_projection_is_updated_at_once_and_then_no_oftener_than_every_interval() {
+fn updates_of_a_projection_are_limited_by_a_token_bucket_and_ready_does_not_wait_behind_progress() {
     let mut w = write_back();
+    w["status"]["conditions"][0]["message"] = json!("pulling");
+    let progress = snapshot(Some(&w), Some(&projection("u-source")));
     w["status"]["conditions"][0]["status"] = json!("True");
-    let s = snapshot(Some(&w), Some(&projection("u-source")));
+    let ready = snapshot(Some(&w), Some(&projection("u-source")));
     let (mut memory, start) = (Memory::default(), now());
+    let rate = Rate::new(LENIENT.status_interval);
     let at = |millis| Now {
         instant: start.instant + Duration::from_millis(millis),
         ..start
     };
     let decide = |s: &Snapshot, memory: &mut Memory, millis| decide::decide(s, memory, LENIENT, at(millis));
-    assert_eq!(effects(decide(&s, &mut memory, 0)).len(), 1);
-    memory.written = Some(start.instant);
+    for millis in 0..3 {
+        assert_eq!(
+            effects(decide(&progress, &mut memory, millis)).len(),
+            1,
+            "{millis}"
+        );
+        memory.updates.take(rate, at(millis).instant);
+    }
     assert_eq!(
-        decide(&s, &mut memory, 100),
+        decide(&progress, &mut memory, 100),
         Decision::Later(Duration::from_millis(150))
     );
-    assert_eq!(effects(decide(&s, &mut memory, 250)).len(), 1);
-    // At rest there is nothing to be late with, and what is not there yet, or no longer wanted, does not wait.
-    let rest = snapshot(Some(&write_back()), Some(&projection("u-source")));
-    assert_eq!(decide(&rest, &mut memory, 1), Decision::Do(Plan::default()));
+    assert_eq!(effects(decide(&ready, &mut memory, 100)).len(), 1);
+    assert_eq!(effects(decide(&progress, &mut memory, 250)).len(), 1);
+    // An unchanged projection waits for nothing, and neither does a creation or a deletion.
+    let idle = snapshot(Some(&write_back()), Some(&projection("u-source")));
+    assert_eq!(decide(&idle, &mut memory, 3), Decision::Do(Plan::default()));
     let first = snapshot(Some(&write_back()), None);
-    assert_eq!(effects(decide(&first, &mut memory, 1)).len(), 1);
+    assert_eq!(effects(decide(&first, &mut memory, 3)).len(), 1);
     let gone = snapshot(None, Some(&projection("u-source")));
-    assert_eq!(effects(decide(&gone, &mut memory, 1)).len(), 1);
+    assert_eq!(effects(decide(&gone, &mut memory, 3)).len(), 1);
     assert_eq!(memory, Memory::default());
 }
 
