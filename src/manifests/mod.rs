@@ -1,5 +1,5 @@
-//! What an administrator applies: definitions, roles, admission policies, the gateway's deployment. The files under
-//! `manifests/` are generated here, committed, and compared by a test.
+//! Manifests that an administrator applies: CRDs, roles, admission policies, the gateway's deployment. This module
+//! generates the files under `manifests/`, which are committed; a test compares them.
 
 mod admission;
 mod deployment;
@@ -16,17 +16,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the gateway lives, and where its Lease is on the hub.
+/// Namespace of the gateway's Pods, and of its Lease on the hub.
 pub const NAMESPACE: &str = "fedgate-system";
-/// The gateway's user, when it logs in with a certificate; also the name of its `ServiceAccount`.
+/// The gateway's user name if it authenticates with a certificate; also the name of its `ServiceAccount`.
 pub const GATEWAY: &str = "fedgate-gateway";
 /// The cell's `ServiceAccount` on its own plane, and the name of its roles.
 pub const CELL: &str = "fedgate-cell";
 /// The group of all cells' users on the hub.
 pub const CELLS: &str = "fedgate-cells";
-/// The group of the users as which cells ask for quota in projects.
+/// The group of the users as which cells claim quota in projects.
 pub const QUOTA: &str = "fedgate-quota";
-/// A cell's user on the hub is this and the name of its Karmada Cluster.
+/// Prefix of a cell's user name on the hub; the name of its Karmada Cluster follows.
 pub const CELL_USER_PREFIX: &str = "fedgate-cell-";
 
 const HEADER: &str =
@@ -45,7 +45,7 @@ pub enum Plane {
     Host,
 }
 
-/// A kind that the gateway carries, as far as roles and interpreters need it.
+/// A kind that the gateway syncs: the fields that roles and interpreters need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindManifests {
     /// API group; empty for core.
@@ -54,12 +54,12 @@ pub struct KindManifests {
     pub plural: String,
     /// Group and plural of the kind that cells write back, if any.
     pub write_back: Option<(String, String)>,
-    /// The whole `ResourceInterpreterCustomization`; `None` leaves its file out.
+    /// The complete `ResourceInterpreterCustomization`; `None` generates no file for it.
     pub interpreter: Option<Value>,
 }
 
 impl KindManifests {
-    /// The part of a federated kind that matters here.
+    /// Extracts the fields of a federated kind that manifests need.
     pub fn of(kind: &FederatedKind, interpreter: Option<Value>) -> Self {
         let names = |r: &kube::core::ApiResource| (r.group.clone(), r.plural.clone());
         let (group, plural) = names(&kind.resource);
@@ -72,29 +72,29 @@ impl KindManifests {
     }
 }
 
-/// One file: objects that belong together, and the planes that get them.
+/// A file: objects that belong together, and the planes that they are applied to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// Path under `manifests/`.
     pub path: String,
-    /// The planes that get it.
+    /// The planes that the file is applied to.
     pub planes: &'static [Plane],
     /// The objects, in the order in which they are applied.
     pub objects: Vec<Value>,
 }
 
-/// Why manifests could not be made, written or compared.
+/// An error of generating, writing or comparing manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// A table and the types have drifted apart.
+    /// A table of the schema does not match the types.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// An object cannot be said in YAML.
+    /// An object cannot be serialized to YAML.
     #[error("{path}: an object cannot be written as YAML: {source}")]
     Yaml {
         /// The file.
         path: String,
-        /// What the serializer says.
+        /// The error of the serializer.
         source: Box<serde_saphyr::ser::Error>,
     },
     /// A file or folder cannot be read or written.
@@ -102,13 +102,13 @@ pub enum ManifestError {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
 impl Manifest {
-    /// The file's text: a YAML stream under a line that says where it comes from.
+    /// The text of the file: a comment line that names its source, then a YAML stream.
     pub fn yaml(&self) -> Result<String, ManifestError> {
         let mut documents = Vec::new();
         for object in &self.objects {
@@ -122,7 +122,7 @@ impl Manifest {
     }
 }
 
-/// Every file, in the order in which they are applied.
+/// All files, in the order in which they are applied.
 pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
     let mut files: Vec<Manifest> = crd::all()?
         .into_iter()
@@ -154,7 +154,7 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
     Ok(files)
 }
 
-/// The objects that a plane gets, in the order in which they are applied.
+/// The objects for a plane, in the order in which they are applied.
 pub fn objects(plane: Plane, kinds: &[KindManifests]) -> Result<Vec<Value>, ManifestError> {
     let files = all(kinds)?
         .into_iter()
@@ -162,7 +162,7 @@ pub fn objects(plane: Plane, kinds: &[KindManifests]) -> Result<Vec<Value>, Mani
     Ok(files.flat_map(|file| file.objects).collect())
 }
 
-/// The same as one YAML stream.
+/// The objects for a plane as a YAML stream.
 pub fn yaml(plane: Plane, kinds: &[KindManifests]) -> Result<String, ManifestError> {
     Manifest {
         path: format!("{plane:?}"),
@@ -172,7 +172,7 @@ pub fn yaml(plane: Plane, kinds: &[KindManifests]) -> Result<String, ManifestErr
     .yaml()
 }
 
-/// The roles that let the gateway carry one more kind: on project planes, or on the hub.
+/// The roles that the gateway needs to sync another kind, on project planes or on the hub.
 pub fn kind_roles(plane: Plane, kind: &KindManifests) -> Vec<Value> {
     match plane {
         Plane::Project => rbac::project_kind(kind),
@@ -181,7 +181,7 @@ pub fn kind_roles(plane: Plane, kind: &KindManifests) -> Vec<Value> {
     }
 }
 
-/// Writes every file under `dir`. Files that are there already and not generated stay.
+/// Writes every file under `dir`. Other files that exist there stay.
 pub fn write(dir: &Path, kinds: &[KindManifests]) -> Result<(), ManifestError> {
     for file in all(kinds)? {
         let path = dir.join(&file.path);
@@ -196,7 +196,7 @@ pub fn write(dir: &Path, kinds: &[KindManifests]) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// The paths, under `dir`, of files that differ from what would be generated: changed, missing or left over.
+/// The paths, under `dir`, of files that differ from the generated files: changed, missing or no longer generated.
 pub fn compare(dir: &Path, kinds: &[KindManifests]) -> Result<Vec<PathBuf>, ManifestError> {
     let mut wanted = BTreeMap::new();
     for file in all(kinds)? {
