@@ -1,13 +1,14 @@
-//! What failed several times in a row is asked for by one request in a while, which asks for all that wait for it.
+//! Circuit breaker: after several failures in a row, one probe request at a time stands for all requests with the same
+//! key.
 
 use crate::random::HashMap;
 use parking_lot::Mutex;
 use std::{hash::Hash, time::Duration};
 use tokio::time::Instant;
 
-/// So many failures in a row hold back what comes next.
+/// Consecutive failures that open the circuit.
 pub const FAILURES: u32 = 3;
-/// One request in this time goes through while the others are held back.
+/// Interval of the probe requests while the circuit is open.
 pub const PROBE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl Failing {
     }
 }
 
-/// See the module; `K` is what requests have in common that fail together.
+/// Circuit breaker for requests that fail together; `K` is the key that they share.
 #[derive(Debug)]
 pub struct CircuitBreaker<K>(Mutex<HashMap<K, Failing>>);
 
@@ -33,12 +34,12 @@ impl<K> Default for CircuitBreaker<K> {
 }
 
 impl<K: Eq + Hash + Clone> CircuitBreaker<K> {
-    /// Whether nothing has failed lately: the usual case, in which no key need be made.
+    /// True if no request has failed recently: the usual case, in which callers need not build a key.
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    /// Lets a request through, or says how long to wait.
+    /// Admits a request, or returns the time to wait.
     pub fn admit(&self, key: &K) -> Result<(), Duration> {
         let mut all = self.0.lock();
         let Some(failing) = all.get_mut(key).filter(|failing| failing.is_held()) else {
@@ -52,12 +53,12 @@ impl<K: Eq + Hash + Clone> CircuitBreaker<K> {
         Ok(())
     }
 
-    /// Whether requests are held back.
+    /// True if the circuit is open: requests are rejected except for probes.
     pub fn is_held(&self, key: &K) -> bool {
         self.0.lock().get(key).is_some_and(Failing::is_held)
     }
 
-    /// A request has failed; whether the next are held back because of it.
+    /// Records a failed request; true if this failure opens the circuit.
     pub fn failure(&self, key: &K) -> bool {
         let next = Instant::now() + PROBE_EVERY;
         let mut all = self.0.lock();
@@ -67,24 +68,24 @@ impl<K: Eq + Hash + Clone> CircuitBreaker<K> {
         failing.in_a_row == FAILURES
     }
 
-    /// A request has been answered; whether others were held back.
+    /// Records an answered request; true if this answer closes an open circuit.
     pub fn success(&self, key: &K) -> bool {
         self.0.lock().remove(key).is_some_and(|failing| failing.is_held())
     }
 
-    /// All that is held back.
+    /// The keys with an open circuit.
     pub fn open_keys(&self) -> Vec<K> {
         let all = self.0.lock();
         let held = all.iter().filter(|(_, failing)| failing.is_held());
         held.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Forgets what is not wanted any more; a request that ends late may come after.
+    /// Drops the keys that are no longer wanted; a request that ends late may add its key again.
     pub fn retain(&self, wanted: impl Fn(&K) -> bool) {
         self.0.lock().retain(|key, _| wanted(key));
     }
 
-    /// How much is looked after.
+    /// Number of keys with state.
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
         self.0.lock().len()

@@ -1,31 +1,31 @@
-//! The clock, injected so that decisions can be tested at any time.
+//! The clock, injected so that tests can decide at any time.
 
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// One reading: the wall clock for what is written, the monotonic clock for what is awaited.
+/// A reading of both clocks: wall clock for timestamps in objects, monotonic clock for timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
-    /// Wall-clock time, whole seconds, as Kubernetes writes times.
+    /// Wall-clock time in whole seconds, the precision of Kubernetes timestamps.
     pub wall: Timestamp,
-    /// Monotonic time, unmoved by jumps of the wall clock.
+    /// Monotonic time, unaffected by jumps of the wall clock.
     pub instant: Instant,
 }
 
 impl Now {
-    /// How long ago a time that a server wrote was; zero if it lies ahead.
+    /// Time since `then`, a timestamp from a server; zero if `then` is in the future.
     pub fn since_wall(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.wall.duration_since(then)).unwrap_or_default()
     }
 
-    /// How long ago `then` was; zero if it lies ahead.
+    /// Time since `then`; zero if `then` is in the future.
     pub fn since(&self, then: Instant) -> Duration {
         self.instant.saturating_duration_since(then)
     }
 }
 
-/// Tells the time.
+/// Source of [`Now`].
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
@@ -36,17 +36,17 @@ impl std::fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// The system clock.
     pub fn system() -> Self {
         Self::of(Timestamp::now)
     }
 
-    /// A wall clock of the caller's, for tests.
+    /// A clock with the caller's wall clock, for tests.
     pub fn of(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(wall))
     }
 
-    /// A wall clock that stands still, for tests.
+    /// A clock with a constant wall clock, for tests.
     pub fn fixed(at: Timestamp) -> Self {
         Self::of(move || at)
     }

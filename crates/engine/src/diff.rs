@@ -1,4 +1,5 @@
-//! Comparing without keeping: digests of JSON values, and the merge patch that turns one value into another.
+//! Comparisons of JSON values: digests, which replace a stored copy, and the merge patch that turns one value into
+//! another.
 
 use super::{plan::ExactFields, random::Random};
 use kube::core::DynamicObject;
@@ -8,20 +9,20 @@ use std::{
     hash::{BuildHasher, Hash, Hasher},
 };
 
-/// A digest of what a comparison needs; meaningful within this process only, whose key no tenant knows: nobody
-/// can prepare two values with one digest.
+/// A digest of a value to compare, valid only within this process. No tenant knows its key, so no tenant can prepare
+/// two values with one digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Digest(u64);
 
 impl Digest {
-    /// The digest of a JSON value; the order of its maps does not matter.
+    /// The digest of a JSON value; the order of map keys does not matter.
     pub fn of(value: &Value) -> Self {
         let mut hasher = Random.build_hasher();
         feed(value, &mut hasher);
         Self(hasher.finish())
     }
 
-    /// The digest of anything that can be hashed.
+    /// The digest of any hashable value.
     pub fn of_hash(value: &impl Hash) -> Self {
         Self(Random.hash_one(value))
     }
@@ -41,7 +42,7 @@ fn feed(value: &Value, into: &mut impl Hasher) {
         }
         Value::Object(map) => {
             (5u8, map.len()).hash(into);
-            // serde_json's map is sorted unless a dependency turns on its `preserve_order`.
+            // serde_json's map is sorted unless a dependency enables its `preserve_order` feature.
             let mut keys: Vec<&String> = map.keys().collect();
             keys.sort_unstable();
             for key in keys {
@@ -78,12 +79,12 @@ pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     }
 }
 
-/// Whether a root field is neither identity nor status.
+/// True if a root field is neither identity nor status.
 pub fn is_payload(root: &str) -> bool {
     !matches!(root, "apiVersion" | "kind" | "metadata" | "status")
 }
 
-/// The merge patch that makes an object as `exact` says; `None` if it is.
+/// The merge patch that makes the fields named by `exact` equal to `wanted`; `None` if they are equal.
 pub fn exact_patch(live: &DynamicObject, wanted: &Value, exact: &ExactFields) -> Option<Value> {
     let had = live.metadata.annotations.as_ref();
     let stale: Map<String, Value> = exact

@@ -1,60 +1,60 @@
-//! One vocabulary for what went wrong and what follows from it (contract: federation.md §3.1).
+//! One vocabulary for request failures and the reaction to each (contract: federation.md §3.1).
 
 use crate::key::Plane;
 use std::time::Duration;
 
-/// What follows from an error.
+/// The reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Try again after a growing delay, at least this long.
+    /// Retry after a growing delay, at least this long.
     Backoff(Duration),
-    /// Nothing to try before an event comes.
+    /// Do not retry before an event enqueues the key.
     AwaitChange,
-    /// The object is refused as it is; at most one try in five minutes until it changes.
+    /// The object is rejected as it is; at most one retry in 5 min until it changes.
     Quarantine,
 }
 
-/// The closed set of words for log, metric and event.
+/// The closed set of failure categories for logs, metrics and Events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     Network,
-    /// No answer in time.
+    /// The response did not arrive in time, or was a 504.
     Timeout,
-    /// 5xx, or an answer that is no Kubernetes answer.
+    /// Any other 5xx, or a response that is not a Kubernetes response.
     Server,
-    /// 429.
+    /// 429 Too Many Requests.
     Throttled,
-    /// 409: someone else wrote first, or a precondition failed.
+    /// 409: another client wrote first, or a precondition failed.
     Conflict,
-    /// 409 on a create: the name is held.
+    /// 409 on a create: the name is taken.
     AlreadyExists,
-    /// 404 where the object was thought to exist.
+    /// 404 for an object that was expected to exist.
     NotFound,
-    /// 410: the version asked for is no longer there.
+    /// 410: the requested resourceVersion is no longer available.
     Gone,
     /// 401.
     Unauthorized,
-    /// 403 for want of rights.
+    /// 403 by the authorizer: a permission is missing.
     Forbidden,
-    /// 404 for the namespace of what was to be created.
+    /// 404 for the namespace of the object to create.
     NamespaceMissing,
     /// The namespace is being deleted.
     NamespaceTerminating,
     /// The platform has suspended the project.
     ProjectSuspended,
-    /// 400, 422, 403 by admission, 413: the object is refused.
+    /// 400, 422, 403 by admission, 413: the object is rejected.
     Refused,
-    /// This replica holds no Lease.
+    /// This replica does not hold the Lease.
     NotLeader,
     /// The plane is not engaged.
     NotEngaged,
-    /// The plane left the calls before this one unanswered, so it was not sent.
+    /// Not sent, because the plane did not answer the previous calls.
     CircuitOpen,
 }
 
 impl Category {
-    /// The word itself.
+    /// The category as a log field, metric label and Event text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -77,7 +77,7 @@ impl Category {
         }
     }
 
-    /// Whether the server has looked at what was asked for, which it does only for whoever may ask for it.
+    /// True if the server evaluated the request, which it does only for an authorized client.
     pub fn was_authorized(self) -> bool {
         matches!(
             self,
@@ -92,29 +92,29 @@ impl Category {
     }
 }
 
-/// A request that failed, with everything a reader needs to find it.
+/// A failed request, with all the details needed to find it.
 #[derive(Debug, thiserror::Error)]
 #[error("{verb} {object} at {plane} failed ({word}): {message}", word = category.as_str())]
 pub struct Failure {
-    /// Where the request went.
+    /// The plane that the request was sent to.
     pub plane: Plane,
-    /// What was asked.
+    /// The verb of the request.
     pub verb: &'static str,
     /// `<kind> <namespace>/<name>`.
     pub object: String,
-    /// What kind of failure.
+    /// The category of the failure.
     pub category: Category,
-    /// The server's words, or the transport's.
+    /// The error message of the server or of the transport.
     pub message: String,
-    /// What the server, or the gate before a plane that is away, asked for; zero if nothing.
+    /// The delay that the server, or the circuit breaker of a plane that is down, requires; zero if none.
     pub retry_after: Duration,
 }
 
-/// A server's `Retry-After` is obeyed up to this.
+/// Upper limit for a server's `Retry-After`.
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
 
 impl Failure {
-    /// What follows.
+    /// The reaction to this failure.
     pub fn retry(&self) -> Retry {
         match self.category {
             Category::Network
@@ -138,7 +138,7 @@ impl Failure {
         }
     }
 
-    /// Whether what it waits for may come without an event that tells of it.
+    /// True if the cause may end without an event, so that only a sweep can retry the key.
     pub fn needs_sweep(&self) -> bool {
         matches!(
             self.category,
@@ -147,7 +147,7 @@ impl Failure {
     }
 }
 
-/// Whether an error says that this namespace does not exist.
+/// True if the error reports that this namespace does not exist.
 pub fn misses_namespace(error: &kube::Error, namespace: &str) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
@@ -156,7 +156,7 @@ pub fn misses_namespace(error: &kube::Error, namespace: &str) -> bool {
     status.code == 404 && details.is_some_and(|d| d.kind == "namespaces" && d.name == namespace)
 }
 
-/// Sorts a client's error into its category and the server's words.
+/// Maps a client error to its category, message and `Retry-After`.
 pub fn classify(error: &kube::Error) -> (Category, String, Duration) {
     match error {
         kube::Error::Api(status) => {
@@ -195,7 +195,8 @@ fn of_status(status: &kube::core::Status) -> Category {
         403 if has_cause("ProjectSuspended") => Category::ProjectSuspended,
         403 if is_of_the_plane(status) => Category::Forbidden,
         400 | 403 | 413 | 422 => Category::Refused,
-        // Otherwise the kind itself is not served, e.g. while its definition is set up: that says nothing of the object.
+        // Without a name the kind itself is not served, e.g. while its CRD is being established: no fault of the
+        // object.
         404 if names_object(status) => Category::NotFound,
         409 if status.reason == "AlreadyExists" => Category::AlreadyExists,
         409 => Category::Conflict,
@@ -206,18 +207,18 @@ fn of_status(status: &kube::core::Status) -> Category {
     }
 }
 
-/// Whether a 403 says something of the plane and nothing of the object: an authorizer refuses a user, admission an object.
+/// True if a 403 concerns the plane and not the object: an authorizer rejects a user, admission rejects an object.
 fn is_of_the_plane(status: &kube::core::Status) -> bool {
-    // What comes after these words may hold anything, also what tenants wrote.
+    // The text after `forbidden: ` may contain anything, including tenant input.
     let said = status.message.split_once("forbidden: ");
     let by_authorizer = said.is_some_and(|(_, why)| why.starts_with("User \"") && why.contains("\" cannot "));
-    // A proxy before the server knows no objects, and a webhook says that it is one.
+    // A proxy in front of the server sends no details, and a webhook's message contains `denied the request`.
     let by_proxy = status.details.is_none() && !status.message.contains("denied the request");
     by_authorizer || by_proxy
 }
 
-/// Whether an admission policy could not be applied at all, as in the half minute in which a server that has started
-/// looks for the kind of the policy's parameters: that says nothing of the object.
+/// True if an admission policy could not be evaluated at all, e.g. for about 30 s after a server start, until the
+/// server finds the kind of the policy's parameters. It is no fault of the object.
 fn is_of_a_policy_in_setup(status: &kube::core::Status) -> bool {
     let said = status
         .message

@@ -1,4 +1,4 @@
-//! The last failure of each key whose last turn failed, for whoever asks why something is stuck.
+//! The last failure of each key whose last reconcile failed, to diagnose stuck keys.
 
 use super::{
     clock::Now,
@@ -10,33 +10,34 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Most failures that are kept. Of more the oldest stay: they tell what is stuck, and the young ones tell the same.
+/// Limit of recorded failures. Beyond it the oldest stay: they show which keys are stuck, and newer failures add no
+/// information.
 const KEPT: usize = 10_000;
-/// Longest message that is kept of one, in bytes: servers say anything, at any length.
+/// Limit of a recorded message in bytes: servers return messages of any content and length.
 const MESSAGE_BYTES: usize = 1_024;
 
-/// The last failure of a key, and how long it has failed.
+/// The last failure of a key, and since when it has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastFailure {
-    /// What kind of failure.
+    /// The category of the failure.
     pub category: Category,
-    /// The plane that was asked, which need not be the key's.
+    /// The plane that the request was sent to; it may differ from the key's plane.
     pub plane: Plane,
-    /// What it was asked for.
+    /// The verb of the request.
     pub verb: &'static str,
     /// `<kind> <namespace>/<name>`.
     pub object: String,
-    /// The server's words, or the transport's, as far as they are kept.
+    /// The error message of the server or of the transport, truncated to 1,024 bytes.
     pub message: String,
-    /// When the first of this row of failures was.
+    /// Time of the first failure in this row.
     pub since: Timestamp,
-    /// When the last was.
+    /// Time of the last failure.
     pub last: Timestamp,
-    /// How many there were in a row.
+    /// Number of failures in a row.
     pub attempts: u32,
 }
 
-/// See the module.
+/// The recorded failures, by key.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<Kept>);
 
@@ -47,8 +48,8 @@ struct Kept {
 }
 
 impl Failures {
-    /// A turn of the key has failed. That this replica may not write, or that a call was held back because others failed, is
-    /// no failure of the key.
+    /// Records a failed reconcile. `NotLeader` and `CircuitOpen` are skipped: a missing Lease, or a call rejected
+    /// because others failed, is no failure of the key.
     pub fn failed(&self, key: &Key, failure: &Failure, now: Now) {
         if matches!(failure.category, Category::NotLeader | Category::CircuitOpen) {
             return;
@@ -73,7 +74,7 @@ impl Failures {
         kept.failures.insert(key.clone(), last);
     }
 
-    /// A turn of the key went well.
+    /// Removes the record of a key whose reconcile succeeded.
     pub fn succeeded(&self, key: &Key) {
         let mut kept = self.0.lock();
         if !kept.failures.is_empty() {
@@ -81,17 +82,17 @@ impl Failures {
         }
     }
 
-    /// The plane has left, and nothing of it is tried any more.
+    /// Drops the failures of a plane that was removed; none of its keys is retried.
     pub fn forget(&self, plane: &Plane) {
         self.0.lock().failures.retain(|key, _| key.plane != *plane);
     }
 
-    /// The last failure of a key whose last turn failed.
+    /// The last failure of a key, if its last reconcile failed.
     pub fn of(&self, key: &Key) -> Option<LastFailure> {
         self.0.lock().failures.get(key).cloned()
     }
 
-    /// How many keys fail, by kind of the plane that was asked and by category.
+    /// Number of failing keys, by kind of the called plane and by category.
     pub fn counts(&self) -> BTreeMap<(&'static str, Category), usize> {
         let mut counts = BTreeMap::new();
         for failure in self.0.lock().failures.values() {
@@ -102,7 +103,7 @@ impl Failures {
         counts
     }
 
-    /// How many failures were not kept, for want of room.
+    /// Number of failures that were not recorded because the limit was reached.
     pub fn dropped(&self) -> u64 {
         self.0.lock().dropped
     }
@@ -116,7 +117,7 @@ impl Failures {
     }
 }
 
-/// The beginning of a text, as much as is kept.
+/// The beginning of a message, up to the limit.
 fn beginning(text: &str) -> String {
     text[..text.floor_char_boundary(MESSAGE_BYTES)].to_owned()
 }

@@ -1,5 +1,5 @@
-//! Write fights: the same content written to the same object again within a minute means that someone else keeps
-//! changing it back.
+//! Detects write fights: the same content written to the same object again within 1 min means that another writer keeps
+//! reverting it.
 
 use crate::{
     plan::{Endpoint, Target},
@@ -10,18 +10,18 @@ use serde_json::Value;
 use std::{hash::BuildHasher, time::Duration};
 use tokio::time::Instant;
 
-/// A repetition counts as a fight within this time.
+/// A repeated write within this time counts as a fight.
 const WINDOW: Duration = Duration::from_mins(1);
-/// Most writes that are remembered.
+/// Limit of recorded writes.
 const LIMIT: usize = 4_096;
 
-/// The last write to each object, as hashes.
+/// The last write to each object, stored as hashes.
 #[derive(Debug, Default)]
 pub struct FightDetector {
     last: Mutex<HashMap<u64, (u64, Instant)>>,
 }
 
-/// The part of an object that a write is about: `status`, `metadata`, or `payload` for the rest.
+/// The part of an object that a write changes: `status`, `metadata`, or `payload` for the rest.
 pub fn field_group(endpoint: Endpoint, body: &Value) -> &'static str {
     let payload = |key: &String| !matches!(key.as_str(), "metadata" | "apiVersion" | "kind");
     match (endpoint, body.as_object()) {
@@ -36,7 +36,7 @@ fn object(target: &Target) -> u64 {
 }
 
 impl FightDetector {
-    /// Notes a write; whether it repeats the last one to this object within the window.
+    /// Records a write; true if it repeats the last write to this object within the window.
     pub fn repeats(&self, target: &Target, body: &Value) -> bool {
         let mut body = body.clone();
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -56,7 +56,7 @@ impl FightDetector {
         before.is_some_and(|(had, at)| had == content && now.saturating_duration_since(at) < WINDOW)
     }
 
-    /// We deleted it ourselves: making it anew is no fight.
+    /// Drops the record of an object that fedgate deleted itself: creating it again is no fight.
     pub fn forget(&self, target: &Target) {
         self.last.lock().remove(&object(target));
     }

@@ -1,16 +1,16 @@
-//! A gate before each plane: while a plane does not answer, calls to it are held back but for a probe now and then,
-//! so that they neither occupy workers nor storm a plane that comes back.
+//! Circuit breaker per plane: while a plane does not answer, calls to it fail at once except for a periodic probe.
+//! Calls then neither occupy workers nor overload a plane that recovers.
 
 use crate::{circuit_breaker::CircuitBreaker, error::Category, key::Plane};
 use std::time::Duration;
 
-/// See the module.
+/// The health of each plane, as its calls observe it.
 #[derive(Debug, Default)]
 pub struct Gates(CircuitBreaker<Plane>);
 
 impl Gates {
-    /// Lets a call through, or says how long to wait. While the plane's watches ask it as well, `scout` says whose turn
-    /// it is.
+    /// Admits a call, or returns the time to wait. While the plane's watches also probe it, `scout` decides whether
+    /// this call is the next probe.
     pub fn pass(
         &self,
         plane: &Plane,
@@ -22,36 +22,37 @@ impl Gates {
         scout().unwrap_or_else(|| self.0.admit(plane))
     }
 
-    /// Whether calls are let through as they come.
+    /// True if all calls to the plane are admitted.
     pub fn is_open(&self, plane: &Plane) -> bool {
         !self.0.is_held(plane)
     }
 
-    /// A call has ended: `None` if it was answered as asked. Returns whether that opened the gate.
+    /// Records the end of a call; `failure` is `None` if it succeeded. Returns true if the call restored admission.
     pub fn ended(&self, plane: &Plane, failure: Option<Category>) -> bool {
         match failure {
             Some(Category::Network | Category::Timeout) => {
                 self.0.failure(plane);
                 false
             }
-            // It was not waited for.
+            // The call was cancelled without waiting for the response.
             Some(Category::NotLeader) => false,
             _ => self.0.success(plane),
         }
     }
 
-    /// Forgets the planes that are not wanted any more; a call that ends late may have come after its plane has left.
+    /// Drops the state of planes that are no longer engaged; a call that ends late may add an entry after its plane was
+    /// removed.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.0.retain(wanted);
     }
 
-    /// How many planes are looked after.
+    /// Number of planes with state.
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
         self.0.kept()
     }
 
-    /// The plane was heard of.
+    /// Admits all calls to the plane again, because it answered.
     pub fn open(&self, plane: &Plane) {
         self.0.success(plane);
     }

@@ -1,12 +1,13 @@
-//! Values that many objects repeat, held once.
+//! Interns values that many objects repeat, so that each is stored once.
 
 use crate::random::HashSet;
 use std::{borrow::Borrow, hash::Hash, sync::Arc};
 
-/// Values beyond those that are in use, before the pool looks which of them nobody uses any more.
+/// Number of new values after which the interner drops the unused ones.
 const SPARE: usize = 1_024;
 
-/// See the module. A value lives as long as someone outside uses it, so nobody can fill the memory with inventions.
+/// Stores each value once. A value is dropped after its last user, so that no client can fill the memory with made-up
+/// values.
 #[derive(Debug)]
 pub struct Interner<T: ?Sized> {
     values: HashSet<Arc<T>>,
@@ -23,7 +24,7 @@ impl<T: ?Sized> Default for Interner<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Interner<T> {
-    /// The shared form of a value.
+    /// The interned form of a borrowed value.
     pub fn intern<'a, Q>(&mut self, value: &'a Q) -> Arc<T>
     where
         Arc<T>: Borrow<Q> + From<&'a Q>,
@@ -35,7 +36,7 @@ impl<T: ?Sized + Eq + Hash> Interner<T> {
         self.keep(value.into())
     }
 
-    /// The shared form of a value that has been made already.
+    /// The interned form of an owned value.
     pub fn intern_value(&mut self, value: T) -> Arc<T>
     where
         T: Sized,

@@ -1,10 +1,10 @@
-//! Keys: what the queue schedules and the logs name.
+//! Keys: the unit that the queue schedules and that logs identify.
 
 use crate::metrics::PlaneKind;
 use fedgate_api::names::ProjectKey;
 use std::{fmt, sync::Arc};
 
-/// One API server, as seen from the gateway or from a cell.
+/// An API server that the gateway or a cell connects to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plane {
     /// The Karmada hub.
@@ -16,7 +16,7 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// The kind of plane, the only form that may become a metric label.
+    /// The kind of plane; metric labels use this value only, never the project key.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Hub => "hub",
@@ -25,7 +25,7 @@ impl Plane {
         }
     }
 
-    /// The folder of the roles that are to be applied there.
+    /// The folder with the RBAC roles to apply on this plane.
     pub fn roles(&self) -> &'static str {
         match self {
             Self::Hub => "manifests/hub",
@@ -60,7 +60,7 @@ impl fmt::Display for Plane {
 pub struct Kind(Arc<str>);
 
 impl Kind {
-    /// Names a kind by its plural and group.
+    /// Creates a kind from its plural and group.
     pub fn new(plural: &str, group: &str) -> Self {
         Self(if group.is_empty() {
             plural.into()
@@ -69,12 +69,12 @@ impl Kind {
         })
     }
 
-    /// The kind that `resource` describes.
+    /// The kind of `resource`.
     pub fn of(resource: &kube::core::ApiResource) -> Self {
         Self::new(&resource.plural, &resource.group)
     }
 
-    /// `<plural>.<group>`, as kubectl writes it.
+    /// `<plural>.<group>`, the notation of kubectl.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -92,21 +92,21 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// What a controller works on. A key outlives its object: absence is work, too.
+/// The unit of reconciliation. A key outlives its object: the controller also reconciles a deleted object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Where the object lives.
+    /// The plane of the object.
     pub plane: Plane,
-    /// What it is.
+    /// The object's kind.
     pub kind: Kind,
-    /// Its namespace; empty for a cluster-scoped object.
+    /// The object's namespace; empty for a cluster-scoped object.
     pub namespace: Arc<str>,
-    /// Its name; empty where one key stands for all objects of the kind in the namespace.
+    /// The object's name; empty if one key stands for all objects of the kind in the namespace.
     pub name: Arc<str>,
 }
 
 impl Key {
-    /// Puts a key together.
+    /// Creates a key.
     pub fn new(plane: Plane, kind: Kind, namespace: &str, name: &str) -> Self {
         Self {
             plane,
@@ -116,7 +116,7 @@ impl Key {
         }
     }
 
-    /// The lane in which the key queues: keys of one tenant share one, so that none starves another.
+    /// The lane in which the key queues: all keys of a tenant share one lane, so that no tenant starves another.
     pub fn lane(&self) -> Lane {
         match &self.plane {
             Plane::Project(key) => Lane(key.as_str().into()),
@@ -132,6 +132,6 @@ impl fmt::Display for Key {
     }
 }
 
-/// See [`Key::lane`].
+/// A fairness group of the queue; see [`Key::lane`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lane(pub Arc<str>);

@@ -1,8 +1,9 @@
-//! The engine under every controller: key, queue, workers, plan, executor, diff, errors, clock. It knows no workload.
+//! The engine under every controller: key, queue, workers, plan, executor, diff, errors, clock. It is independent of
+//! any workload kind.
 //!
-//! A controller *observes* what is known about a [`key::Key`], *decides* purely what should happen as a
-//! [`plan::Plan`], and the one [`executor::Executor`] performs it. [`queue::Queue`] says which key is next, and
-//! [`work::Workers`] give it to the controllers of a role.
+//! A controller *observes* the known state of a [`key::Key`], *decides* with a pure function and returns a
+//! [`plan::Plan`], and the one [`executor::Executor`] executes it. [`queue::Queue`] schedules the keys, and
+//! [`workers::Workers`] run the controllers of a role for them.
 
 #![forbid(unsafe_code)]
 

@@ -1,18 +1,19 @@
-//! What a decision changes in the memory of its key.
+//! The change that a decision makes to the in-memory state of its key.
 
-/// The memory of a key after a decision.
+/// The in-memory state of a key after a decision.
 ///
-/// A write may fail, or its answer may be lost: what it stands for is remembered only once every effect was applied.
+/// A write may fail, or its response may be lost: the state that depends on a write is stored only after every effect
+/// was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemoryUpdate<M> {
-    /// What was learned by looking, e.g. since when something is missing; stored always.
+    /// State learned from observation, e.g. since when an object is missing; always stored.
     pub observed: M,
-    /// The same, and what the plan changes; stored only when every effect of the plan was applied.
+    /// `observed` plus the changes of the plan; stored only if every effect of the plan was applied.
     pub applied: M,
 }
 
 impl<M: Clone> MemoryUpdate<M> {
-    /// An update by looking alone.
+    /// An update from observation alone.
     pub fn observed(observed: M) -> Self {
         Self {
             applied: observed.clone(),

@@ -1,5 +1,5 @@
-//! Rights that a plane's authorizer refuses. A missing right says nothing of the object, and whoever needs it meets the same
-//! refusal: while it is missing one request in a while asks for all, and once it is there all go on.
+//! Permissions that a plane's authorizer denies. A denied permission concerns no single object, and every request that
+//! needs it fails alike: one probe request is sent periodically, and once it succeeds all requests are admitted.
 
 use crate::{
     circuit_breaker::CircuitBreaker,
@@ -9,10 +9,10 @@ use crate::{
 };
 use std::{fmt, time::Duration};
 
-/// What a request needs a right for.
+/// The permission that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permission {
-    /// Where.
+    /// The plane of the request.
     pub plane: Plane,
     verb: &'static str,
     kind: Kind,
@@ -20,7 +20,7 @@ pub struct Permission {
 }
 
 impl fmt::Display for Permission {
-    /// As a role names it, e.g. `patch workloaddeployments.compute.datumapis.com/status`.
+    /// Formats the permission with the words of a role, e.g. `patch workloaddeployments.compute.datumapis.com/status`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = match self.endpoint {
             Endpoint::Main => "",
@@ -30,24 +30,24 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What a request's end says of the right that it needed.
+/// The change of a permission that a finished request reveals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionChange {
-    /// Nothing new.
+    /// No change.
     None,
-    /// It is missing.
+    /// The permission is now denied.
     Denied(Permission),
-    /// It was missing and is there.
+    /// The permission was denied and is granted again.
     Granted(Permission),
 }
 
-/// See the module. A right that is refused a few times in a row is held to be missing: a server that has just started
-/// refuses everyone until it has read its roles.
+/// The denied permissions. A permission counts as denied only after several denials in a row: a server that has just
+/// started denies every request until it has read its roles.
 #[derive(Debug, Default)]
 pub struct Permissions(CircuitBreaker<Permission>);
 
 impl Permissions {
-    /// Lets a request through, or says which right is missing and how long to wait.
+    /// Admits a request, or returns the denied permission and the time to wait.
     pub fn pass(
         &self,
         target: &Target,
@@ -61,7 +61,7 @@ impl Permissions {
         self.0.admit(&right).map_err(|wait| (right, wait))
     }
 
-    /// A request has ended: `None` if it was answered as asked.
+    /// Records the end of a request; `failure` is `None` if it succeeded.
     pub fn ended(
         &self,
         target: &Target,
@@ -83,14 +83,14 @@ impl Permissions {
         }
     }
 
-    /// The rights that are missing.
+    /// The permissions that are denied.
     pub fn missing(&self) -> Vec<Permission> {
         let mut missing = self.0.open_keys();
         missing.sort();
         missing
     }
 
-    /// Forgets the planes that are not wanted any more.
+    /// Drops the permissions of planes that are no longer engaged.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.0.retain(|right| wanted(&right.plane));
     }
@@ -99,7 +99,7 @@ impl Permissions {
 fn right(target: &Target, endpoint: Endpoint, verb: &'static str) -> Permission {
     Permission {
         plane: target.plane.clone(),
-        // An authorizer knows no apply.
+        // RBAC has no verb `apply`.
         verb: if verb == "apply" { "patch" } else { verb },
         kind: target.kind(),
         endpoint,

@@ -1,25 +1,26 @@
-//! Plans: what a decision wants done, in order. Any plan may be cut after any effect and decided again.
+//! Plans: the effects that a decision requests, in order. A plan may stop after any effect; the next reconcile decides
+//! again.
 
 use crate::key::{Kind, Plane};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 use std::time::Duration;
 
-/// The object that an effect is about.
+/// The object that an effect writes.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where it lives.
+    /// The plane of the object.
     pub plane: Plane,
-    /// Its group, version, kind and plural.
+    /// The object's group, version, kind and plural.
     pub resource: ApiResource,
-    /// Its namespace; `None` if it is cluster-scoped.
+    /// The object's namespace; `None` if it is cluster-scoped.
     pub namespace: Option<String>,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
 impl Target {
-    /// An object in a namespace.
+    /// A namespaced object.
     pub fn namespaced(plane: Plane, resource: &ApiResource, namespace: &str, name: &str) -> Self {
         Self {
             plane,
@@ -39,7 +40,7 @@ impl Target {
         }
     }
 
-    /// Its kind.
+    /// The object's kind.
     pub fn kind(&self) -> Kind {
         Kind::of(&self.resource)
     }
@@ -54,46 +55,47 @@ impl PartialEq for Target {
     }
 }
 
-/// Which endpoint of the object is written.
+/// The endpoint of the object that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
-    /// The object itself.
+    /// The main resource.
     Main,
-    /// Its `/status`.
+    /// The `/status` subresource.
     Status,
 }
 
-/// One write.
+/// A write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// POST; fails if the name is held.
+    /// POST; fails if the name is taken.
     Create {
         /// The whole object.
         body: Value,
     },
-    /// Server-side apply of our fields, forced for them and no others.
+    /// Server-side apply of fedgate's fields, forced for these and no others.
     Apply {
-        /// Our fields; `metadata.uid` in it keeps the apply from creating.
+        /// fedgate's fields; `metadata.uid` in the body prevents the apply from creating the object.
         body: Value,
-        /// What has to be exact: what the apply leaves of others' there goes with one merge patch.
+        /// Fields that must be exact: fields of other managers that the apply leaves there are removed with one merge
+        /// patch.
         exact: ExactFields,
     },
-    /// JSON merge patch; `metadata.uid` and `metadata.resourceVersion` in it are preconditions.
+    /// JSON merge patch; its `metadata.uid` and `metadata.resourceVersion` are preconditions.
     Merge {
         /// The patch.
         patch: Value,
     },
-    /// DELETE with preconditions, in the background.
+    /// DELETE with preconditions and background propagation.
     Delete {
-        /// Only this object.
+        /// UID precondition.
         uid: String,
-        /// Only this version of it, if given.
+        /// Optional resourceVersion precondition.
         resource_version: Option<String>,
     },
 }
 
 impl Write {
-    /// The UID of the only object that the write may change, if it names one.
+    /// The UID precondition of the write, if it has one.
     pub(super) fn uid(&self) -> Option<&str> {
         match self {
             Self::Create { .. } => None,
@@ -103,24 +105,25 @@ impl Write {
     }
 }
 
-/// Where the result of an apply has to be exactly what was applied.
+/// The fields in which the result of an apply must equal the applied body exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExactFields {
     /// Fields at the root.
     pub roots: Vec<String>,
-    /// Fields right below a root that the server fills in by itself: with its value they are no difference.
+    /// Fields directly below a root that the server defaults: with the server's value they do not count as a
+    /// difference.
     pub tolerated: &'static [ServerDefault],
-    /// Every root field but metadata and status, whoever put it there.
+    /// True for every root field except metadata and status, regardless of its field manager.
     pub payload: bool,
-    /// Annotations that must not be there, whoever put them there.
+    /// Annotations that must be absent, regardless of their field manager.
     pub absent_annotations: Vec<String>,
 }
 
-/// A field that a server fills in: its name, and the value as JSON; `None` for any, where it cannot be changed.
+/// A field that the server defaults: its name and its value as JSON; `None` for any value, if the field is immutable.
 pub type ServerDefault = (&'static str, Option<&'static str>);
 
 impl ExactFields {
-    /// Whether a field right below a root may stay as it is.
+    /// True if a field directly below a root may stay as it is.
     pub fn tolerates(tolerated: &[ServerDefault], field: &str, value: &Value) -> bool {
         let is = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|default| default == *value);
         tolerated
@@ -128,7 +131,7 @@ impl ExactFields {
             .any(|(name, default)| *name == field && default.is_none_or(is))
     }
 
-    /// These roots, nothing tolerated.
+    /// Only these roots, without tolerated fields.
     pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             roots: roots.into_iter().map(Into::into).collect(),
@@ -136,7 +139,7 @@ impl ExactFields {
         }
     }
 
-    /// The whole payload, and none of these annotations.
+    /// The whole payload, without these annotations.
     pub fn payload(absent_annotations: Vec<String>) -> Self {
         Self {
             payload: true,
@@ -146,63 +149,63 @@ impl ExactFields {
     }
 }
 
-/// A write with its address and its reason.
+/// A write with its target and reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// What is written.
+    /// The object to write.
     pub target: Target,
-    /// Where.
+    /// The endpoint to write to.
     pub endpoint: Endpoint,
-    /// How.
+    /// The write itself.
     pub write: Write,
-    /// Why: a word for the metric `fedgate_writes_total` and the log.
+    /// The reason, a word for the metric `fedgate_writes_total` and the log.
     pub reason: &'static str,
 }
 
 /// An Event on a project's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The project plane.
+    /// The project's plane.
     pub plane: Plane,
     /// API version, kind, namespace, name and UID of the object.
     pub about: ObjectRef,
-    /// Whether it is a warning.
+    /// True for type `Warning`, false for `Normal`.
     pub warning: bool,
-    /// One CamelCase word.
+    /// The reason, a CamelCase word.
     pub reason: String,
-    /// What fedgate was doing, one CamelCase word.
+    /// The action that fedgate was performing, a CamelCase word.
     pub action: String,
-    /// For people.
+    /// The human-readable message.
     pub message: String,
 }
 
-/// The object that a [`Note`] is about.
+/// The object that an [`Event`] refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRef {
     /// E.g. `compute.datumapis.com/v1alpha`.
     pub api_version: String,
     /// E.g. `WorkloadDeployment`.
     pub kind: String,
-    /// Its namespace.
+    /// The object's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// Its UID.
+    /// The object's UID.
     pub uid: String,
 }
 
-/// When to look again.
+/// Time of the next reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Requeue {
-    /// When an event says so.
+    /// When an event enqueues the key.
     #[default]
     AwaitChange,
-    /// After this time, or earlier if an event says so.
+    /// After this time, or earlier if an event enqueues the key.
     After(Duration),
 }
 
 impl Requeue {
-    /// The earlier of two.
+    /// The earlier of two requeue times.
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
         match (self, other) {
@@ -212,21 +215,21 @@ impl Requeue {
     }
 }
 
-/// Stage of a plan that nobody has performed yet.
+/// Stage of a plan that has not been executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prepared(());
-/// Stage of a plan whose every effect has been performed: the versions in which the objects were answered.
+/// Stage of a plan whose effects were all executed: the resourceVersions that the servers returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied(Vec<String>);
 
-/// What a decision wants: effects in order, events, and when to look again.
+/// The output of a decision: effects in order, events, and the time of the next reconcile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<Stage> {
-    /// Writes, in the order in which they must happen.
+    /// Writes, in the order of execution.
     pub effects: Vec<Effect>,
     /// Events, published after the writes.
     pub notes: Vec<Event>,
-    /// When to look again.
+    /// Time of the next reconcile.
     pub next: Requeue,
     stage: Stage,
 }
@@ -243,7 +246,7 @@ impl Default for Plan<Prepared> {
 }
 
 impl Plan<Prepared> {
-    /// A plan that does nothing now.
+    /// A plan without effects.
     pub fn wait(next: Requeue) -> Self {
         Self {
             next,
@@ -251,19 +254,19 @@ impl Plan<Prepared> {
         }
     }
 
-    /// A plan that does nothing and looks again after `after`.
+    /// A plan without effects that requeues the key after `after`.
     pub fn after(after: Duration) -> Self {
         Self::wait(Requeue::After(after))
     }
 
-    /// The same plan, looking again by then at the latest.
+    /// This plan, with a requeue no later than `next`.
     #[must_use]
     pub fn by(mut self, next: Requeue) -> Self {
         self.next = self.next.earlier(next);
         self
     }
 
-    /// A plan with one write.
+    /// A plan with a single write.
     pub fn one(effect: Effect) -> Self {
         Self {
             effects: vec![effect],
@@ -271,7 +274,7 @@ impl Plan<Prepared> {
         }
     }
 
-    /// A plan with one event.
+    /// A plan with a single event.
     pub fn with_event(note: Event) -> Self {
         Self {
             notes: vec![note],
@@ -279,12 +282,12 @@ impl Plan<Prepared> {
         }
     }
 
-    /// Whether there is nothing to do now.
+    /// True if the plan has neither effects nor events.
     pub fn is_idle(&self) -> bool {
         self.effects.is_empty() && self.notes.is_empty()
     }
 
-    /// The proof that every effect was performed, with the versions that were answered; the executor alone gives it.
+    /// Marks the plan as applied, with the resourceVersions that the servers returned; only the executor calls it.
     pub(super) fn applied(self, versions: Vec<String>) -> Plan<Applied> {
         let Self {
             effects,
@@ -302,20 +305,20 @@ impl Plan<Prepared> {
 }
 
 impl Plan<Applied> {
-    /// Whether an object with this resourceVersion is as the server answered, and not as someone else left it since.
+    /// True if this plan produced the resourceVersion, so that no other client has changed the object since.
     pub fn produced_version(&self, version: &str) -> bool {
         self.stage.0.iter().any(|answered| answered == version)
     }
 }
 
-/// What the executor learned from a write: the object as the server now has it, or that it is gone.
+/// The result of a write: the object as the server now stores it, or its deletion.
 #[derive(Debug)]
 pub enum WriteResult {
     /// The object after the write.
     Current(Box<DynamicObject>),
-    /// The object with this UID does not exist any more. Another may bear its name by now.
+    /// The object with this UID no longer exists. Another object may have the same name by now.
     Deleted {
-        /// The UID that the write was about.
+        /// The UID that the write referred to.
         uid: String,
     },
 }

@@ -1,5 +1,5 @@
-//! What is refused as it is: kept so that it is said once, counted, and let go when it heals
-//! (contract: federation.md §3.1, class quarantine). Verdicts live in memory.
+//! Quarantine: records rejected objects, so that each verdict is logged once, counted, and released when the object
+//! recovers (contract: federation.md §3.1, class quarantine). Verdicts are kept in memory only.
 
 use crate::{
     error::Category,
@@ -9,14 +9,14 @@ use crate::{
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, time::Duration};
 
-/// A refused object is tried again after this, unless it changes.
+/// Delay before a rejected object is retried, unless it changes first.
 pub const RETRY_AFTER: Duration = Duration::from_mins(5);
 
-/// A verdict: one word of a closed set.
+/// A verdict, named by a word of a closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Verdict {
     word: &'static str,
-    /// Whether it stays until someone releases the object.
+    /// True if the verdict stays until the object is released explicitly.
     held: bool,
 }
 
@@ -25,14 +25,15 @@ struct Verdict {
 pub struct Quarantine(Mutex<HashMap<Key, Verdict>>);
 
 impl Quarantine {
-    /// Puts an object in; whether that is news, and so has to be said. A server's refusal ends with its first turn
-    /// without one.
+    /// Quarantines an object; true if the verdict is new, so the caller must log it. A server's rejection ends with the
+    /// first reconcile without one.
     pub fn insert(&self, key: &Key, word: &'static str) -> bool {
         let held = word != Category::Refused.as_str();
         self.record(key, Verdict { word, held })
     }
 
-    /// The same, until [`Quarantine::release`]: turns go well because what is refused is not asked for again.
+    /// Quarantines an object until [`Quarantine::release`]: its reconciles succeed because the rejected write is not
+    /// sent again.
     pub fn insert_until_released(&self, key: &Key, word: &'static str) -> bool {
         self.record(key, Verdict { word, held: true })
     }
@@ -42,17 +43,17 @@ impl Quarantine {
         old.is_none_or(|old| old.word != verdict.word)
     }
 
-    /// The object is well.
+    /// Releases an object, whatever its verdict.
     pub fn release(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
-    /// No server refuses the object any more; a verdict that is held stays.
+    /// Clears a server's rejection of the object; a held verdict stays.
     pub fn clear_refusal(&self, key: &Key) {
         self.lift_if(key, |verdict| !verdict.held);
     }
 
-    /// A verdict no longer holds; one of another kind stays.
+    /// Clears this verdict; a verdict with another word stays.
     pub fn lift(&self, key: &Key, word: &'static str) {
         self.lift_if(key, |verdict| verdict.word == word);
     }
@@ -64,19 +65,19 @@ impl Quarantine {
         }
     }
 
-    /// The plane has left, and what was thought of its objects with it.
+    /// Drops the verdicts of all objects of a plane that was removed.
     pub fn forget(&self, plane: &Plane) {
         self.0.lock().retain(|key, _| key.plane != *plane);
     }
 
-    /// Forgets verdicts that are held of objects that nobody looks at any more.
+    /// Drops held verdicts of objects that no controller watches any more.
     pub fn retain(&self, looked_at: impl Fn(&Key) -> bool) {
         self.0
             .lock()
             .retain(|key, verdict| !verdict.held || looked_at(key));
     }
 
-    /// How many objects are in, by kind and verdict.
+    /// Number of quarantined objects, by kind and verdict.
     pub fn counts(&self) -> BTreeMap<(Kind, &'static str), usize> {
         let mut counts = BTreeMap::new();
         for (key, verdict) in self.0.lock().iter() {

@@ -1,7 +1,7 @@
-//! The process's one source of chance: it keys hash maps and digests, and spreads delays.
+//! The process's one source of randomness: it keys hash maps and digests, and adds jitter to delays.
 //!
-//! It is drawn once, at its first use, so that nobody outside can prepare values that collide. A test fixes it instead,
-//! and a run on a paused clock then replays exactly: no order of a map and no delay depends on anything else.
+//! The key is drawn at first use, so that no client can prepare values that collide. A test seeds it instead, so that a
+//! run on a paused clock replays exactly: map orders and delays depend on nothing else.
 
 use std::{
     cell::Cell,
@@ -15,24 +15,24 @@ thread_local! {
     static FIXED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// A map whose order is settled by [`Chance`].
+/// A hash map whose iteration order depends on [`Random`].
 pub type HashMap<K, V> = std::collections::HashMap<K, V, Random>;
-/// A set whose order is settled by [`Chance`].
+/// A hash set whose iteration order depends on [`Random`].
 pub type HashSet<K> = std::collections::HashSet<K, Random>;
 
-/// See the module.
+/// A hasher builder with the process's random key.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Random;
 
 impl Random {
-    /// Fixes the key for all that follows on this thread, for runs that must replay.
+    /// Sets the key for the rest of this thread, for runs that must replay.
     pub fn seed(key: u64) {
         FIXED.set(Some(key));
     }
 
-    /// A share of one, from 0 to 255/256, that stays the same for the same `of` within this process.
+    /// A fraction from 0 to 255/256, constant for equal `of` within this process.
     pub fn fraction(of: impl Hash) -> f64 {
-        // 256 steps spread enough, and convert without loss.
+        // 256 steps are fine enough for jitter, and convert to `f64` without loss.
         f64::from(u8::try_from(Self.hash_one(of) % 256).unwrap_or_default()) / 256.0
     }
 }

@@ -1,17 +1,17 @@
-//! Room that a map once needed, and gives back.
+//! Shrinks a map that has become sparse.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash},
 };
 
-/// Room that no map gives back.
+/// Capacity that a map always keeps.
 const SMALL: usize = 1_024;
-/// A map that is filled to less than this share of its room gives most of it back.
+/// A map with fewer entries than its capacity divided by this number shrinks.
 const SHARE: usize = 8;
 
-/// To be called when something was taken out. Maps never shrink by themselves, and a start fills some with everything
-/// there is.
+/// Shrinks a sparse map; call it after a removal. Maps never shrink by themselves, and some hold every object right
+/// after the start.
 pub fn shrink_if_sparse<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.capacity() > SMALL && map.len() < map.capacity() / SHARE {
         map.shrink_to((2 * map.len()).max(SMALL / 2));

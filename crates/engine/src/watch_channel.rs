@@ -1,12 +1,12 @@
-//! A value that is told to whoever listens, in the order in which they began to wait.
+//! A watch channel that wakes receivers in the order in which they began to wait.
 //!
-//! tokio's own `watch` wakes its listeners in an order of chance, and a run on a paused clock would not replay.
+//! tokio's own `watch` wakes its receivers in random order, so that a run on a paused clock would not replay.
 
 use parking_lot::Mutex;
 use std::{pin::pin, sync::Arc};
 use tokio::sync::Notify;
 
-/// See the module.
+/// The sending half; clones share the value.
 #[derive(Debug, Clone)]
 pub struct Sender<T>(Arc<Shared<T>>);
 
@@ -19,12 +19,12 @@ struct Shared<T> {
 #[derive(Debug)]
 struct State<T> {
     value: T,
-    /// How often it was told.
+    /// Number of sends so far.
     times: u64,
 }
 
 impl<T: Copy> Sender<T> {
-    /// A value that nobody has been told yet.
+    /// A channel with an initial value that does not count as sent.
     pub fn new(value: T) -> Self {
         let state = Mutex::new(State { value, times: 0 });
         Self(Arc::new(Shared {
@@ -33,12 +33,12 @@ impl<T: Copy> Sender<T> {
         }))
     }
 
-    /// Reads what was told last; nothing else is told meanwhile.
+    /// Reads the last value under the lock, so that no value is sent meanwhile.
     pub fn read<R>(&self, read: impl FnOnce(T) -> R) -> R {
         read(self.0.state.lock().value)
     }
 
-    /// Tells another value.
+    /// Sends a value.
     pub fn send(&self, value: T) {
         self.send_if_modified(|had| {
             *had = value;
@@ -46,7 +46,7 @@ impl<T: Copy> Sender<T> {
         });
     }
 
-    /// Changes the value, and tells it if the change says so.
+    /// Modifies the value in place, and notifies the receivers if `change` returns true.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) {
         let tell = {
             let mut state = self.0.state.lock();
@@ -59,7 +59,7 @@ impl<T: Copy> Sender<T> {
         }
     }
 
-    /// One who is told from now on.
+    /// A receiver for all values sent from now on.
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver {
             heard: self.0.state.lock().times,
@@ -68,7 +68,7 @@ impl<T: Copy> Sender<T> {
     }
 }
 
-/// Who is told.
+/// The receiving half.
 #[derive(Debug, Clone)]
 pub struct Receiver<T> {
     of: Arc<Shared<T>>,
@@ -76,19 +76,19 @@ pub struct Receiver<T> {
 }
 
 impl<T: Copy> Receiver<T> {
-    /// What was told last, which counts as heard.
+    /// The last value, which is marked as seen.
     pub fn borrow_and_update(&mut self) -> T {
         let state = self.of.state.lock();
         self.heard = state.times;
         state.value
     }
 
-    /// Whether something was told since it last heard.
+    /// True if a value was sent since the last one that this receiver has seen.
     pub fn has_changed(&self) -> bool {
         self.of.state.lock().times != self.heard
     }
 
-    /// Waits for news, which count as heard then. Never ends without any.
+    /// Waits for a new value and marks it as seen. Never completes without a new value.
     pub async fn changed(&mut self) -> T {
         loop {
             let mut changed = pin!(self.of.changed.notified());
@@ -104,7 +104,7 @@ impl<T: Copy> Receiver<T> {
         }
     }
 
-    /// Waits until the value is so.
+    /// Waits until the value satisfies `is`.
     pub async fn wait_for(&mut self, is: impl Fn(T) -> bool) {
         while !is(self.borrow_and_update()) {
             self.changed().await;
@@ -147,7 +147,7 @@ mod tests {
                 })
             })
             .collect();
-        // The runtime polls some tasks at a time.
+        // A single yield polls only some of the tasks.
         for _ in 0..waits.len() {
             tokio::task::yield_now().await;
         }

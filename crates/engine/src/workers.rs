@@ -1,4 +1,4 @@
-//! The workers: they take keys from the queue, give them to the controllers of a role, and tell the queue how it ended.
+//! Workers: dequeue keys, run their controller, report the outcome to the queue.
 
 use super::{
     clock::Clock,
@@ -27,18 +27,19 @@ use tokio::{
     time::Instant,
 };
 
-/// A turn that lasts longer no longer counts among those that the workers do at a time.
+/// A reconcile that lasts longer than this releases its worker slot.
 const SLOT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// At the end, the turns under way may take this long: with the time to release the Lease, a standby takes over within 2 s.
+/// Time for in-flight reconciles to finish at shutdown: together with the release of the Lease, a standby takes over
+/// within 2 s.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The controllers of a role.
 pub trait Role: Send + Sync + 'static {
-    /// The name of the controller that a key belongs to, for metrics and logs.
+    /// The name of the controller that reconciles a key, for metrics and logs.
     fn controller(&self, key: &Key) -> &'static str;
 
-    /// One turn of one key, which was woken then; `wrote` is set if the turn asks for any write.
+    /// Reconciles a key that was enqueued at `enqueued_at`; sets `wrote` if it requests any write.
     fn reconcile(
         &self,
         key: &Key,
@@ -47,7 +48,7 @@ pub trait Role: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Requeue, Failure>> + Send;
 }
 
-/// See the module.
+/// The worker pool of a role.
 #[derive(Debug)]
 pub struct Workers {
     queue: Arc<Queue>,
@@ -60,7 +61,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Workers that do `places` turns at a time.
+    /// A pool with `places` worker slots.
     pub fn new(
         queue: Arc<Queue>,
         quarantine: Arc<Quarantine>,
@@ -79,14 +80,14 @@ impl Workers {
         }
     }
 
-    /// The last failures of the keys whose last turns failed.
+    /// The last failure of each key whose last reconcile failed.
     pub fn failures(&self) -> &Failures {
         &self.failures
     }
 
-    /// Starts the turns of the keys that are due, until the queue is closed; then what is under way is ended, and given up
-    /// after [`LAST_TURNS`]. A turn that waits long for a plane gives its place to another, so that planes which do not
-    /// answer hold up nobody else; the queue bounds how many keys of a tenant are out.
+    /// Reconciles due keys until the queue is closed; then awaits the reconciles in flight, and abandons them after
+    /// [`DRAIN_TIMEOUT`]. A reconcile that waits long for a plane releases its slot, so that planes that do not answer
+    /// block no other key; the queue limits how many keys of a tenant run at a time.
     pub async fn run<C: Role>(self: Arc<Self>, controllers: Arc<C>) {
         let places = Arc::new(Semaphore::new(self.places));
         let mut turns = JoinSet::new();
@@ -99,7 +100,8 @@ impl Workers {
         let last_turns = async { while turns.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN_TIMEOUT, last_turns).await.is_err() {
             tracing::warn!("a plane does not answer; its requests under way are cancelled");
-            // Waits for the ends as well: what they give up decides whether the Lease may be released.
+            // Awaits the cancelled tasks as well: the writes that they abandon decide whether the Lease may be
+            // released.
             turns.shutdown().await;
         }
     }
@@ -149,19 +151,19 @@ impl Workers {
         self.queue.done(&key, outcome);
     }
 
-    /// Keys that wait for a change of which no event may tell; they are taken out.
+    /// Takes the keys that wait for a change that may arrive without an event.
     pub fn take_parked(&self) -> BTreeSet<Key> {
         std::mem::take(&mut *self.stranded.lock())
     }
 
-    /// How many those are.
+    /// Number of parked keys.
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
         self.stranded.lock().len()
     }
 }
 
-/// What the queue is told of a turn, and what the log says of it.
+/// Maps the result of a reconcile to the queue's outcome, and logs failures.
 pub fn outcome(key: &Key, result: Result<Requeue, Failure>, refused: &Quarantine) -> Outcome {
     if result.is_ok() {
         refused.clear_refusal(key);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-/// A whole `kind.yaml`. Fields: docs/kinds.md.
+/// A complete `kind.yaml`. Fields: docs/kinds.md.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct KindFile {
@@ -74,7 +74,7 @@ pub(super) struct InterpreterFile {
     pub(super) name: Spanned<String>,
 }
 
-/// The sections of the file with the fields that each may have; the first is the file itself.
+/// The sections of the file with their allowed fields; the first section is the file itself.
 pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 7] {
     [
         ("the file", fields_of::<KindFile>()),
@@ -87,14 +87,14 @@ pub(super) fn sections() -> [(&'static str, &'static [&'static str]); 7] {
     ]
 }
 
-/// The field names that serde derived for a struct, so that messages cannot differ from what is read.
+/// The field names that serde derived for a struct, so that error messages always match the parser.
 fn fields_of<T: de::DeserializeOwned>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
     let _ = T::deserialize(Names(&mut fields)).map(drop);
     fields
 }
 
-/// Answers no value, but notes the names that a struct asks for.
+/// A deserializer that returns no value, but records the field names of a struct.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {

@@ -1,6 +1,6 @@
-//! Federated kinds: each is a folder under `interpreters/`, read into a [`FederatedKind`].
+//! Federated kinds: each is a folder under `interpreters/`, parsed into a [`FederatedKind`].
 //!
-//! The schema of `kind.yaml` is documented in docs/kinds.md.
+//! docs/kinds.md documents the schema of `kind.yaml`.
 
 #![forbid(unsafe_code)]
 
@@ -16,33 +16,33 @@ use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// A kind that the gateway carries to the hub and back, as its folder describes it.
+/// A kind that the gateway syncs to the hub, with its status synced back; its folder describes it.
 #[derive(Debug, Clone)]
 pub struct FederatedKind {
     /// Group, version, kind and plural of the project object and of its copy on the hub.
     pub resource: ApiResource,
-    /// Where the city code is, and which label selects a cell by it.
+    /// The path of the city code, and the label that selects a cell by it.
     pub placement: Placement,
-    /// Annotations that travel from the project object to the copy; absence is mirrored.
+    /// Annotations that the gateway copies from the project object to the hub copy; absence is mirrored.
     pub carried_annotations: Vec<String>,
-    /// Annotation whose value `true` suspends; `None` if the kind cannot be suspended.
+    /// Annotation that suspends the object if its value is `true`; `None` if the kind cannot be suspended.
     pub suspend_annotation: Option<String>,
-    /// How status returns.
+    /// Rules for the status in the project.
     pub status: StatusRules,
-    /// `ConfigMap`s and `Secret`s that travel with the object.
+    /// `ConfigMap`s and `Secret`s that the gateway syncs together with the object.
     pub companions: Option<Companions>,
     /// The kind that cells write back, if any.
     pub write_back: Option<WriteBack>,
     /// The `ResourceInterpreterCustomization` that Karmada needs for the kind.
     pub interpreter: Interpreter,
-    /// Where the kind was described.
+    /// Source file of the kind's description.
     pub origin: Origin,
 }
 
-/// The place of a kind's description, for error messages.
+/// The source of a kind's description, for error messages.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// Path of its `kind.yaml`; below `(built in)` for those in the executable.
+    /// Path of its `kind.yaml`; below `(built in)` for kinds in the executable.
     pub file: String,
     /// Line of `placement.label`.
     pub label_line: u64,
@@ -53,7 +53,7 @@ pub struct Origin {
 /// See [`FederatedKind::placement`].
 #[derive(Debug, Clone)]
 pub struct Placement {
-    /// Finds the city code in the project object.
+    /// Selects the city code in the project object.
     pub path: Query,
     /// Label on the copy and on Karmada Clusters, e.g. `topology.datum.net/city-code`.
     pub label: String,
@@ -64,33 +64,33 @@ pub struct Placement {
 /// See [`FederatedKind::status`].
 #[derive(Debug, Clone)]
 pub struct StatusRules {
-    /// Integer fields of the status that are always written, zeros too.
+    /// Integer fields of the status that are always written, even if zero.
     pub counters: Vec<String>,
-    /// Condition types that the gateway owns in the project; the hub's of these types are dropped.
+    /// Condition types that the gateway owns in the project; the hub's conditions of these types are dropped.
     pub own_conditions: Vec<String>,
 }
 
 /// See [`FederatedKind::companions`].
 #[derive(Debug, Clone)]
 pub struct Companions {
-    /// Annotation that lists what is expected; `None` if the interpreter reads the spec itself.
+    /// Annotation that lists the expected companions; `None` if the interpreter reads the spec itself.
     pub expected_annotation: Option<String>,
-    /// Annotation that carries a terminal source error to the cell.
+    /// Annotation that reports a terminal source error to the cell.
     pub error_annotation: Option<String>,
-    /// Where the references are, in the order in which their errors are reported.
+    /// The references, in the order in which their errors are reported.
     pub references: Vec<Reference>,
 }
 
-/// One place in a project object that names `ConfigMap`s or `Secret`s.
+/// A path in a project object that names `ConfigMap`s or `Secret`s.
 #[derive(Debug, Clone)]
 pub struct Reference {
     /// `ConfigMap` or `Secret`.
     pub kind: CompanionKind,
-    /// Finds the referring objects, e.g. `$.spec.template.spec.volumes[*].secret`.
+    /// Selects the referring objects, e.g. `$.spec.template.spec.volumes[*].secret`.
     pub path: Query,
     /// Field of the referring object that holds the name: `name` or `secretName`.
     pub name_field: String,
-    /// Whether a field `optional: true` beside the name makes the reference optional.
+    /// True if a field `optional: true` beside the name makes the reference optional.
     pub may_be_optional: bool,
 }
 
@@ -110,11 +110,11 @@ pub struct WriteBack {
     pub resource: ApiResource,
     /// Label that names the owning object, e.g. `compute.datumapis.com/workload-deployment-name`.
     pub owner_label: String,
-    /// Label that carries the city code of the write-back.
+    /// Label with the city code of the write-back.
     pub city_label: String,
-    /// Labels that are mirrored into the projection, beside the two identity labels.
+    /// Labels that are mirrored into the projection, in addition to the two identity labels.
     pub linking_labels: Vec<String>,
-    /// Integers in the project object whose largest bounds how many write-backs it may have.
+    /// Integers in the project object; the largest of them limits the number of its write-backs.
     pub scale_paths: Vec<Query>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads kinds' folders, from the executable or from disk.
+//! Loads the folders of kinds, from the executable or from disk.
 
 use super::{
     CompanionKind, Companions, FederatedKind, Interpreter, Origin, Placement, Query, Reference, StatusRules,
@@ -17,28 +17,28 @@ use std::{
     sync::Arc,
 };
 
-/// The kinds that the executable brings.
+/// The kinds that are built into the executable.
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../interpreters");
 
-/// Why kinds could not be loaded; it names the file, and the line where there is one.
+/// An error of loading kinds, with the file, and the line if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A folder or file cannot be read.
     #[error("cannot read {path}: {source}; give a folder of the form <group>/<version>/<Kind>/kind.yaml")]
     Read {
-        /// What was to be read.
+        /// Path of the folder or file.
         path: String,
-        /// Why it failed.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The content is wrong.
+    /// The content is invalid.
     #[error("{file}:{line}: {message}")]
     Invalid {
-        /// Path of the file; below `(built in)` for those in the executable.
+        /// Path of the file; below `(built in)` for kinds in the executable.
         file: String,
         /// Line, from 1.
         line: u64,
-        /// What is wrong and what to do.
+        /// The fault and its repair.
         message: String,
     },
 }
@@ -53,11 +53,11 @@ impl LoadError {
     }
 }
 
-/// The files of one kind's folder, by name, without those of its subfolders.
+/// The files in the folder of a kind, by name, without those in its subfolders.
 struct Folder {
-    /// Where it is, for messages.
+    /// Path of the folder, for messages.
     path: String,
-    /// Names of the folder and of the two above it.
+    /// Names of the folder and of its two parents.
     kind: String,
     version: String,
     group: String,
@@ -65,7 +65,7 @@ struct Folder {
 }
 
 impl FederatedKind {
-    /// The kinds in the executable.
+    /// Loads the kinds in the executable.
     pub fn builtin() -> Result<Vec<Self>, LoadError> {
         let mut folders = Vec::new();
         for group in BUILT_IN.dirs() {
@@ -90,7 +90,7 @@ impl FederatedKind {
         read_all(&folders)
     }
 
-    /// The kinds of a folder with the layout of `interpreters/`.
+    /// Loads the kinds of a folder with the layout of `interpreters/`.
     pub fn load_dir(dir: &Path) -> Result<Vec<Self>, LoadError> {
         let mut folders = Vec::new();
         for group in subfolders(dir)? {
@@ -109,7 +109,7 @@ impl FederatedKind {
         read_all(&folders)
     }
 
-    /// The built-in kinds and, if a folder is given, those in it, checked against each other.
+    /// Loads the built-in kinds and, if a folder is given, its kinds, and checks that they do not conflict.
     pub fn load(more: Option<&Path>) -> Result<Vec<Self>, LoadError> {
         let mut kinds = Self::builtin()?;
         if let Some(dir) = more {
@@ -131,7 +131,7 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> LoadError {
     move |source| LoadError::Read { path, source }
 }
 
-/// The folders in a folder, sorted; hidden ones are left out.
+/// The subfolders of a folder, sorted; hidden subfolders are skipped.
 fn subfolders(dir: &Path) -> Result<Vec<std::path::PathBuf>, LoadError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
@@ -162,7 +162,8 @@ fn read_all(folders: &[Folder]) -> Result<Vec<FederatedKind>, LoadError> {
     Ok(kinds)
 }
 
-/// Policies are told apart by their prefix, cells by one label, interpreters by name.
+/// Checks that kinds do not conflict: policies differ by prefix and interpreters by name, and all kinds use the same
+/// label to select cells.
 fn check_together(kinds: &[FederatedKind]) -> Result<(), LoadError> {
     for (i, kind) in kinds.iter().enumerate() {
         for other in &kinds[..i] {
@@ -281,7 +282,7 @@ fn read(folder: &Folder) -> Result<FederatedKind, LoadError> {
     })
 }
 
-/// Turns the sections of one file into ours.
+/// Converts the sections of a file to the public types.
 struct Parts<'a> {
     file: &'a str,
 }
@@ -348,7 +349,7 @@ impl Parts<'_> {
     }
 }
 
-/// Says what serde found wrong and which fields there are.
+/// Describes serde's error and lists the allowed fields.
 fn describe(file: &str, error: &serde_saphyr::Error) -> LoadError {
     let error = error.without_snippet();
     let line = error.location().map_or(1, |location| location.line());

@@ -7,7 +7,7 @@ use jsonpath_rust::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A text that is no `JSONPath`.
+/// The error for a text that is no `JSONPath`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no JSONPath: {reason}; write one like $.spec.cityCode or $.spec.volumes[*].secret")]
 pub struct QueryError {
@@ -44,12 +44,12 @@ impl Query {
         })
     }
 
-    /// The path as it was written.
+    /// The source text of the path.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Everything that the path finds, in document order.
+    /// All values that the path selects, in document order.
     pub fn all<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let found = js_path_process(&self.parsed, value).unwrap_or_default();
         found
@@ -58,7 +58,7 @@ impl Query {
             .collect()
     }
 
-    /// The first thing that the path finds.
+    /// The first value that the path selects.
     pub fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.all(value).into_iter().next()
     }

@@ -1,4 +1,4 @@
-//! Loading: what is built in, and every way a folder can be wrong.
+//! Tests of loading: the built-in kinds, and each fault that a folder can have.
 
 use super::*;
 use std::{fmt::Write, fs, path::Path};
@@ -15,7 +15,7 @@ status:
   ownConditions: []
 ";
 
-/// Loads `kind.yaml` and scripts as kind Gizmo of a group of the test's own.
+/// Loads `kind.yaml` and scripts as kind Gizmo, from a new folder with a group of the test's own.
 fn load(kind: &str, scripts: &[(&str, &str)]) -> Result<Vec<FederatedKind>, String> {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -241,7 +241,7 @@ proptest::proptest! {
     }
 }
 
-/// Texts that have made other readers of YAML run out of stack or memory.
+/// Texts that make some YAML parsers run out of stack or memory.
 #[test]
 fn a_kind_that_is_deep_or_multiplies_itself_is_refused() {
     let deep = format!("{GOOD}more: {}", "[".repeat(10_000));

@@ -1,27 +1,27 @@
-//! The roles as Pods: namespace, account, two replicas under the restricted profile, and what they may talk to.
+//! Manifests of the roles' Pods: namespace, service account, two replicas under the restricted profile, network policy.
 
 use super::{CELL, GATEWAY, Manifest, NAMESPACE, Plane};
 use serde_json::{Value, json};
 
 const ADMIN_PORT: u16 = 8080;
-/// The user that distroless images call `nonroot`.
+/// The UID of user `nonroot` in distroless images.
 const NONROOT: u32 = 65532;
 
 /// A role that runs as Pods.
 struct Role {
-    /// Name of all that belongs to it.
+    /// Name of all its objects.
     name: &'static str,
-    /// Name of its container, and its command.
+    /// Name of its container, and its subcommand.
     command: &'static str,
-    /// Its flags, beside those of every role.
+    /// Its flags, in addition to those of every role.
     flags: Vec<String>,
-    /// Whether it logs in to the cluster that runs it with its own account.
+    /// True if it authenticates to the cluster that runs it with its own service account.
     account: bool,
-    /// Memory that it may use.
+    /// Its memory limit.
     memory: &'static str,
 }
 
-/// The files for the clusters that run the roles.
+/// The manifests for the clusters that run the roles.
 pub(super) fn files() -> Vec<Manifest> {
     let gateway = Role {
         name: GATEWAY,
@@ -37,7 +37,7 @@ pub(super) fn files() -> Vec<Manifest> {
         name: CELL,
         command: "cell",
         flags: vec![
-            // Put in by whoever applies it: the name of the cell's Karmada Cluster.
+            // Name of the cell's Karmada Cluster, from a ConfigMap that the administrator creates.
             "--name=$(FEDGATE_CELL_NAME)".to_owned(),
             format!("--namespace={NAMESPACE}"),
         ],
@@ -84,7 +84,7 @@ fn service_account(role: &Role) -> Value {
     })
 }
 
-/// Out: name resolution and API servers. In: probes and metrics.
+/// Egress: DNS and API servers. Ingress: probes and metrics.
 fn network_policy(role: &Role) -> Value {
     let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
     json!({
@@ -138,7 +138,8 @@ fn pod(role: &Role) -> Value {
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container(role)],
-        // The administrator makes them: key `kubeconfig`, the role's user on the hub; key `token`, any long word.
+        // The administrator creates both Secrets: key `kubeconfig` for the role's user on the hub; key `token`, any
+        // long string.
         "volumes": [
             {"name": "hub", "secret": {"secretName": "fedgate-hub", "defaultMode": 0o440}},
             {"name": "admin", "secret": {"secretName": "fedgate-admin", "defaultMode": 0o440}},

@@ -1,5 +1,5 @@
-//! Roles: what the gateway may do on project planes and on the hub, and what cells may do on the hub
-//! (contract: federation.md §1.1, §6 rule 7). No verb is granted that is not used.
+//! Roles of the gateway on project planes and on the hub, and of cells on the hub, in projects and on their own planes
+//! (contract: federation.md §1.1, §6 rule 7). Each granted verb is in use.
 
 use super::{CELL, CELLS, GATEWAY, KindManifests, Manifest, NAMESPACE, Plane, QUOTA};
 use fedgate_api::GROUP;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 const WATCH: &[&str] = &["list", "watch"];
 const READ: &[&str] = &["get", "list", "watch"];
 const KEEP: &[&str] = &["get", "list", "watch", "patch"];
-/// In full, of what is never read alone: watches bring all that is asked of it.
+/// Full control without `get`: the controllers read these objects only through watches.
 const OWN: &[&str] = &["list", "watch", "create", "patch", "delete"];
-/// The same of what is read again before it is written.
+/// Full control with `get`: the controllers read these objects again before they write them.
 const OWN_AND_READ: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 /// All role files.
@@ -53,7 +53,7 @@ pub(super) fn files(kinds: &[KindManifests]) -> Vec<Manifest> {
     ]
 }
 
-/// What the gateway needs in every project, whatever it carries: the Workload controller's rights are here.
+/// Permissions of the gateway in every project, independent of its kinds; those of the Workload controller are here.
 fn project_base() -> Vec<Value> {
     bound(
         GATEWAY,
@@ -69,7 +69,7 @@ fn project_base() -> Vec<Value> {
     )
 }
 
-/// What the gateway needs in every project to carry one kind.
+/// Permissions of the gateway in every project for a kind.
 pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![
         rule(&kind.group, &[&kind.plural], KEEP),
@@ -82,14 +82,14 @@ pub(super) fn project_kind(kind: &KindManifests) -> Vec<Value> {
     bound(&role_name(kind), &json!(rules))
 }
 
-/// What the gateway needs on the hub, whatever it carries.
+/// Permissions of the gateway on the hub, independent of its kinds.
 fn hub_base() -> Vec<Value> {
     let mut objects = vec![json!({
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": NAMESPACE,
-            // Otherwise Karmada gives this namespace to every cell.
+            // Without this label Karmada propagates the Namespace to every cell.
             "labels": {"namespace.karmada.io/skip-auto-propagation": "true"},
         },
     })];
@@ -136,7 +136,7 @@ fn hub_base() -> Vec<Value> {
     objects
 }
 
-/// What the gateway needs on the hub to carry one kind: copies in full but never their status; write-backs read only.
+/// Permissions of the gateway on the hub for a kind: full control of copies except their status; write-backs read-only.
 pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
     let mut rules = vec![rule(&kind.group, &[&kind.plural], OWN_AND_READ)];
     if let Some((group, plural)) = &kind.write_back {
@@ -145,7 +145,7 @@ pub(super) fn hub_kind(kind: &KindManifests) -> Vec<Value> {
     bound(&role_name(kind), &json!(rules))
 }
 
-/// What cells may do on the hub; `cell-writes.yaml` says with which objects.
+/// Permissions of cells on the hub; `cell-writes.yaml` limits them to certain objects.
 fn cells_on_hub() -> Vec<Value> {
     let rules = json!([
         rule("", &["namespaces"], READ),
@@ -156,7 +156,7 @@ fn cells_on_hub() -> Vec<Value> {
     vec![cluster_role(CELL, &rules), binding(CELL, &json!([all_cells()]))]
 }
 
-/// What cells may do in projects, where quota is asked for.
+/// Permissions of cells in projects, where cells claim quota.
 fn cells_in_projects() -> Vec<Value> {
     let name = "fedgate-cell-quota";
     let verbs = &["get", "list", "watch", "create", "delete"];
@@ -165,7 +165,7 @@ fn cells_in_projects() -> Vec<Value> {
     vec![cluster_role(name, &rules), binding(name, &askers)]
 }
 
-/// What a cell may do on its own plane.
+/// Permissions of a cell on its own plane.
 fn cell() -> Vec<Value> {
     let networking = "networking.datumapis.com";
     let rules = json!([
@@ -216,24 +216,24 @@ fn cell() -> Vec<Value> {
     ]
 }
 
-/// What the built-in provider needs beside that; left out where another provider runs the Instances.
+/// Additional permissions of the built-in provider; not applied where another provider runs the Instances.
 fn provider() -> Vec<Value> {
     let name = "fedgate-cell-provider";
     let rules = json!([
         rule("", &["pods", "services"], OWN_AND_READ),
         rule("networking.k8s.io", &["networkpolicies"], OWN_AND_READ),
-        // For the label of the profile that Pods have to keep.
+        // To set the label with the Pod Security profile that the Pods must meet.
         rule("", &["namespaces"], &["patch"]),
     ]);
     vec![cluster_role(name, &rules), binding(name, &here())]
 }
 
-/// All cells, where they are guests.
+/// Subject: the group of all cells' users, the only identity of cells on planes other than their own.
 fn all_cells() -> Value {
     json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CELLS})
 }
 
-/// The cell on its own plane, by certificate and by token.
+/// Subjects: the cell on its own plane, authenticated by certificate or by token.
 fn here() -> Value {
     json!([all_cells(), {"kind": "ServiceAccount", "name": CELL, "namespace": NAMESPACE}])
 }
@@ -252,7 +252,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
-/// A cluster role that the gateway has.
+/// A cluster role that is bound to the gateway.
 fn bound(name: &str, rules: &Value) -> Vec<Value> {
     vec![cluster_role(name, rules), binding(name, &gateway())]
 }
@@ -276,7 +276,7 @@ fn binding(name: &str, subjects: &Value) -> Value {
     })
 }
 
-/// The gateway by certificate and by token.
+/// Subjects: the gateway, authenticated by certificate or by token.
 fn gateway() -> Value {
     json!([
         {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": GATEWAY},

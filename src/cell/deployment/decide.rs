@@ -1,4 +1,4 @@
-//! What is to be written for a deployment. Pure.
+//! Decides the writes for a deployment. Pure.
 
 use super::{
     observe::{Known, Snapshot},
@@ -35,14 +35,14 @@ use fedgate_engine::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// What is to be written.
+/// Writes for a deployment.
 #[derive(Debug, Default, PartialEq)]
 pub struct Decision {
-    /// Writes of which none depends on another.
+    /// Writes that do not depend on each other.
     pub writes: Vec<Effect>,
     /// The deployment's own status, if it differs.
     pub status: Option<Effect>,
-    /// Whether Instances wait to be replaced until quota can be had.
+    /// True if the replacement of Instances waits until quota is available.
     pub held: bool,
 }
 
@@ -91,7 +91,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     }
 }
 
-/// A place that is wrong or unknown has no network, and one that is not allowed is not asked for.
+/// False for a location that is wrong or unknown, which has no network, and for an invalid template, which may name a
+/// Network that is not allowed: the cell requests none for those.
 fn has_network(block: Reason) -> bool {
     !matches!(
         block,
@@ -102,7 +103,7 @@ fn has_network(block: Reason) -> bool {
     )
 }
 
-/// What is wrong with the deployment or its place; the place first.
+/// The fault of the deployment or of its location; a fault of the location comes first.
 fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Blocker> {
     let place = match &snapshot.located {
         CellLocation::At { city, .. } if *city != spec.city => Some((
@@ -135,7 +136,7 @@ fn block(snapshot: &Snapshot, spec: &Spec) -> Option<Blocker> {
     Some(Blocker { reason, message })
 }
 
-/// The first interface whose Network is in a namespace that is not the deployment's own.
+/// Error for the first interface whose Network is in a namespace other than the deployment's own.
 fn foreign_network(snapshot: &Snapshot, spec: &Spec) -> Option<String> {
     if snapshot.cross_namespace_networks {
         return None;
@@ -162,7 +163,7 @@ fn hold(snapshot: &Snapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
     block.or(snapshot.quota_unavailable.then_some(RolloutHold::Rolls))
 }
 
-/// The gates of new Instances, in order.
+/// Scheduling gates of new Instances, in order.
 fn new_gates(snapshot: &Snapshot, spec: &Spec) -> Vec<&'static str> {
     let gates = [
         (snapshot.networking, gates::NETWORK),
@@ -187,7 +188,7 @@ fn location(snapshot: &Snapshot) -> Option<&LocationReference> {
     }
 }
 
-/// The steps that may be done now.
+/// Writes of the steps that may run now.
 fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -> Vec<Effect> {
     let mut template = None;
     let new = new_gates(snapshot, spec);
@@ -213,7 +214,7 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
                     location: location(snapshot),
                 };
                 let mut body = make::instance(&deployment, *ordinal, &making);
-                // With its finalizers from the start: there is no moment in which it could go and leave something behind.
+                // Create the Instance with its finalizers, so that no deletion in between can leave objects behind.
                 let mut all = finalizers(snapshot.hub);
                 all.extend(snapshot.provider.then_some(keys::PROVIDER_FINALIZER));
                 body["metadata"]["finalizers"] = json!(all);
@@ -254,7 +255,7 @@ fn reason(why: StepReason) -> &'static str {
     }
 }
 
-/// The objects of its network.
+/// Writes for the network objects of the deployment.
 fn network(snapshot: &Snapshot) -> Vec<Effect> {
     let (Some((acts, _)), Some(location)) = (&snapshot.network, location(snapshot)) else {
         return Vec::new();
@@ -305,7 +306,7 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
 fn in_place(snapshot: &Snapshot, steps: &[Step]) -> Vec<Effect> {
     let network_done = !snapshot.networking || matches!(snapshot.network, Some((_, State::Ready)));
     let own = |known: &&Known| known.control.owner == Owner::Deployment(snapshot.version.uid.clone());
-    // One that is written in this pass already has another version afterwards.
+    // An Instance that this reconcile writes has another version afterwards.
     let written = |known: &Known| {
         let mut now = steps.iter().filter(|step| step.now && step.act != Act::Wait);
         now.any(|step| step.instance == known.control.name)
@@ -379,7 +380,7 @@ fn write_status(
     });
     let written: Value = serde_json::from_str(&deployment.status).unwrap_or_default();
     let before: WorkloadDeploymentStatus = serde_json::from_value(written.clone()).unwrap_or_default();
-    // A number that makes no sense changes nothing.
+    // If the desired number is invalid, keep the number of the last status.
     let last = || u32::try_from(before.counts.desired_replicas).unwrap_or_default();
     let seen = Seen {
         desired: desired.unwrap_or_else(last),
@@ -424,7 +425,7 @@ pub fn write_kind(snapshot: &Snapshot, status: &Effect) -> WriteKind {
     }
 }
 
-/// The merge patch of a status; fields that this version does not know stay.
+/// The merge patch of a status; keeps fields that this version does not know.
 fn patch(written: &Value, wanted: &Value) -> Option<Value> {
     let mut whole = written.as_object().cloned().unwrap_or_default();
     whole.remove("suspended");

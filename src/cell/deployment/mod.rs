@@ -1,6 +1,7 @@
-//! Deployments: each gets its Instances and its network, and says how they are (contract: cell.md §2, §10).
+//! Deployments: the controller creates the Instances and the network of each, and reports its status
+//! (contract: cell.md §2, §10).
 //!
-//! Woken by the deployment, its Instances, its networking objects, and by the place of the cell.
+//! Enqueued by changes of the deployment, its Instances, its networking objects, and the location of the cell.
 
 pub mod decide;
 pub mod observe;
@@ -18,18 +19,19 @@ use fedgate_engine::{
 };
 use std::time::Duration;
 
-/// See the module.
+/// The deployment controller.
 #[derive(Debug, Default)]
 pub struct Deployments {
-    /// When the status of a deployment was last written.
+    /// Time of the last status write of each deployment.
     pub(super) written: Throttle,
 }
 
-/// While no quota can be had this often: not all that holds it up tells of its end. A look asks no server anything.
+/// Requeue interval while quota is unavailable: not every cause reports its end. A reconcile sends no request to any
+/// server for that.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Deployments {
-    /// One turn of a deployment's key.
+    /// Reconciles a deployment's key.
     pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let mut next = Requeue::AwaitChange;
         for _ in 0..MAX_PASSES {

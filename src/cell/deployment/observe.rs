@@ -1,4 +1,4 @@
-//! What is known of a deployment.
+//! Observes a deployment and its surroundings.
 
 use crate::cell::{
     context::Shared,
@@ -25,55 +25,55 @@ use fedgate_engine::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A deployment and what surrounds it.
+/// A deployment and its surroundings.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the cell, or a state of its own"
 )]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// Its namespace.
+    /// Namespace of the deployment.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Name of the deployment.
     pub name: Arc<str>,
-    /// Its version.
+    /// Version of the deployment.
     pub version: ObjectVersion,
-    /// What it says.
+    /// Content of the deployment.
     pub deployment: Deployment,
-    /// Its Instances, and those that hold a name of its form.
+    /// Instances of the deployment, and those whose name has the form of its own Instances' names.
     pub instances: Vec<Known>,
-    /// Where the cell is.
+    /// Location of the cell.
     pub located: CellLocation,
-    /// Its network, if networking is on and the place is known.
+    /// Network of the deployment, if networking is on and the location is known.
     pub network: Option<(Vec<network::decide::Act>, State)>,
-    /// Whether networking is on.
+    /// True if networking is on.
     pub networking: bool,
-    /// Whether Instances wait for companions at this cell.
+    /// True if Instances wait for companions at this cell.
     pub data: bool,
-    /// Whether Instances are written back.
+    /// True if Instances are written back.
     pub hub: bool,
-    /// Whether Pods are run for Instances.
+    /// True if Pods are run for Instances.
     pub provider: bool,
-    /// Whether no quota can be had now.
+    /// True if quota is unavailable now.
     pub quota_unavailable: bool,
-    /// The project whose claims are to be watched and are not yet.
+    /// The project whose claims must be watched and are not watched yet.
     pub unwatched: Option<ProjectKey>,
-    /// The project's namespace that it is in.
+    /// The project's namespace that the deployment belongs to.
     pub home: Option<Arc<str>>,
-    /// Whether interfaces may name Networks of other namespaces.
+    /// True if interfaces may name Networks of other namespaces.
     pub cross_namespace_networks: bool,
 }
 
 /// An Instance of a deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
-    /// As instance control sees it.
+    /// The Instance as the rollout planner needs it.
     pub control: rollout::Instance,
-    /// What it says.
+    /// Content of the Instance.
     pub instance: Instance,
 }
 
-/// Looks at a deployment; `None` if it is gone, going, or not all is known yet.
+/// Observes a deployment; `None` if it is gone, is being deleted, or the cell's lists are incomplete.
 pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
     let index = ctx.index.lock();
     if !index.cell_ready() {
@@ -132,7 +132,7 @@ fn version<D: PartialEq>(row: &Row<D>) -> ObjectVersion {
     }
 }
 
-/// Those that a deployment of this name controls, and those whose names have the form of its own.
+/// Instances that a deployment of this name controls, and those whose names have the form of its own Instances' names.
 fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Known> {
     let spec = deployment.digest.spec.as_ref().ok();
     let all = index.instances.in_namespace(&key.namespace);
@@ -160,7 +160,7 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
                 owner,
                 deleting: row.deleting,
                 ready: !row.deleting && is(instance, READY),
-                // Its own controller notes it when that ends.
+                // The Instance's own controller records the end of that state.
                 served: is(instance, READY) || is(instance, INITIALIZED),
                 lost: row.deleting && is_lost(instance),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
@@ -200,7 +200,7 @@ fn is_current(spec: &crate::cell::index::digest::Spec, instance: &Instance) -> b
 }
 
 impl Snapshot {
-    /// What the labels of its Instances say.
+    /// Owner labels of the deployment's Instances.
     pub fn linking(&self, spec: &crate::cell::index::digest::Spec) -> OwnerLabels {
         OwnerLabels {
             workload_uid: spec.workload_uid.clone(),

@@ -1,4 +1,4 @@
-//! What a deployment says of itself: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
+//! Status of a deployment: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
 
 use crate::cell::{
     instance::ready::{Verdict, gates},
@@ -14,12 +14,12 @@ use fedgate_api::{
     },
 };
 
-/// One Instance of the deployment.
+/// An Instance of the deployment.
 #[derive(Debug, Clone, Copy)]
 pub struct Instance<'a> {
-    /// Its name.
+    /// Name of the Instance.
     pub name: &'a str,
-    /// Whether it is what the template says now.
+    /// True if the Instance matches the current template.
     pub current: bool,
     /// `spec.controller.templateHash`.
     pub made_from: Option<&'a str>,
@@ -27,33 +27,33 @@ pub struct Instance<'a> {
     pub applied: Option<&'a str>,
     /// Names of its scheduling gates.
     pub gates: &'a [&'a str],
-    /// Its conditions.
+    /// Conditions of the Instance.
     pub conditions: &'a [Condition],
 }
 
-/// Why nothing can be made of a deployment, however good its Instances are.
+/// A fault that blocks a deployment regardless of the state of its Instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocker {
-    /// In one word.
+    /// Machine-readable reason.
     pub reason: Reason,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// A deployment and what surrounds it.
+/// A deployment and its surroundings.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// How many Instances it wants.
+    /// Number of desired Instances.
     pub desired: u32,
-    /// Those that it has, by ordinal.
+    /// Instances of the deployment, by ordinal.
     pub instances: &'a [Instance<'a>],
-    /// What is left to do ([`crate::cell::rollout::plan`]).
+    /// Remaining steps ([`crate::cell::rollout::plan`]).
     pub steps: &'a [Step],
-    /// Whether it is suspended.
+    /// True if the deployment is suspended.
     pub suspended: bool,
-    /// What is wrong with it or its place.
+    /// The fault of the deployment or its location.
     pub block: Option<&'a Blocker>,
-    /// The error of its referenced data, as the federation says it.
+    /// The error of the referenced data, as the federation reports it.
     pub data_error: Option<(&'a str, &'a str)>,
 }
 
@@ -74,7 +74,7 @@ impl Instance<'_> {
         self.current && self.made_from.is_some() && self.applied == self.made_from
     }
 
-    /// Why it has no quota, if that has been found out.
+    /// Reason why the Instance has no quota, if quota has been evaluated.
     fn lacks_quota(&self) -> Option<Reason> {
         let granted = self.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
         let reason = Reason::parse(&granted.reason).unwrap_or(Reason::QuotaExceeded);
@@ -101,7 +101,7 @@ pub fn counts(seen: &Seen<'_>) -> ReplicaCounts {
     }
 }
 
-/// The condition `ReplicasReady`. Its message ends in what the next step waits for, if one waits.
+/// The condition `ReplicasReady`. The message ends with the reason that the next step waits for, if that step waits.
 pub fn replicas_ready(seen: &Seen<'_>) -> Verdict {
     let mut verdict = replicas(seen);
     if let Some(waits) = waiting(seen)
@@ -166,7 +166,7 @@ fn replicas(seen: &Seen<'_>) -> Verdict {
     Verdict::of(True, Reason::ReplicasAvailable, message)
 }
 
-/// What the first step waits for, if it waits.
+/// Text of the reason that the first step waits for, if that step waits.
 fn waiting(seen: &Seen<'_>) -> Option<String> {
     let step = seen
         .steps
@@ -219,7 +219,7 @@ pub fn available(seen: &Seen<'_>) -> Verdict {
     worst
 }
 
-/// All that may keep it from being available; among equals the first counts.
+/// All reasons that may keep the deployment from being available; among equals the first counts.
 fn candidates(seen: &Seen<'_>) -> Vec<Verdict> {
     let any = |which: &dyn Fn(&Instance<'_>) -> bool, reason, message: &str| {
         let found = seen.instances.iter().any(which);

@@ -1,20 +1,20 @@
-//! How long a key rests after a conflict: the version that won is known soon, unless a watch is late.
+//! Requeue delay of a key after a conflict: the watch delivers the winning version soon, unless the watch is late.
 
 use fedgate_engine::{key::Key, random::HashMap, shrink::shrink_if_sparse};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// First pause; it doubles with each conflict that follows.
+/// First delay; it doubles with each consecutive conflict.
 const FIRST: Duration = Duration::from_millis(20);
-/// Longest pause.
+/// Longest delay.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How many turns in a row ended in a conflict, of the keys whose last one did.
+/// Number of consecutive conflicts of each key whose last reconcile ended in a conflict.
 #[derive(Debug, Default)]
 pub(super) struct ConflictBackoff(Mutex<HashMap<Key, u32>>);
 
 impl ConflictBackoff {
-    /// A turn ended in a conflict; when to try again.
+    /// Records a reconcile that ended in a conflict; returns the delay until the retry.
     pub(super) fn another(&self, key: &Key) -> Duration {
         let mut conflicts = self.0.lock();
         let count = conflicts.entry(key.clone()).or_default();
@@ -23,7 +23,7 @@ impl ConflictBackoff {
         pause
     }
 
-    /// A turn ended otherwise.
+    /// Resets a key whose reconcile ended without a conflict.
     pub(super) fn over(&self, key: &Key) {
         let mut conflicts = self.0.lock();
         if conflicts.remove(key).is_some() {

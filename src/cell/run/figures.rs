@@ -1,10 +1,10 @@
-//! What a cell can say of itself, for the metrics and for people.
+//! State of a cell for the metrics and for operators.
 
 use super::{Cell, TableId};
 use fedgate_engine::metrics::Gauges;
 
 impl Cell {
-    /// Counts; takes the index's lock for a moment.
+    /// Collects the gauges; briefly holds the index's lock.
     pub fn figures(&self) -> Gauges {
         let depth = self.ctx.queue.depth();
         let mut figures = Gauges {

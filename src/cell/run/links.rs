@@ -1,4 +1,4 @@
-//! The planes that are engaged: their watches fill the index and wake the queue, and the executor writes through them.
+//! The engaged planes: their watches fill the index and enqueue keys; the executor writes through them.
 
 use crate::cell::index::{CellIndex, CellLocation, tables::TableId};
 use fedgate_api::{keys, names::ProjectKey};
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// What executor and watches share.
+/// State shared by executor and watches.
 pub(super) struct Links {
     pub(super) index: Arc<Mutex<CellIndex>>,
     pub(super) queue: Arc<Queue>,
@@ -36,9 +36,9 @@ pub(super) enum Command {
     CredentialChanged(Plane),
     /// The plane did not answer and does again.
     PlaneRecovered(Plane),
-    /// The plane refused a right and grants it.
+    /// The plane denied a permission and grants it now.
     PermissionGranted(Plane),
-    /// The cell may be somewhere else.
+    /// The location of the cell may have changed.
     Moved,
     /// Pods of a provider that is switched off are left.
     Retires,
@@ -63,7 +63,7 @@ impl Links {
         self.planes.lock().insert(plane.clone(), engaged);
     }
 
-    /// Whether a plane does not answer, or does not let us look.
+    /// True if a plane does not answer, or forbids a watch.
     pub(super) fn is_down(&self, plane: &Plane) -> bool {
         let planes = self.planes.lock();
         planes.get(plane).is_some_and(|engaged| {
@@ -72,7 +72,7 @@ impl Links {
         })
     }
 
-    /// Watches more on a plane that is engaged.
+    /// Adds watches to an engaged plane.
     pub(super) fn watch_further(self: &Arc<Self>, plane: &Plane, watches: Vec<(TableId, WatchSpec)>) {
         let mut planes = self.planes.lock();
         let Some(engaged) = planes.get_mut(plane) else {
@@ -99,7 +99,7 @@ impl Links {
         engaged.tasks.spawn(task);
     }
 
-    /// Tells each time that a plane which did not answer is heard of again.
+    /// Sends `PlaneRecovered` each time a plane answers again.
     async fn notify_recovery(self: Arc<Self>, plane: Plane, health: Arc<PlaneHealth>) {
         loop {
             health.recovered().await;
@@ -108,7 +108,8 @@ impl Links {
         }
     }
 
-    /// Watches until aborted, and begins anew with each new credential; one of a plane's watches speaks for all.
+    /// Watches until aborted, with a restart on each new credential; a single watch of a plane reports the new
+    /// credential.
     async fn watch(
         self: Arc<Self>,
         plane: Plane,
@@ -128,7 +129,7 @@ impl Links {
         watch::run_supervised(&plane, &connection, &selection, &health, sink, |_| {}, on_renewed).await;
     }
 
-    /// One event of a watch. Never waits.
+    /// Applies a watch event. Never blocks.
     pub(super) fn event(&self, plane: &Plane, role: TableId, event: WatchEvent) {
         let urgency = match &event {
             WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_) => Priority::Fresh,
@@ -142,7 +143,7 @@ impl Links {
         let mut index = self.index.lock();
         let mut change = index.event(plane, role, event);
         if !index.cell_ready() {
-            // Nothing is decided yet.
+            // Before the cell's lists are complete, no key may be enqueued: no decision is possible yet.
             change.keys.clear();
         } else if change.synced {
             match plane {
@@ -161,7 +162,7 @@ impl Links {
     }
 }
 
-/// What is watched on a plane in a role.
+/// The watch specification of a table on its plane.
 pub(super) fn selection(index: &CellIndex, role: TableId) -> WatchSpec {
     let managed = || Some(format!("{}=fedgate", "app.kubernetes.io/managed-by"));
     let labels = match role {
@@ -201,8 +202,8 @@ impl PlaneAccess for Links {
         Box::pin(self.lease.permit_expired())
     }
 
-    /// Only the cell's own writes are kept apart by the Lease: what reaches another plane late the next leader sees there
-    /// and puts right.
+    /// The Lease keeps only the cell's own writes apart: a late write on another plane is visible to the next leader,
+    /// which corrects it.
     fn write_unresolved(&self, target: &Target) {
         if target.plane == Plane::Cell {
             self.lease.unanswered();

@@ -1,4 +1,4 @@
-//! The running cell: watches of its own plane, the hub and projects fill the index, workers take keys from the queue.
+//! The cell runtime: watches of the cell's own plane, the hub and projects fill the index; workers dequeue keys.
 
 mod conflict_backoff;
 mod figures;
@@ -38,39 +38,39 @@ use std::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
-/// A way to a project, and the work that keeps it up to date.
+/// Connection to a project, and the task that keeps it up to date.
 pub type Way = (Connection, BoxFuture<'static, ()>);
 
-/// Makes the way to a project.
+/// Makes the connection to a project.
 pub type ConnectProject = Box<dyn Fn(&ProjectKey) -> Result<Way, String> + Send + Sync>;
 
-/// How projects are reached for quota.
+/// Source of the connections to projects for quota.
 pub enum Projects {
-    /// Those that are found.
+    /// Discovered projects.
     Discovered,
-    /// All behind one address: the way to each is made when it is needed.
+    /// All projects behind one address: the connection to each is made on demand.
     OnDemand(ConnectProject),
 }
 
-/// What a cell is made of.
+/// Parts and settings of a cell.
 pub struct Setup {
-    /// The way to its own plane.
+    /// Connection to the cell's own API server.
     pub cell: Connection,
-    /// The way to the hub, if there is one.
+    /// Connection to the hub, if the cell has one.
     pub hub: Option<Connection>,
-    /// What the index depends on.
+    /// Configuration of the index.
     pub reading: IndexConfig,
     /// Settings.
     pub settings: Settings,
-    /// How projects are reached for quota.
+    /// Source of the connections to projects for quota.
     pub projects: Projects,
-    /// The right to write.
+    /// Lease that permits writes.
     pub lease: LeaseHandle,
     /// Name of this replica.
     pub identity: String,
-    /// How many keys are worked on at a time.
+    /// Number of keys that are reconciled concurrently.
     pub workers: usize,
-    /// The figures of the process.
+    /// Metrics of the process.
     pub metrics: Arc<Metrics>,
     /// The clock.
     pub clock: Clock,
@@ -82,14 +82,14 @@ impl std::fmt::Debug for Setup {
     }
 }
 
-/// How often the main loop turns at least.
+/// Longest interval between ticks of the main loop.
 const TURN_EVERY: Duration = Duration::from_secs(5);
-/// What waits for a change of which no event may tell is looked at this often.
+/// Interval at which parked keys are requeued: no event may report the change that they wait for.
 const SWEEP_EVERY: Duration = Duration::from_mins(5);
-/// A main loop that has not turned for this time is dead.
+/// A main loop without a tick for this long is considered dead.
 const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// See the module.
+/// The cell runtime.
 pub struct Cell {
     links: Arc<Links>,
     ctx: Shared,
@@ -105,7 +105,7 @@ pub struct Cell {
     incoming: Mutex<Option<Incoming>>,
 }
 
-/// What comes to the main loop.
+/// Receivers of the main loop.
 struct Incoming {
     commands: mpsc::UnboundedReceiver<Command>,
     wanted: mpsc::UnboundedReceiver<ProjectKey>,
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Cell {
 }
 
 impl Cell {
-    /// Puts a cell together; nothing is read or written before [`Cell::run`].
+    /// Creates a cell; no plane is read or written before [`Cell::run`].
     pub fn new(setup: Setup) -> Arc<Self> {
         let Setup {
             cell,
@@ -133,7 +133,7 @@ impl Cell {
             clock,
         } = setup;
         let index = Arc::new(Mutex::new(CellIndex::new(reading)));
-        // There is one tenant in a namespace, and many namespaces.
+        // A namespace has a single tenant, and there are many namespaces.
         let queue = Arc::new(Queue::new((workers / 2).max(1)));
         let quarantine = Arc::new(Quarantine::default());
         let (commands, incoming) = mpsc::unbounded_channel();
@@ -185,8 +185,8 @@ impl Cell {
         cell_role
     }
 
-    /// Watches the hub, from the beginning. Its deployments are those of one city: before it is known whether there is one
-    /// they are not asked for.
+    /// Watches the hub from a fresh list. The cell watches only the deployments of its city: until the index knows if
+    /// there is a city, it does not watch them.
     fn engage_hub(&self, engagement: u64) {
         let Some(hub) = &self.hub else { return };
         let watches = {
@@ -200,7 +200,7 @@ impl Cell {
         self.links.engage(&Plane::Hub, engagement, hub.clone(), watches);
     }
 
-    /// Works until `shutdown`; then the writes under way are finished, and given up where a plane does not answer.
+    /// Runs until `shutdown`; then finishes the writes in flight, and abandons those to a plane that does not answer.
     pub async fn run(
         self: &Arc<Self>,
         projects: impl Stream<Item = ProjectEvent>,
@@ -254,7 +254,7 @@ impl Cell {
                             tracing::info!(?now, "the cell's location has changed");
                             city = now;
                             self.engage_hub(known.next_engagement());
-                            // What was to be written in between was not sent.
+                            // Writes that were due in between were not sent: reconcile the Instances again.
                             let keys = self.ctx.index.lock().instance_keys();
                             self.ctx.queue.extend(keys, Priority::Backlog);
                         }
@@ -267,13 +267,13 @@ impl Cell {
         }
         self.links.lease.revoke();
         self.ctx.queue.close();
-        // It ends when the last turn has; a turn's own panic has been caught.
+        // The task ends after the last reconcile; a panic in a reconcile is already caught there.
         let _ = work.await;
-        // The watches hold the cell: whoever runs another one in this process is rid of this one.
+        // The watches hold the cell: clear them so that this cell is dropped before another runs in this process.
         self.links.planes.lock().clear();
     }
 
-    /// Whether the main loop turns.
+    /// True if the main loop ticks; otherwise the reason.
     pub fn live(&self) -> Result<(), String> {
         let stood = self.last_tick.lock().elapsed();
         if stood > STALL_TIMEOUT {
@@ -282,7 +282,8 @@ impl Cell {
         Ok(())
     }
 
-    /// Whether the lists of the cell's own plane are complete. The hub and projects may be away: the cell goes on.
+    /// Checks that the lists of the cell's own plane are complete. The hub and projects may be down: the cell
+    /// continues.
     pub fn ready(&self) -> Result<(), String> {
         let index = self.ctx.index.lock();
         let missing = index
@@ -350,7 +351,7 @@ impl Cell {
         }
     }
 
-    /// What waited for a plane is tried again at once.
+    /// Retries at once all keys that waited for a plane.
     fn recovered(&self, plane: &Plane) {
         self.releases.recovered(plane);
         let keys = {
@@ -387,7 +388,8 @@ impl Role for Cell {
     async fn reconcile(&self, key: &Key, _woken: Instant, wrote: &AtomicBool) -> Result<Requeue, Failure> {
         let ctx = Context::new(&self.ctx, wrote);
         match self.dispatch(&ctx, key).await {
-            // Someone else wrote first, most often another of our controllers: the next turn sees what.
+            // Another client wrote first, most often another of fedgate's controllers: the next reconcile reads that
+            // version.
             Err(failure) if failure.category == Category::Conflict => {
                 Ok(Requeue::After(self.conflicts.another(key)))
             }

@@ -1,5 +1,5 @@
-//! The projects whose claims of quota are watched: each is engaged when its claims are wanted, again if its connection
-//! cannot be made, and let go when nobody needs it any more.
+//! Projects whose quota claims are watched. The cell engages each when its claims are wanted, retries if the connection
+//! cannot be made, and releases it when no object of the cell needs it any more.
 
 use super::{Cell, Projects, TableId, links};
 use crate::cell::release_backoff::ReleaseBackoff;
@@ -12,25 +12,25 @@ use fedgate_engine::{
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What the main loop knows of projects.
+/// Projects known to the main loop.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Those whose claims are wanted.
+    /// Projects whose claims are wanted.
     wanted: BTreeSet<ProjectKey>,
-    /// Those that were found, wanted or not.
+    /// Discovered projects, wanted or not.
     found: HashMap<ProjectKey, Connection>,
-    /// Connections that could not be made, until they are.
+    /// Backoff of projects whose connection could not be made, until it is.
     failed: BTreeMap<ProjectKey, ReleaseBackoff>,
-    /// Wanted ones that nobody needed when that was last looked at.
+    /// Wanted projects that were not needed at the last check.
     unneeded: BTreeSet<ProjectKey>,
-    /// Keeps the connections that were made up to date.
+    /// Tasks that keep the connections up to date.
     keeping: JoinSet<()>,
     kept: HashMap<ProjectKey, AbortHandle>,
     engagements: u64,
 }
 
 impl Known {
-    /// The number of the next engagement. The first is that of the cell's own planes.
+    /// The number of the next engagement. The first belongs to the cell's own planes.
     pub(super) fn next_engagement(&mut self) -> u64 {
         self.engagements += 1;
         self.engagements + 1
@@ -40,13 +40,13 @@ impl Known {
         if let Some(former) = self.kept.insert(project.clone(), handle) {
             former.abort();
         }
-        // What has ended is not kept.
+        // Ended tasks are dropped.
         while self.keeping.try_join_next().is_some() {}
     }
 }
 
 impl Cell {
-    /// The claims of a project are wanted from now on.
+    /// Starts to watch the claims of a project.
     pub(super) fn wanted(&self, known: &mut Known, project: &ProjectKey) {
         if known.wanted.insert(project.clone()) {
             self.engage_project(known, project);
@@ -89,8 +89,8 @@ impl Cell {
         self.enqueue_project(project);
     }
 
-    /// Whoever waits for a project's claims, or for a release there, asks at once: what it waits for may be at another
-    /// address now.
+    /// Enqueues all keys that wait for a project's claims or for a release there: the project may have another address
+    /// now.
     fn enqueue_project(&self, project: &ProjectKey) {
         self.releases.recovered(&links::project(project));
         let keys = {
@@ -103,7 +103,7 @@ impl Cell {
         self.ctx.queue.extend(keys, Priority::Fresh);
     }
 
-    /// There is no way to a project whose claims are wanted.
+    /// Records that a project whose claims are wanted has no connection.
     fn lose_project(&self, project: &ProjectKey) {
         let keys = {
             let mut index = self.ctx.index.lock();
@@ -115,7 +115,7 @@ impl Cell {
         self.ctx.queue.extend(keys, Priority::Fresh);
     }
 
-    /// Connections that could not be made are tried again, each at its time.
+    /// Retries connections that could not be made, each when its backoff ends.
     pub(super) fn try_again(&self, known: &mut Known) {
         let now = self.ctx.now().instant;
         let failed = known.failed.iter();
@@ -126,7 +126,7 @@ impl Cell {
         }
     }
 
-    /// Lets go of projects that nobody has needed since the last call.
+    /// Releases projects that have not been needed since the last call.
     pub(super) fn let_go(&self, known: &mut Known) {
         let needed = self.ctx.index.lock().needed_projects(self.ctx.settings.quota);
         let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
@@ -160,7 +160,7 @@ impl Cell {
         self.ctx.queue.extend(keys, Priority::Fresh);
     }
 
-    /// What was found of projects has changed.
+    /// Applies an event of project discovery.
     pub(super) fn found(&self, known: &mut Known, event: ProjectEvent) {
         match event {
             ProjectEvent::Engaged { key, connection } => {
@@ -173,7 +173,7 @@ impl Cell {
                 tracing::info!(project = %key, "project removed; its granted claims are kept");
                 known.found.remove(&key);
                 self.disengage_project(&key);
-                // It stays wanted: if it comes back, by another address perhaps, who waits for it goes on.
+                // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
                 if known.wanted.contains(&key) {
                     self.lose_project(&key);
                 }

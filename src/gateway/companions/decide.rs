@@ -1,4 +1,4 @@
-//! What should happen for one companion. Pure.
+//! Decides the write for a companion. Pure.
 
 use super::referenced_by;
 use crate::gateway::{
@@ -16,12 +16,12 @@ use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// A companion and who wants it.
+/// A companion and the deployments that want it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// v1 `ConfigMap` or Secret.
     pub resource: ApiResource,
-    /// Which of the two.
+    /// Kind of the companion.
     pub kind: CompanionKind,
     /// The project; `None` if it is proven gone.
     pub project: Option<ProjectKey>,
@@ -29,13 +29,13 @@ pub struct Snapshot {
     pub namespace: Arc<str>,
     /// The hub namespace.
     pub hub: Arc<str>,
-    /// Its name on every plane.
+    /// Name of the companion on every plane.
     pub name: Arc<str>,
-    /// Whether Namespace and policies of a city that needs it are in place.
+    /// True if Namespace and policies of a city that needs the companion exist.
     pub open: bool,
-    /// `<project namespace>/<deployment>` of everyone who expects it.
+    /// `<project namespace>/<deployment>` of every deployment that expects the companion.
     pub wanted_by: BTreeSet<String>,
-    /// The source, if it is there and may be carried.
+    /// The source, if it exists and may be synced.
     pub payload: Option<Payload>,
     /// The companion.
     pub row: Option<Row<Companion>>,
@@ -44,13 +44,13 @@ pub struct Snapshot {
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// The source's body is needed.
+    /// Read the body of the source first.
     Read,
-    /// Do this.
+    /// Execute this plan.
     Do(Plan<Prepared>),
 }
 
-/// Decides; `body` is the source as just read, if it was.
+/// Decides; `body` is the source, if it was just read.
 pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     let idle = Decision::Do(Plan::default());
     let one = |write, reason| Decision::Do(Plan::one(effect(s, write, reason)));
@@ -79,7 +79,7 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     if let Some(payload) = &s.payload
         && payload.payload != row.digest.payload
     {
-        // The type of a Secret cannot change.
+        // The type of a Secret is immutable.
         if payload.secret_type != row.digest.secret_type {
             return one(delete(row), "replace_companion");
         }
@@ -98,7 +98,8 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     one(Write::Merge { patch }, "count_companion")
 }
 
-/// The class of the permit that a decision needs: one to write what makes Karmada work. Deletions need none.
+/// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit, deletions do
+/// not.
 pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
     let writes = match decision {
         Decision::Read => true,
@@ -125,7 +126,7 @@ fn effect(s: &Snapshot, write: Write, reason: &'static str) -> Effect {
     }
 }
 
-/// Payload and our two marks; nothing of the source's metadata.
+/// Renders the payload and fedgate's label and annotation; copies nothing of the source's metadata.
 fn render(s: &Snapshot, source: &DynamicObject, uid: Option<&str>) -> Value {
     let mut metadata = json!({
         "name": &*s.name,

@@ -1,5 +1,5 @@
 //! Companions: the hub copies of `ConfigMaps` and Secrets that deployments reference, with their reference counts
-//! (contract: federation.md §3.9). Bodies are read when they are about to be written, and never kept.
+//! (contract: federation.md §3.9). Bodies are read just before they are written, and never kept.
 
 pub mod decide;
 pub mod resolve;
@@ -33,7 +33,7 @@ use fedgate_engine::{
 use fedgate_kinds::CompanionKind;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Takes the snapshot; `None` while the lists it depends on are incomplete or nothing is proven.
+/// Takes the snapshot; `None` while the lists it depends on are incomplete or absence is not proven.
 pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> Option<Snapshot> {
     if !index.hub_ready() {
         return None;
@@ -64,14 +64,15 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
     }
     let project = index.projects.get(&owner.project)?;
     if earlier_life(index, &owner.project, hub) {
-        // It goes when the last of those that it was made for has gone.
+        // Delete the companion once copy and binding of every deployment that it was created for are gone.
         let wanted_by = held_entries(index, hub, row.as_ref());
         let project = Some(owner.project.clone());
         let proven = !wanted_by.is_empty() || index.lacks_proof(hub).is_none();
         return proven.then(|| snapshot(project, owner.namespace.clone(), wanted_by, None));
     }
     let listed: BTreeSet<String> = entries(row.as_ref()).collect();
-    // A deployment that went without a word is known by its copy and binding alone, until garbage has seen to them.
+    // A deployment that disappeared without a deletion event is known only by its copy and binding, until the garbage
+    // controller has handled them.
     let mut wanted_by: BTreeSet<String> = listed
         .iter()
         .filter(|entry| {
@@ -94,7 +95,7 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
         }
     }
     if row.is_some() && index.lacks_proof(hub).is_some() {
-        // Who is not seen may still be there: nobody is let go of.
+        // A deployment that is not visible may still exist: release none.
         wanted_by.extend(listed);
         if wanted_by.is_empty() {
             return None;
@@ -117,12 +118,12 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
     ))
 }
 
-/// Who a companion says references it.
+/// Entries of the deployments that a companion lists as referencing it.
 fn entries(row: Option<&Row<Companion>>) -> impl Iterator<Item = String> {
     row.into_iter().flat_map(|row| secondary::entries(&row.digest))
 }
 
-/// The deployments that may want a companion: those that name it, and those that it names.
+/// The deployments that may want a companion: those that reference it, and those that it lists.
 fn concerned(
     project: &Project,
     namespace: &str,
@@ -142,7 +143,7 @@ fn concerned(
         .collect()
 }
 
-/// Those of them whose copy or binding is still there.
+/// The listed deployments whose copy or binding still exists.
 fn held_entries(index: &GatewayIndex, hub: &str, row: Option<&Row<Companion>>) -> BTreeSet<String> {
     entries(row)
         .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(index, hub, name, |_| true)))
@@ -154,11 +155,11 @@ fn named(entry: &str) -> Option<(&str, &str)> {
     entry.split_once('/')
 }
 
-/// Whether a copy or binding of a deployment is there in one of these kinds.
+/// True if a copy or binding of a deployment exists in one of these kinds.
 fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(usize) -> bool) -> bool {
     (0..index.kinds.len()).filter(|i| of_kind(*i)).any(|i| {
         match index.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
-            // Nobody's, and of no concern to us.
+            // The copy names no source: fedgate does not manage it.
             Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
             Some(_) => true,
             None => index.binding(i, hub, name).is_some(),
@@ -166,7 +167,7 @@ fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(usize)
     })
 }
 
-/// Whether the hub takes the companion: the policy of a city comes before what its deployments need.
+/// True if the hub accepts the companion: the policy of a city must exist before the companions of its deployments.
 fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
     let found = index.owners.get(hub);
     let Some((project, owner)) = found.and_then(|owner| Some((index.projects.get(&owner.project)?, owner)))
@@ -185,7 +186,7 @@ fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -
     })
 }
 
-/// Whether a deployment expects this companion; `None` while that is unknown: then nothing changes.
+/// True if a deployment expects this companion; `None` while that is unknown: then nothing changes.
 fn expects(
     index: &GatewayIndex,
     owner: &super::index::NamespaceOwner,
@@ -197,7 +198,7 @@ fn expects(
     let rules = index.kinds[i].companions.as_ref()?;
     if rules.expected_annotation.is_some() {
         let Some(text) = s.digest.expected() else {
-            // Without references the list has gone with the last of them; else it has not been written yet.
+            // Without references, the list was removed with the last of them; otherwise it is not written yet.
             return s.digest.references.is_empty().then_some(false);
         };
         let tokens: Vec<String> = serde_json::from_str(text).ok()?;
@@ -209,7 +210,7 @@ fn expects(
     Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
 }
 
-/// One turn of a companion's key.
+/// Reconciles a companion's key.
 pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Result<Requeue, Failure> {
     let mut body = None;
     let mut permit: Option<HubPermit<'_>> = None;
@@ -274,7 +275,8 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Res
     Ok(Requeue::AwaitChange)
 }
 
-/// Whether all are gone, by the word of their plane, whom a companion names and whom nobody saw leave.
+/// True if the plane confirms that every listed deployment that is not visible is gone, or the whole project namespace
+/// if no owner is known.
 async fn nobody_wants(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Result<bool, Failure> {
     let (origin, unseen) = {
         let index = ctx.index.lock();
@@ -293,7 +295,7 @@ async fn nobody_wants(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Result<bool
     Ok(true)
 }
 
-/// The deployments that a companion names and that are not seen in its project namespace.
+/// The deployments that a companion lists and that are not visible in its project namespace.
 fn unseen(index: &GatewayIndex, s: &Snapshot) -> Vec<Target> {
     let Some((key, project)) = s
         .project
@@ -316,7 +318,8 @@ fn unseen(index: &GatewayIndex, s: &Snapshot) -> Vec<Target> {
     targets.collect()
 }
 
-/// The companion's name is held: by itself, if the answer to its creation was lost, or by an object that is not ours.
+/// Handles a companion's name that is taken: by the companion itself, if the response to its creation was lost, or by
+/// an object that fedgate does not manage.
 async fn held(
     ctx: &Context<'_>,
     key: &Key,
@@ -329,7 +332,7 @@ async fn held(
         return Err(failure);
     };
     if digest::label(&found, keys::REFERENCED_DATA) == Some("true") {
-        // Its event is on the way.
+        // The watch delivers the companion's event.
         return Ok(Requeue::AwaitChange);
     }
     if ctx.quarantine.insert(key, "name_taken") {
@@ -339,7 +342,7 @@ async fn held(
     Ok(Requeue::After(RETRY_AFTER))
 }
 
-/// Notes whether the companion's name is held by someone else, and lets the deployments say so.
+/// Records whether another object holds the companion's name, and enqueues the deployments, which report it.
 fn mark_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: bool) {
     let mut index = ctx.index.lock();
     let entry = (kind, key.namespace.clone(), key.name.clone());
@@ -357,7 +360,7 @@ fn mark_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: bool) {
     ctx.queue.extend(keys, Priority::Fresh);
 }
 
-/// The companion kind behind a role.
+/// The companion kind of a table.
 pub fn kind_of(role: TableId) -> Option<CompanionKind> {
     match role {
         TableId::ConfigMaps => Some(CompanionKind::ConfigMap),
@@ -366,7 +369,7 @@ pub fn kind_of(role: TableId) -> Option<CompanionKind> {
     }
 }
 
-/// The annotation that lists who references a companion.
+/// Value of the annotation that lists the deployments that reference a companion.
 pub(super) fn referenced_by(entries: &BTreeSet<String>) -> Arc<str> {
     serde_json::json!(entries).to_string().into()
 }

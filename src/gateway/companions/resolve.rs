@@ -1,5 +1,5 @@
-//! Which `ConfigMaps` and Secrets a deployment expects at its cell, decided from its references and what the project
-//! holds (contract: federation.md §3.9 step 1). Pure.
+//! Resolves the `ConfigMaps` and Secrets that a deployment expects at its cell, from its references and the objects of
+//! the project (contract: federation.md §3.9 step 1). Pure.
 
 use crate::gateway::index::digest::{REFERENCE_LIMIT, Reference};
 use fedgate_kinds::CompanionKind;
@@ -8,32 +8,32 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Longest name of a companion: its binding adds `-configmap`.
 const NAME_LIMIT: usize = 243;
-/// Most bytes of one source.
+/// Maximum size of a source in bytes.
 const SIZE_LIMIT: usize = 256 * 1024;
-/// Most bytes of all sources of a deployment.
+/// Maximum size of all sources of a deployment in bytes.
 const TOTAL_LIMIT: usize = 1024 * 1024;
 
-/// What is known of one source.
+/// Observed state of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceState {
     /// The project's list is not complete.
     Unknown,
-    /// The project refuses to show objects of the kind.
+    /// The project does not permit reads of the kind.
     Forbidden,
-    /// It does not exist.
+    /// The source does not exist.
     Missing,
-    /// It exists and its values have this many bytes.
+    /// The source exists and its values have this many bytes.
     Present(usize),
 }
 
 /// The outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// What goes to the cell; `None` while unresolved or in error: list and companions stay as they were.
+    /// Companions to sync to the cell; `None` while unresolved or in error: list and companions then stay unchanged.
     pub expected: Option<Vec<(CompanionKind, Arc<str>)>>,
     /// A terminal error: reason and message.
     pub error: Option<(&'static str, String)>,
-    /// Whether everything is known; if not, nothing is decided.
+    /// True while the state of a source is unknown; nothing is decided then.
     pub resolving: bool,
 }
 
@@ -45,7 +45,7 @@ pub fn token(kind: CompanionKind, name: &str) -> String {
     }
 }
 
-/// Reads a token back.
+/// Parses a token.
 pub fn parse_token(token: &str) -> Option<(CompanionKind, Arc<str>)> {
     let (kind, name) = token.split_once('/')?;
     match kind {
@@ -55,18 +55,18 @@ pub fn parse_token(token: &str) -> Option<(CompanionKind, Arc<str>)> {
     }
 }
 
-/// The annotation's text for a list.
+/// Value of the annotation for a list.
 pub fn expected_text(expected: &[(CompanionKind, Arc<str>)]) -> String {
     let tokens: BTreeSet<String> = expected.iter().map(|(kind, name)| token(*kind, name)).collect();
     json!(tokens).to_string()
 }
 
-/// The annotation's text for an error.
+/// Value of the annotation for an error.
 pub fn error_text(reason: &str, message: &str) -> String {
     json!({"reason": reason, "message": message}).to_string()
 }
 
-/// Goes through the references in order; the first that cannot be had decides.
+/// Resolves the references in order; the first source that is not available determines the outcome.
 pub fn resolve(references: &[Reference], state: impl Fn(CompanionKind, &str) -> SourceState) -> Resolution {
     let mut expected = Vec::new();
     let mut total = 0;

@@ -1,4 +1,4 @@
-//! Who wants a companion, as the index shows it.
+//! Deployments that want a companion, resolved from the index.
 
 use super::*;
 use crate::gateway::{
@@ -20,7 +20,7 @@ fn wanted(index: &GatewayIndex) -> Vec<String> {
     snapshot.wanted_by.into_iter().collect()
 }
 
-/// A world with companion `db` of deployment `web`, delivered.
+/// An index with companion `db` of deployment `web`, delivered.
 fn delivered(referenced_by: &Value) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
@@ -85,7 +85,7 @@ fn a_list_without_it_or_a_copy_of_nobody_holds_nothing() {
     );
 }
 
-/// A deployment of DFW that references Secret `db`, whose city is ready.
+/// A deployment of DFW that references Secret `db`, and whose city is ready.
 fn referencing() -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
@@ -101,7 +101,8 @@ fn referencing() -> GatewayIndex {
     index
 }
 
-/// What becomes of a companion whose name is held by an object with these labels.
+/// Reconciles a companion whose name is held by an object with these labels: the requeue, the number of quarantined
+/// objects, and whether the name is recorded as taken.
 async fn held_by(labels: Value) -> (Requeue, usize, bool) {
     let rig = Rig::new(referencing(), move |method, _| {
         let mut object = fixture::object(HUB, "db", "k-db");

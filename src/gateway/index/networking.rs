@@ -1,8 +1,8 @@
-//! What Workloads are checked against in their project: the Locations of their cities (K3) and the Networks of their
+//! Objects of a project that Workloads are checked against: Locations for their cities (K3) and Networks for their
 //! interfaces (K1), both of group `networking.datumapis.com`. Locations may be served namespaced or cluster-scoped.
 //!
-//! Each is watched only if its check is on. A project may lack their definitions, so neither belongs to the lists that
-//! make a project ready: while one is missing the project's Workloads wait, and nothing else does.
+//! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
+//! the readiness of a project: while a list is missing, only the project's Workloads wait.
 
 use super::{GatewayIndex, Project, TableId, apply::Change};
 use fedgate_api::{keys, names::ProjectKey};
@@ -18,17 +18,17 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Which checks of Workloads look at other objects of the project, by the settings.
+/// Workload checks that read other objects of the project, as the settings enable them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkloadChecks {
-    /// K3: a city needs a Location.
+    /// K3: each city needs a Location.
     pub locations: bool,
-    /// K1: an interface needs its Network.
+    /// K1: each interface needs its Network.
     pub networks: bool,
 }
 
 impl WorkloadChecks {
-    /// What has to be watched for them.
+    /// The tables to watch for the enabled checks.
     pub fn roles(self) -> impl Iterator<Item = TableId> {
         [
             (self.locations, TableId::Locations),
@@ -42,9 +42,9 @@ impl WorkloadChecks {
 /// A Location of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The city that it is in.
+    /// City of the Location.
     pub city: Option<Arc<str>>,
-    /// Whether it says Ready=False. One that says nothing yet counts as good.
+    /// True if the condition Ready is False. A Location without this condition counts as ready.
     pub refused: bool,
 }
 
@@ -69,7 +69,7 @@ impl Location {
         }
     }
 
-    /// The city to which this Location lets new deployments come.
+    /// City that this Location opens for new deployments; `None` if the Location is terminating or Ready=False.
     fn serves(row: &Row<Self>) -> Option<&Arc<str>> {
         let open = !row.deleting && !row.digest.refused;
         row.digest.city.as_ref().filter(|_| open)
@@ -92,7 +92,8 @@ impl Project {
 }
 
 impl GatewayIndex {
-    /// Takes in an event of a project's Locations. Its list counts among none of the project's: `synced` stays unset.
+    /// Applies an event of a project's Locations. Their list is not among the lists that a project needs: `synced`
+    /// stays unset.
     pub(super) fn location_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Change {
         let Some(project) = self.projects.get_mut(key) else {
             return Change::default();
@@ -115,7 +116,7 @@ impl GatewayIndex {
         self.enqueue_checked(key, first, &if synced { cities } else { BTreeSet::new() })
     }
 
-    /// Takes in an event of a project's Networks, as [`World::location_event`] does.
+    /// Applies an event of a project's Networks, as [`GatewayIndex::location_event`] does.
     pub(super) fn network_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Change {
         let Some(project) = self.projects.get_mut(key) else {
             return Change::default();
@@ -131,10 +132,11 @@ impl GatewayIndex {
         self.enqueue_checked(key, first, &if synced { names } else { BTreeSet::new() })
     }
 
-    /// With the first complete list every Workload of the project, later those that one of the words concerns.
+    /// Enqueues all Workloads of the project with the first complete list, later only those that contain one of
+    /// `words`.
     fn enqueue_checked(&self, key: &ProjectKey, first: bool, words: &BTreeSet<Arc<str>>) -> Change {
-        // A Workload's text holds each city and Network that it names as a JSON string. It may hold the same string
-        // elsewhere: then it is woken once for nothing.
+        // A Workload's text holds each city and Network that it names as a JSON string. The same string elsewhere in
+        // the text costs one reconcile without effect.
         let words: Vec<String> = words
             .iter()
             .filter_map(|word| serde_json::to_string(word).ok())

@@ -1,4 +1,4 @@
-//! The shapes of the policies that the gateway writes (contract: federation.md §2.2, §2.3).
+//! Specs of the Karmada policies that the gateway writes (contract: federation.md §2.2, §2.3).
 
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::plan::{ExactFields, ServerDefault};
@@ -6,7 +6,7 @@ use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// `spec` of the cluster policy that delivers Namespaces of a city set.
+/// `spec` of the `ClusterPropagationPolicy` that delivers the Namespaces of a city set.
 pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str) -> Value {
     let values: Vec<&str> = cities.iter().map(CityCode::as_str).collect();
     json!({
@@ -17,7 +17,7 @@ pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str
     })
 }
 
-/// `spec` of the policy that sends a hub namespace's copies of one city to its cells.
+/// `spec` of the `PropagationPolicy` that sends a hub namespace's copies of one city to the cells of that city.
 pub fn city_policy_spec(kind: &FederatedKind, namespace: &str, city: &CityCode) -> Value {
     let labels = json!({kind.placement.label.as_str(): city.as_str()});
     json!({
@@ -28,7 +28,7 @@ pub fn city_policy_spec(kind: &FederatedKind, namespace: &str, city: &CityCode) 
     })
 }
 
-/// What Karmada's API fills in by itself: not a difference. The scheduler's name cannot be changed afterwards.
+/// Fields that Karmada's API defaults; they count as no difference. `schedulerName` is immutable.
 const DEFAULTS: &[ServerDefault] = &[
     ("priority", Some("0")),
     ("preemption", Some("\"Never\"")),
@@ -37,7 +37,7 @@ const DEFAULTS: &[ServerDefault] = &[
     ("propagateDeps", Some("false")),
 ];
 
-/// A policy's spec is made exact, Karmada's defaults aside.
+/// Ownership of a policy's whole `spec`, except for Karmada's defaults.
 pub fn exact_spec() -> ExactFields {
     ExactFields {
         roots: vec!["spec".to_owned()],
@@ -46,7 +46,7 @@ pub fn exact_spec() -> ExactFields {
     }
 }
 
-/// Whether `live` is `wanted` and nothing else but Karmada's defaults.
+/// True if `live` equals `wanted`, except for Karmada's defaults.
 pub fn matches_spec(live: &Value, wanted: &Value) -> bool {
     let (Some(live), Some(wanted)) = (live.as_object(), wanted.as_object()) else {
         return false;

@@ -1,5 +1,5 @@
-//! Whether that which is not seen is not there. Absence counts only in complete lists whose watches tell what changes: a
-//! plane whose watches fail keeps everything that came from it.
+//! Decides whether absence from the index proves that an object does not exist. Absence counts only in complete lists
+//! whose watches work: while the watches of a plane fail, the gateway keeps everything that came from that plane.
 
 use super::GatewayIndex;
 use fedgate_api::names::ProjectKey;
@@ -9,7 +9,7 @@ use fedgate_engine::{
 };
 
 impl GatewayIndex {
-    /// Whether absence on the hub proves something.
+    /// True if absence on the hub is proof.
     pub fn hub_proves(&self) -> bool {
         let hub = &self.hub;
         self.hub_ready()
@@ -24,7 +24,7 @@ impl GatewayIndex {
             && self.written_back_proves(&hub.write_backs)
     }
 
-    /// Whether absence in a project proves something.
+    /// True if absence in a project is proof.
     pub fn project_proves(&self, key: &ProjectKey) -> bool {
         self.project_ready(key)
             && self.projects.get(key).is_some_and(|p| {
@@ -40,7 +40,8 @@ impl GatewayIndex {
         tables.all(|(table, kind)| kind.write_back.is_none() || table.proves())
     }
 
-    /// The project that a hub namespace is tied to, or that its labels name: the one that has their UID.
+    /// Project that owns a hub namespace; without an owner, the project that the labels name, if it alone has their
+    /// UID.
     pub fn project_of(&self, hub: &str) -> Option<&ProjectKey> {
         if let Some(owner) = self.owners.get(hub) {
             return Some(&owner.project);
@@ -54,7 +55,7 @@ impl GatewayIndex {
         (of.cluster.as_deref() == Some(&*key.label())).then_some(key)
     }
 
-    /// The plane that shows too little for absence to count in a hub namespace; `None` if it does.
+    /// Plane whose lists or watches keep absence in a hub namespace from being proof; `None` if absence is proof.
     pub fn lacks_proof(&self, hub: &str) -> Option<Plane> {
         if !self.hub_proves() {
             return Some(Plane::Hub);
@@ -63,12 +64,12 @@ impl GatewayIndex {
         (!self.project_proves(project)).then(|| Plane::Project(project.clone()))
     }
 
-    /// Wakes a key once absence on this plane counts again.
+    /// Registers a key to be enqueued once absence on this plane is proof again.
     pub fn await_proof(&mut self, plane: Plane, key: &Key) {
         self.unproven.entry(plane).or_default().insert(key.clone());
     }
 
-    /// The keys that have waited for this plane, if absence counts there now.
+    /// Takes the keys that wait for this plane; empty while absence on the plane is no proof.
     pub fn take_unproven(&mut self, plane: &Plane) -> Vec<Key> {
         let proves = match plane {
             Plane::Hub => self.hub_proves(),

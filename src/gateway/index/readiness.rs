@@ -1,9 +1,9 @@
-//! What may be decided while first lists are still being read: absence means nothing before the list that would show it
-//! is complete.
+//! Start-up phases: the decisions that are allowed while initial lists are incomplete. Absence means nothing before the
+//! list that would show the object is complete.
 //!
-//! There are two steps. Once the lists that a spec needs on its way to the hub are complete the federator *carries*: it
-//! announces, makes, updates and moves copies, and does nothing else. All other decisions wait until everything is
-//! *ready*. The lists that carrying does not need are many times as long, so that those that it does have a head start.
+//! There are two phases. Once the lists that a spec needs on its way to the hub are complete, the federator *syncs
+//! specs*: it announces, creates, updates and moves copies, and does nothing else. All other decisions wait until
+//! everything is *ready*. The lists of the second phase are many times as long, so the first phase gets a head start.
 
 use super::{GatewayIndex, Project, TableId};
 use fedgate_api::names::{HubNamespace, ProjectKey};
@@ -13,7 +13,7 @@ use fedgate_engine::{
 };
 
 impl TableId {
-    /// Whether carrying a spec to the hub looks at it, there or in the project.
+    /// True if the federator reads this table to sync a spec, on the hub or in the project.
     pub fn is_first_phase(self) -> bool {
         match self {
             Self::Namespaces
@@ -40,9 +40,9 @@ impl Project {
 }
 
 impl GatewayIndex {
-    /// Whether the hub's lists that carrying needs are complete: whose its namespaces are, what they are delivered by, the
-    /// companions and the copies. Which cells there are matters to cities that come into use alone, and another server of
-    /// Karmada's says it: while it is away all else goes on.
+    /// True if the hub's lists of the first phase are complete: Namespaces with their owners, the policies that deliver
+    /// them, companions and copies. Clusters do not count: only cities that come into use need them, and another API
+    /// server of Karmada serves them. While that server is down, everything else continues.
     pub fn hub_specs_synced(&self) -> bool {
         let hub = &self.hub;
         hub.namespaces.synced()
@@ -53,26 +53,26 @@ impl GatewayIndex {
             && hub.copies.iter().all(Table::synced)
     }
 
-    /// Whether every list of the hub is complete.
+    /// True if the hub's lists of both phases are complete. Clusters and interpreters do not count.
     pub fn hub_ready(&self) -> bool {
         let hub = &self.hub;
         self.hub_specs_synced() && hub.bindings.synced() && self.all_written_back(&hub.write_backs)
     }
 
-    /// Whether the tables of those kinds that are written back are complete.
+    /// True if the tables of all kinds with a write-back kind are complete.
     fn all_written_back<D: PartialEq>(&self, tables: &[Table<D>]) -> bool {
         let mut tables = tables.iter().zip(self.kinds.iter());
         tables.all(|(table, kind)| kind.write_back.is_none() || table.synced())
     }
 
-    /// Whether the project's lists that carrying needs are complete and its UID is known. Data that is referenced has
-    /// lists of its own, for which only those wait that reference it.
+    /// True if the project's lists of the first phase are complete and its UID is known. Referenced data has its own
+    /// lists, for which only the deployments that reference data wait.
     pub fn project_specs_synced(&self, key: &ProjectKey) -> bool {
         let project = self.projects.get(key);
         project.is_some_and(|p| p.uid.is_some() && p.first_lists_complete())
     }
 
-    /// Whether every list that all controllers need of the project is complete and its UID is known.
+    /// True if every list that all controllers need of the project is complete and its UID is known.
     pub fn project_ready(&self, key: &ProjectKey) -> bool {
         self.project_specs_synced(key)
             && self.projects.get(key).is_some_and(|p| {
@@ -81,17 +81,17 @@ impl GatewayIndex {
             })
     }
 
-    /// Whether specs of a project may be carried to the hub.
+    /// True if specs of a project may be synced to the hub.
     pub fn specs_synced(&self, key: &ProjectKey) -> bool {
         self.hub_specs_synced() && self.project_specs_synced(key)
     }
 
-    /// Whether everything may be decided that concerns a project.
+    /// True if all decisions that concern a project are allowed.
     pub fn is_complete(&self, key: &ProjectKey) -> bool {
         self.hub_ready() && self.project_ready(key)
     }
 
-    /// Whether a plane has shown what carrying needs of it, so that longer lists may begin.
+    /// True if a plane's lists of the first phase are complete, so that its longer lists may start.
     pub fn first_phase_synced(&self, plane: &Plane) -> bool {
         match plane {
             Plane::Hub => self.hub_specs_synced(),
@@ -100,7 +100,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Whether a key is a deployment's that may be carried.
+    /// True if the key is that of a deployment whose spec may be synced.
     pub fn may_sync_spec(&self, key: &Key) -> bool {
         match &key.plane {
             Plane::Hub | Plane::Cell => false,
@@ -110,8 +110,8 @@ impl GatewayIndex {
         }
     }
 
-    /// The keys of the deployments that may be carried and whose copies are not as they are: of a project's, or of all
-    /// where the hub's lists have let them wait.
+    /// Keys of the deployments whose specs may be synced and whose copies are missing or outdated: of one project, or
+    /// for the hub of all projects, because they waited for the hub's lists.
     pub fn unsynced_spec_keys(&self, plane: &Plane) -> Vec<Key> {
         let mut keys = Vec::new();
         if self.hub_specs_synced() {

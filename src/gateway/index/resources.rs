@@ -1,9 +1,9 @@
-//! The resources that the gateway touches and that are no federated kinds.
+//! API resources that the gateway uses beside the federated kinds.
 
 use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
-/// A resource of a core or Karmada group.
+/// An API resource; the core group is the empty string.
 pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: group.into(),
@@ -18,7 +18,7 @@ pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiReso
     }
 }
 
-/// The foreign resources that the gateway touches.
+/// The API resources that the gateway uses beside the federated kinds.
 #[derive(Debug, Clone)]
 pub struct Resources {
     /// v1 Namespace.
@@ -29,19 +29,19 @@ pub struct Resources {
     pub secrets: ApiResource,
     /// Karmada's member cluster: a cell.
     pub clusters: ApiResource,
-    /// Karmada's cluster-scoped policy.
+    /// Karmada's `ClusterPropagationPolicy`.
     pub city_sets: ApiResource,
-    /// Karmada's namespaced policy.
+    /// Karmada's `PropagationPolicy`.
     pub city_policies: ApiResource,
-    /// Karmada's binding.
+    /// Karmada's `ResourceBinding`.
     pub bindings: ApiResource,
-    /// Karmada's interpreter.
+    /// Karmada's `ResourceInterpreterCustomization`.
     pub interpreters: ApiResource,
-    /// Our Workload.
+    /// Workload of our compute API.
     pub workloads: ApiResource,
-    /// The network services' Location.
+    /// Location of the network services.
     pub locations: ApiResource,
-    /// The network services' Network.
+    /// Network of the network services.
     pub networks: ApiResource,
 }
 

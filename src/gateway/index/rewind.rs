@@ -1,15 +1,15 @@
-//! A plane that was restored to an older state: what is known of it is judged by its next lists alone.
+//! Handles a plane that was restored to an older state: the next lists alone decide which rows remain.
 
 use super::{GatewayIndex, Hub, Project};
 use fedgate_engine::{key::Plane, plane::table::Table};
 
 impl GatewayIndex {
-    /// Whether this is still the engagement of the hub.
+    /// True if this is the current engagement of the hub.
     pub fn is_engaged_hub(&self, engagement: u64) -> bool {
         self.hub_engagement == engagement
     }
 
-    /// Begins a plane anew if this is still its engagement. Returns which engagement it is from now on.
+    /// Restarts the lists of a plane if this is its current engagement. Returns the new engagement.
     pub fn rewind(&mut self, plane: &Plane, engagement: u64) -> Option<u64> {
         match plane {
             Plane::Hub if self.is_engaged_hub(engagement) => {}
@@ -22,7 +22,7 @@ impl GatewayIndex {
         } else {
             self.hub_engagement = self.engagements;
             self.hub.rewind();
-            // What is not as this replica left it is no edit.
+            // After a restore, a value that differs from this replica's last write is no edit.
             self.deliveries.clear();
             self.lingering.clear();
         }
@@ -42,7 +42,7 @@ impl Project {
             projections,
             config_maps,
             secrets,
-            // These follow the rows, and are as before until the lists say otherwise.
+            // These follow the rows and stay unchanged until the lists change the rows.
             uid: _,
             secondary: _,
             workloads_by_uid: _,
@@ -80,7 +80,7 @@ impl Hub {
             secondary: _,
             outlived: _,
             by_deployment: _,
-            // What was withheld before is so still.
+            // Withheld projections stay withheld.
             withheld: _,
         } = self;
         namespaces.rewind();

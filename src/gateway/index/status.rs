@@ -1,4 +1,4 @@
-//! Status digests: enough of a status to know whether returning another one would change anything.
+//! Status digests: enough of a status to decide whether returning another status would change anything.
 
 use super::digest::{Strings, size_of};
 use fedgate_api::conditions::Serving;
@@ -7,33 +7,33 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};
 
-/// Largest status that is returned, in bytes.
+/// Largest status that the gateway returns, in bytes.
 pub const SIZE_LIMIT: u32 = 64 * 1024;
 
-/// Most conditions of a status that is written.
+/// Maximum number of conditions in a status that the gateway writes.
 const CONDITIONS: usize = 32;
-/// Most conditions that are remembered: of what is written, and one more.
+/// Maximum number of conditions in a digest: as many as the gateway writes, plus one.
 const CONDITIONS_KEPT: usize = CONDITIONS + 1;
 
-/// A digest of a status, conditions apart.
+/// Digest of a status; its conditions have digests of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct StatusDigest {
-    /// Whether there is anything in it but conditions of our own.
+    /// True if the status has at least one field.
     pub reported: bool,
-    /// Everything but `conditions` and `observedGeneration`, with absent counters taken as 0.
+    /// Digest of everything but `conditions` and `observedGeneration`; absent counters count as 0.
     pub rest: Digest,
     /// `observedGeneration`.
     pub observed: Option<i64>,
-    /// The conditions, in order, as many as matter.
+    /// The conditions in order, at most one more than the gateway writes.
     pub conditions: Box<[ConditionDigest]>,
-    /// Size of the status as JSON, in bytes; the largest of all if it is nested too deeply.
+    /// Size of the status as JSON, in bytes; `u32::MAX` if the status is nested too deeply.
     pub size: u32,
 }
 
-/// A digest of one condition.
+/// Digest of a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionDigest {
-    /// What it says.
+    /// Type, status, reason and message.
     pub text: Arc<ConditionText>,
     /// Its `observedGeneration`.
     pub observed: Option<i64>,
@@ -41,7 +41,7 @@ pub struct ConditionDigest {
     pub since: i64,
 }
 
-/// What a condition says, which many objects' conditions say alike.
+/// Type, status, reason and message of a condition, shared by all objects with the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionText {
     /// Its type.
@@ -67,13 +67,13 @@ impl Deref for ConditionDigest {
 pub struct OwnCondition {
     /// Its type.
     pub kind: &'static str,
-    /// Whether it is True.
+    /// True for the status `True`, false for `False`.
     pub status: bool,
     /// Its reason.
     pub reason: &'static str,
     /// Its message, at most 1,024 characters.
     pub message: String,
-    /// The generation it speaks of.
+    /// The generation that the condition describes.
     pub observed: i64,
 }
 
@@ -82,12 +82,12 @@ impl OwnCondition {
         if self.status { "True" } else { "False" }
     }
 
-    /// Whether `had` says the same, of the same generation.
+    /// True if `had` has the same status, reason, message and generation.
     pub fn equals(&self, had: &ConditionDigest) -> bool {
         self.agrees(had) && had.observed == Some(self.observed)
     }
 
-    /// Whether `had` says the same, if perhaps of an earlier generation.
+    /// True if `had` has the same status, reason and message; its generation may be an earlier one.
     pub fn agrees(&self, had: &ConditionDigest) -> bool {
         *had.status == *self.truth()
             && *had.reason == *self.reason
@@ -126,12 +126,12 @@ impl StatusDigest {
         }
     }
 
-    /// Whether the object has no status at all.
+    /// True if the object has no status.
     pub fn is_absent(&self) -> bool {
         self.size == 0
     }
 
-    /// Whether one of the gateway's own conditions is there as it should be.
+    /// True if the status has this condition of the gateway, unchanged.
     pub fn has_condition(&self, own: &OwnCondition) -> bool {
         self.condition(own.kind).is_some_and(|had| own.equals(had))
     }
@@ -146,7 +146,7 @@ impl StatusDigest {
         Serving::of_statuses(|kind| self.condition(kind).map(|had| &*had.status))
     }
 
-    /// Whether the status that `hub` returns to a project is already there, own conditions aside.
+    /// True if the project already has the status that `hub` returns, apart from the gateway's own conditions.
     pub fn is_returned(&self, hub: &Self, own: &[String], generation: i64) -> bool {
         let foreign = |c: &&ConditionDigest| !own.iter().any(|o| **o == *c.kind);
         let settled = |hub: Option<i64>, here: Option<i64>| match hub {
@@ -154,7 +154,7 @@ impl StatusDigest {
             _ => true,
         };
         let here = self.conditions.iter().filter(foreign).count();
-        // Beyond the cap they are not returned.
+        // The gateway does not return conditions beyond the cap.
         let room = CONDITIONS.saturating_sub(self.conditions.len() - here);
         let wanted = || hub.conditions.iter().filter(foreign).take(room);
         self.rest == hub.rest
@@ -196,15 +196,15 @@ fn condition_digest(condition: &Value, words: &mut Strings) -> ConditionDigest {
     }
 }
 
-/// Writes a time as Kubernetes does.
+/// Formats a time as Kubernetes does.
 pub fn rfc3339(second: i64) -> String {
     Timestamp::from_second(second)
         .unwrap_or(Timestamp::UNIX_EPOCH)
         .to_string()
 }
 
-/// The status to write into the project: `base` (the copy's), with the gateway's own conditions and the project's
-/// generations and transition times (contract: federation.md §3.4 step 7).
+/// Renders the status to write into the project: `base` (the copy's status) with the gateway's own conditions and the
+/// project's generations and transition times (contract: federation.md §3.4 step 7).
 pub fn render_status(
     base: &Value,
     counters: &[String],
@@ -246,7 +246,7 @@ pub fn render_status(
     Value::Object(status)
 }
 
-/// A condition of the hub with the project's numbers.
+/// Gives a condition of the hub the project's observed generation and transition time.
 fn merge_condition(mut condition: Value, had: &StatusDigest, generation: i64) -> Value {
     let kind = condition
         .get("type")

@@ -1,4 +1,4 @@
-//! Which kind is in which role. Every event and every turn asks, so that nothing is put together anew for it.
+//! Maps tables to kinds and back. Every event and every reconcile needs the mapping, so it is built only once.
 
 use super::{TableId, resources::Resources};
 use fedgate_engine::key::Kind;
@@ -6,7 +6,7 @@ use fedgate_engine::random::HashMap;
 use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;
 
-/// The roles that every hub has, whatever is federated.
+/// Tables that every hub has, independent of the federated kinds.
 pub(super) const HUB: [TableId; 8] = [
     TableId::Namespaces,
     TableId::Clusters,
@@ -17,10 +17,10 @@ pub(super) const HUB: [TableId; 8] = [
     TableId::ConfigMaps,
     TableId::Secrets,
 ];
-/// Those that only projects have.
+/// Tables that only projects have.
 const PROJECT: [TableId; 3] = [TableId::Workloads, TableId::Locations, TableId::Networks];
 
-/// See the module.
+/// Mapping between tables and kinds; see the module.
 #[derive(Debug)]
 pub(super) struct TableMap {
     kinds: HashMap<TableId, Kind>,
@@ -36,7 +36,7 @@ impl TableMap {
         for role in HUB.into_iter().chain(PROJECT).chain(federated(kinds)) {
             let kind = Kind::of(resource(resources, kinds, role));
             all.kinds.insert(role, kind.clone());
-            // Of two kinds that are written back as one the first counts.
+            // If two federated kinds share a write-back kind, the first table counts.
             all.roles.entry(kind).or_insert(role);
         }
         all
@@ -46,13 +46,13 @@ impl TableMap {
         self.roles.get(kind).copied()
     }
 
-    /// The kind in a role that these federated kinds have.
+    /// The kind of a table that these federated kinds have.
     pub(super) fn kind(&self, role: TableId) -> Kind {
         self.kinds[&role].clone()
     }
 }
 
-/// The roles that federated kinds bring.
+/// Tables of the federated kinds and of their write-back kinds.
 pub(super) fn federated(kinds: &[FederatedKind]) -> impl Iterator<Item = TableId> {
     kinds.iter().enumerate().flat_map(|(i, kind)| {
         std::iter::once(TableId::Federated(i))
@@ -60,7 +60,7 @@ pub(super) fn federated(kinds: &[FederatedKind]) -> impl Iterator<Item = TableId
     })
 }
 
-/// The resource behind a role.
+/// The API resource of a table.
 pub(super) fn resource<'a>(r: &'a Resources, kinds: &'a [FederatedKind], role: TableId) -> &'a ApiResource {
     match role {
         TableId::Namespaces => &r.namespaces,

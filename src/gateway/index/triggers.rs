@@ -1,4 +1,4 @@
-//! Whom a change wakes: the keys of everything whose decision may depend on what has changed.
+//! Triggers: the keys to enqueue for a change, of every object whose decision may depend on the change.
 
 use super::{
     GatewayIndex, NamespaceOwner, TableId,
@@ -18,7 +18,7 @@ use fedgate_kinds::CompanionKind;
 use std::sync::Arc;
 
 impl GatewayIndex {
-    /// Every key of a project that may be decided once its lists and the hub's are complete.
+    /// All keys of a project; they can be reconciled once its lists and the hub's lists are complete.
     pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
         let mut keys = Vec::new();
         let Some(project) = self.projects.get(key) else {
@@ -49,7 +49,7 @@ impl GatewayIndex {
         keys
     }
 
-    /// Every key on the hub that does not belong to a project.
+    /// Keys of the hub that need no project: interpreters, city sets, and each hub namespace with its objects.
     fn hub_keys(&self) -> Vec<Key> {
         let mut keys: Vec<Key> = self
             .kinds
@@ -70,7 +70,8 @@ impl GatewayIndex {
         keys
     }
 
-    /// Every key that can be decided now: none before the hub's lists are complete, and those of each project once its are.
+    /// All keys that can be reconciled now: none before the hub's lists are complete, and those of a project only after
+    /// the project's lists are complete.
     pub fn ready_keys(&self) -> Vec<Key> {
         if !self.hub_ready() {
             return Vec::new();
@@ -83,7 +84,7 @@ impl GatewayIndex {
         keys
     }
 
-    /// The keys of the hub Namespaces that were left at a city set, were sent it, or are to have it.
+    /// Keys of the hub Namespaces that had a city set after their last reconcile, were sent the set since, or want it.
     pub fn namespace_keys_of_set(&self, set: &str) -> Vec<Key> {
         let users = self.deliveries.users_of(set);
         users
@@ -91,7 +92,7 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// Every key of the hub namespaces that are a project's, by its live namespaces or by their labels.
+    /// All keys of the hub namespaces of a project: those that it owns, and those whose labels have its UID.
     pub fn hub_keys_of(&self, project: &ProjectKey) -> Vec<Key> {
         let uid = self.projects.get(project).and_then(|p| p.uid.as_ref());
         let mut keys = Vec::new();
@@ -178,14 +179,14 @@ impl GatewayIndex {
             self.namespace_keys(&hub, &mut change.keys);
         }
         self.sources_in(project, name, &mut change.keys);
-        // Watches keep no order: a Workload may be known before its namespace.
+        // Watches are not ordered: a Workload may appear before its namespace.
         let workloads = self.projects.get(project).into_iter();
         let workloads = workloads.flat_map(|p| p.workloads.in_namespace(name));
         let keys = workloads.map(|(workload, _)| self.workload_key(project, name, workload));
         change.keys.extend(keys);
     }
 
-    /// The Namespace's own controllers, and everything that may have waited for it.
+    /// Enqueues the Namespace's own controllers and everything that may wait for the Namespace.
     pub(super) fn enqueue_hub_namespace(&self, name: &str, keys: &mut Vec<Key>) {
         if HubNamespace::parse(name).is_none() {
             return;
@@ -195,7 +196,7 @@ impl GatewayIndex {
         self.referenced_keys(name, keys);
     }
 
-    /// The companions that the deployments of a hub namespace reference, whether they exist or not.
+    /// Enqueues the companions that the deployments of a hub namespace reference, existing or not.
     pub(super) fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
         for i in 0..self.kinds.len() {
             for (_, source) in self.owned_sources(i, hub) {
@@ -210,7 +211,7 @@ impl GatewayIndex {
         }
     }
 
-    /// The keys of all deployments in the project namespace that a hub namespace is tied to.
+    /// Keys of all deployments in the project namespace that owns a hub namespace.
     pub fn source_keys(&self, hub: &str) -> Vec<Key> {
         let Some(owner) = self.owners.get(hub) else {
             return Vec::new();
@@ -223,7 +224,7 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// The keys of deployments that leave and have nothing more on the hub but the policy of their city.
+    /// Keys of the deployments that are being deleted and have nothing left on the hub but the policy of their city.
     pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
         let found = self.owners.get(hub);
         let Some((project, owner)) =
@@ -240,7 +241,7 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// The keys of all that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
+    /// Keys that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
     pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
         let mut keys = self.source_keys(hub);
         self.referenced_keys(hub, &mut keys);
@@ -251,7 +252,7 @@ impl GatewayIndex {
         let hub = &delta.name.0;
         let new = self.hub.bindings.get(hub, &delta.name.1);
         if new.is_none() && !self.owners.contains_key(hub) {
-            // It may have been the last thing in a Namespace without origin.
+            // The binding may have been the last object in a Namespace without an owner.
             keys.push(self.hub_key(TableId::Namespaces, "", hub));
         }
         let Some(binding) = new.or(delta.old.as_ref()).map(|row| &row.digest) else {
@@ -294,7 +295,7 @@ impl GatewayIndex {
         let naming = project.secondary.naming(&owner.namespace, kind, &name.1);
         let naming = naming.map(|(i, source)| self.source_key(i, &owner.project, &owner.namespace, source));
         keys.extend(naming);
-        // One that no longer references it may have waited for the companion to let go of it.
+        // A deployment that dropped its reference may have waited for the companion's release.
         for entry in delta.old.iter().flat_map(|row| entries(&row.digest)) {
             let Some(("", source)) = entry
                 .strip_prefix(&*owner.namespace)
@@ -310,7 +311,7 @@ impl GatewayIndex {
         }
     }
 
-    /// The companions that a deployment names now, or that name it.
+    /// Enqueues the companions that a deployment references, and those that name the deployment.
     pub(super) fn enqueue_companions_of(&self, kind: usize, hub: &str, name: &str, keys: &mut Vec<Key>) {
         let Some(owner) = self.owners.get(hub) else { return };
         let source = self
@@ -472,7 +473,7 @@ impl GatewayIndex {
         }
     }
 
-    /// The Workloads that may have waited for the name of a deployment to be free: it begins with theirs.
+    /// Enqueues the Workloads that may wait for a deployment name to become free: the name starts with theirs.
     fn enqueue_for_name(&self, project: &ProjectKey, freed: &Name, keys: &mut Vec<Key>) {
         let (namespace, name) = freed;
         let Some(p) = self.projects.get(project) else {
@@ -484,12 +485,12 @@ impl GatewayIndex {
     }
 }
 
-/// What a deployment wants of companions.
+/// Fields of a deployment that determine its companions.
 fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
     row.map(|r| (r.digest.expected(), &r.digest.references))
 }
 
-/// The role of a companion kind.
+/// The table of a companion kind.
 pub fn companion_role(kind: CompanionKind) -> TableId {
     match kind {
         CompanionKind::ConfigMap => TableId::ConfigMaps,

@@ -1,5 +1,6 @@
-//! The brake on projections: a hub that has lost many write-backs at once is one that was restored or made anew, and what
-//! runs at the cells is what it was. Their projections stay until the cells have reported again, or for a while.
+//! The brake on projections. A hub that lost many write-backs at once was restored or recreated, and the cells still
+//! run the same instances. The projections of the lost write-backs stay until the cells report again, or until a
+//! retention time ends.
 
 use super::{
     Deployment, GatewayIndex,
@@ -13,13 +14,13 @@ use fedgate_engine::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Whether so many of all have vanished with one list that the hub has rather lost them.
+/// True if so many write-backs vanished with one list that the hub has probably lost them.
 fn too_many(vanished: usize, total: usize) -> bool {
     vanished > 10.max(total / 10)
 }
 
 impl GatewayIndex {
-    /// A list of write-backs is complete, in which these are missing.
+    /// Keeps the projections of the write-backs that a complete list lacks, if they are too many.
     pub(super) fn withhold(&mut self, kind: usize, vanished: &[RowChange<WriteBackDigest>]) {
         let total = vanished.len() + self.hub.write_backs[kind].len();
         if !too_many(vanished.len(), total) {
@@ -38,7 +39,7 @@ impl GatewayIndex {
         }
     }
 
-    /// A write-back was told of: its deployment's cell reports.
+    /// Releases the projections of a deployment whose write-back was observed: its cell reports.
     pub(super) fn written_back(
         &mut self,
         kind: usize,
@@ -58,7 +59,7 @@ impl GatewayIndex {
         }
     }
 
-    /// A copy was told of: if its status is another, its cell reports.
+    /// Releases the projections of a deployment whose copy was observed with a changed status: its cell reports.
     pub(super) fn copy_reported(&mut self, kind: usize, delta: &RowChange<HubCopy>, keys: &mut Vec<Key>) {
         let (hub, name) = &delta.name;
         let status = |row: &Row<HubCopy>| row.digest.status.clone();
@@ -75,7 +76,7 @@ impl GatewayIndex {
         }
     }
 
-    /// The projections of a deployment, which may have waited for its cells' report.
+    /// Enqueues the projections of a deployment, which may wait for a report of its cells.
     fn enqueue_projections(&self, kind: usize, hub: &Arc<str>, deployment: &Arc<str>, keys: &mut Vec<Key>) {
         let found = self.owners.get(hub);
         let Some((project, owner)) =
@@ -91,12 +92,12 @@ impl GatewayIndex {
         keys.extend(of_deployment.map(|(name, _)| self.hub_key(TableId::WrittenBack(kind), hub, name)));
     }
 
-    /// Whether projections are kept although their write-backs are gone.
+    /// True if projections are kept although their write-backs are gone.
     pub fn withholds(&self) -> bool {
         !self.hub.withheld.is_empty()
     }
 
-    /// Forgets what has been withheld for long enough.
+    /// Drops the entries older than `retention`.
     pub fn forget_withheld(&mut self, retention: Duration) {
         self.hub.withheld.retain(|_, since| since.elapsed() < retention);
     }

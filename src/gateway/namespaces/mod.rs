@@ -1,5 +1,4 @@
-//! Namespace delivery: each hub Namespace exists only at the cells of the cities in use
-//! (contract: federation.md §3.5).
+//! Namespace delivery: each hub Namespace exists only at the cells of the cities in use (contract: federation.md §3.5).
 
 pub mod decide;
 pub mod sets;
@@ -17,16 +16,17 @@ use fedgate_api::names::{CityCode, ProjectKey, city_set};
 use fedgate_engine::{error::Failure, key::Key, plan::Requeue, queue::Priority};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Verdict on a Namespace that names another owner.
+/// Quarantine verdict on a Namespace that names another owner.
 const FOREIGN: &str = "identity_mismatch";
-/// Verdict on a Namespace whose set of cities has the name of another set.
+/// Quarantine verdict on a Namespace whose city set has the name of another city set.
 const COLLISION: &str = "city_set_collision";
 
-/// Whether a hub namespace holds objects of an earlier project of the same name: another project's UID is on it and
-/// nothing in it belongs to a live deployment. If something does, the label was merely edited.
+/// True if a hub namespace holds objects of an earlier project of the same name: the namespace has another project's
+/// UID and no object in it belongs to a live deployment. If one does, the label was merely edited.
 ///
-/// All of it goes: copies by federator and garbage, with them bindings and write-backs, then companions and policies.
-/// What nobody of these takes away does not count: it would hold up the new life for ever.
+/// All counted objects are deleted: copies by federator and garbage, with them bindings and write-backs, then
+/// companions and policies. An object that none of these controllers deletes does not count: it would block the new
+/// project for ever.
 pub fn earlier_life(index: &GatewayIndex, project: &ProjectKey, hub: &str) -> bool {
     let Some(row) = index.hub.namespaces.get("", hub) else {
         return false;
@@ -63,7 +63,8 @@ pub fn earlier_life(index: &GatewayIndex, project: &ProjectKey, hub: &str) -> bo
             .any(|(name, policy)| policy.digest.is_ours(name, &index.kinds))
 }
 
-/// Whether a hub namespace is there, here to stay, and names no other owner than the one it is tied to.
+/// True if a hub namespace exists, is not being deleted, and names no owner other than the project namespace that owns
+/// it.
 pub fn is_open(index: &GatewayIndex, hub: &str) -> bool {
     let namespace = index.hub.namespaces.get("", hub).filter(|n| !n.deleting);
     namespace.is_some_and(|n| {
@@ -107,7 +108,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         Some(set) => index.cities_of_set(set),
         None => Some(BTreeSet::new()),
     };
-    // A cell writes that city: it may hold one of the set, never bring one in.
+    // The cell writes the city of a write-back: that may keep a city in the set, but never add one.
     let holds = |city: &CityCode| current.as_ref().is_some_and(|c| c.is_empty() || c.contains(city));
     in_use.extend(written_back.into_iter().filter(holds));
     Some(Snapshot {
@@ -130,14 +131,15 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     })
 }
 
-/// Notes the city set on a Namespace: what we have written, or what is found where nothing is noted yet.
+/// Records the city set of a Namespace: the set that this replica has written, or the set found if none is recorded
+/// yet.
 fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
     let row = index.hub.namespaces.get("", hub);
     let set = row.and_then(|row| row.digest.cities.clone());
     index.deliveries.leave(&hub.into(), set.as_ref(), written);
 }
 
-/// One turn of a hub Namespace that belongs to a live project namespace.
+/// Reconciles a hub Namespace that belongs to a live project namespace.
 pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
     let hub = &*key.name;
     for _ in 0..MAX_PASSES {

@@ -1,15 +1,15 @@
-//! Which city sets there are, and how many of them a project may use.
+//! City sets: the view of a hub Namespace on them, and the limit on the sets that a project may use.
 
 use super::decide::{self, CitySets, Decision, Snapshot};
 use crate::gateway::index::{GatewayIndex, digest::CitySet};
 use fedgate_engine::{clock::Now, key::Key, plane::table::Row};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// The city sets as a hub Namespace sees them.
+/// City sets from the view of a hub Namespace.
 struct Known<'a> {
     index: &'a GatewayIndex,
     hub: &'a str,
-    /// Most sets of its project.
+    /// Maximum number of sets that the project of this Namespace may use.
     limit: usize,
 }
 
@@ -30,7 +30,7 @@ impl CitySets for Known<'_> {
         let row = self.index.hub.namespaces.get("", self.hub).map(|row| &row.digest);
         let own = row.filter(|of| of.cluster.as_deref() == Some(&*label));
         let own = own.and_then(|of| of.cities.as_ref());
-        // Those that are being sent count as well: turns of one project run side by side.
+        // Sets whose write is in flight count as well: reconciles of one project run concurrently.
         let others = self.index.moving.iter().filter(|(hub, _)| ***hub != *self.hub);
         let moving: BTreeSet<&Arc<str>> = others
             .filter(|(_, (of, _))| **of == *label)
@@ -43,7 +43,7 @@ impl CitySets for Known<'_> {
     }
 }
 
-/// Decides on what the index shows.
+/// Decides from the index.
 pub fn decided(
     index: &GatewayIndex,
     snapshot: &Snapshot,
@@ -55,8 +55,8 @@ pub fn decided(
     decide::decide(snapshot, &Known { index, hub, limit }, linger, now)
 }
 
-/// Notes whether a hub Namespace may not have its set for the sake of its project. Returns the deployments that say so, if
-/// that is news.
+/// Records whether the project's limit keeps a hub Namespace from its set. Returns the keys of the deployments that
+/// report it, if that has changed.
 pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key> {
     let Some(owner) = index.owners.get(hub) else {
         return Vec::new();
@@ -70,8 +70,8 @@ pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key
     if news { index.source_keys(hub) } else { Vec::new() }
 }
 
-/// What was sent to a hub Namespace was answered. Returns those that there is room for if it was not `applied`: if it was,
-/// they hear of it by the Namespace.
+/// Removes the pending set of a hub Namespace whose write has returned. If the write was not `applied`, returns the
+/// keys of the Namespaces that may use the room; after an applied write, the event of the Namespace enqueues them.
 pub fn arrived(index: &mut GatewayIndex, hub: &str, applied: bool) -> Vec<Key> {
     match index.moving.remove(hub) {
         Some((label, _)) if !applied => index.limited_keys(&label),

@@ -1,4 +1,4 @@
-//! Which city policies a hub namespace has, and what that takes. Pure.
+//! Decides the city policies of a hub namespace and the writes for them. Pure.
 
 use crate::gateway::index::{digest::CityPolicy, policy_spec};
 use fedgate_api::names::{self, CityCode};
@@ -12,7 +12,7 @@ use kube::core::ApiResource;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// What is known of a hub namespace's policies and of the cities that need one.
+/// Observed policies of a hub namespace and the cities that need a policy.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The federated kinds.
@@ -21,20 +21,20 @@ pub struct Snapshot {
     pub resource: ApiResource,
     /// The hub namespace.
     pub namespace: Arc<str>,
-    /// Whether the Namespace is there to take objects.
+    /// True if the Namespace exists and accepts objects.
     pub open: bool,
-    /// Cities in use, a set a kind: only these get a policy.
+    /// Cities in use, a set for each kind: only these get a policy.
     pub used: Vec<BTreeSet<CityCode>>,
-    /// Cities that need their policy to stay: those in use, those whose policy still claims a binding, and all while
-    /// nobody can see what the project announces.
+    /// Cities whose policy must stay: those in use, those whose policy still claims a binding, and all cities while the
+    /// project's announcements are not visible.
     pub needed: Vec<BTreeSet<CityCode>>,
-    /// Whether absence counts here: only then a policy goes.
+    /// True if absence is proven here: only then is a policy deleted.
     pub proven: bool,
-    /// The policies there are.
+    /// The existing policies.
     pub policies: Vec<(Arc<str>, Row<CityPolicy>)>,
 }
 
-/// Decides: create what is needed and absent, restore what differs, delete what nobody needs.
+/// Decides: create needed policies that are absent, restore those that differ, delete those that no city needs.
 pub fn decide(s: &Snapshot) -> Plan<Prepared> {
     let mut plan = Plan::default();
     for (index, kind) in s.kinds.iter().enumerate() {
@@ -81,7 +81,7 @@ fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> 
             .is_some_and(|(k, c)| *k == index && c == city)
     });
     if let Some((name, row)) = selecting {
-        // One that is being deleted is made anew by the event of its end.
+        // A policy that is being deleted is created again on its deletion event.
         return (!row.deleting && !row.digest.exact)
             .then(|| apply(s, kind, city, name, "restore_city_policy"));
     }
@@ -94,7 +94,7 @@ fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> 
     }
 }
 
-/// The plain name unless it is none, or another code that writes itself the same way has it.
+/// Returns the plain name, unless the code has none or another code with the same plain name holds it.
 fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> String {
     let prefix = &kind.placement.policy_prefix;
     let hashed = names::policy_name_hashed(prefix, city);
@@ -109,7 +109,7 @@ fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -
         .find(|(name, _)| **name == *plain)
         .and_then(|(_, row)| row.digest.selects.as_ref())
         .is_some_and(|(k, other)| *k == index && twins(other));
-    // Of two new codes with one plain name the first in order takes it.
+    // Of two new codes with the same plain name, the first in order gets it.
     let first = s.used[index].iter().find(|c| *c == city || twins(c));
     if held || first != Some(city) {
         hashed
@@ -136,7 +136,7 @@ fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason
     )
 }
 
-/// The cities whose policy the plan takes away, each with the hub namespace.
+/// The cities whose policy the plan deletes, each with the hub namespace.
 pub fn withdrawing(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, CityCode)> {
     plan.effects
         .iter()

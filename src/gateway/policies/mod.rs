@@ -1,7 +1,7 @@
-//! City policies: in each hub namespace one `PropagationPolicy` for each city in use, and none else
-//! (contract: federation.md §3.6). One decision at a time for a namespace.
+//! City policies: in each hub namespace one `PropagationPolicy` for each city in use, and no other
+//! (contract: federation.md §3.6). Reconciles of a namespace run one at a time.
 //!
-//! Woken by cities announced and left, by policies, and by copies and bindings that go.
+//! Enqueued when a city is announced or goes out of use, when a policy changes, and when a copy or binding is deleted.
 
 pub mod decide;
 mod observe;
@@ -20,7 +20,7 @@ use super::{
 use decide::{decide, withdrawing};
 use fedgate_engine::{error::Failure, plan::Requeue, queue::Priority};
 
-/// One turn of a hub namespace's policies.
+/// Reconciles the policies of a hub namespace.
 pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure> {
     let key = ctx.index.lock().hub_key(TableId::CityPolicies, hub, "");
     for _ in 0..MAX_PASSES {
@@ -32,15 +32,15 @@ pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure>
             };
             let plan = decide(&snapshot);
             let withdrawing = withdrawing(&snapshot, &plan);
-            // From here on nobody may rely on these policies; see `World::city_ready`.
+            // From here on no controller may rely on these policies; see `GatewayIndex::city_ready`.
             index.withdrawing.extend(withdrawing.iter().cloned());
-            // What goes for want of a project namespace is confirmed by its plane.
+            // A deletion because the project namespace is missing needs confirmation by the project's plane.
             let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);
             let origin = suspected.then(|| garbage::origin_namespace(&index, hub));
             (plan, withdrawing, origin)
         };
         if plan.is_idle() {
-            // One of them may have waited for a policy to go that is needed again.
+            // A deployment that leaves may have waited for the deletion of a policy that is needed again.
             let leaving = ctx.index.lock().leaving_keys(hub);
             ctx.queue.extend(leaving, Priority::Fresh);
             return ctx.record_refusal(&key, hub, Ok(plan.next));

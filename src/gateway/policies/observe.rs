@@ -1,11 +1,11 @@
-//! What is known of a hub namespace's policies, taken from the index in one go.
+//! Observes the policies of a hub namespace in a single read of the index.
 
 use super::decide::Snapshot;
 use crate::gateway::{garbage, index::GatewayIndex, namespaces};
 use fedgate_api::names::CityCode;
 use std::collections::BTreeSet;
 
-/// Whether a city's policy must stay: the city is in use, or a binding is claimed by the policy.
+/// True if a city's policy must stay: the city is in use, or the policy claims a binding.
 pub fn needed(index: &GatewayIndex, hub: &str, kind: usize, city: &CityCode) -> bool {
     index.cities_of_kind(kind, hub).contains(city) || claims(index, hub, kind, city)
 }
@@ -21,7 +21,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     if !index.hub_ready() || owner.is_some_and(|owner| !index.project_ready(&owner.project)) {
         return None;
     }
-    // An earlier life's policies go after its copies, and nothing of the new one comes before.
+    // Policies of an earlier project are deleted after its copies; no policy of the new project is created before that.
     let earlier = owner.is_some_and(|owner| namespaces::earlier_life(index, &owner.project, hub));
     let used: Vec<_> = (0..index.kinds.len())
         .map(|i| {
@@ -38,7 +38,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         .in_namespace(hub)
         .map(|(name, row)| (name.clone(), row.clone()))
         .collect();
-    // Who announces a city is not seen while the project is not engaged: nothing is let go of then.
+    // While the project is not engaged, the cities that it announces are not visible: no policy is released then.
     let hidden = owner.is_none() && !garbage::proven_gone(index, hub);
     let needed = used
         .iter()

@@ -1,4 +1,4 @@
-//! Decisions on city policies: the exact effects, and that nothing else came.
+//! Decisions on city policies: the exact effects, and no others.
 
 use super::{
     decide::{Snapshot, decide, withdrawing},

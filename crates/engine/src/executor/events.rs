@@ -1,4 +1,4 @@
-//! Publishes what users are to read as Events, through one recorder for each plane.
+//! Publishes Events for users, with a recorder per plane.
 
 use super::FIELD_MANAGER;
 use crate::{key::Plane, plan::Event, random::HashMap};
@@ -7,17 +7,17 @@ use kube::Client;
 use kube_runtime::events::{Event as ApiEvent, EventType, Recorder, Reporter};
 use parking_lot::Mutex;
 
-/// Longest message that the events API takes.
+/// Longest message that the events API accepts, in bytes.
 const LIMIT: usize = 1_024;
 
-/// See the module.
+/// The recorders, by plane.
 pub(super) struct EventRecorder {
     recorders: Mutex<HashMap<Plane, Recorder>>,
     reporter: Reporter,
 }
 
 impl EventRecorder {
-    /// Those of this process.
+    /// A recorder whose events name this process as the reporter.
     pub(super) fn new(identity: String) -> Self {
         Self {
             recorders: Mutex::default(),
@@ -28,7 +28,7 @@ impl EventRecorder {
         }
     }
 
-    /// Publishes one; if it is lost, the log says so at its finest.
+    /// Publishes an event; a failure is logged at debug level only.
     pub(super) async fn publish(&self, client: Client, event: &Event) {
         let recorder = self
             .recorders
@@ -62,7 +62,7 @@ impl EventRecorder {
         }
     }
 
-    /// Forgets all but these planes.
+    /// Drops the recorders of all planes except these.
     pub(super) fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.recorders.lock().retain(|plane, _| wanted(plane));
     }

@@ -1,4 +1,4 @@
-//! The executor: the only writer. It performs plans effect by effect and tells the index what the servers answered.
+//! The executor: the only writer. It executes plans effect by effect and reports the returned objects to the index.
 
 mod events;
 mod presence;
@@ -27,37 +27,38 @@ use std::{sync::Arc, time::Duration};
 /// The field manager of every write (contract: federation.md §2.1).
 pub const FIELD_MANAGER: &str = "fedgate";
 
-/// What the executor needs of its surroundings.
+/// The executor's access to planes, the write permit and the index.
 pub trait PlaneAccess: Send + Sync {
     /// The client for short calls to a plane; `None` if the plane is not engaged.
     fn client(&self, plane: &Plane) -> Option<Client>;
-    /// Whether this replica may begin a write now.
+    /// True if this replica may start a write now.
     fn may_write(&self) -> bool;
-    /// Ends when this replica may have no write under way any more.
+    /// Resolves when this replica must have no write in flight any longer.
     fn permit_expired(&self) -> BoxFuture<'_, ()>;
-    /// A write was given up, or nothing was heard of it: the server may still carry it out.
+    /// A write was cancelled, or its response was lost: the server may still apply it.
     fn write_unresolved(&self, target: &Target);
-    /// While the plane's watches get no answer: whether it is the turn of a call to ask, or how long to wait.
+    /// While the plane's watches fail: whether this call is the next probe (`Ok`), or the time to wait (`Err`).
     fn admit_probe(&self, _plane: &Plane) -> Option<Result<(), Duration>> {
         None
     }
-    /// A plane that left calls unanswered has answered one.
+    /// A plane that was down has answered a call.
     fn plane_responded(&self, _plane: &Plane) {}
-    /// A right that was missing at this plane is there.
+    /// A permission that was denied on this plane is granted again.
     fn permission_granted(&self, _plane: &Plane) {}
-    /// Which engagement of a plane this is: another one may be another server.
+    /// The number of the plane's current engagement: a new engagement may be another server.
     fn engagement(&self, _plane: &Plane) -> u64 {
         0
     }
-    /// What a server answered to what was sent in this engagement of the plane, to be known before its watch says so.
+    /// Records the result of a request sent in this engagement of the plane, so that the index has it before the watch
+    /// event arrives.
     fn object_observed(&self, target: &Target, engagement: u64, answer: WriteResult);
-    /// One write was done: its reason, for metrics.
+    /// Counts a write and its reason, for metrics.
     fn wrote(&self, target: &Target, reason: &'static str);
-    /// The same was written once more to these fields, for metrics: someone else changes them back.
+    /// Counts a repeated write to these fields, for metrics: another writer keeps reverting them.
     fn fight_detected(&self, target: &Target, field_group: &'static str);
 }
 
-/// See the module.
+/// Executes plans: the only component that writes to planes.
 pub struct Executor {
     surroundings: Arc<dyn PlaneAccess>,
     notes: EventRecorder,
@@ -72,14 +73,15 @@ impl std::fmt::Debug for Executor {
     }
 }
 
-/// True if an API server refuses an apply because it would leave `null` where a list has to be. It does so when the apply takes the
-/// last items out of a list of keyed items, and an earlier merge patch of ours had set that list to `[]`. A merge patch can empty it.
+/// True if an API server rejects an apply because the result has `null` in place of a list. This happens if the apply
+/// removes the last items of a list of keyed items that an earlier fedgate merge patch had set to `[]`. A merge patch
+/// can empty it.
 fn empties_a_list(failure: &Failure) -> bool {
     failure.category == Category::Refused && failure.message.contains("Invalid value: \"null\"")
 }
 
 impl Executor {
-    /// An executor that reports events under `identity`.
+    /// An executor that reports Events under `identity`.
     pub fn new(surroundings: Arc<dyn PlaneAccess>, identity: String) -> Self {
         Self {
             surroundings,
@@ -90,7 +92,7 @@ impl Executor {
         }
     }
 
-    /// Performs the effects in order and stops at the first that fails; then publishes the events.
+    /// Executes the effects in order and stops at the first failure; then publishes the events.
     pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
         let mut versions = Vec::new();
         for effect in &plan.effects {
@@ -102,7 +104,7 @@ impl Executor {
         Ok(plan.applied(versions))
     }
 
-    /// Reads one object; `None` if it does not exist. What is read is read for a write, so a standby reads nothing.
+    /// Gets an object; `None` if it does not exist. Every read prepares a write, so a standby reads nothing.
     pub async fn get(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
         self.may_write(target, "get")?;
         let api = self.api(target, Endpoint::Main, "get")?;
@@ -114,7 +116,7 @@ impl Executor {
         answer.map(|found| found.map(|read: LenientObject| read.object))
     }
 
-    /// The same of an object that is watched: what is read becomes known as an event of the watch does.
+    /// Gets a watched object and reports it to the index like a watch event.
     pub async fn refresh(&self, target: &Target) -> Result<Option<DynamicObject>, Failure> {
         let engagement = self.surroundings.engagement(&target.plane);
         let object = self.get(target).await?;
@@ -162,7 +164,7 @@ impl Executor {
         })
     }
 
-    /// Performs one effect; with the version of what was answered.
+    /// Executes an effect; returns the resourceVersion of the response.
     async fn effect(&self, effect: &Effect) -> Result<Option<String>, Failure> {
         let Effect {
             target,
@@ -176,7 +178,7 @@ impl Executor {
             Write::Merge { .. } => "patch",
             Write::Delete { .. } => "delete",
         };
-        // Asked for here as well: what will not be sent takes no turn at the gate from what would be.
+        // Checked here as well as in `send`: a write that will not be sent must not use up the plane's next probe.
         self.may_write(target, verb)?;
         let engagement = self.surroundings.engagement(&target.plane);
         let api = self.api(target, *endpoint, verb)?;
@@ -284,7 +286,7 @@ impl Executor {
         }
     }
 
-    /// The rights that planes refuse.
+    /// The permissions that planes deny.
     pub fn missing_rights(&self) -> Vec<Permission> {
         self.rights.missing()
     }
@@ -297,7 +299,7 @@ impl Executor {
         Err(failed(target, verb, Category::NotLeader, message))
     }
 
-    /// One request that writes: the right is asked for anew, and the request does not outlive it.
+    /// Sends a write request: checks the write permit again, and cancels the request when the permit expires.
     async fn send<T>(
         &self,
         target: &Target,
@@ -313,7 +315,7 @@ impl Executor {
         };
         let answer = tokio::select! {
             biased;
-            // First, so that a process that was stopped sends nothing on when it goes on without the Lease.
+            // Polled first, so that a process that was suspended and resumes without the Lease sends nothing more.
             () = self.surroundings.permit_expired() => {
                 let message = "the right to write ended before the answer came";
                 Err(failed(target, verb, Category::NotLeader, message))
@@ -360,7 +362,7 @@ impl Executor {
             .await
     }
 
-    /// Publishes an event; one that is lost costs nothing but itself.
+    /// Publishes an event; a lost event has no further effect.
     async fn publish(&self, note: &Event) {
         let Some(client) = self
             .surroundings
@@ -376,33 +378,34 @@ impl Executor {
         }
     }
 
-    /// Forgets what it holds for a plane that has left or has a new credential.
+    /// Drops the state of a plane that was removed or has a new credential.
     pub fn forget(&self, plane: &Plane) {
         self.notes.retain(|other| other != plane);
         self.gates.open(plane);
         self.rights.retain(|other| other != plane);
     }
 
-    /// Forgets all but these planes.
+    /// Drops the state of all planes except these.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.notes.retain(&wanted);
         self.gates.retain(&wanted);
         self.rights.retain(wanted);
     }
 
-    /// How much it holds for planes.
+    /// Number of entries kept per plane: event recorders and circuit-breaker states.
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
         self.notes.kept() + self.gates.kept()
     }
 
-    /// A plane that did not answer was heard of: calls to it are sent again.
+    /// A plane that was down answers again: admits calls to it.
     pub fn recovered(&self, plane: &Plane) {
         self.gates.open(plane);
     }
 }
 
-/// A write that is under way. However it is given up, be it by the end of its task, its surroundings are told.
+/// A write in flight. Dropping it without an answer, e.g. because its task is cancelled, calls
+/// [`PlaneAccess::write_unresolved`].
 struct InFlightWrite<'a> {
     surroundings: &'a dyn PlaneAccess,
     target: &'a Target,
@@ -417,11 +420,11 @@ impl Drop for InFlightWrite<'_> {
     }
 }
 
-/// An object that is being deleted and has no finalizer left is gone, whatever its last state looks like.
+/// An object that is being deleted and has no finalizer left counts as deleted, whatever its returned state.
 fn answer_of(LenientObject { object, .. }: LenientObject) -> WriteResult {
     let meta = &object.metadata;
     let held = meta.finalizers.as_ref().is_some_and(|list| !list.is_empty());
-    // A Pod that was deleted is there until what it runs has stopped.
+    // A deleted Pod exists until its containers have stopped.
     let stops = meta.deletion_grace_period_seconds.is_some_and(|left| left > 0);
     if meta.deletion_timestamp.is_some() && !held && !stops {
         let uid = object.metadata.uid.unwrap_or_default();
@@ -431,7 +434,8 @@ fn answer_of(LenientObject { object, .. }: LenientObject) -> WriteResult {
     }
 }
 
-/// Deletes an object; with what is left of it. kube's own `delete` fails if that is nested too deeply.
+/// Deletes an object and returns its remaining state, if any. kube's own `delete` fails on a response that is nested
+/// too deeply.
 async fn delete(
     api: &Api<LenientObject>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Whether there is an object, by a list that no watch serves.
+//! Checks whether an object exists, with a list request that is not part of a watch.
 
 use super::{Executor, failure};
 use crate::{
@@ -7,21 +7,22 @@ use crate::{
 };
 use kube::{api::ListParams, core::PartialObjectMeta};
 
-/// How many objects with a label are looked at.
+/// Limit of objects in a list by label.
 const MANY: u32 = 100;
 
-/// Which objects are asked for.
+/// The objects to list.
 #[derive(Debug, Clone, Copy)]
 pub enum Which<'a> {
-    /// Those with this label that are here to stay.
+    /// Objects with this label that are not being deleted.
     Labelled(&'a str, &'a str),
-    /// The one with the target's name, terminating or not. Who may list need not be allowed to get.
+    /// The object with the target's name, terminating or not. Uses list because a role that allows list need not allow
+    /// get.
     Named,
 }
 
 impl Executor {
-    /// Whether there is such an object of the target's kind and namespace, by a list that no watch serves. A standby reads
-    /// nothing.
+    /// True if such an object of the target's kind and namespace exists, by a list request that is not part of a watch.
+    /// A standby reads nothing.
     pub async fn any(&self, target: &Target, which: Which<'_>) -> Result<bool, Failure> {
         self.may_write(target, "list")?;
         let api = self.api(target, Endpoint::Main, "list")?;
@@ -39,7 +40,7 @@ impl Executor {
         answer.map(|found| match which {
             Which::Labelled(..) => {
                 let stays = |o: &PartialObjectMeta<_>| o.metadata.deletion_timestamp.is_none();
-                // If they are more than one looks at, one of them will stay.
+                // If the list has another page, at least one object is assumed to stay.
                 found.metadata.continue_.is_some_and(|token| !token.is_empty())
                     || found.items.iter().any(stays)
             }

@@ -1,4 +1,4 @@
-//! The right to write: asked for at each request, and no request outlives it.
+//! The write permit: the executor checks it at each request, and no request outlives it.
 
 use super::*;
 use crate::testing::access::SinglePlane;
@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// A server that answers each request after `delay`, and counts them.
+/// A server that answers each request after `delay`, and counts the requests.
 #[derive(Clone)]
 struct Server {
     delay: Duration,
@@ -41,7 +41,7 @@ impl Server {
         let body = if method == Method::DELETE {
             json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
         } else {
-            // What another manager left under a root that has to be exact.
+            // A field of another manager under a root that must be exact.
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"ours": "1", "theirs": "2"},
                 "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
         };
@@ -68,7 +68,7 @@ fn target() -> Target {
     Target::namespaced(Plane::Hub, &resource, "default", "x")
 }
 
-/// A server that takes `delay` for each answer, and an executor whose right ends after `right`.
+/// A server that answers after `delay`, and an executor whose write permit expires after `right`.
 fn set_up(delay: u64, right: u64) -> (Server, Arc<SinglePlane>, Arc<Executor>) {
     let server = Server::new(delay);
     let ground = SinglePlane::new(server.client(), Instant::now() + seconds(right));
@@ -89,7 +89,7 @@ fn body() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"ours": "1"}})
 }
 
-/// One write of each kind; the apply has to be exact, which takes a second request.
+/// A write of each kind; the apply is exact, which takes a second request.
 fn writes() -> [Write; 4] {
     [
         Write::Create { body: body() },
@@ -124,7 +124,7 @@ async fn a_request_that_can_go_on_when_the_right_ends_is_not_sent() {
     let service = tower::service_fn(move |_: Request<kube::client::Body>| {
         let count = count.clone();
         async move {
-            // As it waits for its place among the calls.
+            // Delays the request as if it waited for a free call slot.
             sleep(seconds(3)).await;
             count.fetch_add(1, Ordering::Relaxed);
             Ok::<_, Infallible>(Response::new(Body::empty()))
@@ -165,7 +165,7 @@ async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_i
         (seconds(3), 2, 1)
     );
 
-    // As at the end of the process: what is under way is finished, and nothing more begins.
+    // As at shutdown: the request in flight finishes, and no other starts.
     let (server, ground, executor) = set_up(2, 60);
     let closed = ground.clone();
     let closing = tokio::spawn(async move {
@@ -257,7 +257,8 @@ fn what_is_deleted_is_gone_unless_something_holds_it_or_it_still_stops() {
     ));
 }
 
-/// The requests that an executor sends to apply `body`, and how it ends, if the server refuses the apply with `refusal` and has `live`.
+/// The requests that an executor sends to apply `body`, and its result, if the server rejects the apply with `refusal`
+/// and stores `live`.
 async fn sent_when_refused(
     refusal: &'static str,
     live: Value,
@@ -324,7 +325,7 @@ async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
         sent[2].2,
         json!({"metadata": {"uid": "u"}, "data": {"gates": []}})
     );
-    // Where nothing differs, and with another refusal, it stays refused.
+    // Without a difference, or with another rejection, the apply stays rejected.
     let (sent, result) = sent_when_refused(refusal, live(json!([]))).await;
     assert_eq!((sent.len(), result), (2, Err(Category::Refused)));
     let (sent, result) = sent_when_refused("data.gates: Required value", live(json!([]))).await;

@@ -1,6 +1,6 @@
-//! An object as a server may send it: what of its metadata has the wrong form is left out, what is nested too deeply is
-//! cut off, and one whose body cannot be read at all is known by its metadata alone, so that one malformed object spoils
-//! neither a list nor a watch. Its body is anything. `managedFields`, much of an object, are passed over.
+//! An object as a server may send it. Metadata fields of the wrong type are omitted, values nested too deeply are cut
+//! off, and an object whose body cannot be read is reduced to its metadata, so that one malformed object breaks neither
+//! a list nor a watch. The body may be any JSON. `managedFields`, a large part of an object, are skipped.
 
 use kube::{
     Resource,
@@ -13,26 +13,27 @@ use serde::{
 use serde_json::{Map, Number, Value};
 use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
 
-/// How many levels of an object's field are read. An API server admits thousands, each of which costs stack wherever a
-/// value is gone through; 128 are the most that `serde_json` reads, those around the object included.
+/// Depth to which a field of an object is read. An API server admits thousands of levels, each of which costs stack in
+/// every recursive pass over a value; `serde_json` reads at most 128, including those around the object.
 pub const LEVELS: usize = 96;
 
-/// A path to a field that nobody reads: names, and `*` for each entry of a list. What it names is passed over.
+/// A path to a field that no controller uses: names, and `*` for each entry of a list. The reader skips the named
+/// value.
 pub type Unread = &'static [&'static str];
 
 /// The kind of an object of which only the metadata is known.
 const PARTIAL: &str = "PartialObjectMetadata";
 
-/// See the module.
+/// An object that was decoded leniently, with the list of its malformed fields.
 #[derive(Debug, Clone)]
 pub struct LenientObject {
     /// The object, without `managedFields`.
     pub object: DynamicObject,
-    /// The fields that were left out, in full or in part.
+    /// The fields that were omitted, in full or in part.
     pub malformed_fields: Vec<String>,
 }
 
-/// Whether only an object's metadata is known: its body was too large, or could not be read.
+/// True if only the object's metadata is known, because its body was too large or could not be read.
 pub fn is_partial(object: &DynamicObject) -> bool {
     object.types.as_ref().is_some_and(|types| types.kind == PARTIAL)
 }
@@ -40,12 +41,12 @@ pub fn is_partial(object: &DynamicObject) -> bool {
 /// Size of a value as JSON, in bytes.
 pub fn size(value: &Value) -> u32 {
     let mut counter = Counter(0);
-    // Values have texts as keys, and counting does not fail.
+    // All map keys of a value are strings, and the counter cannot fail.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
-/// Counts what is written.
+/// Counts the written bytes.
 struct Counter(u32);
 
 impl std::io::Write for Counter {
@@ -60,7 +61,7 @@ impl std::io::Write for Counter {
     }
 }
 
-/// How many levels a value has; 0 of one that is neither list nor map.
+/// The depth of a value; 0 if it is neither a list nor a map.
 pub fn levels(value: &Value) -> usize {
     match value {
         Value::Array(entries) => 1 + entries.iter().map(levels).max().unwrap_or(0),
@@ -70,8 +71,8 @@ pub fn levels(value: &Value) -> usize {
 }
 
 impl LenientObject {
-    /// Reads an object from JSON, all but the field at `unread`. One whose body cannot be read is known by its metadata
-    /// alone; an error if that cannot be read either.
+    /// Reads an object from JSON, except the field at `unread`. An object whose body cannot be read is reduced to its
+    /// metadata; an error if that cannot be read either.
     pub fn read(text: &[u8], unread: Unread) -> serde_json::Result<Self> {
         let from = |roots: Roots| -> serde_json::Result<Self> {
             let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -82,12 +83,12 @@ impl LenientObject {
         from(Roots::All(unread)).or_else(|_| from(Roots::MetadataAlone))
     }
 
-    /// One of which nothing could be read.
+    /// An object of which nothing could be read.
     pub fn unknown() -> Self {
         Self::of(Map::new(), Some(Metadata(None)), Vec::new())
     }
 
-    /// Its resourceVersion; empty if it has none.
+    /// The resourceVersion; empty if the object has none.
     pub fn version(&self) -> String {
         self.object.metadata.resource_version.clone().unwrap_or_default()
     }
@@ -132,7 +133,7 @@ impl<'de> Deserialize<'de> for LenientObject {
     }
 }
 
-/// Takes what is no map for `$nothing`.
+/// Visitor methods that accept any JSON value except a map and return `$nothing`.
 macro_rules! no_map {
     ($nothing:expr) => {
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,11 +171,11 @@ macro_rules! no_map {
     };
 }
 
-/// Reads an object's fields, and apart from them its metadata.
+/// Reads an object's fields, and its metadata separately.
 enum Roots {
-    /// All but this one.
+    /// All fields except this path.
     All(Unread),
-    /// None but the metadata.
+    /// Only the metadata.
     MetadataAlone,
 }
 
@@ -219,7 +220,7 @@ impl<'de> Visitor<'de> for Roots {
     }
 }
 
-/// The value of the field `name`, of at most so many levels; `None` if nobody reads it.
+/// The value of the field `name`, cut off below `levels` levels; `None` if the field is `unread`.
 fn field<'de, A: MapAccess<'de>>(
     entries: &mut A,
     name: &str,
@@ -238,7 +239,7 @@ fn field<'de, A: MapAccess<'de>>(
     entries.next_value_seed(Bounded { levels, unread, cut }).map(Some)
 }
 
-/// A value of at most so many levels. What is nested deeper is passed over, which takes no stack; `cut` says so.
+/// Reads a value up to a depth of `levels`. Deeper values are skipped, which takes no stack, and `cut` is set.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     levels: usize,
@@ -330,7 +331,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     }
 }
 
-/// The fields of metadata that are read; `None` if it is no map.
+/// The metadata fields that are read; `None` if the metadata is not a map.
 struct Metadata(Option<Map<String, Value>>);
 
 struct MetadataVisitor;
@@ -364,7 +365,7 @@ impl<'de> Visitor<'de> for MetadataVisitor {
     }
 }
 
-/// The fields of metadata that somebody reads.
+/// The metadata fields that fedgate uses.
 const METADATA: [&str; 14] = [
     "annotations",
     "creationTimestamp",
@@ -382,7 +383,7 @@ const METADATA: [&str; 14] = [
     "uid",
 ];
 
-/// More levels than the deepest of them has, so that what is cut off is within something of the wrong form.
+/// Deeper than any of these fields, so that only a value of the wrong type can be cut off.
 const METADATA_LEVELS: usize = 4;
 
 fn read(fields: Map<String, Value>, faults: &mut Vec<String>) -> ObjectMeta {
@@ -412,7 +413,7 @@ fn read(fields: Map<String, Value>, faults: &mut Vec<String>) -> ObjectMeta {
     meta
 }
 
-/// Reads a field; whether it has the form that it must have.
+/// Reads a field; true if it has the right type.
 fn one<T: DeserializeOwned>(value: Value, into: &mut Option<T>) -> bool {
     let read = serde_json::from_value(value);
     let sound = read.is_ok();
@@ -420,7 +421,7 @@ fn one<T: DeserializeOwned>(value: Value, into: &mut Option<T>) -> bool {
     sound
 }
 
-/// The same of the entries of a map: those that have the right form are taken.
+/// Reads a map and keeps the entries of the right type; true if all entries have it.
 fn map<T: DeserializeOwned>(value: Value, into: &mut Option<BTreeMap<String, T>>) -> bool {
     let Value::Object(entries) = value else {
         return value.is_null();
@@ -433,7 +434,7 @@ fn map<T: DeserializeOwned>(value: Value, into: &mut Option<BTreeMap<String, T>>
     into.insert(sound).len() == count
 }
 
-/// The same of the entries of a list.
+/// Reads a list and keeps the entries of the right type; true if all entries have it.
 fn list<T: DeserializeOwned>(value: Value, into: &mut Option<Vec<T>>) -> bool {
     let Value::Array(entries) = value else {
         return value.is_null();

@@ -73,12 +73,12 @@ fn what_is_no_object_at_all_has_no_name() {
     }
 }
 
-/// So many levels of lists in lists, as text.
+/// JSON text of lists nested `levels` deep.
 fn lists(levels: usize) -> String {
     "[".repeat(levels) + &"]".repeat(levels)
 }
 
-/// The same of maps in maps.
+/// JSON text of maps nested `levels` deep.
 fn maps(levels: usize) -> String {
     r#"{"a":"#.repeat(levels) + "1" + &"}".repeat(levels)
 }

@@ -13,43 +13,44 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// How soon a key should be looked at.
+/// Priority of a key in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Found while a list was first read, or by a sweep.
+    /// Found by an initial list or by a sweep.
     Backlog,
-    /// Someone changed something just now.
+    /// A client changed an object just now.
     Fresh,
 }
 
-/// What became of a key that was handed out.
+/// The result of a dequeued key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing more to do until an event wakes it.
+    /// Nothing more to do until an event enqueues the key.
     Done,
-    /// Look again after this time unless an event comes first.
+    /// Requeue after this time unless an event arrives first.
     RequeueAfter(Duration),
-    /// Failed; look again after a growing delay, at least this long.
+    /// Failed; requeue after a growing delay, at least this long.
     Retry {
-        /// What the server asked for (`Retry-After`), or zero.
+        /// The delay that the server requires (`Retry-After`), or zero.
         at_least: Duration,
     },
 }
 
 /// First delay after a failure.
 pub const FIRST_DELAY: Duration = Duration::from_millis(50);
-/// Longest delay after failures: what ends is caught up with in half a minute.
+/// Longest delay after failures: keys catch up within 30 s of the end of an outage.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(20);
 
-/// Each so many turns one goes to the backlog first: tenants who never rest do not hold up what was there before.
+/// Every dequeue whose number is a multiple of this tries the backlog first, so that constant edits do not starve the
+/// backlog.
 const BACKLOG_EVERY: u64 = 8;
 
-/// A key in a worker's hands.
+/// A key that was handed to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dequeued {
     /// The key.
     pub key: Key,
-    /// Since when it could have run.
+    /// Time since which the key was ready to run.
     pub since: Instant,
 }
 
@@ -63,7 +64,7 @@ struct Entry {
     failures: u32,
 }
 
-/// A time, made unique by a number.
+/// A time, made unique by a sequence number.
 type Due = (Instant, u64);
 
 #[derive(Debug, Default)]
@@ -82,7 +83,7 @@ impl Lanes {
         queue.push_back(key);
     }
 
-    /// Takes the next key that still `waits` here and whose lane has room, and passes the turn to the next lane.
+    /// Takes the next key that still `waits` here and whose lane has room, and advances to the next lane.
     fn pop(&mut self, has_room: impl Fn(&Lane) -> bool, waits: impl Fn(&Key) -> bool) -> Option<Key> {
         for _ in 0..self.ring.len() {
             let lane = self.ring.pop_front()?;
@@ -126,20 +127,20 @@ struct State {
     closed: bool,
 }
 
-/// Counts for metrics and debugging.
+/// Queue counts for metrics and debugging.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueDepth {
-    /// Keys that could run now.
+    /// Keys that are ready to run.
     pub ready: usize,
-    /// Keys in the workers' hands.
+    /// Keys that workers reconcile.
     pub running: usize,
     /// Keys that wait for a time.
     pub delayed: usize,
-    /// Keys that failed at their last turn.
+    /// Keys whose last reconcile failed.
     pub in_backoff: usize,
 }
 
-/// See the module.
+/// The work queue of the process.
 #[derive(Debug)]
 pub struct Queue {
     state: Mutex<State>,
@@ -157,13 +158,13 @@ impl Queue {
         }
     }
 
-    /// Wants `key` looked at. Keys that already wait are not queued twice; one that runs runs once more afterwards.
+    /// Enqueues `key`. A key that is already queued is not queued twice; a key that is running runs again afterwards.
     pub fn add(&self, key: Key, urgency: Priority) {
         self.state.lock().add(key, urgency);
         self.wake.notify_one();
     }
 
-    /// Wants all `keys` looked at.
+    /// Enqueues all `keys`.
     pub fn extend(&self, keys: impl IntoIterator<Item = Key>, urgency: Priority) {
         let mut state = self.state.lock();
         let mut any = false;
@@ -177,15 +178,16 @@ impl Queue {
         }
     }
 
-    /// Wants `key` looked at `after` this time, or earlier if something else wants it.
+    /// Enqueues `key` after this time, or earlier if another request enqueues it.
     pub fn add_after(&self, key: Key, after: Duration) {
         self.state.lock().delay(key, Instant::now() + after);
         self.wake.notify_one();
     }
 
-    /// The next key; waits for one. `None` once the queue is closed. Each key must be given back by [`Queue::done`].
+    /// Dequeues the next key, and waits if none is ready. `None` once the queue is closed. The caller must report each
+    /// key with [`Queue::done`].
     pub async fn next(&self) -> Option<Dequeued> {
-        // A worker that always finds a key would otherwise never give its turn to watches and signals.
+        // Without this, a worker that always finds a key would never yield to watches and signals.
         tokio::task::coop::consume_budget().await;
         loop {
             let notified = self.wake.notified();
@@ -198,7 +200,7 @@ impl Queue {
                 }
                 if let Some(taken) = state.take(self.lane_limit) {
                     drop(state);
-                    // One permit wakes one worker; there may be more to take.
+                    // A permit wakes a single worker; more keys may be ready.
                     self.wake.notify_one();
                     return Some(taken);
                 }
@@ -217,25 +219,25 @@ impl Queue {
         }
     }
 
-    /// Gives a key back with what became of it.
+    /// Reports the outcome of a dequeued key.
     pub fn done(&self, key: &Key, outcome: Outcome) {
         self.state.lock().done(key, outcome);
         self.wake.notify_one();
     }
 
-    /// Lets [`Queue::next`] end for every worker.
+    /// Makes [`Queue::next`] return `None` to every worker.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.wake.notify_waiters();
         self.wake.notify_one();
     }
 
-    /// How many times keys were put in so far; one that waited already is not counted again.
+    /// Number of keys enqueued so far; a key that was already queued is not counted again.
     pub fn added(&self) -> u64 {
         self.state.lock().added
     }
 
-    /// How many keys are where.
+    /// Number of keys by state.
     pub fn depth(&self) -> QueueDepth {
         let state = self.state.lock();
         let mut depth = QueueDepth::default();
@@ -248,7 +250,7 @@ impl Queue {
         depth
     }
 
-    /// Forgets the backoff of every key of a lane and wakes those that waited for it, e.g. after a new credential.
+    /// Resets the backoff of all failed keys that are `wanted` and enqueues them, e.g. after a new credential.
     pub fn retry_failed(&self, wanted: impl Fn(&Key) -> bool) {
         let mut state = self.state.lock();
         let failed: HashSet<Key> = state
@@ -277,7 +279,7 @@ impl State {
         }
         match entry.queued {
             Some(had) if had >= urgency => {}
-            // What waits in the backlog is passed over when its turn comes there.
+            // The backlog lane keeps its entry of the key; `Lanes::pop` skips that entry.
             Some(_) => {
                 entry.queued = Some(urgency);
                 self.fresh.push(key);
@@ -386,7 +388,7 @@ impl State {
     }
 }
 
-/// The delay after so many failures: doubling, with up to a quarter of jitter drawn from the key.
+/// The delay after this many failures: doubling, with up to a quarter of jitter derived from the key.
 fn backoff(key: &Key, failures: u32) -> Duration {
     let base = FIRST_DELAY
         .saturating_mul(1 << failures.saturating_sub(1).min(16))

@@ -1,4 +1,4 @@
-//! The queue: what is handed out, when and in which order.
+//! The queue: which keys it hands out, when and in which order.
 
 use super::*;
 use crate::key::{Kind, Plane};

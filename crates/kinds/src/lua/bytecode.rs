@@ -1,11 +1,11 @@
-//! Reads Lua 5.1 bytecode: which globals a script uses, and on which lines.
+//! Reads Lua 5.1 bytecode: the globals that a script uses, with their lines.
 //!
-//! The compiler has resolved every local by then, so nothing has to be guessed from the text. Source of the layout:
-//! Lua 5.1 `lundump.c`, `lopcodes.h`.
+//! The compiler has already resolved all locals, so the linter need not guess scopes from the source. Source of the
+//! layout: Lua 5.1 `lundump.c`, `lopcodes.h`.
 
 use std::ops::Range;
 
-/// What a script does with a name.
+/// The kind of access to a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// Reads a global.
@@ -16,11 +16,11 @@ pub(super) enum Access {
     Method,
     /// Reads a field of a global; the name is `global.field`.
     Field,
-    /// Assigns `x and …` to a local that exists, where `x` has to be computed first; no name.
+    /// Assigns `x and …` to an existing local, where `x` is computed first; no name.
     Chain,
 }
 
-/// One use of a name.
+/// A use of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Use {
     pub(super) access: Access,
@@ -28,7 +28,7 @@ pub(super) struct Use {
     pub(super) line: usize,
 }
 
-/// A constant, as far as it matters here.
+/// A constant; only strings matter here.
 enum Constant {
     Text(String),
     Other,
@@ -42,7 +42,8 @@ const OP_TESTSET: u32 = 27;
 /// The bit that marks an operand as a constant.
 const CONSTANT_BIT: u32 = 1 << 8;
 
-/// All uses of globals and methods in dumped, unstripped bytecode of this process's Lua; `None` if it is no such bytecode.
+/// All uses of globals and methods in dumped, unstripped bytecode of this process's Lua; `None` if the bytes are no
+/// such bytecode.
 pub(super) fn uses(bytecode: &[u8]) -> Option<Vec<Use>> {
     let header = bytecode.get(..12)?;
     if &header[..5] != b"\x1bLuaQ" || header[6] != 1 {
@@ -82,7 +83,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// A little-endian number of `bytes` bytes.
+    /// Reads a little-endian number of `bytes` bytes.
     fn number(&mut self, bytes: usize) -> Option<usize> {
         let taken = self.take(bytes)?;
         Some(
@@ -140,18 +141,19 @@ impl<'a> Reader<'a> {
         }
         let mut locals = Vec::new();
         for _ in 0..self.int()? {
-            self.text()?; // its name
+            self.text()?; // name of the local
             locals.push(self.int()?..self.int()?);
         }
         for _ in 0..self.int()? {
-            self.text()?; // an upvalue's name
+            self.text()?; // name of the upvalue
         }
         scan(&code, &constants, &lines, &locals, found);
         Some(())
     }
 }
 
-/// `locals` says for each local of the function where it is active; those active hold the lowest registers.
+/// Scans a function. `locals` holds the instruction range in which each local is active; active locals occupy the
+/// lowest registers.
 fn scan(
     code: &[u32],
     constants: &[Constant],
@@ -171,7 +173,7 @@ fn scan(
             line,
         });
     };
-    // The register that the instruction before loaded a global into.
+    // The register that the previous instruction loaded a global into.
     let mut loaded: Option<(u32, &str)> = None;
     for (at, instruction) in code.iter().enumerate() {
         let (a, b, c) = (

@@ -1,17 +1,17 @@
-//! JSON to Lua and back, as Karmada does it.
+//! Conversion of JSON to Lua and back, as in Karmada.
 //!
-//! Source: karmada-io/karmada `luavm/lua_convert.go` and layeh.com/gopher-json. An empty table is both an empty map and an
-//! empty list, and the way back has to guess: see [`settle_empties`].
+//! Source: karmada-io/karmada `luavm/lua_convert.go` and layeh.com/gopher-json. An empty Lua table can be an empty map
+//! or an empty list, so the conversion to JSON has to guess: see [`settle_empties`].
 
 use super::LuaError;
 use mlua::{Lua, Table, Value as LuaValue};
 use serde_json::{Map, Number, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// Deepest nesting of a result. Karmada has none of its own; Kubernetes objects stay far below.
+/// Maximum nesting of a result. Karmada has no such limit; Kubernetes objects are far below it.
 const DEPTH_LIMIT: usize = 256;
 
-/// Turns JSON into Lua: every number a float, nulls absent (in lists too: the rest moves up).
+/// Converts JSON to Lua: every number becomes a float, nulls are dropped (in lists too: later items move up).
 pub(super) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     Ok(match value {
         Value::Null => LuaValue::Nil,
@@ -35,7 +35,7 @@ pub(super) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     })
 }
 
-/// Turns a result into JSON in which every empty table is `[]`.
+/// Converts a result to JSON in which every empty table is `[]`.
 pub(super) fn to_json(value: &LuaValue) -> Result<Value, LuaError> {
     encode(value, &mut HashSet::new(), 0)
 }
@@ -63,7 +63,7 @@ fn encode(value: &LuaValue, seen: &mut HashSet<usize>, depth: usize) -> Result<V
     })
 }
 
-/// Whole numbers become JSON integers, as Go prints a float64 without a fraction.
+/// Encodes whole numbers as JSON integers, as Go formats a float64 without a fraction.
 fn encode_number(number: f64) -> Result<Value, LuaError> {
     #[allow(clippy::cast_possible_truncation)] // the bounds are checked
     if number.fract() == 0.0 && number.abs() < 9.2e18 {
@@ -74,7 +74,7 @@ fn encode_number(number: f64) -> Result<Value, LuaError> {
         .ok_or_else(|| LuaError::Result(format!("{number} is no JSON number")))
 }
 
-/// Each byte that is no UTF-8 becomes U+FFFD, as in Go.
+/// Replaces each byte that is no UTF-8 by U+FFFD, as Go does.
 fn encode_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -94,7 +94,7 @@ fn encode_table(table: &Table, seen: &mut HashSet<usize>, depth: usize) -> Resul
             LuaValue::String(key) => {
                 named.insert(encode_text(&key.as_bytes()), encode(&value, seen, depth)?);
             }
-            #[allow(clippy::cast_precision_loss)] // an index that loses precision is no list's
+            #[allow(clippy::cast_precision_loss)] // an index that loses precision belongs to no list
             LuaValue::Integer(key) => numbered.push((key as f64, value)),
             LuaValue::Number(key) => numbered.push((key, value)),
             other => {
@@ -128,7 +128,7 @@ fn encode_table(table: &Table, seen: &mut HashSet<usize>, depth: usize) -> Resul
     }
 }
 
-/// Where the references had something empty; list indices are left out of the paths.
+/// The paths of empty maps and lists in the references; paths have no list indices.
 #[derive(Default)]
 struct Empties {
     lists: BTreeSet<String>,
@@ -159,7 +159,7 @@ fn join(path: &str, key: &str) -> String {
     format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// What to do with one empty table inside a result.
+/// The decision for an empty table inside a result.
 #[derive(PartialEq)]
 enum Fate {
     Keep,
@@ -167,10 +167,10 @@ enum Fate {
     Drop,
 }
 
-/// Decides what each empty table below the top was: a map if a reference has an empty map there, a list if one has an
-/// empty list there, otherwise it is dropped. The parent stays, even if that leaves it empty.
+/// Decides the type of each empty table below the top: a map if a reference has an empty map at its path, a list if a
+/// reference has an empty list there; otherwise the table is dropped. Its parent stays, even if it becomes empty.
 ///
-/// Karmada drops several items of one list in random order; such a result is refused here.
+/// Karmada drops several items of a list in random order; such a result is rejected here.
 pub(super) fn settle_empties(value: &mut Value, references: &[&Value]) -> Result<(), LuaError> {
     let mut empties = Empties::default();
     for reference in references {
@@ -232,7 +232,7 @@ fn settle(value: &mut Value, empties: &Empties, path: &str) -> Result<(), LuaErr
     Ok(())
 }
 
-/// Whether the value is, or holds, an empty table.
+/// True if the value is, or contains, an empty table.
 fn has_empty(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty() || items.iter().any(has_empty),
@@ -250,7 +250,8 @@ mod tests {
     };
     use serde_json::json;
 
-    /// JSON; without what Lua cannot tell apart, if it is to come back as it was.
+    /// Generates JSON; if `exact`, without the values that Lua cannot distinguish, so that a round trip returns the
+    /// same value.
     fn json(exact: bool) -> impl Strategy<Value = Value> {
         let least = usize::from(exact);
         let number = prop_oneof![

@@ -1,4 +1,4 @@
-//! The host: runs entry points and turns their results into what Karmada would take.
+//! The host: runs entry points and converts their results to the values that Karmada would use.
 
 use super::{
     LuaError, Operation, convert,
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// An object that travels with another, as `GetDependencies` returns it.
+/// An object that Karmada propagates with another object, as `GetDependencies` returns it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
@@ -24,16 +24,16 @@ pub struct Dependency {
     /// Namespace; empty for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name; empty if the selector chooses.
+    /// Name; empty if the label selector is set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Selects objects instead of a name.
+    /// Selects objects by label instead of by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<Value>,
 }
 
-/// A Lua state that is re-used from call to call, as Karmada's pool re-uses its states: globals of one script stay for the
-/// next. A state that ran out of time or memory is replaced. Calls from several threads wait for each other.
+/// A Lua state that is reused from call to call, as Karmada's pool reuses its states: globals of one script stay for
+/// the next script. A state that ran out of time or memory is replaced. Calls from several threads wait for each other.
 pub struct Host {
     vm: Mutex<Option<Vm>>,
     limit: Duration,
@@ -47,12 +47,12 @@ impl Default for Host {
 }
 
 impl Host {
-    /// A host whose state is made on the first call.
+    /// Creates a host; the first call creates its Lua state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A host whose calls may take `limit` instead of Karmada's second.
+    /// Creates a host with `limit` as the time limit of a call, instead of Karmada's 1 s.
     pub fn with_limit(limit: Duration) -> Self {
         Self {
             vm: Mutex::new(None),
@@ -61,7 +61,8 @@ impl Host {
         }
     }
 
-    /// A host in which `pairs` walks the names of a table backwards: in Karmada it has no order.
+    /// Creates a host in which `pairs` iterates over the keys of a table backwards; in Karmada the order of `pairs` is
+    /// undefined.
     #[cfg(feature = "checks")]
     pub(super) fn reversed() -> Self {
         Self {
@@ -78,7 +79,7 @@ impl Host {
         Ok(results.into_iter().next().unwrap_or(Value::Null))
     }
 
-    /// As [`Host::call`], with all results: `GetReplicas` has two.
+    /// Calls as [`Host::call`] does and returns all results: `GetReplicas` has two.
     pub fn results(&self, script: &str, function: &str, args: &[Value]) -> Result<Vec<Value>, LuaError> {
         let mut slot = self.vm.lock();
         let vm = match slot.take() {
@@ -92,22 +93,23 @@ impl Host {
         outcome
     }
 
-    /// The status that goes from a member to the hub: an object, without empty maps and lists.
+    /// Returns the status that Karmada collects from a member to the hub: an object, without empty maps and lists.
     pub fn reflect_status(&self, script: &str, observed: &Value) -> Result<Value, LuaError> {
         let args = std::slice::from_ref(observed);
         let result = self.call(script, Operation::StatusReflection.entry_point(), args)?;
         table(result, &[])
     }
 
-    /// The object with the status made of the members' `items` (`clusterName`, `status`, `applied`, `appliedMessage`,
-    /// `health`; sorted by cluster). Only its `status` is used. No items arrive in the script as nil.
+    /// Returns the object with the status aggregated from the members' `items` (`clusterName`, `status`, `applied`,
+    /// `appliedMessage`, `health`; sorted by cluster). Karmada uses only its `status`. The script receives nil for no
+    /// items.
     pub fn aggregate_status(
         &self,
         script: &str,
         desired: &Value,
         items: &[Value],
     ) -> Result<Value, LuaError> {
-        // Go writes a list that was never filled as null.
+        // Go encodes a nil slice as null.
         let items = match items {
             [] => Value::Null,
             items => Value::Array(items.iter().map(without_zeros).collect()),
@@ -119,7 +121,7 @@ impl Host {
         )?)
     }
 
-    /// Whether the object is healthy.
+    /// True if the object is healthy.
     pub fn interpret_health(&self, script: &str, observed: &Value) -> Result<bool, LuaError> {
         let args = std::slice::from_ref(observed);
         match self.call(script, Operation::HealthInterpretation.entry_point(), args)? {
@@ -131,7 +133,8 @@ impl Host {
         }
     }
 
-    /// What travels with the object: once each, sorted by apiVersion, kind, namespace and name, as Karmada does.
+    /// Returns the dependencies of the object: without duplicates, sorted by apiVersion, kind, namespace and name, as
+    /// in Karmada.
     pub fn get_dependencies(&self, script: &str, desired: &Value) -> Result<Vec<Dependency>, LuaError> {
         let args = std::slice::from_ref(desired);
         let result = self.call(script, Operation::DependencyInterpretation.entry_point(), args)?;
@@ -169,14 +172,16 @@ impl Host {
         Ok(list)
     }
 
-    /// The desired object with what a member's own object keeps. Empty maps and lists that either had are restored.
+    /// Returns the desired object with the retained fields of a member's object. Empty maps and lists of either are
+    /// restored.
     pub fn retain(&self, script: &str, desired: &Value, observed: &Value) -> Result<Value, LuaError> {
         let args = [desired.clone(), observed.clone()];
         let result = self.call(script, Operation::Retention.entry_point(), &args)?;
         object(table(result, &[desired, observed])?)
     }
 
-    /// The desired object with another number of replicas. Empty maps and lists that it had are restored.
+    /// Returns the desired object with another number of replicas. Empty maps and lists of the desired object are
+    /// restored.
     pub fn revise_replica(&self, script: &str, desired: &Value, replicas: i64) -> Result<Value, LuaError> {
         let args = [desired.clone(), Value::from(replicas)];
         let result = self.call(script, Operation::ReplicaRevision.entry_point(), &args)?;
@@ -184,16 +189,17 @@ impl Host {
     }
 }
 
-/// Parses and loads a script in a state of its own and looks for its entry point.
+/// Parses and loads a script in a new state and checks that its entry point exists.
 ///
-/// In Karmada's re-used states a misspelt entry point goes unnoticed once another script has left a function of that name.
+/// In Karmada's reused states a misspelt entry point goes unnoticed if another script has defined a function of that
+/// name.
 pub fn check_entry_point(script: &str, operation: Operation) -> Result<(), LuaError> {
     let vm = Vm::new(false).map_err(|error| LuaError::Raised(error.to_string()))?;
     let function = operation.entry_point();
     load(&vm, CALL_LIMIT, script, function).map(drop)
 }
 
-/// The script's bytecode with its lines.
+/// Compiles the script to bytecode with line information.
 pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
     let vm = Vm::new(false).map_err(|error| LuaError::Raised(error.to_string()))?;
     let chunk = vm.lua.load(script).set_mode(ChunkMode::Text).set_name("=script");
@@ -201,7 +207,7 @@ pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
     dumped.map_err(|error| classify(&error, &vm.budget))
 }
 
-/// A result that is a table, as an object: at the top an empty table is an empty object.
+/// Converts a result that must be a table to an object: at the top, an empty table is an empty object.
 fn table(mut result: Value, references: &[&Value]) -> Result<Value, LuaError> {
     match &result {
         Value::Array(items) if items.is_empty() => Ok(Value::Object(Map::new())),
@@ -216,7 +222,7 @@ fn table(mut result: Value, references: &[&Value]) -> Result<Value, LuaError> {
     }
 }
 
-/// A result that has to be a Kubernetes object.
+/// Checks that a result is a Kubernetes object.
 fn object(result: Value) -> Result<Value, LuaError> {
     if result["kind"].as_str().is_some_and(|kind| !kind.is_empty()) {
         return Ok(result);
@@ -227,7 +233,7 @@ fn object(result: Value) -> Result<Value, LuaError> {
     })
 }
 
-/// An item as it looks after Go has left out its zero values.
+/// The item without the zero values that Go omits when it encodes the item.
 fn without_zeros(item: &Value) -> Value {
     let Value::Object(fields) = item else {
         return item.clone();
@@ -257,7 +263,7 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-/// Starts the call's time, runs the script's top level and returns the entry point.
+/// Starts the time limit of the call, runs the script's top level and returns the entry point.
 fn load(vm: &Vm, limit: Duration, script: &str, function: &str) -> Result<Function, LuaError> {
     let failed = |error: mlua::Error| classify(&error, &vm.budget);
     vm.budget.begin(limit);
@@ -284,7 +290,7 @@ fn run(
     args: &[Value],
 ) -> Result<Vec<Value>, LuaError> {
     let failed = |error: mlua::Error| classify(&error, &vm.budget);
-    // The collector calls the hook too, which must not meet the last call's deadline.
+    // The garbage collector runs the hook too, and the deadline of the last call must not fail it.
     vm.budget.begin(limit);
     vm.lua.gc_collect().map_err(failed)?;
     let entry = load(vm, limit, script, function)?;
@@ -296,7 +302,7 @@ fn run(
     results.iter().map(convert::to_json).collect()
 }
 
-/// Finds the cause below the frames that mlua puts around it.
+/// Finds the cause inside the callback errors that mlua wraps around it.
 fn classify(error: &mlua::Error, budget: &Budget) -> LuaError {
     if budget.is_spent() {
         return LuaError::Timeout;

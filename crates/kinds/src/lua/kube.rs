@@ -1,6 +1,7 @@
-//! The library that scripts get by `require("kube")`.
+//! The library that a script loads with `require("kube")`.
 //!
-//! Source of names and results: karmada-io/karmada `luavm/kube.go`, `pkg/util/helper/{binding,pod}.go`, `pkg/util/resource.go`.
+//! Source of names and results: karmada-io/karmada `luavm/kube.go`, `pkg/util/helper/{binding,pod}.go`,
+//! `pkg/util/resource.go`.
 
 use super::{
     convert,
@@ -10,7 +11,7 @@ use mlua::{Lua, MultiValue, Table, Value as LuaValue, Variadic};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A table with the four functions.
+/// Creates a table with the four functions.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     library.raw_set(
@@ -93,7 +94,7 @@ fn read_quantity(text: &str) -> mlua::Result<Quantity> {
     Quantity::parse(text).ok_or_else(|| mlua::Error::runtime(format!("cannot parse '{text}' as a quantity")))
 }
 
-/// The argument as JSON, without empty tables.
+/// Converts the argument to JSON, without empty tables.
 fn pod_template(value: &LuaValue) -> mlua::Result<Value> {
     if !matches!(value, LuaValue::Table(_)) {
         return Err(mlua::Error::runtime(format!(
@@ -109,12 +110,12 @@ fn pod_template(value: &LuaValue) -> mlua::Result<Value> {
     Ok(template)
 }
 
-/// The items of a list, none if it is absent.
+/// The items of a list; no items if the field is absent.
 fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     value[field].as_array().into_iter().flatten()
 }
 
-/// What one replica needs: `nodeClaim` and `resourceRequest`, or nothing.
+/// The requirements of a replica: `nodeClaim` and `resourceRequest`, or null if there are none.
 fn requirements(template: &Value) -> mlua::Result<Value> {
     let spec = &template["spec"];
     let mut claim = Map::new();
@@ -172,14 +173,14 @@ fn requirements(template: &Value) -> mlua::Result<Value> {
     })
 }
 
-/// A container's requests; a limit stands in for a request that is missing.
+/// The requests of a container; a limit replaces a missing request.
 fn requests(container: &Value) -> mlua::Result<BTreeMap<String, i128>> {
     let mut found = amounts(&container["resources"]["limits"])?;
     found.extend(amounts(&container["resources"]["requests"])?);
     Ok(found)
 }
 
-/// Resources by name: thousandths of CPUs, units of everything else; names that no replica can have are left out.
+/// Resources by name: thousandths of CPUs, units of all others; names that a replica cannot request are skipped.
 fn amounts(resources: &Value) -> mlua::Result<BTreeMap<String, i128>> {
     let mut found = BTreeMap::new();
     for (name, value) in resources.as_object().into_iter().flatten() {
@@ -201,15 +202,15 @@ fn amounts(resources: &Value) -> mlua::Result<BTreeMap<String, i128>> {
     Ok(found)
 }
 
-/// Adds a name that is there and not empty.
+/// Adds a name that exists and is not empty.
 fn put<'a>(names: &mut BTreeSet<&'a str>, name: &'a Value) {
     if let Some(name) = name.as_str().filter(|name| !name.is_empty()) {
         names.insert(name);
     }
 }
 
-/// Config maps, secrets, service account and volume claims that a Pod uses. Within a kind Karmada's order is random, ours is
-/// by name.
+/// Config maps, secrets, service account and volume claims that a Pod uses. Within a kind Karmada's order is random,
+/// this order is by name.
 fn dependencies(template: &Value, namespace: &str) -> Value {
     let spec = &template["spec"];
     let mut found: [BTreeSet<&str>; 4] = Default::default();
@@ -262,7 +263,7 @@ fn dependencies(template: &Value, namespace: &str) -> Value {
             .map(move |name| json!({"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}))
     });
     let objects: Vec<Value> = objects.collect();
-    // Go writes a list that was never filled as null.
+    // Go encodes a nil slice as null.
     if objects.is_empty() {
         Value::Null
     } else {

@@ -1,8 +1,8 @@
-//! A Lua host equal to the one in which Karmada runs interpreter scripts.
+//! A Lua host equivalent to the one in which Karmada runs interpreter scripts.
 //!
-//! Karmada embeds gopher-lua, a Lua 5.1 in Go. [`Host`] gives the same libraries, the same refused functions, the same
-//! budget of one second and the same way back to JSON on PUC Lua 5.1, with a memory limit that Karmada lacks. What the
-//! two still disagree on is listed in docs/interpreters.md.
+//! Karmada embeds gopher-lua, a Lua 5.1 in Go. [`Host`] provides the same libraries, the same forbidden functions, the
+//! same limit of 1 s per call and the same conversion to JSON on PUC Lua 5.1, plus a memory limit that Karmada lacks.
+//! docs/interpreters.md lists the remaining differences.
 
 mod bytecode;
 #[cfg(feature = "checks")]

@@ -1,4 +1,4 @@
-//! The operations for which Karmada takes a script.
+//! The operations of a `ResourceInterpreterCustomization` that have scripts.
 
 use serde::Deserialize;
 
@@ -9,26 +9,26 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Operation {
-    /// Which objects travel with this one.
+    /// Lists the objects that Karmada propagates with the object.
     DependencyInterpretation,
-    /// Whether the object is healthy at a member.
+    /// Decides if the object is healthy in a member.
     HealthInterpretation,
-    /// Which components, with which replicas, an object has.
+    /// Lists the components of the object, with their replicas.
     ComponentResource,
-    /// How many replicas, with which needs, an object has.
+    /// Returns the number of replicas of the object and the requirements of a replica.
     ReplicaResource,
-    /// The object with another number of replicas.
+    /// Sets the number of replicas of the object.
     ReplicaRevision,
-    /// What of a member's object is kept when the template is applied.
+    /// Retains fields of the member's object when Karmada applies the template.
     Retention,
-    /// The template's status from those of the members.
+    /// Aggregates the status of the template from the status of each member.
     StatusAggregation,
-    /// What of a member's status goes to the hub.
+    /// Selects the part of the member's status that Karmada collects to the hub.
     StatusReflection,
 }
 
 impl Operation {
-    /// All operations, in the order of their keys' file names.
+    /// All operations, in the order of their file names.
     pub const ALL: [Self; 8] = [
         Self::ComponentResource,
         Self::DependencyInterpretation,
@@ -54,7 +54,7 @@ impl Operation {
         }
     }
 
-    /// The script's file in a kind's folder, e.g. `status-reflection.lua`.
+    /// The file name of the script in the folder of a kind, e.g. `status-reflection.lua`.
     pub fn file(self) -> &'static str {
         match self {
             Self::ComponentResource => "component-resource.lua",
@@ -82,7 +82,7 @@ impl Operation {
         }
     }
 
-    /// The operation of a file name, `None` if no operation has it.
+    /// The operation with this file name; `None` if no operation has this name.
     pub fn of_file(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.file() == name)
     }

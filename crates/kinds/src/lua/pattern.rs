@@ -1,12 +1,12 @@
 //! Lua patterns that can be interrupted.
 //!
-//! Lua's own matcher runs inside one C function, where no hook fires; a pattern like `a*a*a*a*b` keeps it busy for hours.
-//! This one looks at the clock. Where gopher-lua differs from PUC Lua it follows gopher-lua (source: its `pm` package): no
-//! frontier `%f`, `^` anchors in `gmatch` too, an empty pattern is found at 1.
+//! Lua's own matcher runs inside a C function, where no hook runs; a pattern like `a*a*a*a*b` keeps it busy for hours.
+//! This matcher checks the deadline. Where gopher-lua differs from PUC Lua it follows gopher-lua (source: its `pm`
+//! package): no frontier `%f`, `^` anchors in `gmatch` too, an empty pattern matches at 1.
 
 use super::vm::Budget;
 
-/// Steps of the matcher between two looks at the clock.
+/// Number of matcher steps between two checks of the deadline.
 const STEPS: u32 = 10_000;
 
 /// A set of bytes.
@@ -38,7 +38,7 @@ impl Class {
         Self(self.0.map(|bits| !bits))
     }
 
-    /// The class of `%a`, `%D`, …; any other byte stands for itself.
+    /// The class of `%a`, `%D`, …; any other byte is a class of itself.
     fn named(name: u8) -> Self {
         let class = Self::of(|byte| match name.to_ascii_lowercase() {
             b'a' => byte.is_ascii_alphabetic(),
@@ -62,27 +62,27 @@ impl Class {
 enum Item {
     /// One byte of the class.
     One(Class),
-    /// `*` and `+`: as many as possible, at least this many.
+    /// `*` and `+`: as many bytes as possible, at least this many.
     Most(Class, usize),
-    /// `-`: as few as possible.
+    /// `-`: as few bytes as possible.
     Least(Class),
-    /// `?`.
+    /// `?`: one byte or none.
     Maybe(Class),
-    /// Begins and ends a capture.
+    /// The beginning of a capture; `Close` is its end.
     Open(usize),
     Close(usize),
-    /// `()`.
+    /// `()`: a position capture.
     Position(usize),
-    /// `%bxy`.
+    /// `%bxy`: a balanced text.
     Balanced(u8, u8),
-    /// `%1`.
+    /// `%1`: the text of an earlier capture.
     Same(usize),
-    /// `$` at the end.
+    /// `$` at the end of the pattern.
     End,
 }
 
 impl Item {
-    /// Marks the place in a capture, if it is such an item.
+    /// Records the position in its capture, if the item opens, closes or is a capture.
     fn mark(self, at: usize, captures: &mut [Capture]) {
         match self {
             Self::Open(index) => captures[index].start = at,
@@ -192,7 +192,7 @@ impl Pattern {
     }
 }
 
-/// A set behind its `[`, and what follows its `]`.
+/// Parses a set after its `[`; returns the set and the text after its `]`.
 fn set(text: &[u8]) -> mlua::Result<(Class, &[u8])> {
     let unfinished = || malformed("missing ']'");
     let negated = text.first() == Some(&b'^');
@@ -222,7 +222,7 @@ fn set(text: &[u8]) -> mlua::Result<(Class, &[u8])> {
     }
 }
 
-/// What a capture holds.
+/// A capture: a range of the text, or a position.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Capture {
     pub(super) start: usize,
@@ -230,22 +230,22 @@ pub(super) struct Capture {
     pub(super) is_position: bool,
 }
 
-/// Where a pattern fits.
+/// A match: its range in the text and its captures.
 pub(super) struct Match {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) captures: Vec<Capture>,
 }
 
-/// A place to come back to when what follows does not match.
+/// A point to backtrack to if the rest of the pattern does not match.
 enum Choice {
-    /// Item `next` may begin at any place from `least` to the one below `at`.
+    /// Item `next` may begin at any position from `least` to `at - 1`.
     Fewer { next: usize, least: usize, at: usize },
-    /// Item `item` takes one more byte at `at`.
+    /// Item `item` may match the byte at `at` too.
     More { item: usize, at: usize },
 }
 
-/// How far a match has come: the next item, the place in the text, what is captured.
+/// The progress of a match: the next item, the position in the text, the captures.
 struct Path {
     item: usize,
     at: usize,
@@ -297,7 +297,7 @@ impl<'a> Matcher<'a> {
             at: start,
             captures: vec![Capture::default(); self.pattern.captures],
         };
-        // Each choice with the captures as they were: patterns have few of either.
+        // Each choice keeps a copy of the captures; patterns have few choices and few captures.
         let mut choices: Vec<(Choice, Vec<Capture>)> = Vec::new();
         loop {
             self.tick()?;
@@ -319,7 +319,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Takes one item of the pattern along the path, noting what else could be chosen; whether it fits.
+    /// Matches an item of the pattern and records its alternatives in `choices`; true if the item matches.
     fn step(
         &mut self,
         item: &Item,
@@ -387,7 +387,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// Takes up the latest choice that is left.
+    /// Backtracks to the latest remaining choice.
     fn resume(&mut self, choices: &mut Vec<(Choice, Vec<Capture>)>) -> mlua::Result<Option<Path>> {
         while let Some((choice, captures)) = choices.pop() {
             self.tick()?;
@@ -421,7 +421,7 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// The end of a text at `at` that begins with `from` and ends with the `to` that balances it.
+    /// The end of the text at `at` that begins with `from` and ends with the balancing `to`.
     fn balanced(&mut self, at: usize, from: u8, to: u8) -> mlua::Result<Option<usize>> {
         if self.text.get(at) != Some(&from) {
             return Ok(None);

@@ -1,12 +1,12 @@
-//! Kubernetes quantities, as far as scripts add and compare them.
+//! Kubernetes quantities: the operations that scripts use, addition and comparison.
 //!
-//! Source: k8s.io/apimachinery `pkg/api/resource`. A quantity is a number of billionths with the notation it was written in;
-//! finer parts are rounded up.
+//! Source: k8s.io/apimachinery `pkg/api/resource`. A quantity is a number of billionths and the notation of its text;
+//! smaller fractions are rounded up.
 
-/// Billionths in one.
+/// One unit, in billionths.
 const ONE: i128 = 1_000_000_000;
 
-/// How a quantity is written.
+/// The notation of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Notation {
     /// `1Ki`
@@ -18,7 +18,7 @@ pub(super) enum Notation {
     Decimal,
 }
 
-/// A quantity.
+/// A Kubernetes quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Quantity {
     billionths: i128,
@@ -40,7 +40,7 @@ impl Quantity {
         }
     }
 
-    /// Reads `1500m`, `2Gi`, `1e3`, `.5`; `None` if it is no quantity.
+    /// Parses `1500m`, `2Gi`, `1e3`, `.5`; `None` if the text is no quantity.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (negative, text) = match text.strip_prefix('-') {
             Some(text) => (true, text),
@@ -70,7 +70,7 @@ impl Quantity {
         })
     }
 
-    /// The sum. It is written as the first part that is not zero.
+    /// Adds two quantities. The sum has the notation of the first summand that is not zero.
     pub(super) fn plus(self, other: Self) -> Self {
         let notation = if self.billionths == 0 {
             other.notation
@@ -93,7 +93,7 @@ impl Quantity {
         ceiling(self.billionths, ONE)
     }
 
-    #[allow(clippy::cast_precision_loss)] // an approximation is what is asked for
+    #[allow(clippy::cast_precision_loss)] // the caller wants an approximation
     pub(super) fn approximate(self) -> f64 {
         self.billionths as f64 / ONE as f64
     }
@@ -151,7 +151,7 @@ fn ceiling(value: i128, unit: i128) -> i128 {
     value.div_euclid(unit) + i128::from(value.rem_euclid(unit) != 0)
 }
 
-/// What a suffix multiplies and divides billionths by, and its notation.
+/// The factor and the divisor that convert a number with this suffix to billionths, and its notation.
 fn scale(suffix: &str) -> Option<(i128, i128, Notation)> {
     let decimal = |exponent: u32| Some((ONE * 10_i128.pow(exponent), 1, Notation::Decimal));
     match suffix {

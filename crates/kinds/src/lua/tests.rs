@@ -1,4 +1,4 @@
-//! The host against Karmada's rules, and against hostile scripts.
+//! Tests of the host: Karmada's rules and hostile scripts.
 
 use super::{Host, LuaError, Operation, check_entry_point};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn raised(body: &str) -> String {
 fn json_goes_in_and_comes_back() {
     let value = json!({"a": [1, 2.5, true, "x"], "b": {"c": 9_007_199_254_740_993_u64}, "n": null});
     let back = call("return a", std::slice::from_ref(&value)).unwrap();
-    // Every number is a float64 on the way, and null is absent.
+    // Every number becomes a float64 in Lua, and null becomes absent.
     assert_eq!(
         back,
         json!({"a": [1, 2.5, true, "x"], "b": {"c": 9_007_199_254_740_992_u64}})
@@ -168,7 +168,7 @@ fn a_state_is_re_used_and_globals_stay() {
         host.call("function G() return left end", "G", &[]).unwrap(),
         json!(7)
     );
-    // Exactly why the linter looks for the entry point in a state of its own.
+    // The linter checks the entry point in a new state for this reason.
     assert_eq!(host.call("function Misspelt() end", "G", &[]).unwrap(), json!(7));
     let error = check_entry_point("function Misspelt() end", Operation::Retention).unwrap_err();
     assert_eq!(
@@ -187,7 +187,7 @@ fn errors_name_their_line() {
     assert_eq!(error.line(), Some(3), "{error}");
 }
 
-/// Each body fails with the error, and the host goes on.
+/// Each body fails with the error, and the host stays usable.
 fn hostile(limit: Duration, error: &LuaError, bodies: &[&str]) {
     let host = Host::with_limit(limit);
     for body in bodies {
@@ -332,7 +332,7 @@ fn the_stack_is_as_deep_as_karmadas() {
     };
     assert_eq!(recurse(250).unwrap(), true);
     assert!(recurse(300).unwrap_err().to_string().contains("stack overflow"));
-    // Tail calls take no frame, and caught errors leave none.
+    // Tail calls take no frame, and caught errors leave no frame behind.
     let tail = "local function r(n) if n == 0 then return true end return r(n - 1) end return r(1e4)";
     assert_eq!(call(tail, &[]).unwrap(), true);
     let caught = "for i = 1, 2000 do pcall(function() error('x') end) end return true";

@@ -7,7 +7,7 @@ use super::{
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 use std::sync::Arc;
 
-/// The captures of a match as Lua values; without captures the whole match if `whole`.
+/// The captures of a match as Lua values; without captures the whole match, if `whole`.
 fn values(lua: &Lua, text: &[u8], found: &Match, whole: bool) -> mlua::Result<MultiValue> {
     let mut list = MultiValue::new();
     if found.captures.is_empty() && whole {
@@ -23,12 +23,12 @@ fn values(lua: &Lua, text: &[u8], found: &Match, whole: bool) -> mlua::Result<Mu
     Ok(list)
 }
 
-#[allow(clippy::cast_precision_loss)] // texts are shorter than a megabyte
+#[allow(clippy::cast_precision_loss)] // texts are shorter than 1 MB
 fn position(at: usize) -> Value {
     Value::Number(at as f64)
 }
 
-/// The offset of a Lua index; beyond the end counts as one past it.
+/// Converts a Lua index to an offset; an index beyond the end becomes the offset after the last byte.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -60,7 +60,7 @@ fn checked<const N: usize>(texts: [&LuaString; N]) -> mlua::Result<()> {
     }
 }
 
-/// The text in upper or lower case, by Unicode as Go does it, character by character.
+/// Converts the text to upper or lower case by Unicode, character by character, as Go does.
 fn with_case(text: &[u8], is_upper: bool) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(text) else {
         return if is_upper {
@@ -82,7 +82,7 @@ fn with_case(text: &[u8], is_upper: bool) -> Vec<u8> {
     text.chars().map(change).collect::<String>().into_bytes()
 }
 
-/// Puts these functions into the library `string`, in place of Lua's.
+/// Replaces Lua's functions in the library `string`.
 pub(super) fn install(lua: &Lua, library: &Table, budget: &Arc<Budget>) -> mlua::Result<()> {
     type Args = (LuaString, LuaString, Option<f64>, Value);
     let clock = budget.clone();

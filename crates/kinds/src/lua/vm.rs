@@ -1,4 +1,4 @@
-//! One Lua state with Karmada's libraries, its refusals and our limits.
+//! A Lua state with Karmada's libraries, its forbidden functions and the limits of this host.
 
 use super::{kube, text};
 use mlua::{
@@ -13,17 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time for one call, parsing included; Karmada's own limit.
+/// Time limit of a call, parsing included; equal to Karmada's limit.
 pub(super) const CALL_LIMIT: Duration = Duration::from_secs(1);
-/// Memory of one state. Karmada has no limit; the peer's scripts use less than 1 MiB.
+/// Memory limit of a state. Karmada has no limit; the peer's scripts use less than 1 MiB.
 const MEMORY_LIMIT: usize = 16 << 20;
-/// Longest text that a function of `string` takes, in bytes; Karmada's own limit.
+/// Longest string that a function of `string` accepts, in bytes; equal to Karmada's limit.
 pub(super) const TEXT_LIMIT: usize = 1_000_000;
-/// Frames that gopher-lua's call stack holds (`CallStackSize`).
+/// Maximum depth of gopher-lua's call stack, in frames (`CallStackSize`).
 const DEPTH_LIMIT: usize = 256;
-/// How many levels, frames and lost tail calls, are looked through for that many frames.
+/// Maximum number of stack levels, frames and lost tail calls, that are inspected to count the frames.
 const LEVELS: usize = 4 * DEPTH_LIMIT;
-/// Instructions between two looks at the clock.
+/// Number of instructions between two checks of the deadline.
 const INSTRUCTIONS: u32 = 100;
 
 /// The time left to the running call, shared with the hook.
@@ -59,11 +59,12 @@ impl Budget {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Counts frames and fails where gopher-lua's call stack is full.
+    /// Counts frames; fails where gopher-lua's call stack would overflow.
     fn note_depth(&self, lua: &Lua, debug: &Debug) -> mlua::Result<()> {
         match debug.event() {
             DebugEvent::Call if self.depth.fetch_add(1, Ordering::Relaxed) >= DEPTH_LIMIT => {
-                // Calls in tail position take no frame, and caught errors leave none: count what is there.
+                // Calls in tail position take no frame, and caught errors leave no frame but skip the return event:
+                // count the frames on the stack.
                 let is_frame = |level| lua.inspect_stack(level, |frame| frame.source().what != "tail");
                 let frames = (0..LEVELS).map_while(is_frame).filter(|frame| *frame).count();
                 self.depth.store(frames, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Fails once the time is over, again on each call: `pcall` may have caught the first.
+    /// Fails if the deadline has passed. Every later call fails too, because `pcall` may have caught the first error.
     pub(super) fn check(&self) -> mlua::Result<()> {
         if self.is_spent() || self.now() > self.deadline.load(Ordering::Relaxed) {
             self.spent.store(true, Ordering::Relaxed);
@@ -92,17 +93,17 @@ impl Budget {
     }
 }
 
-/// A state, ready for scripts.
+/// A Lua state, ready for scripts.
 pub(super) struct Vm {
     pub(super) lua: Lua,
     pub(super) budget: Arc<Budget>,
 }
 
-/// What Lua itself can do to make the state Karmada's. It runs once, before any script.
+/// Lua code that turns the state into Karmada's, as far as Lua itself can do so. It runs once, before any script.
 const PRELUDE: &str = include_str!("prelude.lua");
 
 impl Vm {
-    /// With `reversed`, `pairs` walks names backwards.
+    /// Creates a state; with `reversed`, `pairs` iterates over string keys backwards.
     pub(super) fn new(reversed: bool) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
@@ -129,7 +130,8 @@ impl Vm {
     }
 }
 
-/// A number as gopher-lua's `tostring` writes it: whole numbers in full, others as short as they can be told apart.
+/// Formats a number as gopher-lua's `tostring` does: integers in full, other numbers with the fewest digits that
+/// identify them.
 fn number_text(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation)] // the bounds are checked
     if number.fract() == 0.0 && number.abs() < 9.2e18 {
@@ -144,7 +146,7 @@ fn number_text(number: f64) -> String {
     if (1e-4..1e21).contains(&number.abs()) && number.abs() < 9.2e18 {
         return number.to_string();
     }
-    // Go writes at least two digits of the exponent, and its sign.
+    // Go writes the sign of the exponent and at least two digits.
     let text = format!("{number:e}");
     match text.split_once('e') {
         Some((digits, exponent)) => {

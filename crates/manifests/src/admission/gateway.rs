@@ -1,5 +1,6 @@
-//! Limits of the gateway on the hub. Its role names kinds, since RBAC knows no labels and no patterns of names; these
-//! policies limit it to its own objects. A push-mode hub keeps the members' administrator tokens in Secrets.
+//! Limits of the gateway on the hub. Its role can only name kinds, because RBAC has no label selectors and no name
+//! patterns; these policies limit it to its own objects. A push-mode hub keeps the members' administrator tokens in
+//! Secrets.
 
 use super::{
     super::{CELLS, GATEWAY, NAMESPACE},
@@ -8,7 +9,7 @@ use super::{
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
-/// Requests of the gateway, by certificate and by token.
+/// Matches requests of the gateway, authenticated by certificate or by token.
 fn by_the_gateway() -> Value {
     let users = format!("['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']");
     json!([{"name": "by-the-gateway", "expression": format!("request.userInfo.username in {users}")}])
@@ -24,12 +25,12 @@ fn rules(operations: &[&str], groups: &[(&str, &str, &[&str])]) -> Value {
     json!({"resourceRules": rules})
 }
 
-/// Whether an object carries a label with this value.
+/// CEL expression: true if an object has a label with this value.
 fn labelled(object: &str, key: &str, value: &str) -> String {
     format!("(has({object}.metadata.labels) && {object}.metadata.labels[?'{key}'].orValue('') == '{value}')")
 }
 
-/// The gateway deletes only Namespaces of tenants, companions, and bindings beside them.
+/// Limits deletes of the gateway to Namespaces of tenants, companions, and bindings in those Namespaces.
 pub(super) fn deletes() -> Vec<Value> {
     let spec = json!({
         "failurePolicy": "Fail",
@@ -63,7 +64,7 @@ pub(super) fn deletes() -> Vec<Value> {
     policy("fedgate-gateway-deletes", &spec, None)
 }
 
-/// The gateway creates and changes only Namespaces of tenants, companions in them, and ConfigMaps of its own.
+/// Limits writes of the gateway to Namespaces of tenants, companions in them, and ConfigMaps of its own.
 pub(super) fn writes() -> Vec<Value> {
     let companion = |object: &str| labelled(object, keys::REFERENCED_DATA, "true");
     let spec = json!({
@@ -91,7 +92,7 @@ pub(super) fn writes() -> Vec<Value> {
     policy("fedgate-gateway-writes", &spec, None)
 }
 
-/// Neither the gateway nor a cell gives a hub Namespace to another project: an operator does.
+/// Forbids the gateway and cells to assign a hub Namespace to another project: only an operator may.
 pub(super) fn reassigning() -> Vec<Value> {
     let key = keys::REASSIGN_TO;
     let spec = json!({

@@ -1,5 +1,6 @@
-//! Admission policies: limits of the gateway and of cells on the hub, who gives a hub namespace to another project, and who
-//! may use a Network (contract: federation.md §1.1, §1.2 rule 10, §6 rule 5, §6 rule 7; api.md §6).
+//! Admission policies: limits of the gateway and of cells on the hub, permission to assign a hub namespace to another
+//! project, and permission to use a Network (contract: federation.md §1.1, §1.2 rule 10, §6 rule 5, §6 rule 7; api.md
+//! §6).
 
 mod gateway;
 
@@ -27,7 +28,7 @@ pub(super) fn files() -> Vec<Manifest> {
     ]
 }
 
-/// A policy and the binding that makes it deny.
+/// A policy, and the binding that makes it deny.
 fn policy(name: &str, spec: &Value, param_ref: Option<Value>) -> Vec<Value> {
     let mut binding = json!({"policyName": name, "validationActions": ["Deny"]});
     if let Some(param_ref) = param_ref {
@@ -57,17 +58,18 @@ fn validation(expression: impl Into<String>, message: &str) -> Value {
     json!({"expression": expression.into(), "message": message})
 }
 
-/// One whose message is put together from the request; `message` says less and takes its place if that fails.
+/// A validation with a message computed from the request; `message` is less specific and replaces it if the expression
+/// fails.
 fn telling(expression: impl Into<String>, telling: impl Into<String>, message: &str) -> Value {
     json!({"expression": expression.into(), "messageExpression": telling.into(), "message": message})
 }
 
-/// A request of a cell.
+/// Matches requests of a cell.
 fn by_a_cell() -> Value {
     json!([{"name": "by-a-cell", "expression": format!("'{CELLS}' in request.userInfo.groups")}])
 }
 
-/// The writer's cell: the name of its Karmada Cluster, or nothing for a user without the prefix.
+/// The writer's cell: the name of its Karmada Cluster, or empty for a user without the prefix.
 fn writer() -> Value {
     json!({"name": "writer", "expression": format!(
         "request.userInfo.username.startsWith('{CELL_USER_PREFIX}') ? \
@@ -86,7 +88,7 @@ fn annotations_of(name: &str, object: &str) -> Value {
     )})
 }
 
-/// Keys of the variable `map` that are neither `allowed` nor as they were before; the old ones are in `old<Map>`.
+/// Keys of the variable `map` that are neither `allowed` nor unchanged; the variable `old<Map>` holds the old map.
 fn strange(name: &str, map: &str, allowed: &str) -> Value {
     let (first, rest) = map.split_at(1);
     let old = format!("old{}{rest}", first.to_uppercase());
@@ -96,12 +98,12 @@ fn strange(name: &str, map: &str, allowed: &str) -> Value {
     )})
 }
 
-/// A list of names as an expression.
+/// A list of names as a CEL expression.
 fn names(all: &[&str]) -> String {
     format!("['{}']", all.join("', '"))
 }
 
-/// Owners beside the controller that the object did not have before, by UID.
+/// UIDs of new owners that are not the controller: owners that the object did not have before.
 fn lesser_owners(name: &str) -> Value {
     json!({"name": name, "expression":
         "!has(object.metadata.ownerReferences) ? [] : object.metadata.ownerReferences.filter(o, \
@@ -109,7 +111,7 @@ fn lesser_owners(name: &str) -> Value {
          oldObject.metadata.ownerReferences.exists(p, p.uid == o.uid))).map(o, o.uid)"})
 }
 
-/// Controllers of our kind among an object's owners, by name.
+/// The controllers among an object's owners, as `apiVersion/kind/name`.
 fn owners_of(name: &str, object: &str) -> Value {
     json!({"name": name, "expression": format!(
         "{object} != null && has({object}.metadata.ownerReferences) ? {object}.metadata.ownerReferences.filter(o, \
@@ -117,7 +119,7 @@ fn owners_of(name: &str, object: &str) -> Value {
     )})
 }
 
-/// Labels that a write-back has, and no others (contract: federation.md §6 rule 3).
+/// The only labels that a write-back may have (contract: federation.md §6 rule 3).
 const WRITTEN_LABELS: [&str; 10] = [
     keys::UPSTREAM_CLUSTER,
     keys::UPSTREAM_NAMESPACE,
@@ -131,10 +133,10 @@ const WRITTEN_LABELS: [&str; 10] = [
     keys::PLACEMENT_NAME,
 ];
 
-/// A cell creates and changes only its own write-backs, under the identity of their Namespace and one owner, and gives
-/// them nothing that would keep them alive or that Karmada obeys.
+/// Limits a cell to its own write-backs, with the identity labels of their Namespace and a single owner. The cell may
+/// add no metadata that delays their deletion or that Karmada acts on.
 ///
-/// What others have put on an object stays theirs: a cell that leaves it as it is may go on writing.
+/// Metadata set by other clients may stay: a cell that leaves it unchanged may continue to write.
 fn cell_writes() -> Vec<Value> {
     let validations = [
         who_writes(),
@@ -172,7 +174,7 @@ fn cell_writes() -> Vec<Value> {
     policy("fedgate-cell-writes", &spec, None)
 }
 
-/// The cell is the writer, before and after.
+/// The cell label must name the writer, before and after the change.
 fn who_writes() -> Vec<Value> {
     let cell = keys::CELL;
     vec![
@@ -190,7 +192,7 @@ fn who_writes() -> Vec<Value> {
     ]
 }
 
-/// The tenant is that of the Namespace, for ever.
+/// The identity labels must equal those of the Namespace and never change.
 fn whose_tenant() -> Vec<Value> {
     let identity = [keys::UPSTREAM_CLUSTER, keys::UPSTREAM_NAMESPACE];
     let like_home = identity.map(|key| {
@@ -214,7 +216,8 @@ fn whose_tenant() -> Vec<Value> {
     ]
 }
 
-/// One deployment controls it and gives it its name, so that no cell can take the names of another deployment's.
+/// A single WorkloadDeployment controls a write-back and prefixes its name, so that no cell can take the names of
+/// another deployment's write-backs.
 fn whose_deployment() -> Vec<Value> {
     vec![
         validation(
@@ -242,7 +245,7 @@ fn whose_deployment() -> Vec<Value> {
     ]
 }
 
-/// Nothing that delays its end or that means something to Karmada.
+/// Forbids metadata that delays deletion or that Karmada acts on.
 fn what_comes_along() -> Vec<Value> {
     vec![
         telling(
@@ -271,7 +274,8 @@ fn what_comes_along() -> Vec<Value> {
     ]
 }
 
-/// No more than what any deployment may ask for; what is projected is less (contract: federation.md §6 rule 5).
+/// Limits spec and status to the largest size that any deployment may need; the projection has a lower limit (contract:
+/// federation.md §6 rule 5).
 fn how_large() -> Vec<Value> {
     let limit = 256 * 1024;
     ["spec", "status"]
@@ -287,10 +291,11 @@ fn how_large() -> Vec<Value> {
         .into()
 }
 
-/// A cell speaks for its own city alone.
+/// Limits a cell to write-backs of its own city.
 ///
-/// The policy is evaluated for each Cluster, and the writer's own says where it is: the label that an administrator has
-/// to set anyway, since without it nothing is delivered there. A hub without Clusters has no cells.
+/// The API server evaluates the policy for each Cluster; the writer's Cluster has the city in a label. An administrator
+/// has to set this label anyway, because nothing is delivered to a Cluster without it. A hub without Clusters has no
+/// cells.
 fn cell_cities() -> Vec<Value> {
     let (city, cell) = (keys::INSTANCE_CITY_CODE, keys::CELL);
     let spec = json!({
@@ -331,10 +336,11 @@ fn cell_cities() -> Vec<Value> {
     policy("fedgate-cell-cities", &spec, Some(params))
 }
 
-/// A cell deletes its own write-backs, and another cell's only if its `WorkloadDeployment` has moved to another city.
+/// Limits a cell to deleting its own write-backs, and another cell's only if their `WorkloadDeployment` has moved to
+/// another city.
 ///
-/// The policy is evaluated for each `WorkloadDeployment` of the namespace. Without any, what is left there waits for
-/// the garbage collector, and no cell can do harm.
+/// The API server evaluates the policy for each `WorkloadDeployment` of the namespace. Without any, all deletes are
+/// allowed: the remaining write-backs only wait for the garbage collector, so a cell can do no harm.
 fn cell_deletes() -> Vec<Value> {
     let spec = json!({
         "failurePolicy": "Fail",
@@ -365,9 +371,10 @@ fn cell_deletes() -> Vec<Value> {
     policy("fedgate-cell-deletes", &spec, Some(params))
 }
 
-/// Whoever creates a Workload, or changes its interfaces, needs the verb `use` on each Network.
+/// A user who creates a Workload, or changes its interfaces, needs the verb `use` on each Network.
 ///
-/// One validation per interface, because the API server's budget admits one authorization check in each.
+/// Each interface has its own validation, because the API server's cost budget admits a single authorization check in
+/// each.
 fn network_use() -> Vec<Value> {
     const INTERFACES: usize = 8;
     let checks: Vec<Value> = (0..INTERFACES)

@@ -1,4 +1,4 @@
-//! What the cell enforces by itself, whoever wrote the deployment; and the rolls that it holds.
+//! Rules that the cell enforces itself, regardless of the deployment's author, and the rolls that it holds.
 
 use super::*;
 use crate::cell::testing::shop;
@@ -28,7 +28,7 @@ fn roll(fixture: &mut Fixture, revision: &str) {
     );
 }
 
-/// The Instance stops being ready, as its own controller says it.
+/// The Instance stops being ready, as its own controller reports it.
 fn unready(fixture: &mut Fixture, name: &str) {
     let instance = fixture.get(&Cell, TableId::Instances, NS, name).unwrap();
     let mut conditions = instance["status"]["conditions"].as_array().unwrap().clone();
@@ -249,7 +249,7 @@ fn as_many_instances_as_the_cell_allows_are_made() {
     );
 }
 
-/// The network goes on being looked after although nothing is made.
+/// The network objects are still maintained although no Instance is created.
 #[test]
 fn a_policy_that_is_not_known_makes_nothing_and_binds_the_network() {
     let mut of = deployment("web", 1);

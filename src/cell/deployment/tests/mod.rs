@@ -1,4 +1,4 @@
-//! What is written for a deployment, over an index that servers' objects fill.
+//! Writes for a deployment, decided from an index that is filled with servers' objects.
 
 mod enforced;
 
@@ -19,14 +19,14 @@ fn key(name: &str) -> Key {
     TableId::Deployments.key(NS, name)
 }
 
-/// Everything that is to be written now, the status last.
+/// All writes that are due now, the status last.
 fn effects(fixture: &Fixture, name: &str) -> Vec<Effect> {
     let snapshot = observe::observe(&fixture.context, &key(name)).unwrap();
     let decide::Decision { writes, status, .. } = decide::decide(&snapshot, now());
     writes.into_iter().chain(status).collect()
 }
 
-/// Decides and performs until nothing is left; what was written.
+/// Decides and executes until no write is left; returns the writes.
 fn settle(fixture: &mut Fixture, name: &str) -> Vec<String> {
     let mut written = Vec::new();
     for _ in 0..10 {
@@ -54,7 +54,7 @@ fn status(fixture: &Fixture, name: &str, type_: &str) -> String {
     format!("{} {}: {}", text("status"), text("reason"), text("message"))
 }
 
-/// All Instances become ready.
+/// Marks all Instances as ready.
 fn ready(fixture: &mut Fixture, name: &str) {
     let hash =
         fixture.get(&Cell, TableId::Instances, NS, name).unwrap()["spec"]["controller"]["templateHash"]
@@ -340,7 +340,7 @@ fn labels_and_place_are_mended_one_write_after_the_other() {
     assert_eq!(kept["metadata"]["labels"]["mine"], "yes");
 }
 
-/// A deployment of two Instances that are ready.
+/// A deployment of two ready Instances.
 fn two_ready(reading: IndexConfig) -> Fixture {
     let mut fixture = Fixture::new(reading);
     let place = json!({"metadata": {"name": "us-south-1"}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});

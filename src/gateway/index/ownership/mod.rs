@@ -1,21 +1,21 @@
-//! Ties: which project namespace a hub namespace belongs to (contract: federation.md §1.2 rule 4).
+//! Owners: the project namespace that owns a hub namespace, the contract's "tie" (contract: federation.md §1.2 rule 4).
 //!
-//! A hub namespace has one tie at most. Two planes may report one UID: a plane made from another's backup, or one that
-//! lies. A hub namespace whose labels name a project is only ever that project's, whether it is engaged or not; only an
-//! operator gives it to another. One that names nobody goes to the first claim. A claim that is refused writes nothing to
-//! the hub.
+//! A hub namespace has at most one owner. Two planes may report the same UID: a plane restored from another's backup,
+//! or a plane that reports a false UID. A hub namespace whose labels name a project belongs to that project alone,
+//! engaged or not; only an operator reassigns it. A hub namespace that names no project goes to the first claim. A
+//! project whose claim is rejected writes nothing to the hub.
 
 use super::{GatewayIndex, NamespaceOwner, apply::Change, digest::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
 use fedgate_engine::key::Key;
 use std::{fmt, sync::Arc};
 
-/// Whose a hub namespace is that another project claims.
+/// Holder of a hub namespace that another project claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
-    /// This project's, whose namespace it is tied to.
+    /// The engaged project whose namespace owns the hub namespace.
     Project(ProjectKey),
-    /// The one's that this label of it names: that project is not engaged, or does not have the namespace.
+    /// Label value of the hub namespace; the project that it names is not engaged, or does not have the namespace.
     Labelled(Arc<str>),
 }
 
@@ -28,30 +28,30 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A claim on a hub namespace that is not granted.
+/// An ownership claim on a hub namespace that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnershipClaim {
     owner: NamespaceOwner,
-    /// Whose the hub namespace was when the claim was refused; `None` before it is.
+    /// Holder of the hub namespace when the claim was rejected; `None` before the rejection.
     refused: Option<Holder>,
 }
 
-/// A claim that was refused, to be said once.
+/// A rejected ownership claim, to be reported once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedClaim {
-    /// Who claims.
+    /// Project namespace that claims the hub namespace.
     pub claimant: NamespaceOwner,
     /// The hub namespace.
     pub hub: Arc<str>,
-    /// Whose it is.
+    /// Holder of the hub namespace.
     pub holder: Holder,
 }
 
-/// Whom the labels of a hub namespace name.
+/// Project that the labels of a hub namespace name.
 enum Named<'a> {
     /// The project with this label value.
     Label(&'a Arc<str>),
-    /// The project with this UID; the label that says its key is missing.
+    /// The project with this UID; the label with the project's key is missing.
     Uid(&'a Arc<str>),
 }
 
@@ -61,14 +61,14 @@ fn named(of: &HubNamespaceDigest) -> Option<Named<'_>> {
 }
 
 impl GatewayIndex {
-    /// Whether a hub namespace is tied to this project.
+    /// True if this project owns the hub namespace.
     pub fn is_owned_by(&self, hub: &str, project: &ProjectKey) -> bool {
         self.owners
             .get(hub)
             .is_some_and(|owner| owner.project == *project)
     }
 
-    /// Whether a project's claim on a hub namespace is refused.
+    /// True if the project's claim on a hub namespace is rejected.
     pub fn is_refused(&self, hub: &str, project: &ProjectKey) -> bool {
         let claims = self.claims.get(hub).into_iter().flatten();
         !self.is_owned_by(hub, project)
@@ -77,7 +77,7 @@ impl GatewayIndex {
                 .any(|r| r.refused.is_some())
     }
 
-    /// The claims that are refused.
+    /// The rejected claims.
     pub fn refused_claims(&self) -> impl Iterator<Item = RejectedClaim> {
         self.claims.iter().flat_map(|(hub, claims)| {
             claims.iter().filter_map(|claim| {
@@ -90,9 +90,9 @@ impl GatewayIndex {
         })
     }
 
-    /// A project says that it has the namespace behind a hub namespace.
+    /// Adds the claim of a project that has the namespace behind a hub namespace, and resolves the owner.
     pub(super) fn claim(&mut self, hub: &Arc<str>, owner: NamespaceOwner, change: &mut Change) {
-        // The UID becomes part of names and labels, and is a plane's word.
+        // The UID becomes part of names and labels, and comes from a plane, which is not trusted.
         if !is_label_value(hub) || self.owners.get(hub) == Some(&owner) {
             return;
         }
@@ -103,7 +103,7 @@ impl GatewayIndex {
         self.resolve_owner(hub, change);
     }
 
-    /// A project no longer has the namespace behind a hub namespace.
+    /// Removes the claim of a project that no longer has the namespace behind a hub namespace.
     pub(super) fn remove_claim(&mut self, hub: &Arc<str>, owner: &NamespaceOwner, change: &mut Change) {
         if self.owners.get(hub) == Some(owner) {
             self.owners.remove(hub);
@@ -114,7 +114,7 @@ impl GatewayIndex {
         self.resolve_owner(hub, change);
     }
 
-    /// Forgets a project; the hub stays as it is.
+    /// Removes a project from the index; the hub stays unchanged.
     pub fn disengage(&mut self, key: &ProjectKey) -> Change {
         let mut change = Change::default();
         let uid = self.projects.remove(key).and_then(|project| project.uid);
@@ -131,7 +131,7 @@ impl GatewayIndex {
         }
         self.resolve_all_owners(&mut change);
         self.prune_unowned();
-        // What two projects of one UID left unproven the other alone may prove.
+        // Two projects with the same UID prove no absence; the remaining project may prove it alone.
         let twins: Vec<_> = self
             .projects
             .iter()
@@ -143,8 +143,8 @@ impl GatewayIndex {
         change
     }
 
-    /// This replica leads from now on. Labels that another one wrote meanwhile are no edits: they say whose a hub
-    /// namespace is, as after a start.
+    /// Starts the leadership of this replica. Labels that another replica wrote in the meantime are no edits: they name
+    /// the owner of a hub namespace, as after a start.
     pub fn lead(&mut self) -> Change {
         let mut change = Change::default();
         self.deliveries.clear();
@@ -166,7 +166,7 @@ impl GatewayIndex {
         change
     }
 
-    /// Looks at every contested hub namespace again.
+    /// Resolves the owner of every contested hub namespace again.
     pub(super) fn resolve_all_owners(&mut self, change: &mut Change) {
         let contested: Vec<Arc<str>> = self.claims.keys().cloned().collect();
         for hub in contested {
@@ -174,7 +174,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Decides whose a hub namespace is, after a change of who claims it or of what it says itself.
+    /// Resolves the owner of a hub namespace after a change of its claims, its labels or its annotations.
     pub(super) fn resolve_owner(&mut self, hub: &Arc<str>, change: &mut Change) {
         let holder = self.owners.remove(hub);
         let mut claims: Vec<OwnershipClaim> = holder
@@ -209,7 +209,7 @@ impl GatewayIndex {
             self.claims.insert(hub.clone(), claims);
         }
         if !self.owners.contains_key(hub) {
-            // Nobody can be woken to whom its objects matter.
+            // Without an owner, no reconcile that needs the bodies can be enqueued.
             self.drop_bodies(hub);
         }
         if self.owners.get(hub) != holder.as_ref() {
@@ -218,14 +218,14 @@ impl GatewayIndex {
         }
     }
 
-    /// Whom the labels of a hub namespace name, as far as it is known.
+    /// Project that the labels of a hub namespace name; `None` before the hub's Namespaces are listed.
     fn labelled(&self, hub: &str) -> Option<Holder> {
         let row = self.hub.namespaces.get("", hub);
         let row = row.filter(|_| self.hub.namespaces.synced())?;
         named(&row.digest).map(|(Named::Label(name) | Named::Uid(name))| Holder::Labelled(name.clone()))
     }
 
-    /// Which claim holds; none before it is known what the hub namespace says itself.
+    /// Index of the winning claim; `None` before the hub's Namespaces are listed, or if the labels name no claimant.
     fn winner(&self, hub: &str, claims: &[OwnershipClaim], held: bool) -> Option<usize> {
         if claims.is_empty() || !self.hub.namespaces.synced() {
             return None;
@@ -237,7 +237,7 @@ impl GatewayIndex {
         let reassigned = row.digest.reassign_to.as_deref();
         let reassigned = reassigned.and_then(|to| by(&|key| key.as_str() == to));
         if reassigned.is_some() || held {
-            // Labels that change under the one that holds it are someone's edit, which is put back.
+            // Labels that change while a project owns the namespace are an edit, which the gateway reverts.
             return reassigned.or(Some(0));
         }
         match named(&row.digest) {

@@ -1,4 +1,4 @@
-//! Whose a hub namespace is, and who is refused.
+//! Tests of ownership: the owner of a hub namespace, and the rejected claims.
 
 use crate::gateway::{
     federator, garbage,
@@ -22,7 +22,7 @@ fn project(name: &str) -> ProjectKey {
     ProjectKey::parse(name).unwrap()
 }
 
-/// A hub whose Namespace is labelled for this project.
+/// A hub whose Namespace has this project label; `None` for a hub without the Namespace.
 fn hub(cluster: Option<&str>) -> GatewayIndex {
     let kinds = Arc::new(FederatedKind::builtin().unwrap());
     let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
@@ -39,7 +39,8 @@ fn list_hub(index: &mut GatewayIndex, cluster: Option<&str>) {
     }
 }
 
-/// Lists a project that has the namespace, as every plane made from one backup has.
+/// Lists a project, with its namespace if `live`. All projects have the same UIDs, as planes restored from one backup
+/// do.
 fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Change {
     let mut all = Change::default();
     for role in index.project_roles() {
@@ -50,7 +51,7 @@ fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Change {
         }
         let enqueued = list(&objects, |e| index.project_event(&project(name), role, e));
         all.keys.extend(enqueued.keys);
-        // Of kube-system's too, which has a UID like any other.
+        // The namespace kube-system has a UID like any other, so claims on its hub namespace are rejected too.
         all.refused
             .extend(enqueued.refused.into_iter().filter(|r| *r.hub == *HUB));
     }
@@ -94,7 +95,7 @@ fn the_namespaces_own_label_decides_whoever_comes_first() {
     assert!(!garbage::proven_gone(&index, HUB));
     lists(&mut index, "prod", true);
     assert_eq!(holder(&index), Some("prod"));
-    // The same with the hub's lists last.
+    // The result does not change if the hub's lists complete last.
     let kinds = Arc::new(FederatedKind::builtin().unwrap());
     let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
     engage(&mut index, "staging");

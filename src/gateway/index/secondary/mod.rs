@@ -1,8 +1,8 @@
-//! What the tables' rows say together, kept up to date row by row, so that no turn looks at all its neighbours: the
-//! cities of a namespace, who names a companion, which policy claims a binding.
+//! Secondary indexes over the tables, updated row by row, so that no reconcile scans neighbouring rows: the cities of a
+//! namespace, the deployments that name a companion, the policy that claims a binding.
 //!
-//! An entry follows from the rows alone: each change of a row takes out what the old one said and puts in what the new one
-//! says, in whatever order changes come.
+//! Entries depend on the rows alone: each row change removes the entries of the old row and adds those of the new row,
+//! so the order of changes does not matter.
 
 use super::{
     GatewayIndex,
@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-/// How many rows say the same.
+/// Counts the rows that yield each key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefCounts<K>(BTreeMap<K, usize>);
 
@@ -44,22 +44,22 @@ impl<K: Ord> RefCounts<K> {
         }
     }
 
-    /// What at least one row says.
+    /// Keys that at least one row yields.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.0.keys()
     }
 }
 
-/// Of one project namespace.
+/// Entries of one project namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfSources {
-    /// Cities of announced deployments, by index of the kind.
+    /// Cities of announced deployments, by kind index.
     announced: RefCounts<(usize, CityCode)>,
-    /// Companions, each with a deployment (index of its kind, name) that references or expects it.
+    /// Companions, each with a deployment (kind index, name) that references or expects it.
     named: BTreeSet<(CompanionKind, Arc<str>, usize, Arc<str>)>,
-    /// Deployments that are being deleted and that we hold.
+    /// Deployments that are being deleted and have our finalizer.
     leaving: BTreeSet<(usize, Arc<str>)>,
-    /// Controllers by UID, each with a deployment of the workload controller's kind.
+    /// Controller UIDs, each with a deployment of the workload controller's kind.
     controlled: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
@@ -69,11 +69,11 @@ impl OfSources {
     }
 }
 
-/// What a project's deployments say together, by namespace.
+/// Secondary index of a project's deployments, by namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SourceIndex {
     namespaces: HashMap<Arc<str>, OfSources>,
-    /// UIDs of those that are being deleted.
+    /// UIDs of the deployments that are being deleted.
     deleting: BTreeSet<Arc<str>>,
 }
 
@@ -95,7 +95,7 @@ fn named(source: &Source) -> impl Iterator<Item = (CompanionKind, Arc<str>)> {
 }
 
 impl SourceIndex {
-    /// A row of a kind was `old` and is `new`.
+    /// Applies the change of a row from `old` to `new`; `kind` is the kind index.
     pub(super) fn change(
         &mut self,
         kind: usize,
@@ -155,7 +155,7 @@ impl SourceIndex {
         all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
     }
 
-    /// The deployments that reference or expect a companion: index of the kind and name.
+    /// The deployments that reference or expect a companion: kind index and name.
     pub fn naming<'a>(
         &'a self,
         namespace: &str,
@@ -170,7 +170,7 @@ impl SourceIndex {
             .map(|(.., i, deployment)| (*i, deployment))
     }
 
-    /// The deployments that are being deleted and that we hold: index of the kind and name.
+    /// The deployments that are being deleted and have our finalizer: kind index and name.
     pub fn leaving(&self, namespace: &str) -> impl Iterator<Item = (usize, &Arc<str>)> {
         let of = self.namespaces.get(namespace);
         let all = of.into_iter().flat_map(|of| &of.leaving);
@@ -198,7 +198,7 @@ fn leaves(row: &Row<Source>) -> bool {
     row.deleting && GatewayIndex::holds(row)
 }
 
-/// Whether both stand for the same entries. Most changes are of a status.
+/// True if both rows yield the same entries. Most changes affect only a status.
 fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
     GatewayIndex::announced(name, old) == GatewayIndex::announced(name, new)
         && old.digest.references == new.digest.references
@@ -207,7 +207,7 @@ fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
         && controller(old) == controller(new)
 }
 
-/// The controller of one that the workload controller reads.
+/// Controller UID of a deployment that the workload controller reads.
 fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
     row.digest
         .controller
@@ -215,12 +215,12 @@ fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
         .filter(|_| row.digest.rollup.is_some())
 }
 
-/// Of one hub namespace.
+/// Entries of one hub namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfHub {
-    /// Cities of copies, by index of the kind.
+    /// Cities of copies, by kind index.
     copies: RefCounts<(usize, CityCode)>,
-    /// Cities of write-backs; `None` for those that do not say theirs.
+    /// Cities of write-backs; `None` for write-backs that name no city.
     write_backs: RefCounts<Option<CityCode>>,
     /// Policies that claim a binding.
     claims: RefCounts<Arc<str>>,
@@ -228,27 +228,27 @@ struct OfHub {
     entries: BTreeSet<(Arc<str>, CompanionKind, Arc<str>)>,
 }
 
-/// What the rows of the hub say together, by namespace, and which city sets its Namespaces carry.
+/// Secondary index of the hub's rows, by namespace, and the city sets that its Namespaces are labelled with.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HubIndex {
     namespaces: HashMap<Arc<str>, OfHub>,
     carried: BTreeSet<(Arc<str>, Arc<str>)>,
-    /// The sets that the Namespaces of a project carry, by the label that names it.
+    /// City sets of a project's Namespaces, by the label value that names the project.
     sets: HashMap<Arc<str>, RefCounts<Arc<str>>>,
     /// Cities of the Clusters.
     served: RefCounts<CityCode>,
 }
 
-/// How a Namespace changes which city sets the Namespaces of projects carry. Projects are named by their labels.
+/// Change that a Namespace makes to the city sets that projects use. Label values name the projects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SetsChanged {
-    /// The project that uses one less.
+    /// Project that uses one city set less.
     pub fewer: Option<Arc<str>>,
-    /// The project that uses one more, and which.
+    /// Project that uses one city set more, and that set.
     pub new: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// Who a companion says references it; nobody if its list cannot be read.
+/// Deployments that a companion lists as its users; empty if the list cannot be parsed.
 pub fn entries(companion: &Companion) -> Vec<String> {
     let text = companion.referenced_by.as_deref().unwrap_or("[]");
     serde_json::from_str(text).unwrap_or_default()
@@ -330,7 +330,7 @@ impl HubIndex {
         });
     }
 
-    /// Takes in a Namespace. Returns what that changes in the sets of projects.
+    /// Applies a change of a Namespace. Returns the resulting change in the city sets of projects.
     pub(super) fn namespace(
         &mut self,
         name: &Arc<str>,
@@ -373,7 +373,7 @@ impl HubIndex {
         changed
     }
 
-    /// Takes in a Cluster. Returns the cities that have got their first one by it, or lost their last.
+    /// Applies a change of a Cluster. Returns the cities that gained their first cell or lost their last cell.
     pub(super) fn cluster(&mut self, old: Option<&Row<Cell>>, new: Option<&Row<Cell>>) -> Vec<CityCode> {
         let city = |row: Option<&Row<Cell>>| row.and_then(|row| row.digest.city.clone());
         let both = [city(old), city(new)];
@@ -390,13 +390,13 @@ impl HubIndex {
             .collect()
     }
 
-    /// Whether a city has a cell.
+    /// True if a city has a cell.
     pub fn serves(&self, city: &CityCode) -> bool {
         self.served.0.contains_key(city)
     }
 
-    /// Whether a project, named by its label, may have a set on this Namespace of its own without having more than `limit`,
-    /// those counted that other Namespaces of it are `moving` to.
+    /// True if a project, named by its label value, may have `set` on the Namespace that has the set `own`, without
+    /// using more than `limit` sets. Sets that its other Namespaces are `moving` to count.
     pub fn may_sync(
         &self,
         label: &str,
@@ -410,7 +410,7 @@ impl HubIndex {
         if carried(set) > 0 || moving.iter().any(|of| ***of == *set) {
             return true;
         }
-        // The set that nobody else of the project carries is given up for the new one.
+        // The new set replaces a set that no other Namespace of the project uses.
         let given_up = own.is_some_and(|own| carried(own) == 1 && !moving.contains(own));
         let coming = moving.iter().filter(|of| carried(of) == 0).count();
         sets.map_or(0, |sets| sets.0.len()) + coming < limit + usize::from(given_up)
@@ -422,13 +422,13 @@ impl HubIndex {
         all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
     }
 
-    /// The cities of the write-backs in a hub namespace; `None` for those that do not say theirs.
+    /// The cities of the write-backs in a hub namespace; `None` for write-backs that name no city.
     pub fn written_back(&self, hub: &str) -> impl Iterator<Item = Option<&CityCode>> {
         let all = self.of(hub).into_iter().flat_map(|of| of.write_backs.keys());
         all.map(Option::as_ref)
     }
 
-    /// Whether a policy claims a binding.
+    /// True if a policy claims a binding.
     pub fn claims(&self, hub: &str, policy: &Arc<str>) -> bool {
         self.of(hub).is_some_and(|of| of.claims.0.contains_key(policy))
     }
@@ -448,7 +448,7 @@ impl HubIndex {
             .map(|(_, kind, companion)| (*kind, companion))
     }
 
-    /// The Namespaces that carry a city set.
+    /// The Namespaces that are labelled with a city set.
     pub fn carrying<'a>(&'a self, set: &str) -> impl Iterator<Item = &'a Arc<str>> {
         let set: Arc<str> = set.into();
         let from = (set.clone(), Arc::from(""));

@@ -1,4 +1,4 @@
-//! The index is what the rows say, whatever came in which order; and turns look at few rows.
+//! The secondary indexes match the rows after any order of events, and reconciles read few rows.
 
 use super::*;
 use crate::gateway::{
@@ -76,7 +76,7 @@ fn write_back(name: &str, city: Option<&str>) -> Value {
     object
 }
 
-/// One object in one of its states.
+/// An object in the state that `state` selects; true if it is on the hub, and its table.
 fn thing(what: u8, name: u8, state: u8) -> (bool, TableId, Value) {
     let name = ["a", "b", "c"][usize::from(name % 3)];
     let city = ["DFW", "LHR"][usize::from(state % 2)];
@@ -155,7 +155,7 @@ proptest! {
                 object["metadata"]["uid"] = json!(format!("u-{version}"));
             }
             match (on_hub, how) {
-                // A list that names it alone, and so ends the others; or nothing at all.
+                // A list with this object alone deletes all other objects of its table.
                 (true, 0) => index.list_hub(role, &[object]),
                 (false, 0) => index.list_shop(role, &[object]),
                 (true, 1) => drop(index.hub_lost(role, &object)),
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// A namespace with so many deployments in a city, each with a Secret of its own, all of them settled.
+/// A namespace with `count` deployments in one city, each with its own Secret, all of them in sync.
 fn crowded(count: usize) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     index.list_shop(TableId::Secrets, &[]);
@@ -224,7 +224,7 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     assert!(seen <= 20, "{seen} rows for events of one deployment");
 }
 
-/// Text as a tenant, a cell or a slip of the hand puts it into an annotation.
+/// Annotation text as a tenant, a cell or a typing error may produce it.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         ".{0,24}",

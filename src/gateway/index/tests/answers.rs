@@ -1,4 +1,4 @@
-//! What the index answers to the controllers: where a city's copies may go, whose keys wait for what, whose claim is refused.
+//! Tests of the index queries: cities that copies may go to, keys that wait for an object, rejected claims.
 
 use super::fixture::{HUB, city_policy, hub_namespace, object, shop, source};
 use super::*;
@@ -9,7 +9,7 @@ fn zoo() -> ProjectKey {
     ProjectKey::parse("zoo").unwrap()
 }
 
-/// Another project, all of whose lists are complete, with a namespace of this UID.
+/// Engages another project with this UID and a namespace with `namespace_uid`; all of its lists are complete.
 fn with_zoo(index: &mut GatewayIndex, uid: &str, namespace_uid: &str) {
     index.engage(zoo());
     let live = [
@@ -85,7 +85,7 @@ fn a_hub_namespaces_change_is_looked_at_by_all_that_may_wait_for_it() {
         enqueued.contains(&deployment) && enqueued.contains(&data),
         "{enqueued:?}"
     );
-    // The same when it becomes another project's, and its own again.
+    // Reassigning the Namespace to another project and back enqueues the deployment too.
     let mut index = GatewayIndex::fixture();
     with_zoo(&mut index, "z1", "a1");
     index.shop_has(TableId::Federated(0), &web);
@@ -243,7 +243,7 @@ fn a_projects_hub_keys_are_those_of_its_namespaces_and_of_those_that_bear_its_ui
     };
     assert_eq!(of(&index, &shop()), [HUB.to_owned(), "ns-left".to_owned()].into());
     assert_eq!(of(&index, &zoo()), ["ns-b2".to_owned()].into());
-    // One whose UID is not known has those that are tied to it alone.
+    // A project whose UID is unknown has only the hub namespaces that it owns.
     index.projects.get_mut(&shop()).unwrap().uid = None;
     assert_eq!(of(&index, &shop()), [HUB.to_owned()].into());
 }
@@ -294,7 +294,7 @@ fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
             namespace("kube-system", "p1", &json!({})),
             namespace("default", "a1", &json!({})),
         ];
-        // Its versions are lower now.
+        // The resource versions are lower after the restore.
         let live = live.map(|of| newer(of, "2"));
         let live: &[Value] = if role == TableId::Namespaces { &live } else { &[] };
         index.list_shop(role, live);

@@ -1,4 +1,4 @@
-//! What is read of objects: each field from its place, and no more of it than that.
+//! Tests of the digests: each field is read from its path, and no other field is read.
 
 use super::super::digest::{
     Binding, CityPolicy, HubCopy, InterpreterDigest, LEVEL_LIMIT, Payload, Projection, Source, SpecSize,

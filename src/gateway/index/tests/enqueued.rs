@@ -1,11 +1,12 @@
-//! Exactly whom each change wakes: two deployments of one namespace, each with copy, binding, companion and write-back.
+//! Tests of the exact keys that each change enqueues: two deployments of one namespace, each with copy, binding,
+//! companion and write-back.
 
 use super::fixture::{HUB, binding, companion, copy, object, shop, source};
 use super::*;
 use fedgate_api::keys;
 use serde_json::Value;
 
-/// The index, the version that the next object has, and the objects themselves.
+/// The index, and the version of the last object.
 struct Scene {
     index: GatewayIndex,
     version: u64,
@@ -57,7 +58,7 @@ impl Scene {
         self.index.shop_has(role, &object).into_iter().collect()
     }
 
-    /// Those of `web`, by letter: source, Namespace, policies, copy, write-back, companion.
+    /// Keys of `web`, by letter: source, Namespace, policies, copy, write-back, companion (`d`, for data).
     fn keys(&self, letters: &str) -> BTreeSet<Key> {
         let key = |letter| match letter {
             's' => self.index.source_key(0, &shop(), "default", "web"),
@@ -177,7 +178,7 @@ fn data_concerns_those_that_reference_it() {
         event,
         "dns",
     );
-    // One that let go of it may have waited for that.
+    // A deployment that dropped its reference may have waited for the companion's release.
     let former = scene.index.hub_key(TableId::Secrets, HUB, "former");
     let api = scene.index.source_key(0, &shop(), "default", "api");
     let mut wanted = scene.keys("n");

@@ -1,4 +1,4 @@
-//! What events change in the index, and whom they wake.
+//! Tests of the changes that events make in the index, and of the keys that they enqueue.
 
 mod answers;
 mod digests;

@@ -1,4 +1,4 @@
-//! What is noted of what was seen, and whose bodies are kept.
+//! Tests of the facts that the index records, and of the bodies that it keeps.
 
 use super::*;
 use super::{

@@ -1,10 +1,10 @@
-//! Which list holds up what: carrying, every decision, or that absence proves something.
+//! Tests of the lists that each step waits for: syncing specs, all decisions, absence as proof.
 
 use super::fixture::{HUB, copy, leaving, shop, source};
 use super::*;
 use fedgate_api::keys;
 
-/// A table's list begins anew, or its watch fails.
+/// Two failures of a table: its list restarts, or its watch fails.
 macro_rules! troubles {
     ($($table:tt)+) => {
         [

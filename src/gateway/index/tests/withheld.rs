@@ -1,4 +1,4 @@
-//! The brake on projections: what a hub that loses many write-backs at once holds, and what lets it go.
+//! Tests of the brake on projections: the loss of write-backs that keeps projections, and the events that release them.
 
 use super::fixture::{HUB, copy, object, source};
 use super::*;
@@ -26,7 +26,8 @@ fn reported(version: u64, status: &Value) -> Value {
     of
 }
 
-/// A hub of so many write-backs of `web` loses some of them with one list. `web` and `api` have a projection each.
+/// A hub with `lost + kept` write-backs of `web` loses `lost` of them with one list. `web` and `api` have one
+/// projection each.
 fn after_loss(lost: usize, kept: usize) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
@@ -43,7 +44,7 @@ fn after_loss(lost: usize, kept: usize) -> GatewayIndex {
     index
 }
 
-/// Which projections are looked at again.
+/// Names of the enqueued projections.
 fn projections(keys: &[Key], index: &GatewayIndex) -> Vec<String> {
     let kind = index.hub_key(TableId::WrittenBack(0), HUB, "x").kind;
     let of = keys.iter().filter(|key| key.kind == kind);
@@ -108,7 +109,7 @@ fn the_first_report_is_looked_at_and_one_that_is_no_other_says_nothing() {
         ["web-0"],
         "they may have waited for it"
     );
-    // A copy that is seen for the first time, or again with what it said, is no report of now.
+    // A copy that appears for the first time, or again with the same status, is no new report.
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::Federated(0), &reported(6, &says(1)));
     index.shop_has(TableId::Federated(0), &source("web", "DFW"));

@@ -1,4 +1,4 @@
-//! Which cities a hub Namespace goes to, and what that takes. Pure.
+//! Decides the cities of a hub Namespace and the writes for them. Pure.
 
 use crate::gateway::index::{
     Resources,
@@ -23,12 +23,12 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// What is known of a hub Namespace whose project namespace lives.
+/// Observed state of a hub Namespace whose project namespace is live.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Its name.
+    /// Name of the hub Namespace.
     pub name: Arc<str>,
-    /// Label of Karmada Clusters that carries the city.
+    /// Label of Karmada Clusters that holds the city.
     pub label: String,
     /// Foreign resources.
     pub resources: Arc<Resources>,
@@ -38,54 +38,56 @@ pub struct Snapshot {
     pub namespace: Arc<str>,
     /// Identity: the project's UID.
     pub project_uid: Arc<str>,
-    /// Whether an operator has given it to this project, which its labels do not say yet.
+    /// True if an operator has reassigned the Namespace to this project and its labels do not name the project yet.
     pub reassigned: bool,
-    /// Whether it still holds an earlier project's objects.
+    /// True if the Namespace still holds objects of an earlier project of the same name.
     pub earlier_life: bool,
     /// Cities of announced deployments, copies and write-backs.
     pub in_use: BTreeSet<CityCode>,
-    /// Whether a write-back does not say its city, or a plane may hold more than is seen of it: that forbids any narrowing.
+    /// True if a write-back has no city label, or a plane may hold objects that the index does not show: no city may
+    /// then be removed.
     pub unlabelled: bool,
-    /// Cities that it goes to now; `None` if its set does not tell them and its policy is gone.
+    /// Cities that the Namespace has now; `None` if its set's name does not list them and the policy of the set is
+    /// gone.
     pub current: Option<BTreeSet<CityCode>>,
-    /// When cities were left.
+    /// Times at which cities went out of use.
     pub left: BTreeMap<CityCode, Instant>,
     /// The Namespace.
     pub row: Option<Row<HubNamespaceDigest>>,
 }
 
-/// What is known of city sets.
+/// Observed city sets.
 pub trait CitySets {
     /// The policy of this name.
     fn policy(&self, name: &str) -> Option<&Row<CitySet>>;
-    /// Whether the policy of this name is being deleted this moment, though nothing shows it.
+    /// True if the policy of this name is being deleted although the index does not show it yet.
     fn is_ending(&self, name: &str) -> bool;
-    /// Whether the project may have this set on this Namespace, which counts among those that it uses.
+    /// True if the project may use this set on this Namespace; the set counts against the project's limit.
     fn has_room(&self, set: &str) -> bool;
 }
 
 /// The decision.
-// Each flag is a fact of its own; no enum would say it better.
+// Each flag is an independent fact; an enum would not express them better.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do.
+    /// Writes and requeue.
     pub plan: Plan<Prepared>,
-    /// When cities were left, to be remembered.
+    /// Times at which cities went out of use, to be remembered.
     pub left: BTreeMap<CityCode, Instant>,
-    /// The set that the plan puts on the Namespace, if it changes it.
+    /// The set that the plan puts on the Namespace, if the plan changes it.
     pub set: Option<Arc<str>>,
-    /// The set that the Namespace is to have, whether that is possible now or not.
+    /// The set that the Namespace needs, whether the plan can give it that set now or not.
     pub wanted: Option<Arc<str>>,
-    /// Whether it cannot have it, because its project uses as many sets as it may.
+    /// True if the Namespace cannot have that set because its project uses the maximum number of sets.
     pub limited: bool,
-    /// Cities that the plan takes away.
+    /// Cities that the plan removes.
     pub narrowed: BTreeSet<CityCode>,
-    /// Whether someone had edited what the Namespace says of its owner.
+    /// True if a client had edited the labels that name the owner of the Namespace.
     pub identity_restored: bool,
-    /// Whether the Namespace is a peer's and says that it is someone else's: then it is left alone.
+    /// True if the Namespace is a peer's and names another owner: the controller then does not change it.
     pub foreign: bool,
-    /// Whether the set has the name of another set, whose policy is there: then nothing is moved to it.
+    /// True if the name of the set belongs to another set, whose policy exists: the Namespace is then not moved to it.
     pub collision: bool,
 }
 
@@ -113,8 +115,8 @@ pub fn decide(s: &Snapshot, sets: &impl CitySets, linger: Duration, now: Now) ->
     decide_from(s, sets, current, linger, now)
 }
 
-/// Any city may be one that it goes to and that lingers, so all have the patience of one: it is counted with the first
-/// that is in use.
+/// Decides without the current cities. Any city may be current and lingering, so all cities share a single linger
+/// period, which is recorded for the first city in use.
 fn decide_blind(s: &Snapshot, sets: &impl CitySets, linger: Duration, now: Now) -> Decision {
     let Some(first) = s.in_use.first() else {
         return Decision::wait(BTreeMap::new(), Requeue::AwaitChange);
@@ -148,7 +150,8 @@ fn decide_from(
     for city in current.difference(&s.in_use) {
         let since = *s.left.get(city).unwrap_or(&now.instant);
         let lingered = now.since(since);
-        // Also of one that goes now: the write may fail, and the wait is over all the same.
+        // Keep the time also for a city that this plan removes: the write may fail, and the linger period stays
+        // expired.
         left.insert(city.clone(), since);
         if lingered < linger || s.unlabelled {
             wanted.insert(city.clone());
@@ -158,7 +161,7 @@ fn decide_from(
         }
     }
     if s.in_use.is_empty() {
-        // The last city is never taken out; the Namespace goes as a whole once its project namespace is gone.
+        // The last city is never removed; the Namespace is deleted as a whole once its project namespace is gone.
         wanted.clone_from(current);
         next = Requeue::AwaitChange;
     }
@@ -181,7 +184,7 @@ fn decide_from(
     let asked = Some(set.clone());
     let limited = labelled.as_ref() != Some(&set) && !sets.has_room(&set);
     if limited {
-        // It stays where it is, until the project uses one less.
+        // The Namespace keeps its cities until the project uses fewer sets.
         let stays = Decision {
             wanted: asked.clone(),
             limited,
@@ -236,7 +239,7 @@ fn decide_from(
     }
 }
 
-/// Whether a policy is rightly that of other cities: two sets have one name.
+/// True if a policy correctly lists other cities: two sets have the same name.
 fn collides(policy: &CitySet, set: &str, wanted: &BTreeSet<CityCode>) -> bool {
     let other = policy.cities.as_ref().filter(|cities| *cities != wanted);
     other.is_some_and(|cities| city_set(cities).as_deref() == Some(set))
@@ -289,14 +292,15 @@ fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
     }
 }
 
-/// Whether a Namespace that bears no mark of ours names another owner.
+/// True if a Namespace without fedgate's labels names another owner.
 pub fn foreign(d: &HubNamespaceDigest, cluster: &str, namespace: &str) -> bool {
     let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
     let marked = d.project_uid.is_some() || d.cities.is_some();
     !marked && (differs(&d.cluster, cluster) || differs(&d.namespace, namespace))
 }
 
-/// Whether a label that was there says something else. One that is missing is a peer's Namespace, or was removed.
+/// True if a Namespace with a city set label misses an identity label or has another value in it. A Namespace without a
+/// city set label is a peer's, or the label was removed.
 fn edited(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
     d.cities.is_some()
         && identity(s)

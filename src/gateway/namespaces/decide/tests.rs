@@ -1,4 +1,4 @@
-//! What is decided for a hub Namespace: the exact effects, and that nothing else came.
+//! Decisions for a hub Namespace: the exact effects, and no others.
 
 use super::*;
 
@@ -40,13 +40,13 @@ fn policy(codes: &[&str]) -> (Arc<str>, Row<CitySet>) {
     )
 }
 
-/// A snapshot, and the city sets around it.
+/// A snapshot and its city sets.
 struct Seen {
     snapshot: Snapshot,
     city_sets: BTreeMap<Arc<str>, Row<CitySet>>,
     /// Policies that are being deleted.
     ending: BTreeSet<&'static str>,
-    /// Whether the project may have no more sets.
+    /// True if the project may use no more sets.
     full: bool,
 }
 
@@ -82,7 +82,7 @@ fn decide(s: &Seen, linger: Duration, now: Now) -> Decision {
     super::decide(s, s, linger, now)
 }
 
-/// A Namespace at these cities, with these in use.
+/// A Namespace with these current cities and these cities in use.
 fn snapshot(current: &[&str], used: &[&str]) -> Seen {
     let digest = HubNamespaceDigest {
         cluster: Some("cluster-shop".into()),
@@ -287,7 +287,8 @@ fn two_sets_of_one_name_are_told_from_an_edited_policy() {
     assert!(!collides(&policy(&["DFW"]), "dfw", &mine));
 }
 
-/// The names of these two sets agree: 32 bits of a hash do, once in 65,000 codes that are long enough to have one.
+/// The names of these two sets collide: 32 bits of a hash agree, about once in 65,000 codes that are long enough to be
+/// hashed.
 #[tokio::test]
 async fn a_set_whose_name_another_set_has_writes_nothing_and_says_so() {
     const LONG: &str = "EDGE-LOCATION-WITH-A-NAME-OF-MORE-THAN-FORTY-CHARACTERS";

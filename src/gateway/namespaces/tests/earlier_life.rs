@@ -1,4 +1,4 @@
-//! An earlier life of a project in its hub namespace, and its end.
+//! Objects of an earlier project of the same name in a hub namespace, and their cleanup.
 
 use crate::gateway::{
     companions,
@@ -24,7 +24,8 @@ fn hub(version: &str, project: &str, cities: Option<&str>) -> Value {
     hub
 }
 
-/// A hub namespace of another project UID whose project namespace is back under the same UID, with a new deployment.
+/// A hub namespace with another project UID. Its project namespace exists again under the same UID, with a new
+/// deployment.
 fn index() -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     let own = [

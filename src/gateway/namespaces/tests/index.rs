@@ -1,4 +1,4 @@
-//! Where a hub Namespace goes, as the index shows it.
+//! Cities of a hub Namespace, decided from the index.
 
 use crate::gateway::index::{
     GatewayIndex, TableId,
@@ -29,7 +29,7 @@ fn reasons(d: &Decision) -> Vec<&'static str> {
     d.plan.effects.iter().map(|e| e.reason).collect()
 }
 
-/// A Namespace of a set that cannot be read, with a deployment in LHR.
+/// A Namespace of a set whose name does not list its cities, with a deployment in LHR.
 fn unreadable() -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     let mut namespace = hub_namespace("lower.0123abcd");

@@ -1,4 +1,4 @@
-//! Runs the cases beside interpreter scripts. Their format: docs/interpreters.md.
+//! Runs the test cases of interpreter scripts. Their format: docs/interpreters.md.
 
 use super::report::{KindFolder, Report, kind_folders};
 use crate::lua::{Host, LuaError, Operation};
@@ -12,7 +12,7 @@ use std::{
     time::SystemTime,
 };
 
-/// In an expected result: any RFC 3339 time that is the present one, give or take a minute.
+/// In an expected result: any RFC 3339 time within 60 s of the current time.
 pub const NOW: &str = "<now>";
 
 #[derive(Deserialize)]
@@ -40,42 +40,42 @@ struct CaseEntry {
     error: Option<String>,
 }
 
-/// Tells `expect: null` from no `expect`.
+/// Distinguishes `expect: null` from a missing `expect`.
 fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(input).map(Some)
 }
 
-/// What a case demands.
+/// The expected outcome of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expectation {
-    /// This result: a status, an object, a boolean or a list.
+    /// The call returns this result: a status, an object, a boolean or a list.
     Result(Value),
-    /// An error whose text contains this.
+    /// The call fails with an error whose text contains this string.
     Error(String),
 }
 
-/// One case, complete.
+/// A complete case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The file it stands in.
+    /// The file of the case.
     pub file: PathBuf,
     /// The line of its name.
     pub line: usize,
-    /// What it shows.
+    /// The name of the case.
     pub name: String,
-    /// The operation that is run.
+    /// The operation that the case runs.
     pub operation: Operation,
     /// The text of the script.
     pub script: String,
-    /// The first argument, with apiVersion, kind, namespace and name filled in.
+    /// The first argument, with defaults for apiVersion, kind, namespace and name.
     pub object: Value,
-    /// The second argument of `Retain`, filled in likewise.
+    /// The second argument of `Retain`, with the same defaults.
     pub observed: Option<Value>,
     /// The second argument of `AggregateStatus`.
     pub items: Vec<Value>,
     /// The second argument of `ReviseReplica`.
     pub replicas: i64,
-    /// What must come out.
+    /// The expected outcome.
     pub expectation: Expectation,
 }
 
@@ -103,7 +103,7 @@ impl Case {
         }
     }
 
-    /// Compares a result with what the case demands; `None` if it is that, else a text with a diff.
+    /// Compares a result with the expectation; `None` if they match, else a text with a diff.
     pub fn difference(&self, result: &Result<Value, LuaError>) -> Option<String> {
         match (&self.expectation, result) {
             (Expectation::Result(expected), Ok(actual)) => {
@@ -128,8 +128,8 @@ impl Case {
     }
 }
 
-/// Runs every case at or below `dir` in a fresh state, in one that all cases share as Karmada's pool does, and in one with
-/// another order of `pairs`.
+/// Runs every case at or below `dir` three times: in a new state, in a state that all cases share as in Karmada's pool,
+/// and in a state with another order of `pairs`.
 pub fn run(dir: &Path) -> Report {
     let mut report = Report::default();
     let shared = Host::new();
@@ -155,7 +155,8 @@ pub fn run(dir: &Path) -> Report {
     report
 }
 
-/// Reads every case at or below `dir`; what is wrong with their files goes into the report, as does a script without cases.
+/// Reads every case at or below `dir`; faults of the case files and scripts without cases become findings in the
+/// report.
 pub fn load(dir: &Path, report: &mut Report) -> Vec<Case> {
     let mut cases = Vec::new();
     for folder in kind_folders(dir, report) {
@@ -262,7 +263,7 @@ fn complete(folder: &KindFolder, file: &Path, content: CaseFile, cases: &mut Vec
     }
 }
 
-/// The object with what every object has, so that cases need not repeat it.
+/// Adds apiVersion, kind, namespace and name if they are missing, so that cases need not repeat them.
 fn filled(folder: &KindFolder, mut object: Value) -> Value {
     let Value::Object(fields) = &mut object else {
         return object;
@@ -279,7 +280,7 @@ fn filled(folder: &KindFolder, mut object: Value) -> Value {
     object
 }
 
-/// The expectation with each [`NOW`] replaced by the time that the result has there, if that is the present.
+/// The expectation, with each [`NOW`] replaced by the result's time at that place if that is the current time.
 fn with_present_times(expected: &Value, actual: &Value) -> Value {
     match (expected, actual) {
         (Value::String(text), Value::String(time)) if text == NOW && is_present(time) => actual.clone(),

@@ -1,4 +1,5 @@
-//! Finds what Karmada would refuse, or silently do wrong, before it gets there.
+//! Finds the parts of a script that Karmada would reject, or silently evaluate incorrectly, before the script is
+//! deployed.
 
 use super::report::{Report, kind_folders};
 use crate::lua::{
@@ -14,7 +15,7 @@ const GLOBALS: [&str; 21] = [
     "print", "require", "select", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
 ];
 
-/// Globals that exist there only to raise an error.
+/// Globals that exist in Karmada's state only to raise an error.
 const REFUSED: [&str; 14] = [
     "collectgarbage",
     "dofile",
@@ -49,8 +50,8 @@ const FIELDS: [(&str, &[&str]); 4] = [
     ("package", &["loaded", "loaders", "loadlib", "preload"]),
 ];
 
-/// Looks at every script at or below `dir` without running its functions: file name, syntax, `goto`, entry point, globals,
-/// functions that Karmada refuses.
+/// Checks every script at or below `dir` without calling its functions: file name, syntax, `goto`, entry point,
+/// globals, functions that Karmada forbids.
 pub fn lint(dir: &Path) -> Report {
     let mut report = Report::default();
     for folder in kind_folders(dir, &mut report) {
@@ -75,7 +76,7 @@ pub fn lint(dir: &Path) -> Report {
     report
 }
 
-/// What is wrong with one script, with lines.
+/// The faults of a script, with their lines.
 fn script(text: &str, operation: Operation) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     if let Some(line) = goto_line(text) {
@@ -96,7 +97,7 @@ fn script(text: &str, operation: Operation) -> Vec<(usize, String)> {
     }
     match check_entry_point(text, operation) {
         Ok(()) => {}
-        // The line of a global that is assigned instead is the best place to point at.
+        // A misspelt entry point is already reported above with its line; a missing function has no line.
         Err(error @ LuaError::EntryPoint { .. }) => found.push((1, error.to_string())),
         Err(error) => found.push((error.line().unwrap_or(1), error.to_string())),
     }
@@ -132,7 +133,7 @@ fn judge(access: Access, name: &str, entry_point: &str) -> Option<String> {
     }
 }
 
-/// The line of the first word `goto` outside comments and texts.
+/// The line of the first word `goto` outside comments and strings.
 fn goto_line(text: &str) -> Option<usize> {
     let mut line = 1;
     let mut rest = text;
@@ -160,7 +161,7 @@ fn goto_line(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of a long bracket `[==[ … ]==]` at the beginning.
+/// Length of a long bracket `[==[ … ]==]` at the beginning of the text.
 fn long_bracket(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?;
     let level = inner.len() - inner.trim_start_matches('=').len();
@@ -173,7 +174,7 @@ fn long_bracket(text: &str) -> Option<usize> {
     )
 }
 
-/// Length of a quoted text at the beginning.
+/// Length of a quoted string at the beginning of the text.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! What a check of interpreter folders found.
+//! The report of a check of interpreter folders.
 
 use std::{
     collections::BTreeMap,
@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Something wrong at one place.
+/// A fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Path of the file.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong and what to do; further lines may hold a diff.
+    /// The fault and its repair; further lines may hold a diff.
     pub message: String,
 }
 
@@ -26,14 +26,14 @@ impl fmt::Display for Finding {
 /// The result of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// How many cases ran, or how many scripts were looked at.
+    /// Number of cases that ran, or of scripts that were checked.
     pub checked: usize,
-    /// Everything that is wrong, by file and line.
+    /// All faults, sorted by file and line.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// True if the check found no fault.
     pub fn is_ok(&self) -> bool {
         self.findings.is_empty()
     }
@@ -55,18 +55,18 @@ impl fmt::Display for Report {
     }
 }
 
-/// One kind's folder: `<group>/<version>/<Kind>` with a `kind.yaml`.
+/// The folder of a kind: `<group>/<version>/<Kind>` with a `kind.yaml`.
 pub(super) struct KindFolder {
     pub(super) path: PathBuf,
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// The Lua files: name and text.
+    /// The Lua files: name to text.
     pub(super) scripts: BTreeMap<String, String>,
-    /// The case files below `testdata`: path and text.
+    /// The case files below `testdata`: path to text.
     pub(super) cases: BTreeMap<PathBuf, String>,
 }
 
-/// Finds the kinds' folders at or below `dir`; what cannot be read becomes a finding.
+/// Finds the folders of kinds at or below `dir`; a file that cannot be read becomes a finding.
 pub(super) fn kind_folders(dir: &Path, report: &mut Report) -> Vec<KindFolder> {
     let mut found = Vec::new();
     if let Err(error) = search(dir, &mut found) {
@@ -99,7 +99,7 @@ fn search(dir: &Path, found: &mut Vec<KindFolder>) -> io::Result<()> {
 }
 
 fn open(dir: &Path) -> io::Result<KindFolder> {
-    // The names of the folders above say group and version, also where `dir` is relative.
+    // The parent folders name the group and the version; the canonical path has them even if `dir` is relative.
     let full = fs::canonicalize(dir)?;
     let mut names = full.iter().rev().map(|name| name.to_string_lossy().into_owned());
     let mut name = || names.next().unwrap_or_default();
