@@ -69,6 +69,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("random", &[]),
             ("shrink", &[]),
             ("watch_channel", &[]),
+            ("backoff", &["random"]),
             ("throttle", &["key", "random", "shrink"]),
             ("circuit_breaker", &["random"]),
             ("interner", &["random"]),
@@ -81,7 +82,7 @@ const ARROWS: &[(&str, Arrows)] = &[
             ("gate", &["circuit_breaker", "error", "key"]),
             ("permissions", &["circuit_breaker", "error", "key", "plan"]),
             ("quarantine", &["error", "key", "random"]),
-            ("queue", &["key", "random", "shrink"]),
+            ("queue", &["backoff", "key", "random", "shrink"]),
             (
                 "executor",
                 &[
@@ -98,7 +99,15 @@ const ARROWS: &[(&str, Arrows)] = &[
             ),
             (
                 "plane",
-                &["interner", "key", "metrics", "object", "random", "watch_channel"],
+                &[
+                    "backoff",
+                    "interner",
+                    "key",
+                    "metrics",
+                    "object",
+                    "random",
+                    "watch_channel",
+                ],
             ),
             (
                 "workers",
@@ -142,6 +151,7 @@ const DECISION: &[&[&str]] = &[
     // An object as a server sends it, and measures of it.
     &["fedgate_engine", "object"],
     &["fedgate_engine", "shrink"],
+    &["fedgate_engine", "backoff", "Backoff"],
     // Values alone; `Throttle` beside them has a lock and is not for decisions.
     &["fedgate_engine", "throttle", "Rate"],
     &["fedgate_engine", "throttle", "TokenBucket"],

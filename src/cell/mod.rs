@@ -13,7 +13,6 @@ pub mod instance_types;
 pub mod limits;
 pub mod network;
 pub mod provider;
-pub mod release_backoff;
 pub mod releases;
 pub mod rollout;
 pub mod run;

@@ -58,7 +58,7 @@ impl Quantity {
     pub fn nanos(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some(i128::from(*n) * 1_000_000_000),
-            Self::Text(text) => parse(text),
+            Self::Text(text) => parse_nanos(text).map(|nanos| nanos.clamp(-MAX, MAX)),
         }
     }
 
@@ -70,12 +70,14 @@ impl Quantity {
     }
 }
 
-/// Decimal digits of a quantity beyond which its value no longer matters: i128 holds 38 of them.
-const MAX_DIGITS: usize = 18;
+/// Decimal digits before and after the point that are read: together as many as i128 holds.
+const MAX_DIGITS: (usize, usize) = (20, 18);
 /// Cap of magnitude: 2^63-1 units, as in k8s.io/apimachinery.
 const MAX: i128 = (i64::MAX as i128) * 1_000_000_000;
 
-fn parse(text: &str) -> Option<i128> {
+/// The value of a text in billionths, rounded away from zero and not capped: Kubernetes keeps what it reads as digits and
+/// a decimal suffix. `None` if the text is no quantity.
+pub fn parse_nanos(text: &str) -> Option<i128> {
     let (negative, rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -91,15 +93,14 @@ fn parse(text: &str) -> Option<i128> {
     }
     let fraction = fraction.trim_end_matches('0');
     let integer = integer.trim_start_matches('0');
-    let magnitude = if integer.len() > MAX_DIGITS {
-        scale(suffix)?;
-        MAX
+    let (multiplier, ten) = scale(suffix)?;
+    let magnitude = if integer.len() > MAX_DIGITS.0 {
+        i128::MAX
     } else {
-        let kept = &fraction[..fraction.len().min(MAX_DIGITS)];
+        let kept = &fraction[..fraction.len().min(MAX_DIGITS.1)];
         let digits: i128 = format!("0{integer}{kept}").parse().ok()?;
-        let (multiplier, ten) = scale(suffix)?;
         let exponent = 9 + ten - i32::try_from(kept.len()).ok()?;
-        shift(digits.checked_mul(multiplier)?, exponent).min(MAX)
+        shift(digits.saturating_mul(multiplier), exponent)
     };
     Some(if negative { -magnitude } else { magnitude })
 }

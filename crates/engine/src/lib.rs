@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 pub mod circuit_breaker;
 pub mod clock;
 pub mod diff;

@@ -2,17 +2,15 @@
 //! state is an annotation of the Instance, so it survives a restart of the cell.
 
 use super::report::{containers, is_ready};
-use fedgate_engine::clock::Now;
-use jiff::{SignedDuration, Timestamp};
+use fedgate_engine::{backoff::Backoff, clock::Now};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// Pause before the second replacement; doubles with each further replacement.
-const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
-/// Maximum pause.
-const LONGEST: SignedDuration = SignedDuration::from_mins(10);
+/// Pauses before the second and further replacements.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_mins(10));
 /// Time that a node has to restart a container that has ended.
 const RESTART_WITHIN: Duration = Duration::from_secs(10);
 /// Time that a Pod must be ready before its recovery state is cleared.
@@ -43,18 +41,14 @@ impl State {
 
     /// Remaining pause. A time further ahead than the maximum pause comes from a wrong clock and is ignored.
     fn left(&self, now: Timestamp) -> Option<Duration> {
-        let left = self.not_before?.duration_since(now);
-        (left.is_positive() && left <= LONGEST).then(|| left.unsigned_abs())
+        let left = Duration::try_from(self.not_before?.duration_since(now)).ok()?;
+        (!left.is_zero() && left <= BACKOFF.max).then_some(left)
     }
 
     fn next(&self, now: Timestamp) -> Self {
-        let doublings = self.attempts.min(10);
-        let pause = FIRST_PAUSE
-            .checked_mul(1 << doublings)
-            .map_or(LONGEST, |p| p.min(LONGEST));
         Self {
             attempts: self.attempts.saturating_add(1),
-            not_before: now.checked_add(pause).ok(),
+            not_before: now.checked_add(BACKOFF.delay(self.attempts, ())).ok(),
         }
     }
 }

@@ -8,11 +8,11 @@ use super::{
     context::Context,
     index::{digest, tables::TableId},
     instance::claim,
-    release_backoff::ReleaseBackoff,
     writes::{create, delete},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
+    backoff::{Backoff, RetryTimer},
     error::{Category, Failure},
     key::{Key, Plane},
     plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
@@ -23,13 +23,15 @@ use record::{Place, Record, Records};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+/// Pauses before a plane is asked again that did not answer.
+pub const RELEASE: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
 /// An attempt may take this long.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Releases {
-    breakers: Mutex<HashMap<Plane, ReleaseBackoff>>,
+    timers: Mutex<HashMap<Plane, RetryTimer>>,
 }
 
 /// What became of an attempt.
@@ -66,30 +68,30 @@ impl Releases {
         }
         let released = tokio::time::timeout(ATTEMPT, release(ctx, uid, &target)).await;
         let now = ctx.now().instant;
-        let mut breakers = self.breakers.lock();
-        let breaker = breakers.entry(target.plane.clone()).or_default();
+        let mut timers = self.timers.lock();
+        let timer = timers.entry(target.plane.clone()).or_default();
         match released {
             Ok(Ok(())) => {
-                breakers.remove(&target.plane);
+                timers.remove(&target.plane);
                 Released::Done
             }
             Ok(Err(failure)) => {
-                let left = breaker.failed(now);
+                let left = timer.failed(RELEASE, now);
                 tracing::debug!(plane = %target.plane, error = %failure, "not released yet");
                 Released::PlaneDown(left)
             }
-            Err(_) => Released::PlaneDown(breaker.failed(now)),
+            Err(_) => Released::PlaneDown(timer.failed(RELEASE, now)),
         }
     }
 
     fn closed_for(&self, ctx: &Context<'_>, plane: &Plane) -> Option<Duration> {
-        let breakers = self.breakers.lock();
-        breakers.get(plane)?.closed_for(ctx.now().instant)
+        let timers = self.timers.lock();
+        timers.get(plane)?.wait(ctx.now().instant)
     }
 
     /// The plane answers again.
     pub fn recovered(&self, plane: &Plane) {
-        self.breakers.lock().remove(plane);
+        self.timers.lock().remove(plane);
     }
 
     /// Writes down what is left of an Instance. Where so much is recorded that no room is left, it is not: what is watched

@@ -1,13 +1,11 @@
 //! Requeue delay of a key after a conflict: the watch delivers the winning version soon, unless the watch is late.
 
-use fedgate_engine::{key::Key, random::HashMap, shrink::shrink_if_sparse};
+use fedgate_engine::{backoff::Backoff, key::Key, random::HashMap, shrink::shrink_if_sparse};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// First delay; it doubles with each consecutive conflict.
-const FIRST: Duration = Duration::from_millis(20);
-/// Longest delay.
-const LONGEST: Duration = Duration::from_secs(5);
+/// Delays after consecutive conflicts of a key.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
 
 /// Number of consecutive conflicts of each key whose last reconcile ended in a conflict.
 #[derive(Debug, Default)]
@@ -18,7 +16,7 @@ impl ConflictBackoff {
     pub(super) fn another(&self, key: &Key) -> Duration {
         let mut conflicts = self.0.lock();
         let count = conflicts.entry(key.clone()).or_default();
-        let pause = FIRST.saturating_mul(1 << (*count).min(16)).min(LONGEST);
+        let pause = BACKOFF.delay(*count, ());
         *count = count.saturating_add(1);
         pause
     }
@@ -47,7 +45,7 @@ mod tests {
         let pauses = || (0..10).map(|_| conflicts.another(&one).as_millis());
         let expected = [20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000];
         assert!(pauses().eq(expected));
-        assert_eq!(conflicts.another(&other), FIRST);
+        assert_eq!(conflicts.another(&other), BACKOFF.first);
         conflicts.over(&one);
         assert!(pauses().eq(expected));
         conflicts.over(&one);

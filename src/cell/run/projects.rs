@@ -2,9 +2,10 @@
 //! cannot be made, and releases it when no object of the cell needs it any more.
 
 use super::{Cell, Projects, TableId, links};
-use crate::cell::release_backoff::ReleaseBackoff;
+use crate::cell::releases::RELEASE;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
+    backoff::RetryTimer,
     plane::{client::Connection, discovery::ProjectEvent},
     queue::Priority,
     random::HashMap,
@@ -20,7 +21,7 @@ pub(super) struct Known {
     /// Discovered projects, wanted or not.
     found: HashMap<ProjectKey, Connection>,
     /// Backoff of projects whose connection could not be made, until it is.
-    failed: BTreeMap<ProjectKey, ReleaseBackoff>,
+    failed: BTreeMap<ProjectKey, RetryTimer>,
     /// Wanted projects that were not needed at the last check.
     unneeded: BTreeSet<ProjectKey>,
     /// Tasks that keep the connections up to date.
@@ -64,8 +65,8 @@ impl Cell {
                     Some(connection)
                 }
                 Err(error) => {
-                    let breaker = known.failed.entry(project.clone()).or_default();
-                    let again = breaker.failed(self.ctx.now().instant);
+                    let timer = known.failed.entry(project.clone()).or_default();
+                    let again = timer.failed(RELEASE, self.ctx.now().instant);
                     tracing::warn!(%project, error, ?again, "the project does not answer quota requests; they are retried");
                     None
                 }
@@ -119,7 +120,7 @@ impl Cell {
     pub(super) fn try_again(&self, known: &mut Known) {
         let now = self.ctx.now().instant;
         let failed = known.failed.iter();
-        let due = failed.filter(|(_, breaker)| breaker.closed_for(now).is_none());
+        let due = failed.filter(|(_, timer)| timer.wait(now).is_none());
         let due: Vec<ProjectKey> = due.map(|(project, _)| project.clone()).collect();
         for project in due {
             self.engage_project(known, &project);

@@ -10,6 +10,7 @@ use super::{
     instance::{decide::note, observe::Snapshot as Local},
 };
 use decide::{Decision, Held};
+use fedgate_engine::backoff::{Backoff, RetryTimer};
 use fedgate_engine::throttle::{TokenBucket, WriteKind};
 use fedgate_engine::{
     diff::Digest,
@@ -23,10 +24,8 @@ use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// First pause before a name is tried again that another cell holds.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Pauses before a name is tried again that another object holds on the hub.
+const NAME_HELD: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -44,8 +43,8 @@ pub struct Memory {
     pub reported: Option<(Digest, Digest)>,
     /// What was said last of a copy that cannot be written.
     said: Option<String>,
-    /// How often the name was found held, and until when it is not tried again.
-    held: Option<(u32, Instant)>,
+    /// While another object holds the name: the time of the next attempt.
+    held: RetryTimer,
     /// Limits the writes of progress.
     pub writes: TokenBucket,
 }
@@ -53,10 +52,7 @@ pub struct Memory {
 impl Memory {
     /// The name is not tried again before this.
     fn pause(&mut self, now: Instant) -> Requeue {
-        let tries = self.held.map_or(0, |(tries, _)| tries);
-        let pause = FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE);
-        self.held = Some((tries.saturating_add(1), now + pause));
-        Requeue::After(pause)
+        Requeue::After(self.held.failed(NAME_HELD, now))
     }
 }
 
@@ -91,8 +87,7 @@ async fn reconcile_once(
     memory: &mut Memory,
 ) -> Result<Requeue, Failure> {
     let now = ctx.now().instant;
-    let left = memory.held.map(|(_, until)| until.saturating_duration_since(now));
-    if let Some(left) = left.filter(|left| !left.is_zero()) {
+    if let Some(left) = memory.held.wait(now) {
         // Whatever else wakes the key says nothing of the name.
         return Ok(Requeue::After(left));
     }
@@ -111,7 +106,7 @@ async fn reconcile_once(
         match decide::decide(local, &seen, memory) {
             Decision::Nothing => {
                 memory.said = None;
-                memory.held = None;
+                memory.held = RetryTimer::default();
                 return Ok(Requeue::AwaitChange);
             }
             Decision::Write(..) if let Some(left) = left => return Ok(Requeue::After(left)),
@@ -174,7 +169,7 @@ async fn held(ctx: &Context<'_>, local: &Local, memory: &mut Memory, by: &str) -
         // An event that is lost costs nothing but itself.
         let _ = ctx.execute(Plan::with_event(note)).await;
         memory.said = Some(said);
-        memory.held = None;
+        memory.held = RetryTimer::default();
     }
     memory.pause(ctx.now().instant)
 }

@@ -2,8 +2,9 @@
 //! before the start-up backlog.
 
 use crate::{
+    backoff::Backoff,
     key::{Key, Lane},
-    random::{HashMap, HashSet, Random},
+    random::{HashMap, HashSet},
     shrink::shrink_if_sparse,
 };
 use parking_lot::Mutex;
@@ -36,10 +37,8 @@ pub enum Outcome {
     },
 }
 
-/// First delay after a failure.
-pub const FIRST_DELAY: Duration = Duration::from_millis(50);
-/// Longest delay after failures: keys catch up within 30 s of the end of an outage.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(20);
+/// Delays after failures of a key. The longest is short enough for keys to catch up within 30 s of the end of an outage.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(20)).with_jitter(0.25);
 
 /// Every dequeue whose number is a multiple of this tries the backlog first, so that constant edits do not starve the
 /// backlog.
@@ -390,10 +389,7 @@ impl State {
 
 /// The delay after this many failures: doubling, with up to a quarter of jitter derived from the key.
 fn backoff(key: &Key, failures: u32) -> Duration {
-    let base = FIRST_DELAY
-        .saturating_mul(1 << failures.saturating_sub(1).min(16))
-        .min(LONGEST_DELAY);
-    base.mul_f64(0.75 + 0.25 * Random::fraction((key, failures)))
+    BACKOFF.delay(failures.saturating_sub(1), (key, failures))
 }
 
 #[cfg(test)]

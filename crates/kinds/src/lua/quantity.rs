@@ -42,30 +42,14 @@ impl Quantity {
 
     /// Parses `1500m`, `2Gi`, `1e3`, `.5`; `None` if the text is no quantity.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (negative, text) = match text.strip_prefix('-') {
-            Some(text) => (true, text),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+        let notation = match suffix.as_bytes() {
+            [_, b'i'] => Notation::Binary,
+            [b'e' | b'E', _, ..] => Notation::Exponent,
+            _ => Notation::Decimal,
         };
-        let end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        let (digits, suffix) = text.split_at(end);
-        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-        if (whole.is_empty() && part.is_empty()) || part.contains('.') {
-            return None;
-        }
-        let (numerator, denominator, notation) = scale(suffix)?;
-        let mut value: i128 = 0;
-        for digit in whole.bytes().chain(part.bytes()) {
-            value = value.saturating_mul(10).saturating_add((digit - b'0').into());
-        }
-        let divisor = 10_i128
-            .checked_pow(u32::try_from(part.len()).ok()?)?
-            .checked_mul(denominator)?;
-        let scaled = value.saturating_mul(numerator);
-        let billionths = scaled / divisor + i128::from(scaled % divisor != 0);
         Some(Self {
-            billionths: if negative { -billionths } else { billionths },
+            billionths: fedgate_api::quantity::parse_nanos(text)?,
             notation,
         })
     }
@@ -149,36 +133,6 @@ impl Quantity {
 
 fn ceiling(value: i128, unit: i128) -> i128 {
     value.div_euclid(unit) + i128::from(value.rem_euclid(unit) != 0)
-}
-
-/// The factor and the divisor that convert a number with this suffix to billionths, and its notation.
-fn scale(suffix: &str) -> Option<(i128, i128, Notation)> {
-    let decimal = |exponent: u32| Some((ONE * 10_i128.pow(exponent), 1, Notation::Decimal));
-    match suffix {
-        "n" => Some((1, 1, Notation::Decimal)),
-        "u" => Some((1_000, 1, Notation::Decimal)),
-        "m" => Some((1_000_000, 1, Notation::Decimal)),
-        "" => decimal(0),
-        "k" => decimal(3),
-        "M" => decimal(6),
-        "G" => decimal(9),
-        "T" => decimal(12),
-        "P" => decimal(15),
-        "E" => decimal(18),
-        "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" => {
-            let step = "KMGTPE".find(&suffix[..1])? + 1;
-            Some((ONE << (10 * step), 1, Notation::Binary))
-        }
-        _ => {
-            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
-            if exponent < 0 {
-                Some((ONE, power, Notation::Exponent))
-            } else {
-                Some((ONE.checked_mul(power)?, 1, Notation::Exponent))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Failures of a watch: their classification, the retry delay, and the text for the operator.
 
 use super::health::Unreachable;
-use crate::{key::Plane, plane::client::CallError, random::Random};
+use crate::{backoff::Backoff, key::Plane, plane::client::CallError, random::Random};
 use kube_runtime::watcher;
 use std::{
     hash::{BuildHasher, Hash},
@@ -9,8 +9,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-pub(super) const FIRST_DELAY: Duration = Duration::from_millis(200);
-pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(10);
+pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
 /// After this time without an error, the next error counts as the first.
 pub(super) const RESET_AFTER: Duration = Duration::from_mins(1);
 /// Reason why a watch fails, as far as the operator's next step depends on it.
@@ -175,13 +174,13 @@ impl WatchBackoff {
         if self.last.is_some_and(|last| last.elapsed() > RESET_AFTER) {
             self.failures = 0;
         }
-        let base = FIRST_DELAY
-            .saturating_mul(1 << self.failures.min(6))
-            .min(LONGEST_DELAY);
+        let before = self.failures;
         self.failures += 1;
         self.lasts = true;
         self.last = Some(Instant::now());
-        base.mul_f64(0.5 + 0.5 * Random::fraction((self.watch, self.failures)))
+        BACKOFF
+            .with_jitter(0.5)
+            .delay(before, (self.watch, self.failures))
     }
 
     /// Records that the server has answered; true if the watch had failed before.
@@ -215,23 +214,23 @@ mod tests {
         let mut trouble = WatchBackoff::none(());
         let delays: Vec<Duration> = (0..12).map(|_| trouble.delay(false)).collect();
         assert!(
-            delays[0] <= FIRST_DELAY && delays[11] <= LONGEST_DELAY,
+            delays[0] <= BACKOFF.first && delays[11] <= BACKOFF.max,
             "{delays:?}"
         );
-        assert!(delays[11] >= LONGEST_DELAY / 2, "{delays:?}");
+        assert!(delays[11] >= BACKOFF.max / 2, "{delays:?}");
         assert_eq!(trouble.delay(true), Duration::ZERO, "others wait for it");
         assert!(trouble.ends() && !trouble.ends(), "it ends once");
         assert!(
-            trouble.delay(true) >= LONGEST_DELAY / 2,
+            trouble.delay(true) >= BACKOFF.max / 2,
             "it was answered in between"
         );
         trouble.ends();
         assert!(
-            trouble.delay(false) >= LONGEST_DELAY / 2,
+            trouble.delay(false) >= BACKOFF.max / 2,
             "an answer alone is no calm"
         );
         tokio::time::advance(RESET_AFTER + Duration::from_secs(1)).await;
-        assert!(trouble.delay(false) <= FIRST_DELAY);
+        assert!(trouble.delay(false) <= BACKOFF.first);
     }
 
     #[tokio::test(start_paused = true)]

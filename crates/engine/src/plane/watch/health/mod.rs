@@ -1,7 +1,7 @@
 //! Health of a plane, shared by all its callers: while the plane does not answer, one caller in turn probes for all, so
 //! that neither a plane that is down nor a plane that has just recovered is flooded with requests.
 
-use super::failure::{FIRST_DELAY, LONGEST_DELAY};
+use super::failure::BACKOFF;
 use crate::plane::client::CallError;
 use futures::FutureExt;
 use http::{Response, StatusCode};
@@ -239,9 +239,7 @@ impl WatchSession {
             match ended.map(|at| at.elapsed() < SHORT) {
                 Some(true) => {
                     pace.short += 1;
-                    FIRST_DELAY
-                        .saturating_mul(1 << (pace.short - 1).min(6))
-                        .min(LONGEST_DELAY)
+                    BACKOFF.delay(pace.short - 1, ())
                 }
                 Some(false) => {
                     pace.short = 0;
