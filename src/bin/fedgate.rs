@@ -40,7 +40,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Gateway(args) => gateway(*args).await,
         Command::Cell(args) => cell(*args).await,
-        Command::Doctor(args) => examine(args).await,
+        Command::Doctor(args) => doctor_report(args).await,
         Command::Manifests(args) => print_manifests(&args),
         #[cfg(feature = "checks")]
         Command::Interpreters(command) => Ok(interpreters(&command)),
@@ -75,7 +75,7 @@ fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
     }
 }
 
-async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+async fn doctor_report(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let kinds = FederatedKind::load(args.interpreters.as_deref())?;
     let metrics = Metrics::new()?;
     let mut findings = Vec::new();
@@ -84,7 +84,7 @@ async fn examine(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         Ok(config::clients(&metrics).plane(plane, &credential))
     };
     let hub = connect(&args.hub_kubeconfig, PlaneKind::Hub)?;
-    findings.extend(doctor::examine(&hub, &kinds).await);
+    findings.extend(doctor::check_hub(&hub, &kinds).await);
     findings.push(doctor::rights(&hub, Plane::Hub, &kinds).await?);
     for path in &args.project_kubeconfigs {
         let project = connect(path, PlaneKind::Project)?;

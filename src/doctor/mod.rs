@@ -1,5 +1,5 @@
 //! Checks of the planes: requirements for the gateway's start ([`preflight`]), and all other checks by requests
-//! ([`examine`], `fedgate doctor`).
+//! ([`check_hub`], `fedgate doctor`).
 
 mod claims;
 mod report;
@@ -256,7 +256,7 @@ async fn is_stand_in(hub: &PlaneClient) -> Result<bool, PreflightError> {
 }
 
 /// All checks of the hub but permissions, each with its next step.
-pub async fn examine(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding> {
+pub async fn check_hub(hub: &PlaneClient, kinds: &[FederatedKind]) -> Vec<Finding> {
     let mut findings = Vec::new();
     match hub.client().apiserver_version().await {
         Ok(version) => findings.push(Finding::fine(format!(

@@ -12,11 +12,11 @@ pub type Origin = Option<(Target, Arc<str>)>;
 
 /// True if the deployment that a copy was made from is deleted, or being deleted without the federator's finalizer.
 pub async fn deployment_gone(ctx: &Context<'_>, origin: Origin) -> Result<bool, Failure> {
-    let let_go = |found: &DynamicObject| {
+    let released = |found: &DynamicObject| {
         let mut finalizers = found.metadata.finalizers.iter().flatten();
         found.metadata.deletion_timestamp.is_some() && !finalizers.any(|f| f == keys::FEDERATOR_FINALIZER)
     };
-    is_gone(ctx, origin, let_go).await
+    is_gone(ctx, origin, released).await
 }
 
 /// True if the namespace that a hub namespace was made for is deleted.
@@ -27,13 +27,13 @@ pub async fn namespace_gone(ctx: &Context<'_>, origin: Origin) -> Result<bool, F
 async fn is_gone(
     ctx: &Context<'_>,
     origin: Origin,
-    let_go: impl Fn(&DynamicObject) -> bool,
+    released: impl Fn(&DynamicObject) -> bool,
 ) -> Result<bool, Failure> {
     let Some((target, uid)) = origin else {
         return Ok(false);
     };
     let found = ctx.executor.refresh(&target).await?;
-    let there = found.filter(|found| found.metadata.uid.as_deref() == Some(&*uid) && !let_go(found));
+    let there = found.filter(|found| found.metadata.uid.as_deref() == Some(&*uid) && !released(found));
     if there.is_some() {
         tracing::warn!(
             plane = %target.plane,

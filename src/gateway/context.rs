@@ -220,12 +220,12 @@ impl<'a> Context<'a> {
     }
 
     /// Clears `withdrawing` for these cities of a hub namespace, and enqueues the deployments that waited for it.
-    pub fn clear_withdrawing(&self, hub: &str, condemned: &[(Arc<str>, CityCode)]) {
-        if condemned.is_empty() {
+    pub fn clear_withdrawing(&self, hub: &str, withdrawing: &[(Arc<str>, CityCode)]) {
+        if withdrawing.is_empty() {
             return;
         }
         let mut index = self.index.lock();
-        for entry in condemned {
+        for entry in withdrawing {
             index.withdrawing.remove(entry);
         }
         let keys = index.waiting_keys(hub);

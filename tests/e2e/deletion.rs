@@ -209,6 +209,8 @@ async fn a85_binding_left_by_the_garbage_collector(case: Case) {
     let name = "web-workloaddeployment";
     let orphan = json!({"metadata": {"ownerReferences": null}});
     case.hub.exists(&BINDING, &case.hub_ns, name, seconds(10)).await;
+    // Karmada writes the owner again with each change of the copy: no report may be on its way.
+    case.quiet_for(seconds(3)).await;
     case.hub.merge(&BINDING, &case.hub_ns, name, orphan).await;
     case.delete(&DEPLOYMENT, "web").await;
     case.hub.gone(&DEPLOYMENT, &case.hub_ns, "web", seconds(30)).await;

@@ -8,7 +8,7 @@ use super::{
     pod,
     recovery::{self, Recovery, Sightings},
     refusal,
-    report::{self, Report, Said},
+    report::{self, ConditionValue, Report},
     service,
     settings::Settings,
 };
@@ -427,8 +427,8 @@ impl Of<'_> {
         let instance = &self.instance.digest;
         let before = instance.whole_status().unwrap_or_else(|| json!({}));
         let mut conditions = instance.conditions.to_vec();
-        let mut said = |type_, said: Option<&Said>| {
-            if let Some(Said {
+        let mut said = |type_, said: Option<&ConditionValue>| {
+            if let Some(ConditionValue {
                 status,
                 reason,
                 message,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The value of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct ConditionValue {
     /// Status of the condition.
     pub status: ConditionStatus,
     /// Machine-readable reason.
@@ -21,16 +21,16 @@ pub struct Said {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Condition Available.
-    pub available: Option<Said>,
+    pub available: Option<ConditionValue>,
     /// Condition Programmed.
-    pub programmed: Option<Said>,
+    pub programmed: Option<ConditionValue>,
     /// True if the Instance's current template has been applied.
     pub applied: bool,
 }
 
 impl Report {
     fn both(status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
-        let said = Said {
+        let said = ConditionValue {
             status,
             reason,
             message: message.into(),
@@ -43,7 +43,7 @@ impl Report {
     }
 
     fn available(mut self, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
-        self.available = Some(Said {
+        self.available = Some(ConditionValue {
             status,
             reason,
             message: message.into(),
@@ -52,7 +52,7 @@ impl Report {
     }
 
     fn programmed(mut self, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
-        self.programmed = Some(Said {
+        self.programmed = Some(ConditionValue {
             status,
             reason,
             message: message.into(),
@@ -250,7 +250,7 @@ mod tests {
 
     /// `available reason, programmed reason, applied`, `-` for an unchanged condition.
     fn words(report: &Report) -> String {
-        let one = |said: &Option<Said>| {
+        let one = |said: &Option<ConditionValue>| {
             said.as_ref().map_or_else(
                 || "-".to_owned(),
                 |said| format!("{:?} {}", said.status, said.reason),

@@ -1,7 +1,7 @@
 //! The cell runtime: watches of the cell's own plane, the hub and projects fill the index; workers dequeue keys.
 
 mod conflict_backoff;
-mod figures;
+mod gauges;
 mod links;
 mod projects;
 
@@ -242,7 +242,7 @@ impl Cell {
                 }
                 _ = sweep.tick() => {
                     self.ctx.queue.extend(self.workers.take_parked(), Priority::Backlog);
-                    self.let_go(&mut known);
+                    self.release_unneeded(&mut known);
                 }
                 Some(command) = commands.recv() => match command {
                     Command::Moved => {

@@ -128,7 +128,7 @@ impl Cell {
     }
 
     /// Releases projects that have not been needed since the last call.
-    pub(super) fn let_go(&self, known: &mut Known) {
+    pub(super) fn release_unneeded(&self, known: &mut Known) {
         let needed = self.ctx.index.lock().needed_projects(self.ctx.settings.quota);
         let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
         let (over, idle) = unneeded

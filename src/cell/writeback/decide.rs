@@ -26,7 +26,7 @@ pub enum Decision {
     /// Nothing is left, or the cell is being drained.
     Nothing,
     /// This, and what it brings about.
-    Write(Box<Effect>, About),
+    Write(Box<Effect>, Written),
     /// It cannot be said whose Instance it is; what is missing.
     Unclear(String),
     /// Another holds the name.
@@ -35,7 +35,7 @@ pub enum Decision {
 
 /// What a write brings about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum About {
+pub enum Written {
     /// The copy but for its status, of this digest.
     Object(Digest),
     /// Its status, of this digest.
@@ -82,7 +82,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
         let written = wanted.digest();
         return Decision::Write(
             Box::new(create(wanted.target(), body, "write_back")),
-            About::Object(written),
+            Written::Object(written),
         );
     };
     if found.deleting {
@@ -106,7 +106,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
                 },
                 reason: "write_back_leftover",
             }),
-            About::Other,
+            Written::Other,
         ),
         Whose::Others(by) => Decision::Held(Held { by }),
     }
@@ -241,7 +241,7 @@ impl Wanted<'_> {
                 },
                 reason: "write_back",
             };
-            return Decision::Write(Box::new(effect), About::Object(wanted));
+            return Decision::Write(Box::new(effect), Written::Object(wanted));
         }
         let Some(status) = self.local.instance.whole_status() else {
             return Decision::Nothing;
@@ -264,6 +264,6 @@ impl Wanted<'_> {
             },
             reason: "write_back_status",
         };
-        Decision::Write(Box::new(effect), About::Status(reported))
+        Decision::Write(Box::new(effect), Written::Status(reported))
     }
 }

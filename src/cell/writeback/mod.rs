@@ -148,14 +148,14 @@ async fn write(ctx: &Context<'_>, effect: Effect) -> Result<Option<HubCopy>, Fai
 }
 
 /// Keeps what the hub made of what was written.
-fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, about: decide::About) {
+fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, about: decide::Written) {
     let Some(Seen { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
         return;
     };
     match about {
-        decide::About::Object(written) => memory.written = Some((written, copy.copy.owned)),
-        decide::About::Status(written) => memory.reported = Some((written, copy.copy.status)),
-        decide::About::Other => {}
+        decide::Written::Object(written) => memory.written = Some((written, copy.copy.owned)),
+        decide::Written::Status(written) => memory.reported = Some((written, copy.copy.status)),
+        decide::Written::Other => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Memory, WriteBack,
-    decide::{self, About, Decision, Held},
+    decide::{self, Decision, Held, Written},
     observe,
 };
 use crate::cell::{
@@ -151,7 +151,7 @@ fn a_hub_that_leaves_out_what_it_does_not_know_is_told_once() {
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let seen = observe::observe(&fixture.context, &key()).unwrap();
     let mut memory = Memory::default();
-    let Decision::Write(_, About::Object(written)) = decide::decide(&snapshot, &seen, &memory) else {
+    let Decision::Write(_, Written::Object(written)) = decide::decide(&snapshot, &seen, &memory) else {
         panic!()
     };
     memory.written = Some((written, seen.copy.as_ref().unwrap().copy.owned));
@@ -232,7 +232,7 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
     let foreign = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": owner("x")}});
     assert_eq!(over(&foreign), held("an object with another controller"));
     let nobodys = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": null}});
-    let Decision::Write(effect, About::Object(_)) = over(&nobodys) else {
+    let Decision::Write(effect, Written::Object(_)) = over(&nobodys) else {
         panic!()
     };
     assert_eq!(

@@ -248,7 +248,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Res
             }
             Decision::Do(plan) if plan.is_idle() => {
                 ctx.quarantine.release(key);
-                mark_taken(ctx, key, kind, false);
+                record_name_taken(ctx, key, kind, false);
                 return ctx.record_refusal(key, &key.namespace, Ok(plan.next));
             }
             Decision::Do(plan) => {
@@ -266,7 +266,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Res
                     permit.used();
                 }
                 ctx.quarantine.release(key);
-                mark_taken(ctx, key, kind, false);
+                record_name_taken(ctx, key, kind, false);
                 body = None;
                 tracing::info!(plane = "hub", controller = "companions", %key, reason, "companion changed");
             }
@@ -338,12 +338,12 @@ async fn held(
     if ctx.quarantine.insert(key, "name_taken") {
         tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
     }
-    mark_taken(ctx, key, kind, true);
+    record_name_taken(ctx, key, kind, true);
     Ok(Requeue::After(RETRY_AFTER))
 }
 
 /// Records whether another object holds the companion's name, and enqueues the deployments, which report it.
-fn mark_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: bool) {
+fn record_name_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: bool) {
     let mut index = ctx.index.lock();
     let entry = (kind, key.namespace.clone(), key.name.clone());
     let changed = if taken {

@@ -51,7 +51,7 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
         );
         return Some(federated(false, "InvalidName", &message, generation));
     }
-    if s.crowded_out {
+    if s.over_city_limit {
         let message = format!(
             "this namespace uses {CITY_LIMIT} cities already, and no more are carried; delete deployments of another city or use another namespace"
         );

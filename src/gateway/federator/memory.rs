@@ -35,21 +35,21 @@ pub struct Memory {
     /// The hub keeps a default of its own in the payload: what we wanted, and what it made of it.
     pub settled: Option<(Digest, Digest)>,
     /// What the hub has refused.
-    pub refused: Option<Refusal>,
+    pub refused: Option<RejectedSpec>,
     /// While it is being deleted: its binding was seen, or the hub has said that it has none.
     pub bound: bool,
 }
 
 /// A deployment that the hub has refused, as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RejectedSpec {
     content: Digest,
     generation: i64,
     at: Instant,
     message: String,
 }
 
-impl Refusal {
+impl RejectedSpec {
     fn is_of(&self, source: &Row<Source>) -> bool {
         self.content == source.digest.content && self.generation == source.digest.generation
     }
@@ -58,7 +58,7 @@ impl Refusal {
 impl Memory {
     /// The hub has refused what was made of the deployment as it is, in these words.
     pub fn refuse(&mut self, source: &Row<Source>, message: &str, now: Now) {
-        self.refused = Some(Refusal {
+        self.refused = Some(RejectedSpec {
             content: source.digest.content,
             generation: source.digest.generation,
             at: now.instant,

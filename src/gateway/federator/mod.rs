@@ -78,8 +78,8 @@ impl Federator {
                 unresolved,
                 carrying,
                 unreported,
-                true_since: good_news,
-                claim_mismatch_since: claim_wrong,
+                true_since,
+                claim_mismatch_since,
                 claim_repaired,
                 status_writes,
                 status_settled,
@@ -92,8 +92,8 @@ impl Federator {
                 *unresolved,
                 *carrying,
                 *unreported,
-                *good_news,
-                *claim_wrong,
+                *true_since,
+                *claim_mismatch_since,
             ]
             .iter()
             .any(Option::is_some);

@@ -59,7 +59,7 @@ pub struct Snapshot {
     /// The largest spec that is carried, in bytes.
     pub largest_spec: u32,
     /// Whether its city finds no place in its namespace, which uses too many.
-    pub crowded_out: bool,
+    pub over_city_limit: bool,
     /// Whether its city has no cell, and had none when it came into use in its namespace.
     pub no_cell: bool,
     /// Whether no cell of its city is seen where that proves nothing: what was carried before keeps what it says, and before
@@ -161,10 +161,10 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         no_cell: unserved && !cell_unproven,
         cell_unproven,
         limited: !city_ready && index.is_limited(hub_name),
-        crowded_out: !city_ready
+        over_city_limit: !city_ready
             && !unserved
             && !hub_name.is_empty()
-            && crowded_out(index, hub_name, source.as_ref()),
+            && over_city_limit(index, hub_name, source.as_ref()),
         city_ready,
         largest_spec: index.largest_spec,
         claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
@@ -227,7 +227,7 @@ fn hub_state(
 }
 
 /// A deployment asks for its city before it announces it.
-fn crowded_out(index: &GatewayIndex, hub: &str, source: Option<&Row<Source>>) -> bool {
+fn over_city_limit(index: &GatewayIndex, hub: &str, source: Option<&Row<Source>>) -> bool {
     let Some((source, city)) = source.and_then(|s| Some((s, s.digest.city.as_ref().ok()?))) else {
         return false;
     };

@@ -101,7 +101,9 @@ impl Garbage {
                     });
                 }
                 Decision::Delete(plan) => {
-                    return self.carry_out(ctx, key, plan, "orphaned binding deleted").await;
+                    return self
+                        .execute_decision(ctx, key, plan, "orphaned binding deleted")
+                        .await;
                 }
             }
         }

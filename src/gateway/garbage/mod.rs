@@ -109,7 +109,8 @@ impl Garbage {
             self.forget(key);
             return Ok(Requeue::AwaitChange);
         }
-        self.carry_out(ctx, key, plan, "orphaned copy deleted").await
+        self.execute_decision(ctx, key, plan, "orphaned copy deleted")
+            .await
     }
 
     /// Reconciles a hub Namespace that no project namespace owns.
@@ -127,7 +128,8 @@ impl Garbage {
             self.forget(key);
             return Ok(Requeue::AwaitChange);
         }
-        self.carry_out(ctx, key, plan, "hub Namespace collected").await
+        self.execute_decision(ctx, key, plan, "hub Namespace collected")
+            .await
     }
 
     /// Reconciles a city set's policy.
@@ -174,7 +176,9 @@ impl Garbage {
         let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
         let set = key.name.strip_prefix("cities-").unwrap_or_default();
         if confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await? {
-            return self.carry_out(ctx, key, plan, "unused city set deleted").await;
+            return self
+                .execute_decision(ctx, key, plan, "unused city set deleted")
+                .await;
         }
         tracing::warn!(
             plane = "hub",
@@ -264,7 +268,7 @@ impl Garbage {
         plan
     }
 
-    async fn carry_out(
+    async fn execute_decision(
         &self,
         ctx: &Context<'_>,
         key: &Key,

@@ -58,10 +58,10 @@ impl GatewayIndex {
 
     /// The cities in use in a hub namespace by announced deployments and copies of a kind.
     pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
-        let crowded_out = self.over_city_limit(hub_namespace, None);
+        let over_city_limit = self.over_city_limit(hub_namespace, None);
         let announced = self.announced_in(kind, hub_namespace);
         announced
-            .filter(|city| !crowded_out.contains(city))
+            .filter(|city| !over_city_limit.contains(city))
             .cloned()
             .chain(self.cities_of_copies(kind, hub_namespace))
             .collect()
@@ -235,7 +235,7 @@ mod tests {
             let key = index.source_key(0, &shop, "default", &format!("d-{n}"));
             federator::observe::observe(index, &key, &shop)
                 .unwrap()
-                .crowded_out
+                .over_city_limit
         };
         let used = index.cities_of_kind(0, HUB);
         assert_eq!(used.len(), CITY_LIMIT);

@@ -188,7 +188,7 @@ fn condition_digest(condition: &Value, words: &mut Strings) -> ConditionDigest {
         message: Digest::of_hash(&text("message")),
     };
     ConditionDigest {
-        text: words.sayings.intern_value(says),
+        text: words.condition_texts.intern_value(says),
         observed: condition.get("observedGeneration").and_then(Value::as_i64),
         since: text("lastTransitionTime")
             .parse::<Timestamp>()

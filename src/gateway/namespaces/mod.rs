@@ -97,9 +97,9 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         }
     }
     let labelled = row.as_ref().and_then(|r| r.digest.cities.clone());
-    let left_at = index.deliveries.at(hub, labelled.as_ref());
-    let left_at = left_at.filter(|_| row.is_some()).cloned();
-    let set = left_at.or(labelled);
+    let written_set = index.deliveries.at(hub, labelled.as_ref());
+    let written_set = written_set.filter(|_| row.is_some()).cloned();
+    let set = written_set.or(labelled);
     let all: BTreeSet<CityCode> = in_use.iter().chain(&written_back).cloned().collect();
     let named = |cities: &BTreeSet<CityCode>| city_set(cities).as_deref() == set.as_deref();
     let current = match &set {
@@ -144,7 +144,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure>
     let hub = &*key.name;
     for _ in 0..MAX_PASSES {
         let now = ctx.now();
-        let (decision, condemned, told) = {
+        let (decision, withdrawing, told) = {
             let mut index = ctx.index.lock();
             confirm::awaits_proof(&mut index, key, hub);
             let Some(snapshot) = observe(&index, hub) else {
@@ -159,19 +159,19 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure>
             } else {
                 index.lingering.insert(hub.into(), decision.left.clone());
             }
-            let condemned: Vec<(Arc<str>, CityCode)> = decision
+            let withdrawing: Vec<(Arc<str>, CityCode)> = decision
                 .narrowed
                 .iter()
                 .map(|c| (Arc::from(hub), c.clone()))
                 .collect();
-            index.withdrawing.extend(condemned.iter().cloned());
+            index.withdrawing.extend(withdrawing.iter().cloned());
             if let Some(set) = &decision.set {
                 index.deliveries.record_intended(&hub.into(), set);
                 index
                     .moving
                     .insert(hub.into(), (snapshot.cluster.as_str().into(), set.clone()));
             }
-            (decision, condemned, told)
+            (decision, withdrawing, told)
         };
         ctx.queue.extend(told, Priority::Fresh);
         if decision.foreign {
@@ -220,7 +220,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure>
         let result = ctx.execute(decision.plan).await;
         let room = sets::arrived(&mut ctx.index.lock(), hub, result.is_ok());
         ctx.queue.extend(room, Priority::Fresh);
-        ctx.clear_withdrawing(hub, &condemned);
+        ctx.clear_withdrawing(hub, &withdrawing);
         ctx.record_refusal(key, hub, result)?;
         note_set(&mut ctx.index.lock(), hub, true);
         tracing::info!(

@@ -1,6 +1,6 @@
 //! The running gateway: engages and disengages planes, fills the index from watches, and runs the workers of the queue.
 
-mod figures;
+mod gauges;
 mod links;
 
 use super::{

@@ -5,10 +5,10 @@ mod checks;
 pub mod decide;
 mod matching;
 mod name;
+mod normalized;
 mod observe;
 mod prepare;
 mod rollup;
-mod settled;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -26,9 +26,9 @@ use fedgate_engine::{
     quarantine::RETRY_AFTER,
 };
 use kube::core::ObjectMeta;
-use observe::Absence;
+use normalized::Normalized;
+use observe::NoSnapshot;
 use serde_json::json;
-use settled::Settled;
 
 /// An Event on the Workload that reports a decoding error.
 fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
@@ -55,20 +55,20 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
 /// The Workload controller; see the module.
 #[derive(Debug, Default)]
 pub struct Workloads {
-    settled: Settled,
+    normalized: Normalized,
 }
 
 impl Workloads {
     /// Forgets the Workloads of projects that are disengaged.
     pub fn prune(&self, index: &GatewayIndex) {
         let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if index.projects.contains_key(p));
-        self.settled.retain(engaged);
+        self.normalized.retain(engaged);
     }
 
     /// Number of remembered Workloads.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.settled.kept()
+        self.normalized.kept()
     }
 
     /// Reconciles a Workload.
@@ -78,19 +78,19 @@ impl Workloads {
         key: &Key,
         project: &ProjectKey,
     ) -> Result<Requeue, Failure> {
-        reconcile_once(ctx, key, project, &self.settled).await
+        reconcile_once(ctx, key, project, &self.normalized).await
     }
 }
 
 /// Identifies a state of a Workload.
 #[derive(Debug, PartialEq)]
-struct Version {
+struct ObjectState {
     uid: Option<String>,
     generation: Option<i64>,
     deleting: bool,
 }
 
-impl Version {
+impl ObjectState {
     fn of(metadata: &ObjectMeta) -> Self {
         Self {
             uid: metadata.uid.clone(),
@@ -116,7 +116,7 @@ async fn reconcile_once(
     ctx: &Context<'_>,
     key: &Key,
     project: &ProjectKey,
-    settled: &Settled,
+    normalized: &Normalized,
 ) -> Result<Requeue, Failure> {
     let mut asked = None;
     let mut confirmed = None;
@@ -125,12 +125,12 @@ async fn reconcile_once(
         let observed = observe::observe(&ctx.index.lock(), key, project);
         let observed = match observed {
             Ok(observed) => observed,
-            Err(Absence::Nothing) => {
-                settled.forget(key);
+            Err(NoSnapshot::Nothing) => {
+                normalized.forget(key);
                 ctx.quarantine.release(key);
                 return Ok(Requeue::AwaitChange);
             }
-            Err(Absence::Undecodable { uid, error }) => {
+            Err(NoSnapshot::Undecodable { uid, error }) => {
                 if ctx.quarantine.insert(key, "undecodable") {
                     tracing::warn!(%key, controller = "workload", error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
                     ctx.execute(undecodable(key, uid, &error)).await?;
@@ -143,14 +143,14 @@ async fn reconcile_once(
         let doubtful = plan.needs_confirmation(&observed.snapshot);
         let plan = prepare::prepare(&observed, project, plan);
         if plan.is_idle() {
-            settled.forget(key);
+            normalized.forget(key);
             return Ok(plan.next);
         }
         let wanted = asked_for(&plan);
-        if !settled.goes_on(key, asked, wanted, observed.basis) {
+        if !normalized.goes_on(key, asked, wanted, observed.basis) {
             return Ok(plan.next);
         }
-        let seen = Version::of(&observed.snapshot.workload.metadata);
+        let seen = ObjectState::of(&observed.snapshot.workload.metadata);
         if doubtful && confirmed.as_ref() != Some(&seen) {
             if confirmed.is_some() {
                 // The Workload has just been read and still differs from the index: the index is stale, or the plane
@@ -164,7 +164,7 @@ async fn reconcile_once(
             else {
                 return Ok(Requeue::After(RETRY_AFTER));
             };
-            let is = Version::of(&object.metadata);
+            let is = ObjectState::of(&object.metadata);
             let agrees = is == seen;
             confirmed = Some(is);
             if !agrees {

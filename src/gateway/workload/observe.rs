@@ -32,7 +32,7 @@ pub(super) struct Observed {
 }
 
 /// Reason for the lack of a snapshot.
-pub(super) enum Absence {
+pub(super) enum NoSnapshot {
     /// The Workload is deleted, or the lists are incomplete.
     Nothing,
     /// The Workload, or one of its deployments, cannot be decoded.
@@ -45,21 +45,21 @@ pub(super) enum Absence {
 }
 
 /// Takes the snapshot.
-pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Result<Observed, Absence> {
+pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Result<Observed, NoSnapshot> {
     if !index.hub_ready() || !index.project_ready(project) {
-        return Err(Absence::Nothing);
+        return Err(NoSnapshot::Nothing);
     }
     let (Some(kind), Some(p)) = (index.workload_kind(), index.projects.get(project)) else {
-        return Err(Absence::Nothing);
+        return Err(NoSnapshot::Nothing);
     };
     let row = p
         .workloads
         .get(&key.namespace, &key.name)
-        .ok_or(Absence::Nothing)?;
+        .ok_or(NoSnapshot::Nothing)?;
     let hub_namespace = index
         .hub_namespace(project, &key.namespace)
-        .ok_or(Absence::Nothing)?;
-    let workload: Workload = parse(&row.digest).map_err(|e| Absence::Undecodable {
+        .ok_or(NoSnapshot::Nothing)?;
+    let workload: Workload = parse(&row.digest).map_err(|e| NoSnapshot::Undecodable {
         uid: row.uid.to_string(),
         error: e.to_string(),
     })?;
@@ -73,7 +73,7 @@ pub(super) fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> 
             continue;
         };
         // If it were skipped, its placement and city would get a second deployment.
-        let rollup = rollup.as_ref().map_err(|e| Absence::Undecodable {
+        let rollup = rollup.as_ref().map_err(|e| NoSnapshot::Undecodable {
             uid: row.uid.to_string(),
             error: format!("its WorkloadDeployment {name:?}: {e}"),
         })?;

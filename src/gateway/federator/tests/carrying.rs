@@ -59,8 +59,8 @@ async fn nothing_else_is_decided_before_all_lists_are_complete() {
     };
     let leaving = |d: &mut Value| d["metadata"]["deletionTimestamp"] = json!("2026-05-04T09:59:59Z");
     let anothers = |c: &mut Value| c["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-earlier");
-    let mut let_go = with(&|d, _| leaving(d));
-    let_go.copy = None;
+    let mut released = with(&|d, _| leaving(d));
+    released.copy = None;
     let mut drain = with(&|_, c| anothers(c));
     drain.hub_state = HubNamespaceState::EarlierLife;
     let mut claim = with(&|_, _| {});
@@ -69,7 +69,7 @@ async fn nothing_else_is_decided_before_all_lists_are_complete() {
     taken.companion_taken = Some("Secret/db".into());
     let cases = [
         ("delete_copy", with(&|d, _| leaving(d))),
-        ("let_go", let_go),
+        ("let_go", released),
         ("replace_copy", with(&|_, c| anothers(c))),
         ("drain_earlier_life", drain),
         ("repair_claim", claim),

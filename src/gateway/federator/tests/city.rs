@@ -76,7 +76,7 @@ async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
     let mut d = deployment();
     d["metadata"]["finalizers"] = json!([]);
     let mut s = snapshot(&d, None);
-    s.crowded_out = true;
+    s.over_city_limit = true;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     let condition = &patch(&effect)["status"]["conditions"][0];
     assert_eq!(condition["reason"], "InvalidCityCode");

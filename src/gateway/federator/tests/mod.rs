@@ -150,7 +150,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         cell_unproven: false,
         limited: false,
         city_ready: true,
-        crowded_out: false,
+        over_city_limit: false,
         largest_spec: 256 * 1024,
         claim_good: true,
         references: Some(Resolution {

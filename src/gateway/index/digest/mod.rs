@@ -28,7 +28,7 @@ pub struct Strings {
     /// Words and names.
     pub texts: Interner<str>,
     /// What conditions say.
-    pub sayings: Interner<ConditionText>,
+    pub condition_texts: Interner<ConditionText>,
 }
 
 impl HasStrings for Strings {

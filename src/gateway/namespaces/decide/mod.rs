@@ -190,11 +190,12 @@ fn decide_from(
             limited,
             ..Decision::wait(left.clone(), next)
         };
-        let left_at = city_set(current).map(Arc::from).filter(|_| s.row.is_some());
-        let Some(left_at) = left_at.filter(|at| labelled.as_ref() == Some(at) || sets.has_room(at)) else {
+        let written_set = city_set(current).map(Arc::from).filter(|_| s.row.is_some());
+        let Some(written_set) = written_set.filter(|at| labelled.as_ref() == Some(at) || sets.has_room(at))
+        else {
             return stays;
         };
-        set = left_at;
+        set = written_set;
         wanted.clone_from(current);
     }
     let mut plan = Plan::wait(next);

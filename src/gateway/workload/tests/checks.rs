@@ -5,7 +5,7 @@ use super::*;
 /// Tests a failed check: the status reports the reason, sums are updated, and no deployment is changed, even if it
 /// differs.
 fn refused(change: impl Fn(&mut WorkloadSnapshot), reason: &str, words_of_message: &str) {
-    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     s.deployments[0].spec.scale_settings.min_replicas = 7;
     report(
         &mut s.deployments[0],
@@ -114,7 +114,7 @@ fn lists_that_are_not_complete_are_waited_for() {
 
 #[test]
 fn a_city_without_location_gets_no_new_deployment_and_keeps_an_old_one() {
-    let mut s = settled(&[("us", &["DFW"])]);
+    let mut s = normalized(&[("us", &["DFW"])]);
     s.checks.locations = Locations::Serving([].into());
     s.workload.spec.placements[0].city_codes.push("IAD".into());
     s.workload.spec.placements[0].scale_settings.min_replicas = 2;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 #[test]
 fn a_renamed_placement_keeps_its_deployments() {
-    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     s.workload.spec.placements[0].name = "america".into();
     let wanted = [
         "apply shop-us-dfw america/DFW",
@@ -18,7 +18,7 @@ fn a_renamed_placement_keeps_its_deployments() {
 
 #[test]
 fn where_a_rename_is_not_certain_deployments_are_replaced() {
-    let mut s = settled(&[("us", &["DFW"])]);
+    let mut s = normalized(&[("us", &["DFW"])]);
     s.workload.spec.placements = workload(&[("a", &["DFW"]), ("b", &["DFW"])]).spec.placements;
     let wanted = [
         "create shop-a-dfw a/DFW",
@@ -31,7 +31,7 @@ fn where_a_rename_is_not_certain_deployments_are_replaced() {
 
 #[test]
 fn a_terminating_match_is_waited_for_and_nothing_is_pruned_meanwhile() {
-    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     s.deployments[0].metadata.deletion_timestamp = Some(Time(at(2)));
     s.workload.spec.placements[0].city_codes.pop();
     assert_eq!(step(&mut s, 2), []);
@@ -45,7 +45,7 @@ fn a_terminating_match_is_waited_for_and_nothing_is_pruned_meanwhile() {
 #[test]
 fn of_two_deployments_of_a_pair_the_older_stays() {
     for reversed in [false, true] {
-        let mut s = settled(&[("us", &["DFW"])]);
+        let mut s = normalized(&[("us", &["DFW"])]);
         let mut twin = s.deployments[0].clone();
         twin.metadata.name = Some("a-twin".into());
         twin.metadata.uid = Some("twin".into());

@@ -99,7 +99,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
 }
 
 /// A Workload without differences.
-fn settled(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
+fn normalized(placements: &[(&str, &[&str])]) -> WorkloadSnapshot {
     let mut s = snapshot(placements);
     step(&mut s, 0);
     assert_eq!(step(&mut s, 1), []);
@@ -199,7 +199,7 @@ fn a_deployment_is_created_complete() {
 
 #[test]
 fn a_hundred_passes_over_an_unchanged_workload_write_nothing() {
-    let mut s = settled(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
     for second in 2..102 {
         assert_eq!(step(&mut s, second), []);
     }
@@ -207,7 +207,7 @@ fn a_hundred_passes_over_an_unchanged_workload_write_nothing() {
 
 #[test]
 fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
-    let mut s = settled(&[("us", &["DFW"])]);
+    let mut s = normalized(&[("us", &["DFW"])]);
     let d = &mut s.deployments[0];
     d.metadata
         .annotations
@@ -244,7 +244,7 @@ fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
 /// Case W16: the Workload alone determines a deployment's spec, whatever field is edited there.
 #[test]
 fn an_edited_template_is_restored_once_and_an_edited_status_restores_nothing() {
-    let mut s = settled(&[("us", &["DFW"])]);
+    let mut s = normalized(&[("us", &["DFW"])]);
     let ours = s.deployments[0].spec.clone();
     let labels = &mut s.deployments[0].spec.template.metadata.labels;
     labels.insert("app".to_owned(), "forged".to_owned());
@@ -277,7 +277,7 @@ fn an_edited_template_is_restored_once_and_an_edited_status_restores_nothing() {
 
 #[test]
 fn a_city_that_is_gone_is_deleted_after_every_upsert() {
-    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     s.workload.spec.placements[0].city_codes = vec!["LHR".into(), "DFW".into()];
     s.workload.spec.placements[0].scale_settings.min_replicas = 4;
     let wanted = [
@@ -301,7 +301,7 @@ fn a_city_that_is_gone_is_deleted_after_every_upsert() {
 
 #[test]
 fn a_deleted_workload_deletes_waits_and_lets_go() {
-    let mut s = settled(&[("us", &["IAD", "DFW"])]);
+    let mut s = normalized(&[("us", &["IAD", "DFW"])]);
     s.workload.metadata.deletion_timestamp = Some(Time(at(2)));
     assert_eq!(
         words(&step(&mut s, 2)),
@@ -318,14 +318,14 @@ fn only_what_changes_deployments_beside_others_is_confirmed() {
     let doubtful = |s: &WorkloadSnapshot| decide(s, at(9)).needs_confirmation(s);
     let new = snapshot(&[("us", &["DFW"])]);
     assert!(!doubtful(&new), "there is nothing to lose");
-    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     assert!(!doubtful(&s));
     s.workload.spec.placements[0].scale_settings.min_replicas = 4;
     assert!(doubtful(&s), "an apply");
-    let mut s = settled(&[("us", &["DFW", "IAD"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     s.workload.spec.placements[0].city_codes = vec!["DFW".into()];
     assert!(doubtful(&s), "a deletion");
-    let mut s = settled(&[("us", &["DFW"])]);
+    let mut s = normalized(&[("us", &["DFW"])]);
     s.workload.spec.placements[0].city_codes = vec!["DFW".into(), "LHR".into()];
     assert!(doubtful(&s), "a creation");
     s.workload.metadata.deletion_timestamp = Some(Time(at(2)));
@@ -335,7 +335,7 @@ fn only_what_changes_deployments_beside_others_is_confirmed() {
 #[test]
 fn a_deployment_of_this_workloads_gets_back_its_owner_as_it_is() {
     for (field, of) in [("uid", "u-former"), ("name", "former"), ("kind", "Former")] {
-        let mut s = settled(&[("main", &["DFW"])]);
+        let mut s = normalized(&[("main", &["DFW"])]);
         let owner = &mut s.deployments[0].metadata.owner_references.as_mut().unwrap()[0];
         match field {
             "uid" => owner.uid = of.into(),

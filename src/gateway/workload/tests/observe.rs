@@ -306,7 +306,7 @@ fn a_workload_waits_for_its_network_and_is_woken_by_it() {
 
 /// The deployment of `shop` in DFW as the API server returns it.
 fn deployment_in_dfw() -> Value {
-    let deployment = settled(&[("us", &["DFW", "IAD"])]).deployments.remove(0);
+    let deployment = normalized(&[("us", &["DFW", "IAD"])]).deployments.remove(0);
     serde_json::to_value(deployment).unwrap()
 }
 
@@ -346,7 +346,7 @@ fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
     let role = deployments(&index);
     index.apply(role, deployment);
     let key: Key = index.index.workload_key(&index.project, "default", "shop");
-    let Err(observe::Absence::Undecodable { error, .. }) =
+    let Err(observe::NoSnapshot::Undecodable { error, .. }) =
         observe::observe(&index.index, &key, &index.project)
     else {
         panic!("it was taken for something else");

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn counters_are_sums_and_count_what_leaves() {
-    let mut s = settled(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
     let counts = |n| ReplicaCounts {
         replicas: n,
         current_replicas: 2 * n,
@@ -27,7 +27,7 @@ fn counters_are_sums_and_count_what_leaves() {
 #[test]
 fn one_that_serves_is_enough_and_the_worst_speaks_otherwise() {
     use ConditionStatus::{False, True, Unknown};
-    let mut s = settled(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
+    let mut s = normalized(&[("us", &["DFW", "IAD"]), ("eu", &["LHR"])]);
     let none = ReplicaCounts::default();
     report(
         &mut s.deployments[0],
@@ -94,7 +94,7 @@ fn one_that_serves_is_enough_and_the_worst_speaks_otherwise() {
 
 #[test]
 fn metrics_are_answered_by_a_condition() {
-    let mut s = settled(&[("us", &["DFW"])]);
+    let mut s = normalized(&[("us", &["DFW"])]);
     let scale = json!({"minReplicas": 1, "metrics": [{"resource": {"name": "cpu", "target": {"value": 1}}}]});
     s.workload.spec.placements[0].scale_settings = serde_json::from_value(scale).unwrap();
     let effects = step(&mut s, 2);
@@ -116,7 +116,7 @@ fn every_reason_surfaces_on_the_workload() {
         .filter(|r| r.priority().is_some() && **r != Reason::NoAvailableDeployments)
     {
         for type_ in ["Available", "ReferencedDataReady", "Federated"] {
-            let mut s = settled(&[("us", &["DFW"])]);
+            let mut s = normalized(&[("us", &["DFW"])]);
             let condition = [(type_, ConditionStatus::False, reason.as_str())];
             report(&mut s.deployments[0], &condition, ReplicaCounts::default());
             assert_eq!(reasons(status_of(&step(&mut s, 2))), [reason.as_str(); 2]);

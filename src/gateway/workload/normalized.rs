@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 /// For each such Workload: the digest of the last writes, and the digest of the state after them.
 #[derive(Debug, Default)]
-pub(super) struct Settled(Mutex<HashMap<Key, (Digest, Digest)>>);
+pub(super) struct Normalized(Mutex<HashMap<Key, (Digest, Digest)>>);
 
-impl Settled {
+impl Normalized {
     /// True if the plan is to be executed. `asked` is the plan and the state of this reconcile's last execution,
-    /// `found` is the current state. The Workload is settled once a write has changed nothing: a difference after the
+    /// `found` is the current state. The Workload is normalized once a write has changed nothing: a difference after the
     /// first write may be another client's edit.
     pub(super) fn goes_on(
         &self,
@@ -53,28 +53,31 @@ mod tests {
 
     #[test]
     fn what_was_done_and_is_not_so_is_asked_again_only_when_something_has_changed() {
-        let settled = Settled::default();
+        let normalized = Normalized::default();
         let key = Key::new(Plane::Hub, Kind::new("workloads", "x.y"), "ns", "a");
         let [wanted, other, before, after] = [1, 2, 3, 4].map(|n: u8| Digest::of_hash(&n));
-        assert!(settled.goes_on(&key, None, wanted, before));
+        assert!(normalized.goes_on(&key, None, wanted, before));
         assert!(
-            settled.goes_on(&key, Some((wanted, before)), wanted, after),
+            normalized.goes_on(&key, Some((wanted, before)), wanted, after),
             "another may have edited it meanwhile"
         );
         assert!(
-            !settled.goes_on(&key, Some((wanted, after)), wanted, after),
+            !normalized.goes_on(&key, Some((wanted, after)), wanted, after),
             "asking changes nothing"
         );
-        assert!(!settled.goes_on(&key, None, wanted, after), "in later turns too");
         assert!(
-            settled.goes_on(&key, None, wanted, before),
+            !normalized.goes_on(&key, None, wanted, after),
+            "in later turns too"
+        );
+        assert!(
+            normalized.goes_on(&key, None, wanted, before),
             "something else is there"
         );
         assert!(
-            settled.goes_on(&key, None, other, after),
+            normalized.goes_on(&key, None, other, after),
             "something else is wanted"
         );
-        settled.forget(&key);
-        assert!(settled.goes_on(&key, None, wanted, after));
+        normalized.forget(&key);
+        assert!(normalized.goes_on(&key, None, wanted, after));
     }
 }
