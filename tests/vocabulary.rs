@@ -189,6 +189,49 @@ fn sources_use_the_names_of_the_design() {
     assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
 }
 
+/// The places in a source whose comment has an old word or begins with a pronoun for an unnamed thing.
+fn riddles(file: &str, text: &str, words: &[Regex; 3]) -> Vec<String> {
+    let [old, riddle, quoted] = words;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            continue;
+        };
+        let plain = quoted.replace_all(comment.trim_start_matches(['/', '!']).trim_start(), "``");
+        if let Some(word) = old.find(&plain).or_else(|| riddle.find(&plain)) {
+            found.push(format!("{file}:{}: {}", number + 1, word.as_str()));
+        }
+    }
+    found
+}
+
+fn comment_words() -> [Regex; 3] {
+    let riddle = RIDDLE.replace("^(What", "^(One that|Of what|What");
+    [OLD_WORDS, &riddle, "`[^`]*`"].map(|text| Regex::new(text).unwrap())
+}
+
+#[test]
+fn comments_use_the_words_of_the_design() {
+    let words = comment_words();
+    let found: Vec<String> = sources()
+        .iter()
+        // Comments of the api are descriptions in its definitions.
+        .filter(|(file, _)| !file.starts_with("crates/api/"))
+        .flat_map(|(file, text)| riddles(file, text, &words))
+        .collect();
+    assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn a_riddle_is_found_in_comments_alone() {
+    let text =
+        "/// What follows.\nlet x = \"What \"; // Woken\n    // It woke `woken`.\n//! A key is woken.\n";
+    assert_eq!(
+        riddles("x.rs", text, &comment_words()),
+        ["x.rs:1: What ", "x.rs:4: woken"]
+    );
+}
+
 #[test]
 fn documents_use_the_words_of_the_design() {
     let words = Regex::new(OLD_WORDS).unwrap();

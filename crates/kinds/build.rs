@@ -1,4 +1,4 @@
-//! Builds the crate anew when a kind's folder comes, goes or changes: the kinds are part of the executable.
+//! Rebuilds the crate when a kind's folder is added, removed or changed: the kinds are part of the executable.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../interpreters");

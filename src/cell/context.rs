@@ -1,4 +1,4 @@
-//! What every controller of a cell shares.
+//! State that all controllers of a cell share.
 
 use super::{index::CellIndex, instance_types::InstanceTypes, provider};
 use fedgate_api::names::ProjectKey;
@@ -25,14 +25,14 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// A cell's own settings, from flags.
+/// The cell's settings, from flags.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How Pods are run; `None` leaves Instances to another provider.
     pub provider: Option<provider::settings::Settings>,
     /// Sizes of the instance types.
     pub sizes: InstanceTypes,
-    /// Whether quota is asked for.
+    /// True if quota is claimed.
     pub quota: bool,
     /// Interval at which each object may have one more status write.
     pub status_interval: Duration,
@@ -44,13 +44,14 @@ impl Settings {
         Rate::single(self.status_interval * 2)
     }
 
-    /// Limits the writes of an Instance's progress to its copy: each costs the hub, which all cells share, two writes.
+    /// Limits the writes of an Instance's progress to its copy: each costs the hub, which all cells share, two
+    /// writes.
     pub fn copy_rate(&self) -> Rate {
         Rate::single(self.status_interval * 4)
     }
 }
 
-/// See the module.
+/// The shared state.
 pub struct Shared {
     /// The index.
     pub index: Arc<Mutex<CellIndex>>,
@@ -62,11 +63,11 @@ pub struct Shared {
     pub clock: Clock,
     /// Settings.
     pub settings: Settings,
-    /// What is refused as it is.
+    /// Objects that are rejected in their present state.
     pub quarantine: Arc<Quarantine>,
-    /// The figures of the process.
+    /// Metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// Whether a plane is known not to answer.
+    /// Returns true if a plane is known to be down.
     pub away: Box<dyn Fn(&Plane) -> bool + Send + Sync>,
     /// Projects whose claims are wanted.
     pub wanted: mpsc::UnboundedSender<ProjectKey>,
@@ -78,10 +79,10 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Passes that one turn of a key may take: each write may open the next step.
+/// Maximum number of passes in one reconcile: each write may enable the next step.
 pub const MAX_PASSES: usize = 8;
 
-/// So many writes that do not depend on each other are under way at a time.
+/// Maximum number of independent writes in flight.
 const AT_ONCE: usize = 16;
 
 impl Shared {
@@ -90,14 +91,14 @@ impl Shared {
         self.clock.now()
     }
 
-    /// Asks for the claims of a project, and so for the way to it.
+    /// Requests the claims of a project, and thereby its connection.
     pub fn request_project(&self, project: &ProjectKey) {
         // Fails only while the process ends.
         let _ = self.wanted.send(project.clone());
     }
 }
 
-/// Reasons of writes that change what there is, and not only what is said of it.
+/// Reasons of writes that change more than a status.
 const STEPS: [&str; 19] = [
     "instance_missing",
     "instance_stray",
@@ -120,7 +121,7 @@ const STEPS: [&str; 19] = [
     "release_done",
 ];
 
-/// One line for each step that was done.
+/// Logs one line for each executed step.
 fn log(effect: &Effect) {
     let Effect { target, reason, .. } = effect;
     if STEPS.contains(reason) {
@@ -134,7 +135,7 @@ fn log(effect: &Effect) {
     }
 }
 
-/// One turn of one key: what all share, and whether the turn has asked for a write.
+/// Context of one reconcile: the shared state, and whether the reconcile has requested a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     shared: &'a Shared,
@@ -150,12 +151,12 @@ impl Deref for Context<'_> {
 }
 
 impl<'a> Context<'a> {
-    /// A turn that begins now; `wrote` is set if it asks for any write.
+    /// Starts a reconcile; `wrote` is set if it requests any write.
     pub fn new(shared: &'a Shared, wrote: &'a AtomicBool) -> Self {
         Self { shared, wrote }
     }
 
-    /// Performs a plan.
+    /// Executes a plan.
     pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
         if !plan.effects.is_empty() {
             self.wrote.store(true, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl<'a> Context<'a> {
         Ok(plan)
     }
 
-    /// Performs writes of which none depends on another; the first failure is returned when all have ended.
+    /// Executes independent writes; returns the first failure after all have ended.
     pub async fn perform_all(&self, effects: Vec<Effect>) -> Result<(), Failure> {
         let writes = effects.into_iter().map(|effect| self.execute(Plan::one(effect)));
         let ends: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;

@@ -1,5 +1,5 @@
-//! How large Instances are (contract: cell.md §5, §9; api.md §5). The claim of quota and the Pod are made of the same
-//! [`Footprint`]: nothing runs that is not claimed.
+//! Sizes of Instances (contract: cell.md §5, §9; api.md §5). The quota claim and the Pod are made from the same
+//! [`Footprint`]: no container runs without a claim.
 
 use fedgate_api::Quantity;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ pub struct InstanceSize {
 pub struct InstanceTypes(BTreeMap<String, InstanceSize>);
 
 impl Default for InstanceTypes {
-    /// The types that the contract knows.
+    /// The types of the contract.
     fn default() -> Self {
         let standard = InstanceSize {
             millicores: 1000,
@@ -39,7 +39,7 @@ fn amount(quantity: &Quantity, unit: i128) -> Option<i64> {
 }
 
 impl InstanceSize {
-    /// The size with so much of each; `None` unless both are more than nothing.
+    /// A size of these amounts; `None` unless both are positive.
     pub fn of(cpu: &Quantity, memory: &Quantity) -> Option<Self> {
         Some(Self {
             millicores: amount(cpu, NANOS_A_MILLICORE)?,
@@ -48,26 +48,26 @@ impl InstanceSize {
     }
 }
 
-/// What an Instance takes.
+/// Resources of an Instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Footprint {
-    /// All of it: what is claimed.
+    /// The total, which is claimed.
     pub size: InstanceSize,
-    /// The limits of each of its containers, which add up to no more than that.
+    /// The limits of its containers, which add up to at most the total.
     pub limits: Vec<Value>,
 }
 
-/// Why an Instance has no size.
+/// The reason why an Instance has no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {problem}")]
 pub struct Unsized {
-    /// Where, from the Instance's spec, e.g. `runtime.resources.instanceType`.
+    /// The field in the Instance's spec, e.g. `runtime.resources.instanceType`.
     pub path: String,
-    /// What is wrong, and what to do about it.
+    /// The fault and the next step.
     pub problem: String,
 }
 
-/// What a container may have limits of, and no others: quota counts these.
+/// The only resources that a container may have limits of: quota counts these.
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
 fn unit(resource: &str) -> (i128, &'static str) {
@@ -104,12 +104,12 @@ fn limit(container: &Value, resource: &str, path: &str) -> Result<Option<i64>, U
 }
 
 impl InstanceTypes {
-    /// Takes in another type, or another size of one.
+    /// Adds a type, or changes the size of one.
     pub fn insert(&mut self, instance_type: &str, size: InstanceSize) {
         self.0.insert(instance_type.to_owned(), size);
     }
 
-    /// The size of an Instance as a whole, of its spec: its own requests, or its type's.
+    /// The size of a whole Instance by its spec: its own requests, or those of its type.
     fn of_instance(&self, spec: &Value) -> Result<InstanceSize, Unsized> {
         let resources = &spec["runtime"]["resources"];
         let name = resources["instanceType"].as_str().unwrap_or_default();
@@ -122,8 +122,8 @@ impl InstanceTypes {
         Ok(of_list(&resources["requests"]).unwrap_or(*known))
     }
 
-    /// What an Instance takes. A container has its own limits; what the Instance's size leaves of them is shared evenly by
-    /// those that have none.
+    /// The resources of an Instance. A container has its own limits; the rest of the Instance's size is shared
+    /// evenly by the containers without limits.
     pub fn footprint(&self, spec: &Value) -> Result<Footprint, Unsized> {
         let whole = self.of_instance(spec)?;
         let containers = spec["runtime"]["sandbox"]["containers"].as_array();

@@ -1,17 +1,17 @@
-//! What a cell allows, whoever wrote the deployment: other planes may have other definitions.
+//! Limits that a cell enforces itself, because other planes may have other definitions.
 
 use super::instance_types::InstanceTypes;
 
 pub use fedgate_api::crd::MAX_REPLICAS;
 
-/// See the module.
+/// The limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// How many Instances a deployment may have.
+    /// Maximum number of Instances of a deployment.
     pub replicas: u32,
-    /// Sizes of the instance types, and which there are.
+    /// The known instance types and their sizes.
     pub sizes: InstanceTypes,
-    /// Whether interfaces may name Networks of other namespaces.
+    /// True if interfaces may name Networks of other namespaces.
     pub cross_namespace_networks: bool,
 }
 

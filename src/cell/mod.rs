@@ -1,9 +1,11 @@
-//! The cell's role: from a `WorkloadDeployment` to running Instances, and back to the hub (contract: cell.md).
+//! The role `cell`: from a `WorkloadDeployment` to running Instances, and back to the hub (contract: cell.md).
 //!
-//! * [`instances`]: instance control, a library of values; [`size`]: how large Instances are; [`limits`]: what is allowed.
+//! * [`rollout`]: which Instances in which order, a library of values; [`instance_types`]: sizes; [`limits`]: what a cell
+//!   allows.
 //! * [`deployment`], [`instance`], [`provider`], [`releases`]: the controllers; [`network`] and [`writeback`] are parts of
 //!   the first two.
-//! * [`world`]: the index; [`context`], [`effects`], [`pace`], [`breaker`]: what the controllers share; [`run`]: the running role.
+//! * [`index`]: digests of the watched objects; [`context`], [`writes`]: shared by the controllers; [`run`]: the running
+//!   role.
 
 pub mod context;
 pub mod deployment;

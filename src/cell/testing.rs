@@ -1,4 +1,4 @@
-//! A cell's surroundings for tests of decisions: objects as servers would keep them, and an index that is told of them.
+//! A cell for tests of decisions: objects as an API server stores them, and an index that receives their events.
 
 use super::{
     context::{Settings, Shared},
@@ -36,17 +36,17 @@ pub(crate) fn shop() -> ProjectKey {
     ProjectKey::parse("shop").unwrap()
 }
 
-/// Where an object is: plane, kind, namespace, name.
+/// Identifies an object: plane, kind, namespace, name.
 type Place = (String, String, String, String);
 
-/// See the module.
+/// Objects, index and shared state of a cell.
 pub(crate) struct Fixture {
     pub(crate) context: Shared,
     objects: BTreeMap<Place, Value>,
     version: u64,
 }
 
-/// No plane is ever asked for anything.
+/// No plane receives any request.
 struct Nowhere;
 
 impl PlaneAccess for Nowhere {
@@ -71,7 +71,7 @@ impl PlaneAccess for Nowhere {
     fn fight_detected(&self, _: &Target, _: &'static str) {}
 }
 
-/// A cell in a city with a hub, that runs Pods and asks for quota.
+/// A cell in a city with a hub; it runs Pods and claims quota.
 pub(crate) fn reading() -> IndexConfig {
     IndexConfig {
         cell: "dfw-1".into(),
@@ -92,7 +92,7 @@ fn boxed(object: &Value) -> Box<DynamicObject> {
 }
 
 impl Fixture {
-    /// All lists are complete, and there is nothing but the tenant's namespaces.
+    /// All lists are complete, and only the tenant's namespaces exist.
     pub(crate) fn new(reading: IndexConfig) -> Self {
         let mut index = CellIndex::new(reading);
         let lists = index.cell_roles().into_iter().map(|role| (Plane::Cell, role));
@@ -144,7 +144,7 @@ impl Fixture {
         (plane.to_string(), kind, text("namespace"), text("name"))
     }
 
-    /// An object is new or has changed; whom that wakes. What it lacks of identity it gets.
+    /// Creates or changes an object; returns the enqueued keys. Missing identity is filled in.
     pub(crate) fn has(&mut self, plane: &Plane, role: TableId, mut object: Value) -> Vec<Key> {
         self.version += 1;
         let resource = role.resource();
@@ -164,7 +164,7 @@ impl Fixture {
         self.context.index.lock().event(plane, role, event).keys
     }
 
-    /// An object is gone; whom that wakes.
+    /// Deletes an object; returns the enqueued keys.
     pub(crate) fn lost(&mut self, plane: &Plane, role: TableId, namespace: &str, name: &str) -> Vec<Key> {
         let bare = json!({"metadata": {"namespace": namespace, "name": name}});
         let object = self.objects.remove(&Self::address(plane, role, &bare)).unwrap();
@@ -172,13 +172,13 @@ impl Fixture {
         self.context.index.lock().event(plane, role, event).keys
     }
 
-    /// An object as it is kept.
+    /// The stored object.
     pub(crate) fn get(&self, plane: &Plane, role: TableId, namespace: &str, name: &str) -> Option<&Value> {
         let bare = json!({"metadata": {"namespace": namespace, "name": name}});
         self.objects.get(&Self::address(plane, role, &bare))
     }
 
-    /// Changes an object by a merge patch, as anybody may.
+    /// Changes an object by a merge patch, as any client may.
     pub(crate) fn change(
         &mut self,
         plane: &Plane,
@@ -192,7 +192,7 @@ impl Fixture {
         self.has(plane, role, object)
     }
 
-    /// Does what a server would.
+    /// Applies effects as an API server does.
     pub(crate) fn perform(&mut self, effects: &[Effect]) {
         for effect in effects {
             self.perform_one(effect);
@@ -228,7 +228,7 @@ impl Fixture {
                         merge(&mut object, &patch);
                     }
                     Endpoint::Status => {
-                        // Lists are written whole: what someone else wrote meanwhile would be lost.
+                        // Lists are written whole: a concurrent change would be lost.
                         let merges = matches!(effect.write, Write::Merge { .. });
                         let version = &patch["metadata"]["resourceVersion"];
                         assert!(
@@ -300,7 +300,7 @@ pub(crate) fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// Effects as words: plane, verb, kind, endpoint, name, reason.
+/// Effects as text: plane, verb, kind, endpoint, name, reason.
 pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
     let of = |effect: &Effect| {
         let verb = match &effect.write {
@@ -327,7 +327,7 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
     effects.iter().map(of).collect()
 }
 
-/// The body or patch of an effect, without what it is conditional on.
+/// The body or patch of an effect, without its preconditions.
 pub(crate) fn body(effect: &Effect) -> Value {
     let mut body = match &effect.write {
         Write::Create { body } | Write::Apply { body, .. } => body.clone(),
@@ -344,7 +344,7 @@ pub(crate) fn body(effect: &Effect) -> Value {
     body
 }
 
-/// A deployment for so many Instances.
+/// A deployment with this number of Instances.
 pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
     json!({
         "metadata": {"namespace": NS, "name": name},
@@ -366,7 +366,7 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str) -> Value {
         "lastTransitionTime": "2026-05-04T10:00:00Z", "observedGeneration": 1})
 }
 
-/// An Instance of a deployment as it is made.
+/// An Instance of a deployment as the deployment controller creates it.
 pub(crate) fn instance(deployment: &str, ordinal: u32) -> Value {
     let name = format!("{deployment}-{ordinal}");
     json!({

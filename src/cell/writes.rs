@@ -5,7 +5,7 @@ use fedgate_engine::plan::{Effect, Endpoint, Target, Write};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The version of an object that a decision rests on.
+/// The version of an object that a decision is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectVersion {
     /// Its UID.
@@ -15,7 +15,7 @@ pub struct ObjectVersion {
 }
 
 impl ObjectVersion {
-    /// A merge patch that fails unless the object still is in this version.
+    /// A merge patch that fails unless the object still has this version.
     pub fn patch(
         &self,
         target: Target,
@@ -33,7 +33,7 @@ impl ObjectVersion {
         }
     }
 
-    /// The deletion of this very object.
+    /// The deletion of exactly this object.
     pub fn delete(&self, target: Target, reason: &'static str) -> Effect {
         delete(target, &self.uid, reason)
     }
@@ -62,7 +62,7 @@ pub fn create(target: Target, body: Value, reason: &'static str) -> Effect {
     }
 }
 
-/// The finalizers that the Instance controller wants on an Instance.
+/// The finalizers that the Instance controller sets on an Instance.
 pub fn finalizers(hub: bool) -> Vec<&'static str> {
     let mut finalizers = vec![keys::CLAIM_FINALIZER];
     if hub {

@@ -1,6 +1,6 @@
-//! A watch channel that wakes receivers in the order in which they began to wait.
+//! A watch channel that notifies receivers in the order in which they began to wait.
 //!
-//! tokio's own `watch` wakes its receivers in random order, so that a run on a paused clock would not replay.
+//! tokio's own `watch` notifies its receivers in random order, so that a run on a paused clock would not replay.
 
 use parking_lot::Mutex;
 use std::{pin::pin, sync::Arc};

@@ -1,14 +1,14 @@
-//! What is left to do for a deployment's network, and whether it is ready. Pure.
+//! The decision on a deployment's network, and whether the network is ready. Pure.
 
 use fedgate_api::{LocationReference, NetworkReference, Reason, names::short_hash};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// An object with a condition Ready, as far as all of them are alike.
+/// An object with a condition Ready.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether it is being deleted: it is never ready then.
+    /// True if it is being deleted: it is never ready then.
     pub deleting: bool,
-    /// Whether its condition Ready is True.
+    /// True if its condition Ready is True.
     pub ready: bool,
 }
 
@@ -69,13 +69,13 @@ pub struct Claim {
     pub subnet: Option<Arc<str>>,
 }
 
-/// What is known of the cell's networking objects.
+/// Queries to the cell's networking objects.
 pub trait Known {
     /// The binding of this name in the deployment's namespace.
     fn binding(&self, name: &str) -> Option<&Binding>;
     /// The bindings that the deployment controls, with their names.
     fn own_bindings(&self) -> Vec<(&str, &Binding)>;
-    /// Whether an Instance of the deployment that is still there was made for this network and place at this interface.
+    /// True if an existing Instance of the deployment was made for this network and location at this interface.
     fn is_used(&self, interface: usize, binding: &Binding) -> bool;
     /// A context.
     fn context(&self, namespace: &str, name: &str) -> Option<&Context>;
@@ -85,7 +85,7 @@ pub trait Known {
     fn subnet(&self, namespace: &str, name: &str) -> Option<&Readiness>;
 }
 
-/// The deployment, as far as its network goes.
+/// The network part of a deployment.
 #[derive(Debug, Clone, Copy)]
 pub struct Deployment<'a> {
     /// Its namespace.
@@ -96,28 +96,28 @@ pub struct Deployment<'a> {
     pub uid: &'a str,
     /// The networks of its template's interfaces, in order.
     pub networks: &'a [NetworkReference],
-    /// Where the cell is.
+    /// The cell's location.
     pub location: &'a LocationReference,
 }
 
-/// Something to do.
+/// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// Make the binding of an interface.
+    /// Create the binding of an interface.
     Bind {
         /// Its name.
         name: String,
         /// The interface's network.
         network: NetworkReference,
     },
-    /// A binding that the template names no longer and no Instance uses any more goes.
+    /// Delete a binding that the template no longer names and no Instance uses.
     Unbind {
         /// Its name.
         name: String,
         /// Its UID.
         uid: Arc<str>,
     },
-    /// Make a claim for a context, owned by it.
+    /// Create a claim for a context, owned by it.
     Claim {
         /// Its namespace.
         namespace: Arc<str>,
@@ -132,14 +132,14 @@ pub enum Act {
     },
 }
 
-/// How the network stands.
+/// State of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// All of it is there.
+    /// Everything is ready.
     Ready,
-    /// Something is on its way.
+    /// Something is in progress.
     Pending,
-    /// Something will not come by itself; why, for people.
+    /// Someone has to act; the text says why.
     Refused(String),
 }
 
@@ -148,7 +148,7 @@ const CLASS: &str = "private";
 /// The family of a context that names none.
 const DEFAULT_FAMILY: &str = "IPv4";
 
-/// Between a deployment's name and the number of an interface in the name of a binding.
+/// Separates a deployment's name from the number of an interface in the name of a binding.
 pub const INTERFACE: &str = "-net-";
 
 /// Name of the binding of an interface.
@@ -156,26 +156,26 @@ fn binding_name(deployment: &str, interface: usize) -> String {
     format!("{deployment}{INTERFACE}{interface}")
 }
 
-/// The interface that a binding of this name is for.
+/// The interface of a binding with this name.
 pub(super) fn interface_of(deployment: &str, binding: &str) -> Option<usize> {
     let rest = binding.strip_prefix(deployment)?.strip_prefix(INTERFACE)?;
     rest.split('-').next()?.parse().ok()
 }
 
-/// Where the binding of an interface stands.
+/// State of an interface's binding.
 enum Slot<'k> {
-    /// There it is, under this name.
+    /// The binding exists under this name.
     Bound(String, &'k Binding),
-    /// It is to be made under this name.
+    /// The binding is to be created under this name.
     Missing(String),
-    /// This name belongs to something else.
+    /// Another object has this name.
     Held(String),
-    /// It is being deleted.
+    /// The binding is being deleted.
     Going,
 }
 
-/// A binding cannot change. While its name is in use for another network or place, the next one gets a name of its own, so
-/// that what runs keeps its network until it is replaced.
+/// A binding is immutable. While its name is in use for another network or location, the next one gets another
+/// name, so that running Instances keep their network until they are replaced.
 fn slot<'k>(
     interface: usize,
     network: &NetworkReference,
@@ -207,7 +207,7 @@ fn slot<'k>(
     Slot::Going
 }
 
-/// What to do now, and how it stands.
+/// The actions to take now, and the state of the network.
 pub fn decide(deployment: &Deployment<'_>, known: &impl Known) -> (Vec<Act>, State) {
     let mut acts = Vec::new();
     let mut bound = Vec::new();
@@ -269,7 +269,7 @@ fn is_for(binding: &Binding, network: &NetworkReference, deployment: &Deployment
         && is_same_place(&binding.location, deployment.location)
 }
 
-/// Whether two references that stand in a namespace name the same network.
+/// True if two references in a namespace name the same network.
 pub fn is_same_network(a: &NetworkReference, b: &NetworkReference, home: &str) -> bool {
     let namespace = |of: &NetworkReference| {
         let named = of.namespace.clone().filter(|named| !named.is_empty());
@@ -278,13 +278,13 @@ pub fn is_same_network(a: &NetworkReference, b: &NetworkReference, home: &str) -
     a.name == b.name && namespace(a) == namespace(b)
 }
 
-/// A reference may leave out the namespace of a cluster-scoped Location.
+/// A reference may omit the namespace of a cluster-scoped Location.
 pub fn is_same_place(a: &LocationReference, b: &LocationReference) -> bool {
     let namespace = |of: &'_ LocationReference| of.namespace.clone().unwrap_or_else(|| "default".to_owned());
     a.name == b.name && namespace(a) == namespace(b)
 }
 
-/// What a binding says that will not pass by itself.
+/// A failure of a binding that does not end by itself.
 fn refusal(binding: &Binding) -> Option<String> {
     let (reason, message) = binding.refusal.as_ref().filter(|_| !binding.readiness.ready)?;
     let final_ones = [
@@ -298,7 +298,7 @@ fn refusal(binding: &Binding) -> Option<String> {
         .then(|| format!("{reason}: {message}"))
 }
 
-/// Whether a context has a subnet of each of its families; claims what is missing.
+/// True if a context has a subnet of each of its families; claims the missing ones.
 fn addressed(namespace: &Arc<str>, name: &Arc<str>, known: &impl Known, acts: &mut Vec<Act>) -> bool {
     let Some(context) = known.context(namespace, name).filter(|c| c.readiness.holds()) else {
         return false;
@@ -323,7 +323,7 @@ fn addressed(namespace: &Arc<str>, name: &Arc<str>, known: &impl Known, acts: &m
             subnet.is_some_and(Readiness::holds)
         });
         let own = claim_name(name, family);
-        // One that fits under another name serves; our own name may be held by one that is going.
+        // A fitting claim under another name counts; our own name may belong to one that is being deleted.
         if claim.is_none() && claims.iter().all(|claim| *claim.name != *own) {
             acts.push(Act::Claim {
                 namespace: namespace.clone(),

@@ -9,7 +9,7 @@ use decide::{Binding, Claim, Context, Known, Readiness};
 use fedgate_api::{LocationReference, NetworkReference};
 use serde_json::Value;
 
-/// What the index knows of networking, for a deployment of this name and UID in this namespace.
+/// The networking objects in the index of a deployment with this name and UID in this namespace.
 pub fn known<'a>(
     index: &'a CellIndex,
     namespace: &'a str,
@@ -27,19 +27,19 @@ pub fn known<'a>(
 struct Networks<'a> {
     index: &'a CellIndex,
     namespace: &'a str,
-    /// The beginning of its bindings' names.
+    /// Prefix of its bindings' names.
     bindings: String,
     uid: &'a str,
 }
 
-/// Whether an Instance was made for a binding's network and place at this interface.
+/// True if an Instance was made for a binding's network and location at this interface.
 fn is_made_for(instance: &Instance, interface: usize, binding: &Binding, home: &str) -> bool {
     let spec: Value = serde_json::from_str(&instance.spec).unwrap_or_default();
     let network = spec["networkInterfaces"][interface]["network"].clone();
     let Ok(network) = serde_json::from_value::<NetworkReference>(network) else {
         return false;
     };
-    // One without a place has not been given its own yet.
+    // An Instance without a location has not been assigned one yet.
     let place = serde_json::from_value::<LocationReference>(spec["location"].clone());
     decide::is_same_network(&binding.network, &network, home)
         && place.map_or(true, |place| decide::is_same_place(&binding.location, &place))

@@ -1,4 +1,4 @@
-//! What is done for a deployment's network, over a cell of a few objects.
+//! Actions for a deployment's network in a cell with a few objects.
 
 use super::decide::{
     Act, Binding, Claim, Context, Deployment, Known, Readiness, State, decide, interface_of,
@@ -58,7 +58,7 @@ const UP: Readiness = Readiness {
     ready: true,
 };
 
-/// A cell on which all is as it should be for one interface.
+/// A cell in which everything is ready for one interface.
 fn up() -> Cell {
     let binding = Binding {
         uid: "b".into(),
@@ -162,7 +162,7 @@ fn a_binding_of_another_network_or_place_goes_when_nothing_uses_it_and_anothers_
     };
     assert!(name.starts_with("web-net-0-"), "{name}");
     assert_eq!(state, State::Pending);
-    // The next one is there; the former stays as long as it is used.
+    // The next binding is ready; the former one stays while it is used.
     let mut next = up().bindings.remove("web-net-0").unwrap();
     next.uid = "n".into();
     cell.bindings.insert(name.clone(), next);
@@ -190,7 +190,7 @@ fn the_binding_of_an_interface_that_is_no_more_goes_with_the_last_instance_that_
     cell.bindings.insert("web-net-1".to_owned(), second);
     cell.used.push((1, "backend".to_owned()));
     assert_eq!(decided(&cell), (vec![], State::Ready));
-    // The same network at another interface is another binding's.
+    // The same network at another interface has another binding.
     cell.used = vec![(0, "backend".to_owned())];
     let unbind = Act::Unbind {
         name: "web-net-1".to_owned(),

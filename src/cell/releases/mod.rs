@@ -1,5 +1,5 @@
-//! What a deleted Instance leaves elsewhere, and its release: the claim in its project, the copy on the hub. A plane that
-//! does not answer holds up no deletion; what is left there is recorded in the cell and released when it answers
+//! Release of a deleted Instance's objects on other planes: the claim in its project, the copy on the hub. A plane
+//! that is down delays no deletion; the cell records what is left there and releases it when the plane answers
 //! (contract: cell.md §6).
 
 pub mod record;
@@ -23,34 +23,34 @@ use record::{Place, Record, Records};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// Pauses before a plane is asked again that did not answer.
+/// Pauses before a plane that did not answer is tried again.
 pub const RELEASE: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
-/// An attempt may take this long.
+/// Timeout of an attempt.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Releases, with a retry timer for each plane that does not answer.
 #[derive(Debug, Default)]
 pub struct Releases {
     timers: Mutex<HashMap<Plane, RetryTimer>>,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
     /// Nothing of the Instance is left there.
     Done,
-    /// The plane does not answer; it is asked again after this time.
+    /// The plane does not answer; the next attempt follows after this time.
     PlaneDown(Duration),
-    /// The way to the plane is being made; after this time at the latest it is there.
+    /// The connection to the plane is being made; retry after this time.
     Connecting(Duration),
 }
 
-/// The way to a project is made within this time.
+/// Time within which a project is connected.
 const WAY_WITHIN: Duration = Duration::from_secs(1);
 
 impl Releases {
-    /// One attempt to release what is recorded, for an Instance with this UID. What is not this Instance's any more is not
-    /// touched.
+    /// One attempt to release a recorded object of an Instance with this UID. Objects that no longer belong to this
+    /// Instance are not touched.
     pub async fn attempt(&self, ctx: &Context<'_>, uid: &str, record: &Record) -> Released {
         let target = record.target();
         if let Plane::Project(project) = &target.plane {
@@ -58,7 +58,7 @@ impl Releases {
             let engaged = index.claims.contains_key(project) || index.unreachable.contains(project);
             drop(index);
             if !engaged {
-                // It may be that nothing else leads there any more.
+                // No other object may need the connection to this plane any more.
                 ctx.request_project(project);
                 return Released::Connecting(WAY_WITHIN);
             }
@@ -89,13 +89,13 @@ impl Releases {
         timers.get(plane)?.wait(ctx.now().instant)
     }
 
-    /// The plane answers again.
+    /// The plane answers again: forgets its pauses.
     pub fn recovered(&self, plane: &Plane) {
         self.timers.lock().remove(plane);
     }
 
-    /// Writes down what is left of an Instance. Where so much is recorded that no room is left, it is not: what is watched
-    /// of the plane when it answers tells of it, too.
+    /// Records an Instance's objects that are left. If there is no room for a record, the plane's watches show the
+    /// objects when it answers.
     pub async fn record(
         &self,
         ctx: &Context<'_>,
@@ -126,7 +126,7 @@ impl Releases {
                 .execute(Plan::one(create(target.clone(), body, "release_recorded")))
                 .await;
             match made {
-                // It is there without its label, or the watch is late.
+                // The ConfigMap exists without its label, or the watch is late.
                 Err(failure) if failure.category == Category::AlreadyExists => {}
                 end => return end.map(drop),
             }
@@ -141,7 +141,7 @@ impl Releases {
         ctx.execute(Plan::one(effect)).await.map(drop)
     }
 
-    /// One turn of a `ConfigMap` with records: each is tried again at its time.
+    /// Reconciles a `ConfigMap` of records: each record is tried unless its plane is in a pause.
     pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let known: Option<(Arc<str>, String, Records)> = {
             let index = ctx.index.lock();
@@ -159,7 +159,7 @@ impl Releases {
         for (instance, text) in &records {
             let mut left = Vec::new();
             for record in record::read(text) {
-                // Quota is on again, and the Instance goes on with what it was granted.
+                // Quota is on again, and the Instance keeps its grant.
                 if record.plane != record::HUB && claimants.contains(instance.as_str()) {
                     continue;
                 }
@@ -208,7 +208,7 @@ impl Releases {
         {
             let mut effect = delete(target, &uid, "releases_done");
             if let Write::Delete { resource_version, .. } = &mut effect.write {
-                // Another record may have come since.
+                // Another record may have been added meanwhile.
                 *resource_version = Some(version);
             }
             ctx.execute(Plan::one(effect)).await?;
@@ -238,12 +238,12 @@ fn claimants(ctx: &Context<'_>) -> BTreeSet<Arc<str>> {
     live.map(|(_, row)| row.uid.clone()).collect()
 }
 
-/// Deletes what there is, if it is that of this Instance of this cell.
+/// Deletes the object if it belongs to this Instance of this cell.
 async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Failure> {
     let found = match ctx.executor.get(target).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(()),
-        // Its whole surroundings are gone, and it with them.
+        // Its namespace is gone, and the object with it.
         Err(failure) if failure.category == Category::NamespaceMissing => return Ok(()),
         Err(failure) => return Err(failure),
     };

@@ -1,4 +1,4 @@
-//! Records of what is still to be released: one `ConfigMap` for each namespace, one entry for each Instance.
+//! Records of objects to release: `ConfigMaps` in each namespace, one entry for each Instance.
 
 use crate::cell::{
     index::{RELEASES_PREFIX, tables::TableId},
@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The word for the hub; every other is a project's key.
+/// Name of the hub in a record; every other name is a project's key.
 pub const HUB: &str = "(hub)";
-/// The label by which they are watched.
+/// The label by which records are watched.
 pub const LABEL: (&str, &str) = MANAGED_BY;
 
-/// One object that is to be released.
+/// An object to release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// `(hub)`, or the project's key.
@@ -26,34 +26,34 @@ pub struct Record {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// When it was recorded.
+    /// Time of the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
-/// A plane that has given no answer for this time is taken for gone for good.
+/// A plane without an answer for this time is treated as gone for good.
 const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// So many bytes of records are kept in one `ConfigMap`: a server takes one MiB.
+/// Size in bytes from which a `ConfigMap` takes no further Instance: an API server accepts 1 MiB.
 const FULL: usize = 512 * 1024;
-/// So many `ConfigMaps` are kept for a namespace.
+/// Maximum number of `ConfigMaps` of a namespace.
 const PARTS: usize = 8;
 
-/// The records of a `ConfigMap`: UID of the Instance, and what is written of it.
+/// The records of a `ConfigMap`, by UID of the Instance.
 pub type Records = BTreeMap<String, String>;
 
-/// Where the records of an Instance are written.
+/// The `ConfigMap` for the records of an Instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Name of the `ConfigMap`.
     pub name: String,
-    /// Whether it is there.
+    /// True if it exists.
     pub exists: bool,
-    /// What it has of the Instance.
+    /// Its present records of the Instance.
     pub has: Vec<Record>,
 }
 
-/// Where the records of an Instance belong: where it has some already, else in the first `ConfigMap` of its namespace with
-/// room. `None` if all are full.
+/// The `ConfigMap` for the records of an Instance: the one that has some already, else the first of its namespace
+/// with room. `None` if all are full.
 pub fn place<'a>(
     namespace: &str,
     instance: &str,
@@ -87,7 +87,7 @@ pub fn place<'a>(
     })
 }
 
-/// What was recorded before and what is recorded now, each object once.
+/// Earlier and new records, each object once.
 pub fn joined(has: Vec<Record>, new: &[Record], now: Timestamp) -> Vec<Record> {
     let mut all = has;
     for record in new {
@@ -102,14 +102,14 @@ pub fn joined(has: Vec<Record>, new: &[Record], now: Timestamp) -> Vec<Record> {
 }
 
 impl Record {
-    /// Whether both are of one object.
+    /// True if both are of the same object.
     fn names_the_same(&self, other: &Self) -> bool {
         let of =
             |record: &Self| [&record.plane, &record.kind, &record.namespace, &record.name].map(String::clone);
         of(self) == of(other)
     }
 
-    /// The record as it is kept from now on: one without a time, or of a clock that was ahead, is as old as its first look.
+    /// The record with a valid time: one without a time, or with a time in the future, counts from now.
     #[must_use]
     pub fn seen(self, now: Timestamp) -> Self {
         let since = self.since.filter(|since| *since <= now).unwrap_or(now);
@@ -119,7 +119,7 @@ impl Record {
         }
     }
 
-    /// Whether its plane has given no answer for so long that nobody expects one any more.
+    /// True if its plane has not answered for so long that no answer is expected.
     pub fn is_given_up(&self, now: Timestamp) -> bool {
         self.since
             .is_some_and(|since| now.duration_since(since) >= GIVEN_UP_AFTER)
@@ -147,12 +147,12 @@ fn name(namespace: &str, part: usize) -> String {
     }
 }
 
-/// The text of an entry.
+/// Formats an entry.
 pub fn write(records: &[Record]) -> String {
     serde_json::json!(records).to_string()
 }
 
-/// Reads an entry; what cannot be read is nothing that this program has written.
+/// Parses an entry; a malformed entry was not written by fedgate.
 pub fn read(text: &str) -> Vec<Record> {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -260,7 +260,7 @@ mod tests {
         let sizes = maps.values().map(|map| serde_json::json!(map).to_string().len());
         assert!(sizes.max() < Some(1024 * 1024));
         assert!(kept < 20_000, "there is an end: {kept}");
-        // What an Instance has stays together.
+        // Records of one Instance stay together.
         let again = place("ns-1", "u-0", |name| maps.get(name)).unwrap();
         assert_eq!(again.name, name("ns-1", 0));
         let both = joined(

@@ -1,4 +1,4 @@
-//! What is to be written to the hub for an Instance. Pure.
+//! The decision on an Instance's copy on the hub. Pure.
 
 use super::{
     Memory,
@@ -20,34 +20,34 @@ use fedgate_engine::{
 };
 use serde_json::{Map, Value, json};
 
-/// What to do.
+/// A decision.
 #[derive(Debug, PartialEq)]
 pub enum Decision {
-    /// Nothing is left, or the cell is being drained.
+    /// Nothing to write: the copy is as it should be or is being deleted, or the cell is being drained.
     Nothing,
-    /// This, and what it brings about.
+    /// This write, and the part of the copy that it changes.
     Write(Box<Effect>, Written),
-    /// It cannot be said whose Instance it is; what is missing.
+    /// The Instance's origin is unknown; the text names what is missing.
     Unclear(String),
-    /// Another holds the name.
+    /// Another object holds the name.
     Held(Held),
 }
 
-/// What a write brings about.
+/// The part of the copy that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// The copy but for its status, of this digest.
+    /// The copy without its status, with this digest.
     Object(Digest),
-    /// Its status, of this digest.
+    /// Its status, with this digest.
     Status(Digest),
-    /// Something else.
+    /// Another part.
     Other,
 }
 
-/// Who holds the name.
+/// The holder of the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// In words.
+    /// Description of the holder.
     pub by: String,
 }
 
@@ -113,11 +113,11 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
 }
 
 enum Whose {
-    /// This Instance's, or nobody's.
+    /// The copy is this Instance's, or has no owner.
     Ours,
-    /// Of an Instance that is no more, or of a cell that the deployment has left.
+    /// The copy is of a deleted Instance, or of a cell that the deployment has left.
     Leftover,
-    /// Of someone else who has a right to it.
+    /// Another cell or controller is entitled to the copy.
     Others(String),
 }
 
@@ -125,7 +125,7 @@ fn whose(local: &Local, seen: &Seen, copy: &HubInstance, city: Option<&str>, dep
     let foreign = copy.controller.as_deref().is_some_and(|uid| uid != deployment);
     match &copy.cell {
         Some(cell) if *cell == seen.cell => {
-            // A deployment that was made anew has taken its copies with it: an owner cannot be replaced in place.
+            // A recreated deployment has taken its copies with it: an owner cannot be replaced in place.
             if copy.instance.as_deref() == Some(&*local.version.uid) && !foreign {
                 Whose::Ours
             } else {
@@ -139,7 +139,7 @@ fn whose(local: &Local, seen: &Seen, copy: &HubInstance, city: Option<&str>, dep
     }
 }
 
-/// The labels of origin, which the hub's Namespace gives.
+/// The labels of origin, from the hub's Namespace.
 type Origin<'a> = (&'a str, &'a str);
 
 fn origin<'a>(local: &Local, seen: &'a Seen) -> Result<Origin<'a>, String> {

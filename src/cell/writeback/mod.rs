@@ -27,21 +27,21 @@ use tokio::time::Instant;
 /// Pauses before a name is tried again that another object holds on the hub.
 const NAME_HELD: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
 
-/// See the module.
+/// The write-back part of the Instance controller, with the state of each copy.
 #[derive(Debug, Default)]
 pub struct WriteBack {
     memory: Mutex<HashMap<Key, Memory>>,
 }
 
-/// What is remembered of a copy.
+/// State of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What was written last, and what the hub made of it: a hub with older definitions leaves out what it does not know,
-    /// and writing it again would change nothing.
+    /// Digests of the last applied copy and of the stored one: a hub with older definitions drops fields that it
+    /// does not know, and writing them again changes nothing.
     pub written: Option<(Digest, Digest)>,
-    /// The same of the status.
+    /// As `written`, for the status.
     pub reported: Option<(Digest, Digest)>,
-    /// What was said last of a copy that cannot be written.
+    /// The last logged reason why the copy cannot be written.
     said: Option<String>,
     /// While another object holds the name: the time of the next attempt.
     held: RetryTimer,
@@ -50,14 +50,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The name is not tried again before this.
+    /// Starts the next pause before the name is tried again.
     fn pause(&mut self, now: Instant) -> Requeue {
         Requeue::After(self.held.failed(NAME_HELD, now))
     }
 }
 
 impl WriteBack {
-    /// Brings the copy up to date: at once in a `hurry`, else at intervals.
+    /// Writes the copy if it differs: at once in a `hurry`, else limited by the token bucket.
     pub async fn reconcile(
         &self,
         ctx: &Context<'_>,
@@ -71,7 +71,7 @@ impl WriteBack {
         result
     }
 
-    /// The Instance is gone.
+    /// Drops the state of a deleted Instance.
     pub fn forget(&self, key: &Key) {
         let mut memory = self.memory.lock();
         memory.remove(key);
@@ -88,7 +88,7 @@ async fn reconcile_once(
 ) -> Result<Requeue, Failure> {
     let now = ctx.now().instant;
     if let Some(left) = memory.held.wait(now) {
-        // Whatever else wakes the key says nothing of the name.
+        // Other events of the key do not change the holder of the name.
         return Ok(Requeue::After(left));
     }
     let rate = ctx.settings.copy_rate();
@@ -99,7 +99,7 @@ async fn reconcile_once(
     let mut read: Option<HubCopy> = None;
     for _ in 0..MAX_PASSES {
         let Some(mut seen) = observe::observe(ctx, key) else {
-            // Its lists wake everything when they are there.
+            // The completion of its lists enqueues every key.
             return Ok(Requeue::AwaitChange);
         };
         seen.copy = seen.copy.or_else(|| read.take());
@@ -112,7 +112,7 @@ async fn reconcile_once(
             Decision::Write(..) if let Some(left) = left => return Ok(Requeue::After(left)),
             Decision::Write(effect, about) => {
                 match write(ctx, *effect).await? {
-                    // Nothing tells when it is gone.
+                    // No event reports its deletion.
                     Some(other) if other.deleting => return Ok(memory.pause(ctx.now().instant)),
                     Some(other) => read = Some(other),
                     None => {
@@ -134,7 +134,8 @@ async fn reconcile_once(
     Ok(Requeue::AwaitChange)
 }
 
-/// Writes; with what has the name if that is not free. Copies of others are not watched, so they are read.
+/// Writes; returns the object that holds the name if the name is taken. Copies of other cells are not watched, so
+/// the holder is read.
 async fn write(ctx: &Context<'_>, effect: Effect) -> Result<Option<HubCopy>, Failure> {
     let target = effect.target.clone();
     match ctx.execute(Plan::one(effect)).await {
@@ -147,7 +148,7 @@ async fn write(ctx: &Context<'_>, effect: Effect) -> Result<Option<HubCopy>, Fai
     }
 }
 
-/// Keeps what the hub made of what was written.
+/// Records the copy as the hub has stored it.
 fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, about: decide::Written) {
     let Some(Seen { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
         return;
@@ -166,7 +167,7 @@ async fn held(ctx: &Context<'_>, local: &Local, memory: &mut Memory, by: &str) -
             "the name on the hub is held by {by}; the Instance is not seen outside this cell until it is free"
         );
         let note = note(local, "HubCopyHeld", "WritingBack", &message);
-        // An event that is lost costs nothing but itself.
+        // A lost Event has no further effect.
         let _ = ctx.execute(Plan::with_event(note)).await;
         memory.said = Some(said);
         memory.held = RetryTimer::default();

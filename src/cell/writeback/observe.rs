@@ -1,4 +1,4 @@
-//! What the hub has for an Instance.
+//! The hub's objects of an Instance.
 
 use crate::cell::{
     context::Shared,
@@ -9,7 +9,7 @@ use fedgate_engine::key::Key;
 use kube::core::DynamicObject;
 use std::sync::Arc;
 
-/// What the hub has for an Instance, and what the cell's namespace says of its origin.
+/// The hub's objects of an Instance, and its origin by the labels of the cell's namespace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// Name of the cell.
@@ -18,7 +18,7 @@ pub struct Seen {
     pub here: Option<Namespace>,
     /// The Namespace on the hub.
     pub there: Option<Namespace>,
-    /// The deployment on the hub that the Instance's label names, unless it is going.
+    /// The deployment on the hub that the Instance's label names, unless it is being deleted.
     pub deployment: Option<HubDeployment>,
     /// The Instance of this name on the hub.
     pub copy: Option<HubCopy>,
@@ -38,13 +38,13 @@ pub struct HubDeployment {
 pub struct HubCopy {
     /// Its version.
     pub version: ObjectVersion,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// What it says.
+    /// Its content.
     pub copy: HubInstance,
 }
 
-/// Looks; `None` if not all of the hub is known yet.
+/// Takes the snapshot; `None` while a list of the hub is incomplete.
 pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
     let index = ctx.index.lock();
     if !index.hub_ready() {
@@ -79,7 +79,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
     })
 }
 
-/// A copy that was read.
+/// Digests a copy that was read.
 pub fn read(object: &DynamicObject) -> HubCopy {
     let meta = &object.metadata;
     let text = |of: &Option<String>| of.as_deref().unwrap_or_default().into();

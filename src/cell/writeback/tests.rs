@@ -1,4 +1,4 @@
-//! What is written to the hub for an Instance, over an index that servers' objects fill.
+//! Writes to the hub for an Instance, over an index filled from API objects.
 
 use super::{
     Memory, WriteBack,
@@ -197,7 +197,7 @@ fn a_cell_that_is_drained_writes_nothing() {
     nothing(&|f| drop(f.change(&Hub, TableId::HubDeployments, NS, "web", &moved)));
 }
 
-/// What is decided if the hub has this copy, which need not be one that is watched.
+/// The decision if the hub has this copy, which need not be watched.
 fn over(change: &Value) -> Decision {
     let mut fixture = whole();
     settle(&mut fixture);

@@ -1,4 +1,5 @@
-//! What the index alone does not tell: whether a copy that was sent has arrived, and whether nothing is left of one.
+//! Facts that the index alone does not show: whether a sent copy has arrived on the hub, and whether the hub has
+//! nothing left of a deployment.
 
 use super::{
     decide::{copy_target, source_uid},
@@ -17,18 +18,19 @@ use fedgate_engine::{
     queue::Priority,
 };
 
-/// The writes that take a copy to a city where it was not.
+/// Reasons of the writes that bring a copy to a city where it was not.
 const ARRIVALS: [&str; 2] = ["create_copy", "move_copy"];
 
-/// Notes that the copy is seen.
+/// Records that the copy is in the index.
 pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
     if let Some(hub) = s.hub.as_ref().filter(|_| s.copy.is_some()) {
         index.arriving.settle(hub.as_str(), s.kind, &s.name);
     }
 }
 
-/// Notes where a plan sends the copy, before it is carried out: no index shows it until the answer is there, and nobody may
-/// take away meanwhile what it needs. `false` if that is being taken away this moment: then it is not sent.
+/// Records the destination of the copy before the plan is executed: no index shows it until the answer arrives, and
+/// until then no controller may remove what the copy needs. Returns `false` if that is being removed right now; the
+/// copy is then not sent.
 pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
     let arrives = plan.effects.iter().any(|e| ARRIVALS.contains(&e.reason));
     let city = s.source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
@@ -43,7 +45,7 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
     ready
 }
 
-/// Notes what came of it. Without an answer it may be there, or come yet.
+/// Records the result of a write. Without an answer the copy may exist now or later.
 pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
     let silence = [Category::Network, Category::Timeout, Category::Server];
     if !failure.is_some_and(|f| silence.contains(&f.category)) {
@@ -51,8 +53,8 @@ pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Fai
     }
 }
 
-/// Whether the hub has neither the copy nor a binding of its name, by its own word: a binding that Karmada has just made may
-/// not be seen yet, nor a copy that was sent and never answered.
+/// Asks the hub whether it has neither the copy nor a binding of its name: the index may not show a binding that
+/// Karmada has just created, nor a copy whose write was never answered.
 pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
     let Some(hub) = &s.hub else { return Ok(true) };
     if let Some(copy) = ctx.executor.refresh(&copy_target(s)).await? {
@@ -79,7 +81,7 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
     Ok(true)
 }
 
-/// It is on its way no more; if it has `vanished`, what it would have needed may go.
+/// Records that the copy is no longer in flight; if it `vanished`, what it would have needed may be removed.
 fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(hub) = &s.hub else { return };
     let mut index = ctx.index.lock();

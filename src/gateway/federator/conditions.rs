@@ -1,5 +1,5 @@
-//! The gateway's own conditions on a deployment: `Federated` and `ReferencedDataReady`
-//! (contract: federation.md §3.1, api.md §8). Pure.
+//! The gateway's own conditions on a deployment: `Federated` and `ReferencedDataReady` (contract: federation.md
+//! §3.1, api.md §8). Pure.
 
 use super::{
     memory::{GRACE_PERIOD, Memory},
@@ -20,11 +20,11 @@ use fedgate_engine::{
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// Condition type: does the hub deliver it?
+/// Condition type: the hub delivers the deployment.
 pub const FEDERATED: &str = "Federated";
-/// Condition type: are the referenced `ConfigMaps` and Secrets there?
+/// Condition type: the referenced `ConfigMaps` and Secrets exist and are synced.
 pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
-/// Longest message of a condition of ours.
+/// Maximum length of the message of an own condition.
 const MESSAGE_LIMIT: usize = 1_024;
 
 fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -> OwnCondition {
@@ -37,7 +37,8 @@ fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -
     }
 }
 
-/// A spec, city code or name that can go nowhere, a city too many, or one without a cell.
+/// Faults of the deployment itself: a spec, city code or name that cannot be synced, too many cities, or a city
+/// without a cell.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let generation = source.digest.generation;
     if !source.digest.fits(s.largest_spec) {
@@ -91,12 +92,12 @@ fn without_cell(s: &Snapshot, city: &str) -> String {
     format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}")
 }
 
-/// What the hub said when it refused what was made of the deployment.
+/// The hub's message when it rejected the objects made from the deployment.
 pub fn hub_refused(source: &Row<Source>, message: &str) -> OwnCondition {
     federated(false, "HubRefused", message, source.digest.generation)
 }
 
-/// Whether the copy's name is held by an object that is not ours.
+/// True if an object that is not ours has the copy's name.
 pub fn taken(s: &Snapshot, copy: &Row<HubCopy>) -> bool {
     copy.digest.source_uid.is_none() && copy.digest.upstream_namespace.as_deref() != Some(&*s.namespace)
 }
@@ -105,7 +106,7 @@ fn names(clusters: &[Arc<str>]) -> String {
     clusters.iter().map(|c| &**c).collect::<Vec<_>>().join(", ")
 }
 
-/// The own conditions as they should be, and when to look again if that depends on time.
+/// The own conditions as they should be, and the time of the next reconcile if they depend on time.
 pub fn own(
     s: &Snapshot,
     source: &Row<Source>,
@@ -114,7 +115,7 @@ pub fn own(
     now: Now,
 ) -> (Vec<OwnCondition>, Requeue) {
     let refusal = invalid(s, source);
-    // Of one that never went anywhere nothing more needs to be said.
+    // A deployment that was never synced needs no further condition.
     let references = references(s, source).filter(|_| refusal.is_none() || s.copy.is_some());
     let (delivery, next) = match refusal {
         Some(refusal) => (Some(refusal), Requeue::AwaitChange),
@@ -190,7 +191,7 @@ fn delivery(
         let condition = federated(false, "HubRefused", &message, generation);
         return (Some(condition), Requeue::AwaitChange);
     }
-    // What is known of another state of the object says nothing of this one.
+    // A rejection of another state of the object does not apply to this state.
     let Some(copy) = s.copy.as_ref().filter(|copy| !is_older(source, copy)) else {
         return (None, Requeue::AwaitChange);
     };
@@ -213,7 +214,7 @@ fn delivery(
     (None, Requeue::After(GRACE_PERIOD.saturating_sub(waited)))
 }
 
-/// What keeps the copy from being made or carried, as reason and message.
+/// Reason and message of what keeps the copy from being created or synced.
 fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
     let hub = s.hub.as_ref().map_or("", |h| h.as_str());
     match s.hub_state {
@@ -246,14 +247,15 @@ fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
     }
 }
 
-/// What binding and reports say of the delivery: whether it is done, reason and message; `None` while they say nothing.
+/// Delivery as binding and reports show it: true if it is complete, with reason and message; `None` if they show
+/// nothing.
 fn verdict(
     s: &Snapshot,
     copy: &Row<HubCopy>,
     city: &str,
     reports: bool,
 ) -> Option<(bool, &'static str, String)> {
-    // One of an earlier copy of the name tells nothing of this one.
+    // A binding of an earlier copy of the name does not count.
     let binding = s.binding.as_ref().filter(|b| !b.deleting).map(|b| &b.digest);
     let Some(binding) = binding.filter(|b| b.owner.as_ref() == Some(&copy.uid)) else {
         return reports.then(|| (true, "Delivered", "a cell reports".to_owned()));
@@ -271,7 +273,7 @@ fn verdict(
     })
 }
 
-/// Whether the hub says that no cell reports.
+/// True if the hub reports that no cell reports.
 fn silent(copy: &Row<HubCopy>) -> bool {
     copy.digest
         .status
@@ -279,7 +281,7 @@ fn silent(copy: &Row<HubCopy>) -> bool {
         .is_some_and(|c| &*c.reason == "NoCellReporting")
 }
 
-/// A first `NoCellReporting` waits for the usual report; how long still.
+/// Remaining time that a first `NoCellReporting` waits for the usual report.
 pub fn defer_no_cell_reporting(
     copy: &Row<HubCopy>,
     source: &Row<Source>,
@@ -300,7 +302,7 @@ pub fn defer_no_cell_reporting(
     (!left.is_zero()).then_some(left)
 }
 
-/// Being deleted: which cells have not confirmed, since when.
+/// While the deployment is being deleted: the cells that have not confirmed, and since when.
 pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -> OwnCondition {
     let cells = s
         .binding
@@ -314,7 +316,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
     federated(false, "WaitingForCells", &message, source.digest.generation)
 }
 
-/// The Event that goes with a condition that is a fault.
+/// The Event for a condition that is a fault.
 pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
     const FAULTS: [&str; 9] = [
         "NoCellForCity",
@@ -342,7 +344,7 @@ pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Opt
     })
 }
 
-/// The Event of a status that exceeds the cap: the project keeps what it has.
+/// The Event for a status that exceeds the size limit; the project keeps the last one.
 pub fn too_large(s: &Snapshot) -> Option<Event> {
     let source = s.source.as_ref().filter(|source| !source.deleting)?;
     let copy = s.copy.as_ref()?;
@@ -363,7 +365,7 @@ pub fn too_large(s: &Snapshot) -> Option<Event> {
     })
 }
 
-/// The Event of a city move.
+/// The Event for a city move.
 pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, to: &CityCode) -> Event {
     let from = copy.digest.city.as_ref().map_or("", CityCode::as_str);
     Event {
@@ -376,13 +378,13 @@ pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, to: &CityC
     }
 }
 
-/// Whether the project's object is of a generation before the one that its copy carries.
+/// True if the project's object has an older generation than the one that its copy carries.
 pub fn is_older(source: &Row<Source>, copy: &Row<HubCopy>) -> bool {
     let carried = copy.digest.source_generation;
     carried.is_some_and(|carried| carried > source.digest.generation)
 }
 
-/// The Event of an object whose project was restored to an older state, which is carried from now on.
+/// The Event for an object whose project was restored to an older state; the older state is synced from now on.
 pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>) -> Event {
     let (from, to) = (
         copy.digest.source_generation.unwrap_or_default(),
@@ -400,7 +402,7 @@ pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>) -> Event
     }
 }
 
-/// The project's object, as an Event names it.
+/// The project's object as an Event refers to it.
 pub fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
     ObjectRef {
         api_version: s.profile().resource.api_version.clone(),

@@ -1,4 +1,4 @@
-//! What the federator remembers of a deployment, beside the index. Values only.
+//! State that the federator keeps for a deployment outside the index. Values only.
 
 use crate::gateway::index::digest::Source;
 use fedgate_engine::{
@@ -7,40 +7,43 @@ use fedgate_engine::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long after the copy was written a missing delivery becomes `Propagating`, a missing report `NoCellReporting`,
-/// and a `Federated=True` is written alone.
+/// Time after a write of the copy until a missing delivery becomes `Propagating`, a missing report becomes
+/// `NoCellReporting`, and a `Federated=True` is written without waiting for a report.
 pub const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// What the federator remembers of a deployment between passes; losing it costs nothing but patience.
+/// State of a deployment between reconciles. Losing it only delays conditions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
-    /// Since when the copy is not delivered.
+    /// Time since which the copy is not delivered.
     pub undelivered: Option<Instant>,
-    /// Since when the references are unresolved.
+    /// Time since which references are unresolved.
     pub unresolved: Option<Instant>,
-    /// When the change that is on its way to the hub came in; for the measurement, not for decisions.
+    /// Arrival time of the change that is being synced to the hub; used by metrics, not by decisions.
     pub carrying: Option<Instant>,
-    /// Since when the hub says that no cell reports.
+    /// Time since which the hub reports that no cell reports.
     pub unreported: Option<Instant>,
-    /// Since when only `Federated=True` waits to be written.
+    /// Time since which nothing but `Federated=True` waits to be written.
     pub true_since: Option<Instant>,
-    /// Since when the claim names a wrong policy.
+    /// Time since which the claim names a wrong policy.
     pub claim_mismatch_since: Option<Instant>,
-    /// When the claim was last repaired.
+    /// Time of the last repair of the claim.
     pub claim_repaired: Option<Instant>,
     /// Limits the writes of the project's status.
     pub status_writes: TokenBucket,
-    /// The project's API does not take a returned status as it is: what the hub had, and what the project made of it.
+    /// Set if the project's API server changes a returned status: digests of the hub's status and of the stored
+    /// one.
     pub status_settled: Option<(Digest, Digest)>,
-    /// The hub keeps a default of its own in the payload: what we wanted, and what it made of it.
+    /// Set if the hub changes the payload by a default of its own: digests of the applied and of the stored
+    /// payload.
     pub settled: Option<(Digest, Digest)>,
-    /// What the hub has refused.
+    /// The last rejection by the hub.
     pub refused: Option<RejectedSpec>,
-    /// While it is being deleted: its binding was seen, or the hub has said that it has none.
+    /// While the deployment is being deleted: true once its binding was seen, or the hub has confirmed that it has
+    /// none.
     pub bound: bool,
 }
 
-/// A deployment that the hub has refused, as it was.
+/// A state of a deployment that the hub has rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedSpec {
     content: Digest,
@@ -56,7 +59,7 @@ impl RejectedSpec {
 }
 
 impl Memory {
-    /// The hub has refused what was made of the deployment as it is, in these words.
+    /// Records that the hub rejected the deployment in its present state, with the hub's message.
     pub fn refuse(&mut self, source: &Row<Source>, message: &str, now: Now) {
         self.refused = Some(RejectedSpec {
             content: source.digest.content,
@@ -66,12 +69,12 @@ impl Memory {
         });
     }
 
-    /// Whether the hub's refusal is one of the deployment as it is.
+    /// True if the hub rejected the deployment in its present state.
     pub fn refuses(&self, source: &Row<Source>) -> bool {
         self.refused.as_ref().is_some_and(|r| r.is_of(source))
     }
 
-    /// What the hub said of the deployment as it is, and for how long it is not asked again.
+    /// The hub's message about the deployment in its present state, and the time until the next attempt.
     pub fn refusal(&self, source: &Row<Source>, now: Now) -> Option<(&str, Duration)> {
         let refused = self.refused.as_ref().filter(|r| r.is_of(source))?;
         let left = RETRY_AFTER.saturating_sub(now.since(refused.at));

@@ -1,7 +1,7 @@
-//! Federator: a project's deployment becomes a copy on the hub, and the copy's status returns.
+//! Federator: syncs a project's deployment to a copy on the hub and returns the copy's status.
 //!
-//! Woken by the deployment, its copy and binding, the hub Namespace and city policies, and its references
-//! (`world::events`). After a start specs are carried before all lists are complete (`world::readiness`).
+//! Triggers: the deployment, its copy and binding, the hub Namespace and city policies, and its references
+//! (`index::triggers`). After a start specs are synced before all lists are complete (`index::readiness`).
 //! Contract: federation.md §3.4.
 
 mod arrival;
@@ -33,14 +33,14 @@ use memory::Memory;
 use observe::Snapshot;
 use parking_lot::Mutex;
 
-/// See the module.
+/// The federator and the state that it keeps for each deployment.
 #[derive(Debug, Default)]
 pub struct Federator {
     memory: Mutex<HashMap<Key, Memory>>,
 }
 
 impl Federator {
-    /// One turn of a deployment's key.
+    /// Reconciles the key of a deployment.
     pub async fn reconcile(
         &self,
         ctx: &Context<'_>,
@@ -59,13 +59,13 @@ impl Federator {
         result
     }
 
-    /// Of how many deployments something is remembered.
+    /// Number of deployments with state.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.memory.lock().len()
     }
 
-    /// Forgets what no longer matters, a project that has left before all; called every few seconds.
+    /// Drops state that no longer matters, above all that of projects that were removed; called every few seconds.
     pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
         let now = ctx.now();
         let mut memories = self.memory.lock();
@@ -137,24 +137,24 @@ async fn reconcile_once(
         }
         let before = std::mem::replace(memory, decision.memory.observed);
         if matches!(decision.action, Action::Confirm(_)) && !is_as_seen(ctx, &snapshot).await? {
-            // What was read instead has woken the key.
+            // The object that was read instead has enqueued the key.
             return Ok(Requeue::AwaitChange);
         }
         match decision.action {
             Action::Read { source, copy } => {
                 if !read(ctx, &snapshot, source, copy).await? {
-                    // What vanished meanwhile brings its own event.
+                    // An object that was deleted meanwhile triggers its own event.
                     return Ok(Requeue::AwaitChange);
                 }
             }
             Action::ConfirmGone => {
                 if !arrival::is_gone(ctx, &snapshot).await? {
-                    // Its event may have come and gone with its end.
+                    // Its event may have arrived and been superseded by its deletion.
                     return Ok(Requeue::After(memory::GRACE_PERIOD));
                 }
                 memory.bound = true;
             }
-            // It was asked for just now, and is there or has to be waited for.
+            // The write was requested a moment ago: the object exists now, or its event has to be awaited.
             Action::Permit(_) => return Ok(Requeue::AwaitChange),
             Action::Apply(plan) | Action::Confirm(plan) => {
                 if plan.is_idle() {
@@ -177,7 +177,7 @@ async fn reconcile_once(
                 let applied = match result {
                     Ok(applied) => applied,
                     Err(failure) if failure.category == Category::NotLeader => {
-                        // Whoever leads looks for itself.
+                        // A new leader reads the objects itself.
                         *memory = before;
                         return Err(failure);
                     }
@@ -207,7 +207,7 @@ async fn reconcile_once(
 /// Verdict on a deployment whose status cannot be returned.
 const TOO_LARGE: &str = "too_large";
 
-/// Says it once of a status that is too large to be returned.
+/// Reports a status that is too large to be returned, once.
 async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) {
     let Some(note) = conditions::too_large(s) else {
         ctx.quarantine.lift(key, TOO_LARGE);
@@ -224,7 +224,7 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) {
     }
 }
 
-/// Measures the way between the planes: to the hub from the first wake on, over all turns that it took.
+/// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.
 fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reason: &str) {
     match reason {
         "announce" => drop(memory.carrying.get_or_insert(ctx.enqueued_at)),
@@ -239,8 +239,9 @@ fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reaso
     }
 }
 
-/// Remembers it if a server answered with something other than what was asked, so that it is not asked for ever.
-/// The basis is what was decided on: what has come in since then is news, and has not been asked for yet.
+/// Records that an API server answered with something other than what was applied, so that it is not applied
+/// forever. The basis is the state that was decided on: a change that has arrived since then has not been applied
+/// yet.
 fn settle(
     ctx: &Context<'_>,
     key: &Key,
@@ -273,7 +274,7 @@ fn settle(
     }
 }
 
-/// Whether the project's object is the one that is seen, by the word of its plane.
+/// True if the project's API server confirms that its object is the one in the index.
 async fn is_as_seen(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
     let Some(source) = &s.source else {
         return Ok(false);
@@ -318,8 +319,8 @@ fn drop_bodies(ctx: &Context<'_>, s: &Snapshot) {
     }
 }
 
-/// What the hub refuses is remembered, so that it is said in the project and not asked for again; any other failure goes
-/// on to the queue.
+/// Records a rejection by the hub, so that the project reports it and the write is not repeated; returns any other
+/// failure to the queue.
 fn refused(
     ctx: &Context<'_>,
     key: &Key,

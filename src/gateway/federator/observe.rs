@@ -1,4 +1,4 @@
-//! What is known about a deployment, taken from the index in one go.
+//! Snapshot of a deployment, taken from the index under one lock.
 
 use crate::gateway::{
     companions::resolve::{self, Resolution, SourceState},
@@ -12,79 +12,80 @@ use fedgate_engine::{key::Key, plane::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind};
 use std::sync::Arc;
 
-/// How the hub namespace stands to the deployment.
+/// State of the hub namespace for a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HubNamespaceState {
-    /// It does not exist yet.
+    /// The Namespace does not exist yet.
     Absent,
-    /// It is being deleted.
+    /// The Namespace is being deleted.
     Terminating,
-    /// It holds objects of an earlier project of the same name.
+    /// The Namespace holds objects of an earlier project of the same name.
     EarlierLife,
-    /// Its labels do not say that it is ours, and the lists that could prove it are not complete.
+    /// The labels do not name this project, and the lists that could prove it are incomplete.
     Unproven,
-    /// It is another project's.
+    /// Another project owns the Namespace.
     Claimed,
-    /// It is ours.
+    /// This project owns the Namespace.
     Ours,
 }
 
-/// A snapshot of one deployment and what surrounds it.
-// Each flag is a fact of its own that decisions combine freely; no enum would say it better.
+/// A snapshot of one deployment and the objects that it depends on.
+// Each flag is an independent fact that decisions combine freely; an enum would not be clearer.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.
     pub kinds: Arc<Vec<FederatedKind>>,
-    /// Which of them this is.
+    /// Index of the deployment's kind in `kinds`.
     pub kind: usize,
     /// The project.
     pub project: ProjectKey,
     /// Namespace and name in the project.
     pub namespace: Arc<str>,
-    /// See `namespace`.
+    /// Name; see `namespace`.
     pub name: Arc<str>,
     /// The deployment; `None` if it does not exist.
     pub source: Option<Row<Source>>,
-    /// Its hub namespace: of the live project namespace, or while deleting the one recorded in its annotation.
+    /// Its hub namespace: that of the live project namespace, or while deleting the one in its annotation.
     pub hub: Option<HubNamespace>,
-    /// How that namespace stands.
+    /// State of that namespace.
     pub hub_state: HubNamespaceState,
     /// The copy.
     pub copy: Option<Row<HubCopy>>,
     /// The copy's binding.
     pub binding: Option<Row<Binding>>,
-    /// Whether Namespace and policies for the city are in place.
+    /// True if Namespace and policies for the city are in place.
     pub city_ready: bool,
-    /// The largest spec that is carried, in bytes.
+    /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
-    /// Whether its city finds no place in its namespace, which uses too many.
+    /// True if its namespace already uses the maximum number of cities without its city.
     pub over_city_limit: bool,
-    /// Whether its city has no cell, and had none when it came into use in its namespace.
+    /// True if its city has no cell and had none when the namespace began to use it.
     pub no_cell: bool,
-    /// Whether no cell of its city is seen where that proves nothing: what was carried before keeps what it says, and before
-    /// the cells were ever listed nothing is said.
+    /// True if no cell of its city is in the index while that proves nothing: conditions of a deployment that was
+    /// synced before stay as they are, and before the first list of cells none is set.
     pub cell_unproven: bool,
-    /// Whether its city finds no place because its project uses too many sets of cities.
+    /// True if its project uses too many city sets for another one.
     pub limited: bool,
-    /// Whether the claim on the copy names a policy that is there and selects the copy's city.
+    /// True if the claim on the copy names a policy that exists and selects the copy's city.
     pub claim_good: bool,
-    /// What the references resolve to; `None` for a kind without companions.
+    /// State of the references; `None` for a kind without companions.
     pub references: Option<Resolution>,
-    /// Whether every expected companion is on the hub.
+    /// True if the hub has every expected companion.
     pub companions_there: bool,
-    /// The first expected companion whose name on the hub is held by an object that is not ours.
+    /// The first expected companion whose name on the hub belongs to an object that is not ours.
     pub companion_taken: Option<String>,
-    /// What the hub said when it refused the Namespace or the policies that the copy waits for.
+    /// The hub's message when it rejected the Namespace or the policies that the copy waits for.
     pub place_refused: Option<String>,
-    /// The first expected companion that the hub refuses, and what it said.
+    /// The first expected companion that the hub rejects, with its message.
     pub companion_refused: Option<(String, String)>,
-    /// Whether a companion still names this deployment.
+    /// True if a companion still names this deployment.
     pub companions_hold: bool,
-    /// Whether it is being deleted and the hub namespace still has a policy for its city that nobody needs.
+    /// True if the deployment is being deleted and the hub namespace still has a policy for its city that no other
+    /// deployment needs.
     pub policy_leaving: bool,
-    /// Whether all lists are complete. Until then it is carried and nothing else: what is not there may only not have
-    /// been read.
+    /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
+    /// only not have been listed yet.
     pub complete: bool,
 }
 
@@ -95,7 +96,7 @@ impl Snapshot {
     }
 }
 
-/// Takes the snapshot; `None` while the lists that carrying depends on are incomplete.
+/// Takes the snapshot; `None` while the lists that a sync depends on are incomplete.
 pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
     let Some(TableId::Federated(kind)) = index.role_of(&key.kind) else {
         return None;
@@ -170,7 +171,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
         companions_there,
         companions_hold: companions_hold(index, hub_name, &key.namespace, &key.name),
-        // Only a deletion asks, and the answer takes a look at all its neighbours.
+        // Needed for a deletion alone, and the answer visits all deployments of the namespace.
         policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
             && city.is_some_and(|city| policy_leaving(index, kind, hub_name, city)),
         complete,
@@ -181,9 +182,9 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     })
 }
 
-/// Whether a deployment of this project namespace may act on the hub namespace that it names. The tenant can write that
-/// name, so it has to be tied to it, or the hub Namespace itself has to say that it was; where there is none nothing can
-/// be touched.
+/// True if a deployment of this project namespace may act on the hub namespace that it names. The tenant can write
+/// that name, so this project namespace must own the hub namespace, or the hub Namespace itself must name it; where
+/// there is no Namespace, nothing can be touched.
 fn is_in_scope(index: &GatewayIndex, project: &ProjectKey, namespace: &str, hub: &str) -> bool {
     if let Some(owner) = index.owners.get(hub) {
         return owner.project == *project && *owner.namespace == *namespace;
@@ -195,7 +196,7 @@ fn is_in_scope(index: &GatewayIndex, project: &ProjectKey, namespace: &str, hub:
     })
 }
 
-/// Whether the labels of a hub Namespace name this project namespace.
+/// True if the labels of a hub Namespace name this project namespace.
 fn names(of: &HubNamespaceDigest, project: &ProjectKey, namespace: &str) -> bool {
     of.cluster.as_deref() == Some(&*project.label()) && of.namespace.as_deref() == Some(namespace)
 }
@@ -210,7 +211,8 @@ fn hub_state(
     match index.hub.namespaces.get("", hub) {
         None => HubNamespaceState::Absent,
         Some(row) if row.deleting => HubNamespaceState::Terminating,
-        // An earlier life shows in lists that may not be complete, and whom it names instead may not be engaged yet.
+        // An earlier project shows in lists that may be incomplete, and the project that the labels name may not be
+        // engaged yet.
         Some(row) if !complete => {
             let uid = index.projects.get(project).and_then(|p| p.uid.as_ref());
             if row.digest.project_uid.as_ref() == uid && names(&row.digest, project, namespace) {
@@ -226,7 +228,7 @@ fn hub_state(
     }
 }
 
-/// A deployment asks for its city before it announces it.
+/// A deployment checks the limit before it announces its city.
 fn over_city_limit(index: &GatewayIndex, hub: &str, source: Option<&Row<Source>>) -> bool {
     let Some((source, city)) = source.and_then(|s| Some((s, s.digest.city.as_ref().ok()?))) else {
         return false;
@@ -234,7 +236,7 @@ fn over_city_limit(index: &GatewayIndex, hub: &str, source: Option<&Row<Source>>
     index.over_city_limit(hub, Some(source)).contains(city)
 }
 
-/// Only a policy that is ours by name goes; another of its shape serves as one and stays.
+/// Only a policy that is ours by name is removed; a foreign policy with the same spec is used and stays.
 fn policy_leaving(index: &GatewayIndex, kind: usize, hub: &str, city: &CityCode) -> bool {
     let prefix = &index.kinds[kind].placement.policy_prefix;
     let policy = index.city_policy(kind, hub, city);
@@ -256,7 +258,7 @@ fn claim_good(index: &GatewayIndex, kind: usize, hub: &str, copy: Option<&Row<Hu
     })
 }
 
-/// What is known of the source of a reference.
+/// State of the source of a reference.
 pub fn source_state(
     index: &GatewayIndex,
     project: &ProjectKey,

@@ -1,4 +1,4 @@
-//! What comes in by watches and answers, and which keys it wakes.
+//! Applies watch events and answers to writes to the index, and returns the keys that they enqueue.
 
 use super::{
     GatewayIndex, TableId,
@@ -22,18 +22,18 @@ use fedgate_kinds::CompanionKind;
 use kube::core::DynamicObject;
 use std::sync::Arc;
 
-/// Namespace whose UID stands for a project's where no platform gives one.
+/// Namespace whose UID identifies a project where no platform gives it one.
 const PROJECT_MARK: &str = "kube-system";
 
-/// Keys that an event wakes.
+/// Result of an event.
 #[derive(Debug, Default)]
 pub struct Change {
-    /// The keys.
+    /// The keys to enqueue.
     pub keys: Vec<Key>,
-    /// A list of the plane was completed for the first time, or the project's UID is known from now on: everything of
-    /// it may now be decided.
+    /// True if a list of the plane was completed for the first time, or the project's UID became known: every
+    /// object of the plane may now be decided on.
     pub synced: bool,
-    /// Claims on hub namespaces that are refused from now on.
+    /// Claims on hub namespaces that are rejected from now on.
     pub refused: Vec<RejectedClaim>,
 }
 
@@ -47,7 +47,7 @@ impl Change {
 }
 
 impl GatewayIndex {
-    /// Takes in an event of the hub.
+    /// Applies an event of the hub.
     pub fn hub_event(&mut self, role: TableId, event: WatchEvent) -> Change {
         let kinds = self.kinds.clone();
         let words = &mut self.words;
@@ -69,7 +69,7 @@ impl GatewayIndex {
                     change
                         .keys
                         .push(self.hub_key(TableId::CityPolicies, &d.name.0, ""));
-                    // It may have been the last of an earlier life.
+                    // The object may have been the last one of an earlier owner.
                     change.keys.push(self.hub_key(TableId::Namespaces, "", &d.name.0));
                     change.keys.extend(self.source_keys(&d.name.0));
                     self.referenced_keys(&d.name.0, &mut change.keys);
@@ -161,7 +161,7 @@ impl GatewayIndex {
         change
     }
 
-    /// The table of the objects that a binding of this kind is made for, if they are of ours.
+    /// The table of the template of a binding of this kind, if that kind is ours.
     pub fn template_role(&self, kind: &str) -> Option<TableId> {
         match kind {
             "ConfigMap" => Some(TableId::ConfigMaps),
@@ -174,7 +174,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Notes whether a binding has lost the template that it was made for.
+    /// Records whether a binding has lost its template.
     fn track_orphaned_binding(&mut self, name: &Name, change: &mut Change) {
         let hub = &self.hub;
         let orphaned = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
@@ -190,14 +190,14 @@ impl GatewayIndex {
         if !orphaned {
             self.hub.outlived.remove(name);
         } else if self.hub.outlived.insert(name.clone()) && self.hub_ready() {
-            // Before that most of them only wait for the list of their templates.
+            // Before that most bindings only wait for the list of their templates.
             change
                 .keys
                 .push(self.hub_key(TableId::Bindings, &name.0, &name.1));
         }
     }
 
-    /// Notes that a write-back was seen to go, as long as there is a projection that has to follow it.
+    /// Records that the deletion of a write-back was observed, as long as a projection has to follow it.
     fn record_end(&mut self, kind: usize, name: &Name, ends: bool) {
         let (hub, instance) = name;
         let entry = (kind, hub.clone(), instance.clone());
@@ -212,7 +212,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Forgets that, once the projection is gone.
+    /// Drops that record once the projection is gone.
     fn forget_end(&mut self, kind: usize, project: &ProjectKey, hub: &str, name: &Name) {
         let project = self.projects.get(project);
         if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
@@ -220,7 +220,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Notes that the deployment of a copy was seen to go.
+    /// Records that the deletion of a copy's deployment was observed.
     fn record_departure(&mut self, project: &ProjectKey, kind: usize, delta: &RowChange<Source>) {
         let (Some(old), Some(hub)) = (&delta.old, self.hub_namespace(project, &delta.name.0)) else {
             return;
@@ -267,7 +267,7 @@ impl GatewayIndex {
         change
     }
 
-    /// A city whose first cell joins, or whose last one leaves, wakes those that ask for it.
+    /// A city whose first cell joins, or whose last cell leaves, enqueues the deployments that use it.
     fn cluster_event(&mut self, event: WatchEvent) -> Change {
         let key = self.cluster_label().to_owned();
         let (deltas, synced) = apply_event(&mut self.hub.clusters, event, &mut self.words, |o, _| {
@@ -302,7 +302,7 @@ impl GatewayIndex {
             for name in users {
                 self.enqueue_hub_namespace(&name, &mut change.keys);
             }
-            // Those that are to carry it may have waited for its end.
+            // Namespaces that are to have this set may have waited for its deletion.
             change.keys.extend(self.namespace_keys_of_set(set));
             if self.hub.city_sets.get("", &d.name.1).is_none() {
                 self.forget_set(set);
@@ -311,7 +311,7 @@ impl GatewayIndex {
         change
     }
 
-    /// Forgets the codes of a city set of which neither policy nor label is left.
+    /// Drops the codes of a city set that has neither a policy nor a label left.
     fn forget_set(&mut self, set: &str) {
         let policy = names::city_set_policy(set);
         let known = self.sets.contains_key(set)
@@ -341,13 +341,14 @@ impl GatewayIndex {
         change
     }
 
-    /// Whether a turn follows an event in a hub namespace that may need the body, and drops it afterwards.
+    /// True if a reconcile that may need the body follows an event in a hub namespace, and drops the body
+    /// afterwards.
     fn heard(&self, hub: &str, ready: impl Fn(&Self, &ProjectKey) -> bool) -> bool {
         let owner = self.owners.get(hub);
         owner.is_some_and(|owner| ready(self, &owner.project))
     }
 
-    /// Drops what is held of a hub namespace's bodies; who needs one reads it again.
+    /// Drops all bodies of a hub namespace; they are read again when needed.
     pub(super) fn drop_bodies(&mut self, hub: &str) {
         for table in &mut self.hub.copies {
             table.drop_bodies(hub);
@@ -357,7 +358,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Drops the body of a deployment that nobody can decide on.
+    /// Drops the body of a deployment that cannot be decided on.
     pub fn drop_source(&mut self, key: &Key, project: &ProjectKey) {
         let role = self.role_of(&key.kind);
         if let (Some(TableId::Federated(i)), Some(p)) = (role, self.projects.get_mut(project)) {
@@ -365,14 +366,14 @@ impl GatewayIndex {
         }
     }
 
-    /// Drops the body of a write-back that nobody can decide on.
+    /// Drops the body of a write-back that cannot be decided on.
     pub fn drop_write_back(&mut self, key: &Key) {
         if let Some(TableId::WrittenBack(i)) = self.role_of(&key.kind) {
             self.hub.write_backs[i].drop_body(&key.namespace, &key.name);
         }
     }
 
-    /// Takes in an event of a project.
+    /// Applies an event of a project.
     pub fn project_event(&mut self, key: &ProjectKey, role: TableId, event: WatchEvent) -> Change {
         let kinds = self.kinds.clone();
         let mut change = Change::default();
@@ -392,7 +393,8 @@ impl GatewayIndex {
                 if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
                     project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
                 }
-                // Until then everything of the project waited for it, or was that of an earlier one of the name.
+                // Until then everything of the project waited for its UID, or belonged to an earlier project of the
+                // name.
                 change.synced |= project.uid.is_some() && project.uid != known;
                 for d in deltas {
                     self.claim_hub_namespace(key, &d, &mut change);

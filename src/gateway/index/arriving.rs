@@ -1,24 +1,24 @@
-//! Copies that were sent to the hub and are not known to have arrived, or not to: until then what they need there stays.
+//! Copies whose write to the hub has no known result: until it is known, the objects that they need there stay.
 
 use fedgate_api::names::CityCode;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// See the module.
+/// Copies in flight, by kind, hub namespace and name.
 #[derive(Debug, Default)]
 pub struct Arriving(BTreeMap<(Arc<str>, usize, Arc<str>), CityCode>);
 
 impl Arriving {
-    /// The copy of this name and kind is about to be sent to a city.
+    /// Records that the copy of this name and kind is about to be sent to a city.
     pub fn send(&mut self, hub: &str, kind: usize, name: &Arc<str>, city: &CityCode) {
         self.0.insert((hub.into(), kind, name.clone()), city.clone());
     }
 
-    /// It is known what came of it; whether it was on its way.
+    /// Records that the result is known; returns true if the copy was in flight.
     pub fn settle(&mut self, hub: &str, kind: usize, name: &Arc<str>) -> bool {
         !self.0.is_empty() && self.0.remove(&(hub.into(), kind, name.clone())).is_some()
     }
 
-    /// The cities of the copies of a kind that are on their way to a hub namespace.
+    /// Cities of the copies of a kind that are in flight to a hub namespace.
     pub fn cities(&self, hub: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
         let of: Arc<str> = hub.into();
         let here = self.0.range((of.clone(), kind, Arc::from(""))..);
@@ -26,7 +26,7 @@ impl Arriving {
             .map(|(_, city)| city)
     }
 
-    /// Forgets all but what goes to these hub namespaces.
+    /// Drops all but the copies in flight to these hub namespaces.
     pub fn retain(&mut self, wanted: impl Fn(&Arc<str>) -> bool) {
         self.0.retain(|(hub, ..), _| wanted(hub));
     }

@@ -1,4 +1,4 @@
-//! Which cities a hub namespace goes to: those of its copies and of what is announced, up to a limit.
+//! Cities of a hub namespace: those of its copies and of announced deployments, up to a limit.
 
 use super::{GatewayIndex, TableId, digest::Source};
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
@@ -9,18 +9,19 @@ use std::{
     sync::Arc,
 };
 
-/// Most cities that one project namespace may use. Each set of cities is a policy for the whole hub, and many of them
-/// make every namespace slow: a tenant must not be able to invent cities without end.
+/// Maximum number of cities of one project namespace. Each city set is a policy for the whole hub, and many
+/// policies slow down every namespace: a tenant must not be able to create them without end.
 pub const CITY_LIMIT: usize = 64;
 
 impl GatewayIndex {
-    /// The city of a source that counts as announced: its finalizer stands, it is not leaving, and its name can travel.
+    /// The city of a source that counts as announced: the source has the finalizer, is not being deleted, and has a
+    /// valid name.
     pub fn announced<'a>(name: &str, source: &'a Row<Source>) -> Option<&'a CityCode> {
         let city = source.digest.city.as_ref().ok();
         city.filter(|_| Self::holds(source) && !source.deleting && name.len() <= DEPLOYMENT_NAME_LIMIT)
     }
 
-    /// The cities that the Namespace of a hub namespace goes to now, as far as they are known.
+    /// The cities that the Namespace of a hub namespace is to reach now, as far as they are known.
     fn delivered_to(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
         let row = self.hub.namespaces.get("", hub_namespace);
         let labelled = row.and_then(|row| row.digest.cities.as_ref());
@@ -28,21 +29,20 @@ impl GatewayIndex {
         set.and_then(|set| self.cities_of_set(set)).unwrap_or_default()
     }
 
-    /// The cities that a hub namespace's copies or its Namespace are at. A cell that is away for a while takes nothing
-    /// with it.
+    /// The cities of a hub namespace's copies and of its Namespace. A cell that is down for a while removes none.
     fn in_place(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
         let mut cities = self.delivered_to(hub_namespace);
         cities.extend((0..self.kinds.len()).flat_map(|kind| self.cities_of_copies(kind, hub_namespace)));
         cities
     }
 
-    /// Whether a city may be used in a hub namespace: it has a cell, or had one when it came into use there.
+    /// True if a city may be used in a hub namespace: it has a cell, or had one when the namespace began to use it.
     pub fn is_served(&self, hub_namespace: &str, city: &CityCode) -> bool {
         self.hub.secondary.serves(city) || self.in_place(hub_namespace).contains(city)
     }
 
-    /// The cities of the announced deployments of a kind in the project namespace that a hub namespace is tied to, those
-    /// aside that have no cell.
+    /// The cities, except those without a cell, of the announced deployments of a kind in the project namespace
+    /// that owns a hub namespace.
     fn announced_in<'a>(&'a self, kind: usize, hub_namespace: &'a str) -> impl Iterator<Item = &'a CityCode> {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
@@ -56,7 +56,7 @@ impl GatewayIndex {
             })
     }
 
-    /// The cities in use in a hub namespace by announced deployments and copies of a kind.
+    /// The cities that announced deployments and copies of a kind use in a hub namespace.
     pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
         let over_city_limit = self.over_city_limit(hub_namespace, None);
         let announced = self.announced_in(kind, hub_namespace);
@@ -67,15 +67,16 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// The cities of the copies of a kind in a hub namespace, and of those on their way there.
+    /// The cities of the copies of a kind in a hub namespace, including copies in flight.
     pub fn cities_of_copies(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
         let there = self.hub.secondary.copies(hub_namespace, kind);
         there.chain(self.arriving.cities(hub_namespace, kind)).cloned()
     }
 
-    /// The cities that find no place in a hub namespace, among those announced and `asked` for.
+    /// The cities beyond the limit of a hub namespace, among those announced and `asked` for.
     ///
-    /// Cities of copies, and those that linger, have theirs; of the others the oldest deployments' come first.
+    /// Cities of copies and lingering cities stay within the limit; of the others those of the oldest deployments
+    /// come first.
     pub fn over_city_limit<'a>(
         &'a self,
         hub_namespace: &'a str,
@@ -98,7 +99,7 @@ impl GatewayIndex {
         if placed.len() + new.len() <= CITY_LIMIT {
             return BTreeSet::new();
         }
-        // Who came first is looked up only where it matters.
+        // The order of creation is looked up only where it matters.
         let mut waiting: Vec<(i64, &str, &CityCode)> = kinds
             .flat_map(|i| self.owned_sources(i, hub_namespace))
             .filter_map(|(name, row)| Some((row, Self::announced(name, row)?)))
@@ -118,8 +119,8 @@ impl GatewayIndex {
         out
     }
 
-    /// The deployments that ask for a city, and what is decided of their namespaces. Every deployment is looked at: it
-    /// takes an operator to make a city's first cell join, or its last one leave.
+    /// The deployments that use a city, and the keys of their namespaces. Visits every deployment: only an operator
+    /// can make a city's first cell join, or its last one leave.
     pub(super) fn enqueue_city(&self, city: &CityCode, keys: &mut Vec<Key>) {
         for (project, p) in &self.projects {
             for (i, table) in p.sources.iter().enumerate() {
@@ -137,14 +138,14 @@ impl GatewayIndex {
         }
     }
 
-    /// Whether a hub namespace may have no more city sets for the sake of its project.
+    /// True if the project of a hub namespace may have no more city sets.
     pub fn is_limited(&self, hub: &str) -> bool {
         self.owners
             .get(hub)
             .is_some_and(|owner| self.limited.contains(&(owner.project.label().into(), hub.into())))
     }
 
-    /// The keys of the Namespaces of a project, named by its label, that wait for room for another city set.
+    /// The keys of a project's Namespaces, by the project's label, that wait for room for another city set.
     pub fn limited_keys(&self, label: &Arc<str>) -> Vec<Key> {
         let limited = self.limited_of(label);
         limited
@@ -152,7 +153,7 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// Those of them that are to have this set.
+    /// The keys of those that are to have this set.
     pub(super) fn limited_keys_for(&self, label: &Arc<str>, set: &Arc<str>) -> Vec<Key> {
         let limited = self.limited_of(label);
         limited
@@ -161,7 +162,7 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// The hub namespaces of a project, named by its label, that may have no more city sets.
+    /// The hub namespaces of a project, by its label, that may have no more city sets.
     fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
         let from = (label.clone(), Arc::from(""));
         let label = label.clone();
@@ -219,12 +220,12 @@ mod tests {
         for own in [namespace("kube-system", "p1"), namespace("default", "a1")] {
             index.project_event(&shop, TableId::Namespaces, applied(&own));
         }
-        // The newest come first by name of their city.
+        // Among the newest, the name of the city decides.
         for n in 0..CITY_LIMIT + 2 {
             let one = deployment(n, &format!("C{:03}", 900 - n));
             index.project_event(&shop, TableId::Federated(0), applied(&one));
         }
-        // The oldest of all asks for a city that has no cell, which takes no place.
+        // The oldest of all uses a city without a cell, which does not count.
         let mut oldest = deployment(1_000, "NONE");
         oldest["metadata"]["creationTimestamp"] = json!("1970-01-02T00:00:00Z");
         index.project_event(&shop, TableId::Federated(0), applied(&oldest));
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(used.len(), CITY_LIMIT);
         assert!(!used.contains(&CityCode::parse("C835").unwrap()));
         assert!(!refused(&index, CITY_LIMIT - 1) && refused(&index, CITY_LIMIT));
-        // A city that a copy is at keeps its place, whoever came first.
+        // A city that a copy uses stays within the limit, whatever the order of creation.
         let mut copy = deployment(CITY_LIMIT + 1, "C835");
         copy["metadata"]["namespace"] = json!(HUB);
         copy["metadata"]["labels"] = json!({keys::CITY_CODE: "C835"});

@@ -1,19 +1,19 @@
-//! Which city set each hub Namespace was left at, which ones it may have got since, and which one it is to have.
+//! City sets of each hub Namespace: the last known one, those that were sent since, and the wanted one.
 //!
-//! What a write intends is noted before it is sent: its answer may be lost though it was applied, and an edit by someone
-//! else must not be taken for it, nor it for an edit.
+//! A set is recorded before it is sent: the answer may be lost although the set was applied, and a manual edit must
+//! not be confused with our own write.
 
 use fedgate_engine::random::HashMap;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Of one hub Namespace.
+/// City sets of one hub Namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Delivery {
-    /// The set that it had when a turn left it in order.
+    /// The set at the end of the last successful reconcile.
     at: Option<Arc<str>>,
-    /// Sets that were sent since, of which it is not known whether they were applied.
+    /// Sets that were sent since, with an unknown result.
     intended: BTreeSet<Arc<str>>,
-    /// The set that it is to have by the last decision.
+    /// The set that the last decision wants.
     wanted: Option<Arc<str>>,
 }
 
@@ -23,31 +23,32 @@ impl Delivery {
     }
 }
 
-/// See the module.
+/// City sets of all hub Namespaces.
 #[derive(Debug, Default)]
 pub struct Deliveries {
     of: HashMap<Arc<str>, Delivery>,
-    /// Each set with the hub Namespaces that it is noted of.
+    /// The hub Namespaces of each recorded set.
     users: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 impl Deliveries {
-    /// The set that a hub Namespace is at by what is noted, `labelled` being what it says itself: the one that it was
-    /// left at, or one that was sent to it. `None` if nothing is noted.
+    /// The recorded set of a hub Namespace whose label is `labelled`: the last known one, or one that was sent
+    /// since. `None` if nothing is recorded.
     pub fn at(&self, hub: &str, labelled: Option<&Arc<str>>) -> Option<&Arc<str>> {
         let of = self.of.get(hub)?;
         let arrived = labelled.and_then(|set| of.intended.get(set));
         arrived.or(of.at.as_ref())
     }
 
-    /// A set is about to be sent.
+    /// Records a set that is about to be sent.
     pub fn record_intended(&mut self, hub: &Arc<str>, set: &Arc<str>) {
         self.change(hub, |of| {
             of.intended.insert(set.clone());
         });
     }
 
-    /// A turn leaves a hub Namespace in order: it carries this set, which this replica has `written`, or found.
+    /// Records the end of a successful reconcile: the hub Namespace has this set, which this replica has `written`
+    /// or found.
     pub fn leave(&mut self, hub: &Arc<str>, set: Option<&Arc<str>>, written: bool) {
         self.change(hub, |of| match set {
             None => (of.at, of.intended) = Default::default(),
@@ -59,49 +60,49 @@ impl Deliveries {
         });
     }
 
-    /// Whether a set is noted of any hub Namespace.
+    /// True if a set is recorded of any hub Namespace.
     pub fn mentions(&self, set: &str) -> bool {
         self.users_of(set).next().is_some()
     }
 
-    /// Whether a set was sent to a hub Namespace that may have it since, though nothing shows it.
+    /// True if a hub Namespace may have this set since a write with an unknown result.
     pub fn may_have_arrived(&self, set: &str) -> bool {
         self.users_of(set)
             .any(|hub| self.of.get(hub).is_some_and(|of| of.intended.contains(set)))
     }
 
-    /// A set is wanted, or none in particular.
+    /// Records the wanted set, or that none is wanted.
     pub fn want(&mut self, hub: &Arc<str>, set: Option<&Arc<str>>) {
         if self.wanted(hub) != set {
             self.change(hub, |of| of.wanted = set.cloned());
         }
     }
 
-    /// The set that a hub Namespace is to have by the last decision.
+    /// The set that the last decision wants.
     pub fn wanted(&self, hub: &str) -> Option<&Arc<str>> {
         self.of.get(hub)?.wanted.as_ref()
     }
 
-    /// The hub Namespaces that a set is noted of.
+    /// The hub Namespaces with this set in their records.
     pub fn users_of<'a>(&'a self, set: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
         let from = (Arc::from(set), Arc::from(""));
         let users = self.users.range(from..).take_while(move |(of, _)| **of == *set);
         users.map(|(_, hub)| hub)
     }
 
-    /// Of how many hub Namespaces something is noted.
+    /// Number of hub Namespaces with a record.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.of.len()
     }
 
-    /// Forgets all but these hub Namespaces.
+    /// Drops all but these hub Namespaces.
     pub fn retain(&mut self, wanted: impl Fn(&Arc<str>) -> bool) {
         self.of.retain(|hub, _| wanted(hub));
         self.users.retain(|(_, hub)| wanted(hub));
     }
 
-    /// Forgets all.
+    /// Drops all records.
     pub fn clear(&mut self) {
         self.of.clear();
         self.users.clear();

@@ -1,4 +1,4 @@
-//! An index for tests, filled by the events that a watch would bring.
+//! An index for tests, filled by watch events.
 
 use super::{GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec};
 use fedgate_api::{
@@ -17,7 +17,7 @@ pub(crate) fn shop() -> ProjectKey {
     ProjectKey::parse("shop").unwrap()
 }
 
-/// An object that a test builds upon.
+/// An object for tests to build upon.
 pub(crate) fn object(namespace: &str, name: &str, uid: &str) -> Value {
     json!({"apiVersion": "x/v1", "kind": "X",
         "metadata": {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": "5"}})
@@ -28,7 +28,7 @@ pub(crate) fn namespace(name: &str, uid: &str, labels: &Value) -> Value {
         "metadata": {"name": name, "uid": uid, "resourceVersion": "5", "labels": labels}})
 }
 
-/// [`HUB`] as the gateway makes it for a city set.
+/// [`HUB`] as the gateway writes it for a city set.
 pub(crate) fn hub_namespace(cities: &str) -> Value {
     namespace(
         HUB,
@@ -38,7 +38,7 @@ pub(crate) fn hub_namespace(cities: &str) -> Value {
     )
 }
 
-/// A deployment of the project that the gateway holds, in a city.
+/// A deployment of the project with the gateway's finalizer, in a city.
 pub(crate) fn source(name: &str, city: &str) -> Value {
     let mut source = object("default", name, &format!("u-{name}"));
     source["metadata"]["generation"] = json!(1);
@@ -48,7 +48,7 @@ pub(crate) fn source(name: &str, city: &str) -> Value {
     source
 }
 
-/// The same, being deleted.
+/// As [`source`], being deleted.
 pub(crate) fn leaving(name: &str, city: &str) -> Value {
     let mut source = source(name, city);
     source["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
@@ -82,17 +82,17 @@ pub(crate) fn city_set(name: &str, cities: &[&str]) -> Value {
     policy
 }
 
-/// The cities that have a cell.
+/// The cities with a cell.
 pub(crate) const CITIES: [&str; 5] = ["DFW", "LHR", "FRA", "IAD", "SYD"];
 
-/// The cell of a city, as Karmada's Cluster.
+/// The cell of a city, as a Karmada Cluster.
 pub(crate) fn cluster(city: &str) -> Value {
     let mut cluster = object("", &format!("{}-1", city.to_lowercase()), &format!("m-{city}"));
     cluster["metadata"]["labels"] = json!({keys::CITY_CODE: city});
     cluster
 }
 
-/// A policy of our shape for a city.
+/// A policy of our form for a city.
 pub(crate) fn city_policy(name: &str, city: &str) -> Value {
     let kind = &FederatedKind::builtin().unwrap()[0];
     let mut policy = object(HUB, name, &format!("p-{name}"));
@@ -100,7 +100,7 @@ pub(crate) fn city_policy(name: &str, city: &str) -> Value {
     policy
 }
 
-/// A companion that these entries name.
+/// A companion referenced by these entries.
 pub(crate) fn companion(name: &str, referenced_by: &Value) -> Value {
     let mut companion = object(HUB, name, &format!("k-{name}"));
     companion["metadata"]["annotations"] = json!({keys::REFERENCED_BY: referenced_by.to_string()});
@@ -108,7 +108,7 @@ pub(crate) fn companion(name: &str, referenced_by: &Value) -> Value {
 }
 
 impl GatewayIndex {
-    /// The hub and project `shop`, all lists complete; nothing is there but the two Namespaces and the project's mark.
+    /// The hub and project `shop` with complete lists that contain only the two Namespaces and the project's UID.
     pub(crate) fn fixture() -> Self {
         let kinds = Arc::new(FederatedKind::builtin().unwrap());
         let mut index = Self::new(kinds, WorkloadChecks::default());
@@ -136,23 +136,23 @@ impl GatewayIndex {
         list(objects, |event| self.project_event(&shop(), role, event));
     }
 
-    /// An object of the hub is new or has changed; whom that wakes.
+    /// Creates or changes an object of the hub; returns the enqueued keys.
     pub(crate) fn hub_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
         self.hub_event(role, WatchEvent::Apply(boxed(object))).keys
     }
 
-    /// An object of the hub is gone; whom that wakes.
+    /// Deletes an object of the hub; returns the enqueued keys.
     pub(crate) fn hub_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
         self.hub_event(role, WatchEvent::Delete(boxed(object))).keys
     }
 
-    /// The same of the project.
+    /// Creates or changes an object of the project; returns the enqueued keys.
     pub(crate) fn shop_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
         self.project_event(&shop(), role, WatchEvent::Apply(boxed(object)))
             .keys
     }
 
-    /// The same of the project.
+    /// Deletes an object of the project; returns the enqueued keys.
     pub(crate) fn shop_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
         self.project_event(&shop(), role, WatchEvent::Delete(boxed(object)))
             .keys
@@ -163,7 +163,7 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
     Box::new(serde_json::from_value(object.clone()).unwrap())
 }
 
-/// Feeds a list from its beginning to its end; whom it wakes and what it was refused.
+/// Applies a list from `Init` to `InitDone`; returns the enqueued keys and the rejected claims.
 pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(WatchEvent) -> Change) -> Change {
     let mut all = feed(WatchEvent::Init);
     let listed = objects.iter().map(|object| WatchEvent::InitApply(boxed(object)));

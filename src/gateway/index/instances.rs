@@ -1,5 +1,5 @@
-//! Write-backs of a deployment, by the cell that wrote them, and which of them have a place where a cell writes too many
-//! (contract: federation.md §3.8 step 5). What one cell writes counts for that cell alone.
+//! Write-backs of a deployment by the cell that wrote them, and which of them are projected where a cell writes too
+//! many (contract: federation.md §3.8 step 5). The limit applies to each cell separately.
 
 use super::{
     Deployment, GatewayIndex, TableId,
@@ -14,7 +14,7 @@ const FLOOR: usize = 64;
 /// Names of write-backs.
 type Names = BTreeSet<Arc<str>>;
 
-/// Names of a deployment's write-backs by cell. Nearly always it is one cell.
+/// Names of a deployment's write-backs by cell. Nearly always there is one cell.
 #[derive(Debug, Default)]
 pub struct WriteBacksByCell(Vec<(Option<Arc<str>>, Names)>);
 
@@ -46,15 +46,15 @@ impl WriteBacksByCell {
     }
 }
 
-/// Most Instances that a cell may have of a deployment.
+/// Maximum number of Instances that a cell may have of a deployment.
 pub fn instance_limit(source: &Row<Source>) -> usize {
     FLOOR.max(2 * source.digest.scale as usize)
 }
 
-/// Where a write-back belongs: its deployment, and the cell that wrote it.
+/// Group of a write-back: its deployment, and the cell that wrote it.
 type Group = (Deployment, Option<Arc<str>>);
 
-/// What is asked of a group: who is in it, and what there is of them in the project.
+/// Queries to a group: its members, and their projections.
 struct GroupRank<'a> {
     names: &'a Names,
     most: usize,
@@ -67,7 +67,8 @@ fn group(i: usize, hub: &Arc<str>, row: Option<&Row<WriteBackDigest>>) -> Option
 }
 
 impl GatewayIndex {
-    /// Puts a changed write-back where it belongs now, and wakes those of its former group that get a place by that.
+    /// Moves a changed write-back to its present group, and enqueues those of its former group that are projected
+    /// now.
     pub(super) fn move_group(
         &mut self,
         i: usize,
@@ -103,9 +104,8 @@ impl GatewayIndex {
         keys.extend(next.map(|n| self.hub_key(TableId::WrittenBack(i), hub, n)));
     }
 
-    /// How many write-backs come before this one of those that its cell has written for its deployment: those that are
-    /// projected already, then by name. Where there are far too many of them, no new one has a place, which costs
-    /// nobody the time to count them.
+    /// Rank of a write-back among those that its cell has written for its deployment: projected ones first, then by
+    /// name. Far beyond the limit no new write-back is projected, which saves counting them.
     pub fn rank(&self, i: usize, hub: &Arc<str>, name: &str) -> usize {
         let row = self.hub.write_backs[i].get(hub, name);
         let Some((deployment, cell)) = group(i, hub, row) else {

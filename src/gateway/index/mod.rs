@@ -1,6 +1,6 @@
-//! The index: what the gateway knows of the hub and of every project, as tables of digests.
+//! The index: the state of the hub and of every project, as tables of digests.
 //!
-//! It is filled by watches and by the answers to our own writes ([`events`]), and read by the controllers' `observe`.
+//! Watch events and answers to our own writes fill it ([`apply`]); the controllers' `observe` reads it.
 
 pub mod apply;
 pub mod arriving;
@@ -53,7 +53,7 @@ use tokio::time::Instant;
 
 pub use triggers::companion_role;
 
-/// Which table an event belongs to.
+/// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableId {
     /// Namespaces of the plane.
@@ -84,7 +84,7 @@ pub enum TableId {
     WrittenBack(usize),
 }
 
-/// What the hub holds.
+/// State of the hub.
 #[derive(Debug)]
 pub struct Hub {
     /// Namespaces.
@@ -103,19 +103,20 @@ pub struct Hub {
     pub config_maps: Table<Companion>,
     /// Companion Secrets.
     pub secrets: Table<Companion>,
-    /// Copies, a table a kind.
+    /// Copies, a table per kind.
     pub copies: Vec<Table<HubCopy>>,
-    /// Write-backs, a table a kind.
+    /// Write-backs, a table per kind.
     pub write_backs: Vec<Table<WriteBackDigest>>,
-    /// What the rows say together.
+    /// Secondary indexes over the rows.
     pub secondary: HubIndex,
-    /// Bindings without the template that they were made for.
+    /// Bindings without their template.
     pub outlived: BTreeSet<Name>,
-    /// Write-backs (kind, hub namespace, name) that were seen to go, as long as their projections are there.
+    /// Write-backs (kind, hub namespace, name) whose deletion was observed, as long as their projections exist.
     pub ended: HashSet<Deployment>,
-    /// UIDs of deployments that were seen to go while their copies were there, by the copy.
+    /// UIDs of deployments whose deletion was observed while their copies existed, by copy.
     pub departed: HashMap<Deployment, Arc<str>>,
-    /// Deployments whose write-backs vanished among many at once, and when; their projections stay for a while.
+    /// Deployments whose write-backs disappeared among many at once, with the time; their projections stay for a
+    /// while.
     pub withheld: HashMap<Deployment, Instant>,
     /// Names of write-backs by (kind, hub namespace, deployment).
     pub by_deployment: HashMap<Deployment, WriteBacksByCell>,
@@ -124,20 +125,20 @@ pub struct Hub {
 /// A deployment on the hub: index of its kind, hub namespace, name.
 pub type Deployment = (usize, Arc<str>, Arc<str>);
 
-/// What a project holds.
+/// State of a project.
 #[derive(Debug)]
 pub struct Project {
-    /// Which engagement of all this is.
+    /// The engagement that all of it belongs to.
     pub engagement: u64,
-    /// UID of the project; of its `kube-system` namespace where no platform says otherwise.
+    /// UID of the project; that of its `kube-system` namespace where no platform gives another.
     pub uid: Option<Arc<str>>,
     /// Namespaces.
     pub namespaces: Table<()>,
-    /// What the objects of the federated kinds say together.
+    /// Secondary indexes over the objects of the federated kinds.
     pub secondary: SourceIndex,
     /// Names of Workloads by UID.
     pub workloads_by_uid: HashMap<Arc<str>, Name>,
-    /// Workloads, as JSON of what their controller reads: it decides on whole objects, and they are few.
+    /// Workloads, as JSON of the fields that their controller reads: it decides on whole objects, and they are few.
     pub workloads: Table<Box<str>>,
     /// Locations, if cities are checked against them.
     pub locations: Table<Location>,
@@ -151,13 +152,13 @@ pub struct Project {
     pub config_maps: Table<Payload>,
     /// Secrets that may be referenced.
     pub secrets: Table<Payload>,
-    /// Whether something references data, so that the two tables above must be watched.
+    /// True if an object references data, so that the two tables above must be watched.
     pub references: bool,
-    /// Which of the two the project refuses to show.
+    /// Which of the two the project forbids to list.
     pub forbidden: HashSet<CompanionKind>,
 }
 
-/// The project namespace that a hub namespace belongs to (contract: federation.md §1.2 rule 4).
+/// The project namespace that owns a hub namespace (contract: federation.md §1.2 rule 4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceOwner {
     /// The project.
@@ -166,20 +167,20 @@ pub struct NamespaceOwner {
     pub namespace: Arc<str>,
 }
 
-/// The largest spec that is carried unless a flag says otherwise, in bytes.
+/// Default maximum size of a spec that is synced, in bytes.
 pub const LARGEST_SPEC: u32 = 256 * 1024;
 
-/// See the module.
+/// The gateway's index.
 #[derive(Debug)]
 pub struct GatewayIndex {
     /// The federated kinds; tables are in their order.
     pub kinds: Arc<Vec<FederatedKind>>,
     roles: TableMap,
-    /// Foreign resources.
+    /// Resources of foreign kinds.
     pub resources: Arc<Resources>,
-    /// Which checks of Workloads need more of a project than its Workloads.
+    /// Checks of Workloads that read more of a project than its Workloads.
     pub checks: WorkloadChecks,
-    /// The largest spec that is carried, in bytes.
+    /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
     /// The hub.
     pub hub: Hub,
@@ -187,38 +188,40 @@ pub struct GatewayIndex {
     engagements: u64,
     /// The engaged projects.
     pub projects: BTreeMap<ProjectKey, Project>,
-    /// Hub namespaces of live project namespaces.
+    /// Owners of hub namespaces: live project namespaces.
     pub owners: HashMap<Arc<str>, NamespaceOwner>,
-    /// Claims on hub namespaces that are not granted.
+    /// Rejected claims on hub namespaces.
     pub claims: HashMap<Arc<str>, Vec<OwnershipClaim>>,
-    /// The codes of city sets whose names do not tell them, as their policies did.
+    /// The codes of city sets whose names do not contain them, from their policies.
     pub sets: HashMap<Arc<str>, BTreeSet<CityCode>>,
-    /// The city set of each hub Namespace as this replica last left it: another one on its label is someone's edit.
+    /// The city set of each hub Namespace as this replica last left it: another set on its label is a manual edit.
     pub deliveries: Deliveries,
-    /// When the last object of a city left a hub namespace (or was found gone), for the linger, by hub namespace.
+    /// Time at which the last object of a city left a hub namespace (or was found gone), for the linger, by hub
+    /// namespace.
     pub lingering: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
-    /// Cities of a hub namespace whose policy or delivery is being taken away this moment: nothing may rely on them.
+    /// Cities of a hub namespace whose policy or delivery is being removed right now: nothing may rely on them.
     pub withdrawing: HashSet<(Arc<str>, CityCode)>,
-    /// Copies that are on their way to the hub.
+    /// Copies in flight to the hub.
     pub arriving: Arriving,
-    /// Policies of city sets that are being deleted this moment: no Namespace may come to rely on them.
+    /// Policies of city sets that are being deleted right now: no Namespace may begin to rely on them.
     pub ending_sets: HashSet<Arc<str>>,
-    /// Companions whose name on the hub is held by an object that is not ours: kind, hub namespace, name.
+    /// Companions whose name on the hub belongs to an object that is not ours: kind, hub namespace, name.
     pub name_taken: HashSet<(CompanionKind, Arc<str>, Arc<str>)>,
-    /// Hub namespaces whose project uses as many city sets as it may, by the label value of the project.
+    /// Hub namespaces whose project uses the maximum number of city sets, by the label value of the project.
     pub limited: BTreeSet<(Arc<str>, Arc<str>)>,
-    /// Sets that are being sent to hub namespaces this moment, by hub namespace, with the label value of the project.
+    /// Sets that are being sent to hub namespaces right now, by hub namespace, with the label value of the project.
     pub moving: HashMap<Arc<str>, (Arc<str>, Arc<str>)>,
-    /// What the hub said when it refused a Namespace, the policies of one, or a companion, by the key they are kept under.
+    /// The hub's message when it rejected a Namespace, the policies of one, or a companion, by the key of the
+    /// record.
     pub refused: HashMap<Key, String>,
     /// Keys that wait until absence counts again on a plane whose watches fail.
     unproven: HashMap<Plane, HashSet<Key>>,
-    /// Shared words.
+    /// Shared strings.
     pub words: Strings,
 }
 
 impl GatewayIndex {
-    /// An empty index over these kinds, and what these checks look at.
+    /// An empty index over these kinds, for these checks.
     pub fn new(kinds: Arc<Vec<FederatedKind>>, checks: WorkloadChecks) -> Self {
         let hub = Hub {
             namespaces: Table::default(),
@@ -266,7 +269,7 @@ impl GatewayIndex {
         }
     }
 
-    /// Takes a project in, with nothing known of it yet. Returns which engagement this is.
+    /// Engages a project with empty tables. Returns the engagement.
     pub fn engage(&mut self, key: ProjectKey) -> u64 {
         self.engagements += 1;
         let project = Project {
@@ -289,12 +292,13 @@ impl GatewayIndex {
         self.engagements
     }
 
-    /// Whether this is still the engagement of a project. What comes late of an earlier one may be another server's.
+    /// True if this is still the engagement of a project. A late event of an earlier engagement may come from
+    /// another server.
     pub fn is_engaged(&self, key: &ProjectKey, engagement: u64) -> bool {
         self.projects.get(key).is_some_and(|p| p.engagement == engagement)
     }
 
-    /// Forgets what was noted of hub namespaces that no project is tied to any more: a project that comes back begins anew.
+    /// Drops the records of hub namespaces that no longer have an owner: a project that returns begins with none.
     pub fn prune_unowned(&mut self) {
         let (owners, projects) = (&self.owners, &self.projects);
         self.unproven
@@ -313,7 +317,7 @@ impl GatewayIndex {
             .retain(|key, _| owners.contains_key(&key.namespace) || owners.contains_key(&key.name));
     }
 
-    /// What is watched on the hub.
+    /// The tables that are watched on the hub.
     pub fn hub_roles(&self) -> Vec<TableId> {
         tables::HUB
             .into_iter()
@@ -321,7 +325,8 @@ impl GatewayIndex {
             .collect()
     }
 
-    /// What is watched in a project from the start; `ConfigMaps` and Secrets come once something references them.
+    /// The tables that are watched in a project from the start; `ConfigMaps` and Secrets follow once an object
+    /// references them.
     pub fn project_roles(&self) -> Vec<TableId> {
         let mut roles = vec![TableId::Namespaces];
         if self.workload_kind().is_some() {
@@ -339,22 +344,22 @@ impl GatewayIndex {
         })
     }
 
-    /// The resource behind a role.
+    /// The resource of a table.
     pub fn resource(&self, role: TableId) -> ApiResource {
         tables::resource(&self.resources, &self.kinds, role).clone()
     }
 
-    /// How paths name the resource behind a role.
+    /// The name of a table's resource in paths.
     pub fn plural(&self, role: TableId) -> &str {
         &tables::resource(&self.resources, &self.kinds, role).plural
     }
 
-    /// The kind of the objects in a role.
+    /// The kind of the objects in a table.
     pub fn kind_of(&self, role: TableId) -> Kind {
         self.roles.kind(role)
     }
 
-    /// The role of a kind.
+    /// The table of a kind.
     pub fn role_of(&self, kind: &Kind) -> Option<TableId> {
         self.roles.of(kind)
     }
@@ -372,7 +377,7 @@ impl GatewayIndex {
         Some(HubNamespace::of(&row.uid))
     }
 
-    /// The sources of the project namespace that a hub namespace is tied to.
+    /// The sources of the project namespace that owns a hub namespace.
     pub fn owned_sources(
         &self,
         kind: usize,
@@ -385,18 +390,18 @@ impl GatewayIndex {
             .flat_map(move |(project, owner)| project.sources[kind].in_namespace(&owner.namespace))
     }
 
-    /// Whether our finalizer holds a source.
+    /// True if a source has our finalizer.
     pub fn holds(source: &Row<Source>) -> bool {
         let mut finalizers = source.digest.finalizers.iter();
         finalizers.any(|f| &**f == fedgate_api::keys::FEDERATOR_FINALIZER)
     }
 
-    /// The codes of a city set, whatever has become of its policy; `None` if nobody knows them.
+    /// The codes of a city set, even without its policy; `None` if they are unknown.
     pub fn cities_of_set(&self, set: &str) -> Option<BTreeSet<CityCode>> {
         names::cities_of_set(set).or_else(|| self.sets.get(set).cloned())
     }
 
-    /// The city policy of a code in a hub namespace: the one of our shape that selects exactly it.
+    /// The city policy of a code in a hub namespace: the policy of our form that selects exactly this code.
     pub fn city_policy<'a>(
         &'a self,
         kind: usize,
@@ -414,7 +419,7 @@ impl GatewayIndex {
             })
     }
 
-    /// Whether the Namespace and the policies that a copy of this city needs are in place.
+    /// True if the Namespace and the policies that a copy of this city needs are in place.
     pub fn city_ready(&self, kind: usize, hub_namespace: &str, city: &CityCode) -> bool {
         if self
             .withdrawing

@@ -1,4 +1,4 @@
-//! What should happen for a write-back: a pure function of the snapshot (contract: federation.md §3.8).
+//! The decision for a write-back: a pure function of the snapshot (contract: federation.md §3.8).
 
 use crate::gateway::{
     index::digest::{
@@ -23,47 +23,48 @@ use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Most conditions that are projected.
+/// Maximum number of conditions that are projected.
 const CONDITION_LIMIT: u32 = 32;
-/// How long the hub's garbage collector may take.
+/// Time that the hub's garbage collector has to delete objects of an earlier copy.
 const COLLECTION: Duration = Duration::from_mins(1);
 
-/// A write-back and what surrounds it. Made only for a hub namespace that is tied to a live project namespace.
+/// A write-back and the objects that it depends on. Exists only for a hub namespace that a live project namespace
+/// owns.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.
     pub kinds: Arc<Vec<FederatedKind>>,
-    /// Which of them owns the write-back.
+    /// Index in `kinds` of the kind that owns the write-back.
     pub kind: usize,
-    /// The tied project.
+    /// The project that owns the hub namespace.
     pub project: ProjectKey,
-    /// The tied namespace in it.
+    /// The namespace in that project.
     pub namespace: Arc<str>,
     /// The hub namespace.
     pub hub: HubNamespace,
     /// Name of the Instance on every plane.
     pub name: Arc<str>,
-    /// Whether the hub Namespace carries this project's UID.
+    /// True if the hub Namespace has this project's UID.
     pub bound: bool,
     /// The write-back.
     pub write_back: Option<Row<WriteBackDigest>>,
     /// The copy that it names.
     pub copy: Option<Row<HubCopy>>,
-    /// The cells to which Karmada gives the copy; empty if that is not known.
+    /// The cells to which Karmada schedules the copy; empty if unknown.
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
-    /// Whether the end of the write-back was seen: one that is missing in a list may only not be shown.
+    /// True if the deletion of the write-back was observed: one that is only missing from a list may still exist.
     pub ended: bool,
-    /// Whether absence counts here.
+    /// True if absence from the index proves absence on the hub.
     pub proven: bool,
-    /// What the cells say of the deployment whose write-back is missing.
+    /// Reports of the cells on the deployment whose write-back is missing.
     pub reporting: Reporting,
     /// The project's Instance of the name.
     pub projection: Option<Row<Projection>>,
-    /// How many write-backs of its cell and deployment come before this one, if they are many.
+    /// Number of write-backs of the same cell and deployment that come before this one, if there are many.
     pub rank: usize,
-    /// Most of them that are projected.
+    /// Maximum number of them that are projected.
     pub most: usize,
 }
 
@@ -75,7 +76,7 @@ impl Snapshot {
 
     /// The profile's rules for write-backs.
     ///
-    /// A snapshot is made for kinds that have them; the owning resource stands in where a profile has none.
+    /// A snapshot exists only for kinds that have them; the owning resource is the default of a profile without.
     pub fn rules(&self) -> WriteBack {
         self.profile().write_back.clone().unwrap_or_else(|| WriteBack {
             resource: self.profile().resource.clone(),
@@ -97,51 +98,51 @@ impl Snapshot {
     }
 }
 
-/// What the cells say of a deployment whose write-back is missing.
+/// Reports of the cells on a deployment whose write-back is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reporting {
-    /// They report on it, or it is gone: what is missing has ended.
+    /// The cells report on it, or it is deleted: the missing write-back was deleted.
     Given,
-    /// They have not reported on it yet since the hub has its copy, or since many write-backs vanished at once.
+    /// The cells have not reported on it since the hub has its copy, or since many write-backs disappeared at once.
     Awaited(Option<Instant>),
 }
 
 /// Settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a projection waits for a report of the cells.
+    /// Time that a projection waits for a report of the cells.
     pub projection_retention: Duration,
-    /// Whether a write-back without a controller is refused.
+    /// True if a write-back without a controller is rejected.
     pub require_owner: bool,
     /// Interval at which a projection may have one more update.
     pub status_interval: Duration,
 }
 
-/// Why a write-back is not projected.
+/// The reason why a write-back is not projected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// A word of a closed set.
     pub reason: &'static str,
-    /// What is wrong and what to do.
+    /// The fault and the next step.
     pub message: String,
 }
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Nothing until an event.
+    /// Wait for an event.
     Wait,
-    /// Nothing until an event, or for this time.
+    /// Wait for an event, or for this time.
     WaitFor(Duration),
-    /// It is written after this time, as it will be then.
+    /// Decide again and write after this time.
     Later(Duration),
-    /// The write-back is not projected as it is.
+    /// The write-back is not projected in its present state.
     Quarantine(Verdict),
-    /// The write-back's body is needed.
+    /// Read the write-back's body and decide again.
     Read,
-    /// Do this if the hub says that there is no write-back.
+    /// Execute this if a GET from the hub shows no write-back.
     Confirm(Plan<Prepared>),
-    /// Do this.
+    /// Execute this.
     Do(Plan<Prepared>),
 }
 
@@ -207,7 +208,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
-    // What the copy was never given to, or was taken from, has nothing to say about it.
+    // A cell that the copy is not scheduled to may not report on it.
     if let Some(cell) = &w.cell
         && !s.cells.is_empty()
         && !s.cells.contains(cell)
@@ -220,7 +221,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(source) = s.source.as_ref().filter(|source| !source.deleting) else {
         return Decision::Wait;
     };
-    // One of the two planes shows another life of the deployment than the other; what it lacks is an event to come.
+    // The two planes show different deployments of the same name; an event that brings them together follows.
     if copy
         .digest
         .source_uid
@@ -275,14 +276,14 @@ fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
     refuse("too_large", message)
 }
 
-/// How much longer the hub's collector is given to take what an earlier copy of the name has left.
+/// Remaining time for the hub's garbage collector to delete what belongs to an earlier copy of the name.
 fn gc_grace_left(memory: &mut Memory, now: Now) -> Option<Duration> {
     let since = *memory.stale_owner_since.get_or_insert(now.instant);
     let left = COLLECTION.saturating_sub(now.since(since));
     (!left.is_zero()).then_some(left)
 }
 
-/// The write-back is gone: so is its projection, unless the hub may only have lost it.
+/// The write-back is gone: its projection is deleted, unless the hub may only have lost the write-back.
 fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
     let waits = std::mem::take(memory).unreported;
     let Some(projection) = &s.projection else {
@@ -337,7 +338,7 @@ fn write(
         let Some(body) = &write_back.body else {
             return Decision::Read;
         };
-        // The status follows once the answer shows what the API's defaults have made of it.
+        // The status follows once the answer shows the defaults that the API server has set.
         let write = Write::Create {
             body: main(s, body, source, deployment, None),
         };
@@ -452,7 +453,7 @@ fn main(
     object
 }
 
-/// The one place that makes an owner reference: from a deployment that lives, with the UID read in its project.
+/// The one place that makes an owner reference: from a live deployment, with the UID read in its project.
 fn owner_reference(s: &Snapshot, source: &Row<Source>, deployment: &str) -> Value {
     let resource = &s.profile().resource;
     json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": deployment, "uid": &*source.uid})

@@ -1,36 +1,37 @@
-//! What the projector remembers of a write-back, beside the index. Values only.
+//! State that the projector keeps for a write-back outside the index. Values only.
 
 use crate::gateway::index::digest::{Projection, WriteBackDigest};
 use fedgate_engine::{diff::Digest, throttle::TokenBucket};
 use tokio::time::Instant;
 
-/// What is remembered between passes; losing it costs a few writes.
+/// State between reconciles; losing it costs a few writes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
-    /// The project's API does not take labels and spec as they are: what was wanted, and what it made of it.
+    /// Set if the project's API server changes labels or spec: digests of the applied and of the stored ones.
     main: Option<(Digest, Digest)>,
-    /// The same of the status.
+    /// As `main`, for the status.
     status: Option<(Digest, Digest)>,
-    /// Since when it is known to be an earlier copy's, which the hub's collector has not taken yet.
+    /// Time since which the write-back is known to belong to an earlier copy that the hub's garbage collector has
+    /// not deleted yet.
     pub stale_owner_since: Option<Instant>,
-    /// Since when its projection waits for a report of the cells.
+    /// Time since which its projection waits for a report of the cells.
     pub unreported: Option<Instant>,
     /// Limits the updates of the projection.
     pub updates: TokenBucket,
 }
 
 impl Memory {
-    /// Whether labels and spec are what they can be.
+    /// True if labels and spec are equal, or as equal as the API server allows.
     pub fn main_settled(&self, w: &WriteBackDigest, p: &Projection) -> bool {
         !main_differs(w, p) || self.main == Some(main(w, p))
     }
 
-    /// Whether the status is what it can be.
+    /// True if the status is equal, or as equal as the API server allows.
     pub fn status_settled(&self, w: &WriteBackDigest, p: &Projection) -> bool {
         p.status == w.status || self.status == Some((w.status, p.status))
     }
 
-    /// Remembers what became of a write: of labels and spec, or of the status.
+    /// Records the result of a write of labels and spec, or of the status.
     pub fn settle(&mut self, status: bool, asked: &WriteBackDigest, got: &Projection) {
         if status && got.status != asked.status {
             self.status = Some((asked.status, got.status));

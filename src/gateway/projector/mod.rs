@@ -1,6 +1,7 @@
 //! Projector: a cell's Instance on the hub becomes an Instance in the project, owned by the live deployment.
 //!
-//! Woken by write-backs, project deployments, copies, projections and ties. Contract: federation.md §3.8.
+//! Triggers: write-backs, project deployments, copies, projections and owners of hub namespaces. Contract:
+//! federation.md §3.8.
 
 pub mod decide;
 pub mod memory;
@@ -27,14 +28,15 @@ use fedgate_engine::{
 use memory::Memory;
 use parking_lot::Mutex;
 
-/// See the module.
+/// The projector and the state that it keeps for each write-back.
 #[derive(Debug, Default)]
 pub struct Projector {
     memory: Mutex<HashMap<Key, Memory>>,
 }
 
 impl Projector {
-    /// Forgets what no longer matters: a write long ago, and write-backs that are nobody's any more. Called every few seconds.
+    /// Drops state that no longer matters: full token buckets, and write-backs in hub namespaces without an owner.
+    /// Called every few seconds.
     pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
         let now = ctx.now().instant;
         self.memory.lock().retain(|key, m| {
@@ -45,13 +47,13 @@ impl Projector {
         });
     }
 
-    /// Of how many write-backs something is remembered.
+    /// Number of write-backs with state.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.memory.lock().len()
     }
 
-    /// One turn of a write-back's key.
+    /// Reconciles the key of a write-back.
     pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let mut memory = self.memory.lock().remove(key).unwrap_or_default();
         let result = reconcile_once(ctx, key, &mut memory).await;
@@ -142,12 +144,12 @@ async fn reconcile_once(ctx: &Context<'_>, key: &Key, memory: &mut Memory) -> Re
     Ok(Requeue::AwaitChange)
 }
 
-/// Where the write-back is.
+/// The write-back's object on the hub.
 fn written_back(s: &Snapshot) -> Target {
     Target::namespaced(Plane::Hub, &s.rules().resource, s.hub.as_str(), &s.name)
 }
 
-/// Remembers it if the project's API answered with something other than what was asked.
+/// Records that the project's API server answered with something other than what was applied.
 fn settle(
     ctx: &Context<'_>,
     key: &Key,
@@ -172,7 +174,7 @@ fn settle(
     }
 }
 
-/// Says it once: a log line and, where a project is meant beyond doubt, an Event.
+/// Reports a verdict once: a log line and, if the project is beyond doubt, an Event.
 async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -> Requeue {
     drop_body(ctx, s);
     let next = Requeue::After(RETRY_AFTER);
@@ -227,7 +229,7 @@ fn drop_body(ctx: &Context<'_>, s: &Snapshot) {
     ctx.index.lock().hub.write_backs[s.kind].drop_body(s.hub.as_str(), &s.name);
 }
 
-/// What the cells say of the deployment that owns the projection of a write-back.
+/// Reports of the cells on the deployment that owns the projection of a write-back.
 fn reporting(index: &GatewayIndex, key: &Key, kind: usize) -> Reporting {
     let found = index.owners.get(&key.namespace).and_then(|owner| {
         let project = index.projects.get(&owner.project)?;
@@ -248,7 +250,8 @@ fn reporting(index: &GatewayIndex, key: &Key, kind: usize) -> Reporting {
     }
 }
 
-/// Takes the snapshot; `None` while there is no tie or the lists it depends on are incomplete.
+/// Takes the snapshot; `None` while the hub namespace has no owner or the lists that the snapshot depends on are
+/// incomplete.
 pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     let Some(TableId::WrittenBack(kind)) = index.role_of(&key.kind) else {
         return None;
@@ -259,7 +262,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     }
     let project = index.projects.get(&owner.project)?;
     let hub = HubNamespace::parse(&key.namespace)?;
-    // The tie holds only if the Namespace on the hub is this project's as well.
+    // The ownership holds only if the Namespace on the hub names this project too.
     let bound = index
         .hub
         .namespaces
@@ -273,7 +276,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     let copy = name.and_then(|d| index.hub.copies[kind].get(&key.namespace, d));
     let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
     let source = name.and_then(|d| project.sources[kind].get(&owner.namespace, d));
-    // The binding of an earlier copy says nothing of this one.
+    // The binding of an earlier copy does not count.
     let cells = binding.filter(|b| copy.is_some_and(|copy| b.digest.owner.as_ref() == Some(&copy.uid)));
     Some(Snapshot {
         kinds: index.kinds.clone(),

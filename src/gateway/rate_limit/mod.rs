@@ -1,49 +1,50 @@
-//! How fast the projects' changes go to the hub, where each of them makes Karmada write eight or nine objects. Values only.
+//! Rate limit of the projects' writes to the hub, each of which makes Karmada write eight or nine objects. Values
+//! only.
 //!
-//! Each project has two token buckets: a deep one for what is new, a shallow one for changes. All buckets that are empty
-//! and wanted share one rate, that of the hub, in equal parts: time is counted in tokens that each of them has been given
-//! (the virtual time of fair queueing), so a project that wants nothing leaves its part to the others.
+//! Each project has two token buckets: a deep one for new objects, a shallow one for changes. All buckets that are
+//! empty and wanted share one rate, that of the hub, in equal parts: time is counted in tokens that each of them
+//! has received (the virtual time of fair queueing), so a project that wants nothing leaves its part to the others.
 
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{clock::Now, key::Key, random::HashMap, shrink::shrink_if_sparse};
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 
-/// Which bucket a write draws from.
+/// The bucket that a write draws from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The hub has nothing of it yet.
+    /// The hub does not have the object yet.
     Create,
-    /// The hub has it, and it changes.
+    /// The hub has the object, and it changes.
     Update,
 }
 
-/// What is known of the permit that a write needs.
+/// State of the permit that a write needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// None was asked for yet.
+    /// Not requested yet.
     Unasked,
     /// The write may be sent.
     Granted,
-    /// It may be asked for again after this time.
+    /// To be requested again after this time.
     Wait(Duration),
 }
 
 /// Limits of the writes to the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Writes a second of all buckets that are empty; zero for no limit.
+    /// Writes per second of all empty buckets; zero for no limit.
     pub rate: u32,
-    /// How many new objects of a project go at once.
+    /// New objects of a project that are written at once.
     pub create_burst: u32,
-    /// How many changes of a project go at once.
+    /// Changes of a project that are written at once.
     pub update_burst: u32,
-    /// Shortest time between two changes of one object.
+    /// Minimum time between two changes of one object.
     pub update_interval: Duration,
 }
 
 impl Default for Limits {
-    /// Karmada as it is delivered takes five or six deployments a second.
+    /// Karmada with its default settings processes five or six deployments per second.
     fn default() -> Self {
         Self {
             rate: 5,
@@ -54,16 +55,16 @@ impl Default for Limits {
     }
 }
 
-/// One token, as parts: those that one token a second brings in a nanosecond.
+/// Parts of a token: at one token per second, one nanosecond brings one part.
 const TOKEN: u128 = 1_000_000_000;
 
-/// A key looks again no later than this.
+/// Maximum time after which a key asks again.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// A key that is nearly due waits for it in one go.
+/// A key that is nearly due waits without asking in between.
 const SHORT_WAIT: Duration = Duration::from_millis(20);
 
-/// How long a token is kept for a key that does not come for it.
+/// Time that a token is kept for a key that does not ask for it.
 const KEPT_FOR: Duration = Duration::from_mins(2);
 
 type Flow = (ProjectKey, Class);
@@ -72,26 +73,26 @@ type Flow = (ProjectKey, Class);
 struct Bucket {
     /// The virtual time at which the bucket is full again.
     full_at: u128,
-    /// Keys that wait, with the virtual time of their tokens.
+    /// Waiting keys, with the virtual time of their tokens.
     waiting: HashMap<Key, u128>,
 }
 
-/// See the module.
+/// The token buckets of all projects.
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: Limits,
-    /// Tokens that a bucket which is always empty has been given so far.
+    /// Tokens that a bucket which is always empty has received so far.
     virtual_now: u128,
     at: Option<Instant>,
     buckets: HashMap<Flow, Bucket>,
-    /// The empty buckets, by the virtual time at which the last token that was asked for is there.
+    /// The empty buckets, by the virtual time at which the last requested token is available.
     empty: BTreeSet<(u128, Flow)>,
-    /// When objects were last changed.
+    /// Time of the last change of each object.
     changed: HashMap<Key, Instant>,
 }
 
 impl RateLimiter {
-    /// Buckets that are full.
+    /// Full buckets.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -111,14 +112,14 @@ impl RateLimiter {
         u128::from(tokens.max(1)) * TOKEN
     }
 
-    /// The time until a bucket that shares the rate with the others has been given so much.
+    /// Time until a bucket that shares the rate has received this number of tokens.
     fn real(&self, tokens: u128) -> Duration {
         let sharing = self.empty.len().max(1) as u128;
         let nanos = tokens * sharing / u128::from(self.limits.rate.max(1));
         u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
     }
 
-    /// Lets virtual time pass, which is slower the more buckets are empty.
+    /// Advances virtual time, which is slower the more buckets are empty.
     fn advance(&mut self, now: Now) {
         let Some(at) = self.at.replace(now.instant) else {
             return;
@@ -148,7 +149,7 @@ impl RateLimiter {
         }
     }
 
-    /// Asks for the permit to write an object of a project. Tokens are given in the order in which they were asked for.
+    /// Requests the permit to write an object of a project. Tokens are granted in the order of the requests.
     pub fn acquire(&mut self, project: &ProjectKey, key: &Key, class: Class, now: Now) -> Permit {
         if let Some(left) = self.rest(key, class, now) {
             return Permit::Wait(left);
@@ -177,7 +178,7 @@ impl RateLimiter {
         }
         bucket.waiting.insert(key.clone(), due);
         let wait = self.real(left);
-        // Others may want nothing any more by then: it looks again half-way.
+        // Other projects may want nothing by then: the key asks again half-way.
         let wait = if self.empty.len() > 1 {
             (wait / 2).max(wait.min(SHORT_WAIT))
         } else {
@@ -186,7 +187,7 @@ impl RateLimiter {
         Permit::Wait(wait.clamp(Duration::from_millis(1), LONGEST_WAIT))
     }
 
-    /// How much longer an object stays as it was changed last.
+    /// Remaining minimum time since the object's last change.
     fn rest(&self, key: &Key, class: Class, now: Now) -> Option<Duration> {
         let at = self.changed.get(key).filter(|_| class == Class::Update)?;
         let left = self.limits.update_interval.saturating_sub(now.since(*at));
@@ -200,7 +201,7 @@ impl RateLimiter {
         Permit::Granted
     }
 
-    /// Takes a permit back whose write was not applied.
+    /// Returns a permit whose write was not applied.
     pub fn refund(&mut self, project: &ProjectKey, key: &Key, class: Class) {
         self.changed.remove(key);
         let flow = (project.clone(), class);
@@ -210,16 +211,16 @@ impl RateLimiter {
         }
     }
 
-    /// How many keys wait for a token.
+    /// Number of keys that wait for a token.
     pub fn waiting(&self) -> usize {
         self.buckets.values().map(|bucket| bucket.waiting.len()).sum()
     }
 
-    /// Forgets what no longer matters; called every few seconds.
+    /// Drops state that no longer matters; called every few seconds.
     pub fn prune(&mut self, is_engaged: impl Fn(&ProjectKey) -> bool, now: Now) {
         self.advance(now);
         let (virtual_now, interval) = (self.virtual_now, self.limits.update_interval);
-        // Who has not come for its token wants it no more; it is lost to its project.
+        // A key that has not asked for its token no longer wants it; the token is lost to its project.
         let over = u128::from(self.limits.rate) * KEPT_FOR.as_nanos();
         for ((project, _), bucket) in &mut self.buckets {
             let engaged = is_engaged(project);
@@ -234,7 +235,7 @@ impl RateLimiter {
         shrink_if_sparse(&mut self.changed);
     }
 
-    /// How much is remembered.
+    /// Number of entries.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.buckets.len() + self.changed.len() + self.empty.len()

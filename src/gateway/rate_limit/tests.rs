@@ -1,4 +1,4 @@
-//! Who may write to the hub, and when.
+//! Permits for writes to the hub, and their times.
 
 use super::*;
 use fedgate_engine::key::{Kind, Plane};
@@ -38,8 +38,8 @@ fn later(now: Now, millis: u64) -> Now {
     }
 }
 
-/// Projects whose keys each want to change something all the time, until so many milliseconds are over; how many changes
-/// of each project were admitted, and how often a key looked.
+/// Projects whose keys each want to change something all the time, for this number of milliseconds; returns the
+/// admitted changes of each project, and how often a key asked.
 fn run(
     limiter: &mut RateLimiter,
     from: Now,
@@ -127,7 +127,7 @@ async fn what_one_project_leaves_the_others_have() {
     let (mut limiter, now) = (RateLimiter::new(LIMITS), start());
     let (a, b) = (project("a"), project("b"));
     run(&mut limiter, now, 20_000, &[(&a, 50), (&b, 50)]);
-    // From now on only one of them asks; what the other has asked for is soon over.
+    // From now on only one project asks; the requests of the other soon expire.
     let (admitted, _) = run(&mut limiter, later(now, 20_000), 60_000, &[(&a, 50)]);
     assert!(admitted[0] >= 230, "{admitted:?} of 300 in a minute");
 }

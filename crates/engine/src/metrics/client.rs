@@ -1,9 +1,9 @@
-//! Figures of the API clients, and the closed words that labels use.
+//! Metrics of the API clients, and the closed sets of label values.
 
 use super::registrar::Registrar;
 use prometheus::{HistogramVec, IntCounterVec, Registry};
 
-/// What kind of plane a figure is about; the only thing a metric ever says about a plane.
+/// The kind of plane that a metric is about; no metric identifies a plane otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlaneKind {
     /// The Karmada hub.
@@ -25,14 +25,14 @@ impl PlaneKind {
     }
 }
 
-/// The way that `fedgate_federation_seconds` measures.
+/// The direction that `fedgate_federation_seconds` measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A project's change until it is written to the hub.
+    /// From a project's change to its write on the hub.
     ProjectToHub,
-    /// A status on the hub until it is written to the project.
+    /// From a status on the hub to its write in the project.
     HubStatusToProject,
-    /// A write-back until its projection is written.
+    /// From a write-back to the write of its projection.
     WritebackToProjection,
 }
 
@@ -46,19 +46,19 @@ impl Stage {
     }
 }
 
-/// Figures of the API clients.
+/// Metrics of the API clients.
 #[derive(Debug, Clone)]
 pub struct ClientMetrics {
     /// `rest_client_requests_total{code,method,host}`; `host` is the kind of plane.
     pub requests: IntCounterVec,
-    /// `rest_client_request_duration_seconds{verb,host}`; of a watch: until its headers came.
+    /// `rest_client_request_duration_seconds{verb,host}`; of a watch: until its headers arrive.
     pub seconds: HistogramVec,
     /// `fedgate_api_requests_total{plane,verb,kind,code}`; `kind` is the resource, as in a role.
     pub api_requests: IntCounterVec,
 }
 
 impl ClientMetrics {
-    /// Registers the clients' figures alone, for clients outside of the gateway.
+    /// Registers the clients' metrics alone, for clients outside of a role.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         Self::register(&mut Registrar {
             registry,

@@ -1,9 +1,9 @@
-//! The metrics by family, each registered with its name, labels and meaning.
+//! The metric families, each registered with name, labels and meaning.
 
 use super::registrar::Registrar;
 use prometheus::{Error, Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 
-/// The controllers' turns.
+/// Reconciles of the controllers.
 #[derive(Debug)]
 pub(super) struct ReconcileMetrics {
     pub(super) results: IntCounterVec,
@@ -85,7 +85,7 @@ impl QueueFigures {
     }
 }
 
-/// What is carried, written and refused.
+/// Synced, written and rejected objects.
 #[derive(Debug)]
 pub(super) struct Federation {
     pub(super) seconds: HistogramVec,
@@ -194,7 +194,7 @@ impl Planes {
     }
 }
 
-/// What is to go from the hub, and what there is against our will.
+/// Objects to be removed from the hub, and objects that differ from ours.
 #[derive(Debug)]
 pub(super) struct CleanupMetrics {
     pub(super) pending: IntGauge,
@@ -228,7 +228,7 @@ impl CleanupMetrics {
     }
 }
 
-/// What a cell owes projects and the hub.
+/// Objects of a cell that are still to be released in projects and on the hub.
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) unverified: IntGauge,

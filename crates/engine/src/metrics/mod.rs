@@ -1,5 +1,5 @@
-//! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label ever holds a name
-//! of a tenant or an object; a plane is told by its kind alone.
+//! Metrics: one registry, closed label sets, controller-runtime's names where those exist. No label holds a name of
+//! a tenant or of an object; a plane is identified by its kind alone.
 
 mod client;
 mod families;
@@ -24,17 +24,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What restarts of watches are counted by: kind of plane, resource, cause (`gone` or `error`).
+/// Labels of watch restarts: kind of plane, resource, cause (`gone` or `error`).
 pub type Restarts = (&'static str, String, &'static str);
 
-/// What the gateway can count of its state when it is asked; gauges are set from it at each scrape.
+/// State of a role at a scrape; gauges are set from it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gauges {
-    /// Keys that could run now.
+    /// Keys that are ready to run.
     pub queue_ready: usize,
-    /// Keys put in so far.
+    /// Keys added since the start.
     pub queue_added: u64,
-    /// Keys that failed at their last turn.
+    /// Keys whose last reconcile failed.
     pub keys_in_backoff: usize,
     /// Quarantined objects by kind and reason.
     pub quarantined: BTreeMap<(String, &'static str), usize>,
@@ -44,32 +44,32 @@ pub struct Gauges {
     pub last_event_age: BTreeMap<&'static str, Duration>,
     /// Objects in the index by kind of plane and resource.
     pub cached: BTreeMap<(&'static str, String), usize>,
-    /// UIDs of the objects whose deletion is under way. Never shown; they tell how long it has been.
+    /// UIDs of objects that are being deleted. Never exposed; they give the age of the oldest deletion.
     pub deleting: BTreeSet<Arc<str>>,
-    /// How often watches failed and began again, over the watches there are now.
+    /// Number of failures of the present watches.
     pub watch_restarts: BTreeMap<Restarts, u64>,
     /// Objects on the hub without an origin.
     pub orphans: usize,
-    /// Claims on hub namespaces that are another project's.
+    /// Rejected claims on hub namespaces of another project.
     pub rejected_claims: usize,
-    /// Whether the sweep stopped because it would have deleted too much.
+    /// True if the sweep stopped because it would have deleted too much.
     pub garbage_brake: bool,
-    /// Changes that wait for their turn to go to the hub.
+    /// Changes that wait for a permit to write to the hub.
     pub delayed_hub_writes: usize,
     /// Interpreters that differ from ours, or are a second one for a kind.
     pub interpreter_drift: usize,
-    /// Instances that were granted quota, of which that cannot be confirmed now.
+    /// Instances with a quota grant that cannot be confirmed now.
     pub quota_unverified: usize,
-    /// Instances of which a release is recorded.
+    /// Instances with a recorded release.
     pub release_records: usize,
 }
 
-/// All figures of the process.
+/// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     rows: Vec<Row>,
-    /// The clients' figures.
+    /// The clients' metrics.
     pub client: ClientMetrics,
     turns: ReconcileMetrics,
     queue: QueueFigures,
@@ -84,7 +84,7 @@ pub struct Metrics {
     queue_name: &'static str,
 }
 
-/// Name of the gateway's one queue in the workqueue metrics.
+/// Name of the gateway's queue in the workqueue metrics.
 const GATEWAY_QUEUE: &str = "gateway";
 
 fn integer(count: usize) -> i64 {
@@ -97,7 +97,7 @@ impl Metrics {
         Self::of(GATEWAY_QUEUE)
     }
 
-    /// The same of a role whose queue has this name.
+    /// As `new`, for a role whose queue has this name.
     pub fn of(queue: &'static str) -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
@@ -131,7 +131,7 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// A controller begins a turn with a key that has waited this long.
+    /// A controller starts to reconcile a key that has waited this long.
     pub fn turn(self: &Arc<Self>, controller: &'static str, waited: Duration) -> ReconcileTimer {
         let (number, began) = (self.next_turn.fetch_add(1, Ordering::Relaxed), Instant::now());
         self.under_way.lock().insert(number, began);
@@ -148,7 +148,7 @@ impl Metrics {
         }
     }
 
-    /// A write was done. `kind` and `reason` are words of the program, never of a tenant.
+    /// Counts a write. `kind` and `reason` are words of the program, never of a tenant.
     pub fn wrote(&self, plane: PlaneKind, kind: &str, reason: &'static str) {
         self.federation
             .writes
@@ -156,7 +156,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Something has crossed from one plane to the other.
+    /// Records the time between two planes.
     pub fn federated(&self, stage: Stage, took: Duration) {
         self.federation
             .seconds
@@ -164,7 +164,7 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// The same was written again within a minute: someone else changes it back.
+    /// Counts a write that was repeated within a minute: another client changes it back.
     pub fn write_fight(&self, kind: &str, field_group: &'static str) {
         self.federation
             .fights
@@ -172,27 +172,27 @@ impl Metrics {
             .inc();
     }
 
-    /// A plane was found restored to an older state.
+    /// Counts a plane that was restored to an older state.
     pub fn rewound(&self, plane: PlaneKind) {
         self.planes.rewinds.with_label_values(&[plane.as_str()]).inc();
     }
 
-    /// An object claimed an identity that is not its own.
+    /// Counts an object that claims an identity that is not its own.
     pub fn identity_rejected(&self, reason: &'static str) {
         self.federation.rejections.with_label_values(&[reason]).inc();
     }
 
-    /// The claim of an Instance that is gone cannot be released.
+    /// Counts a claim of a deleted Instance that cannot be released.
     pub fn claim_orphaned(&self, reason: &'static str) {
         self.cells.orphaned.with_label_values(&[reason]).inc();
     }
 
-    /// A release is not tried any more, or not recorded.
+    /// Counts a release that is abandoned or not recorded.
     pub fn release_dropped(&self, reason: &'static str) {
         self.cells.dropped.with_label_values(&[reason]).inc();
     }
 
-    /// This replica holds the Lease `name`, or no longer does.
+    /// Sets whether this replica holds the Lease `name`.
     pub fn leading(&self, name: &str, leads: bool) {
         self.planes
             .leader
@@ -200,7 +200,7 @@ impl Metrics {
             .set(i64::from(leads));
     }
 
-    /// The text that a scrape gets.
+    /// The text of a scrape.
     pub fn render(&self, figures: &Gauges) -> Result<String, prometheus::Error> {
         self.set(figures);
         TextEncoder::new().encode_to_string(&self.registry.gather())
@@ -227,7 +227,7 @@ impl Metrics {
                 .with_label_values(&[state])
                 .set(age.as_secs_f64());
         }
-        // Without a reset, a class whose last object healed would keep its old number.
+        // Without a reset, a class whose last object recovered would keep its former number.
         self.federation.quarantined.reset();
         self.federation.quarantined_alias.reset();
         for ((kind, reason), count) in &figures.quarantined {
@@ -285,7 +285,7 @@ impl Metrics {
         seen.values().map(Instant::elapsed).max().unwrap_or_default()
     }
 
-    /// Adds what has come since the last scrape; a watch that is gone takes its number with it and is no decrease.
+    /// Adds the restarts since the last scrape; a watch that ended takes its number with it and is no decrease.
     fn count_restarts(&self, totals: &BTreeMap<Restarts, u64>) {
         let mut seen = self.restarts_seen.lock();
         for (key, total) in totals {

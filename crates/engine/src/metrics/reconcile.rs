@@ -1,20 +1,20 @@
-//! The measurement of a controller's turn.
+//! Measures a controller's reconcile.
 
 use super::Metrics;
 use std::{sync::Arc, time::Instant};
 
-/// How a controller's turn ended.
+/// Result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReconcileResult {
     /// Nothing left to do.
     Success,
-    /// To be looked at again at a time.
+    /// Requeued for a later time.
     RequeueAfter,
-    /// Failed; tried again after a delay.
+    /// Failed; retried after a delay.
     Error,
 }
 
-/// A controller's turn while it lasts; dropped without [`Measurement::end`] it counts as an error.
+/// A running reconcile; dropped without [`ReconcileTimer::end`] it counts as an error.
 #[derive(Debug)]
 pub struct ReconcileTimer {
     pub(super) metrics: Arc<Metrics>,
@@ -25,7 +25,7 @@ pub struct ReconcileTimer {
 }
 
 impl ReconcileTimer {
-    /// Ends the turn; `wrote` tells whether it asked for any write.
+    /// Ends the reconcile; `wrote` is true if it requested any write.
     pub fn end(mut self, result: ReconcileResult, wrote: bool) {
         self.result = result;
         if !wrote && result != ReconcileResult::Error {

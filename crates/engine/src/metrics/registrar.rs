@@ -14,11 +14,11 @@ pub struct Row {
     pub kind: &'static str,
     /// Its labels.
     pub labels: &'static [&'static str],
-    /// What it tells.
+    /// Its meaning.
     pub help: &'static str,
 }
 
-/// See the module.
+/// The registry with the rows of its table.
 pub(super) struct Registrar<'a> {
     pub(super) registry: &'a Registry,
     pub(super) rows: Vec<Row>,

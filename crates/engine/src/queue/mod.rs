@@ -199,7 +199,7 @@ impl Queue {
                 }
                 if let Some(taken) = state.take(self.lane_limit) {
                     drop(state);
-                    // A permit wakes a single worker; more keys may be ready.
+                    // A permit notifies a single worker; more keys may be ready.
                     self.wake.notify_one();
                     return Some(taken);
                 }

@@ -1,4 +1,4 @@
-//! The copy on the hub: made, updated, moved to another city, its claim repaired.
+//! The copy on the hub: its creation, updates, city moves and claim repair.
 
 use super::{Act, Step, act, copy_target};
 use crate::gateway::{
@@ -16,10 +16,10 @@ use fedgate_engine::{
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// How long a claim must have named a wrong policy before it is repaired.
+/// Time for which a claim must name a wrong policy before it is repaired.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a claim is repaired at most.
+/// Minimum time between two repairs of a claim.
 const CLAIM_REPAIR_EVERY: Duration = Duration::from_secs(30);
 
 /// Creates, updates, moves or repairs the copy.
@@ -36,7 +36,7 @@ pub(super) fn copy_step(
     if let Some((_, left)) = memory.refusal(source, now) {
         return Step::Wait(Requeue::After(left));
     }
-    // What a new spec references comes before it, as it does before a new copy.
+    // New references are synced before the spec that needs them, as before a new copy.
     let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
     let Some(copy) = &s.copy else {
         if !furnished {
@@ -66,7 +66,7 @@ pub(super) fn copy_step(
             Step::Wait(Requeue::AwaitChange)
         };
     }
-    // The view is stale, or the project was restored to an older state: it says itself which.
+    // Either the index is stale or the project was restored to an older state; a GET from the project decides.
     if conditions::is_older(source, copy) && !s.complete {
         return Step::Wait(Requeue::AwaitChange);
     }
@@ -101,7 +101,7 @@ pub(super) fn copy_step(
         let plan = Plan::one(apply(s, body, "update_copy"));
         return confirmed(s, source, copy, Act::new(plan, written(memory, None)));
     }
-    // The hub has what it had refused, or what was asked for instead.
+    // The hub has the payload that it rejected before, or the payload that was applied instead.
     memory.refused = None;
     if !s.complete {
         return Step::Wait(Requeue::AwaitChange);
@@ -109,7 +109,7 @@ pub(super) fn copy_step(
     repair_claim(s, copy, memory, now)
 }
 
-/// What carries a generation older than the copy's is confirmed first, and said.
+/// A write that syncs an older generation than the copy's is confirmed by a GET first, and reported.
 fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: Act) -> Step {
     if conditions::is_older(source, copy) {
         act.confirmed = false;
@@ -118,7 +118,7 @@ fn confirmed(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, mut act: A
     Step::Act(Box::new(act))
 }
 
-/// What comes before a write that makes Karmada work: no body is read or kept for one that is not sent yet.
+/// Permit for a write that makes Karmada work: no body is read or kept for a write that is not sent yet.
 fn held_up(permit: Permit, class: Class) -> Option<Step> {
     match permit {
         Permit::Unasked => Some(Step::Permit(class)),
@@ -140,7 +140,7 @@ pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: &'static st
     }
 }
 
-/// The memory once the hub has taken the copy as it is now; a new delivery begins at `since`.
+/// The memory after the hub has stored the copy; a new delivery begins at `since`.
 fn written(memory: &Memory, since: Option<Now>) -> Memory {
     Memory {
         refused: None,
@@ -150,7 +150,7 @@ fn written(memory: &Memory, since: Option<Now>) -> Memory {
 }
 
 fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Effect {
-    // What an apply of ours leaves out stays if anyone else has put it there: a city move does so with a merge patch.
+    // An apply keeps fields that another manager has set: a city move therefore uses a merge patch.
     let carried = &body["metadata"]["annotations"];
     let absent = s.profile().carried_annotations.iter();
     let absent = absent.filter(|key| carried.get(*key).is_none()).cloned();
@@ -171,7 +171,7 @@ fn unclaim() -> (Value, Value) {
     )
 }
 
-/// One merge patch: label, payload, generation, and the claim taken off, so that Karmada decides anew.
+/// One merge patch: label, payload, generation and removal of the claim, so that Karmada schedules again.
 fn move_copy(s: &Snapshot, copy: &Row<HubCopy>, from: &Value, body: &Value) -> Effect {
     let (mut labels, mut annotations) = unclaim();
     for (into, field) in [(&mut labels, "labels"), (&mut annotations, "annotations")] {

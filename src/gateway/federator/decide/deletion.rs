@@ -1,4 +1,4 @@
-//! The end of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
+//! Deletion of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
 
 use super::{Settings, Step, act, copy::delete_copy, source_target, status::status_only};
 use crate::gateway::{
@@ -18,7 +18,8 @@ use fedgate_engine::{
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Deletion: copy, its binding gone, companions, city policy, finalizers (contract: federation.md §3.4).
+/// Deletion: copy, then the wait for its binding, companions, city policy, finalizers (contract: federation.md
+/// §3.4).
 pub(super) fn delete_step(
     s: &Snapshot,
     source: &Row<Source>,
@@ -51,14 +52,15 @@ pub(super) fn delete_step(
     if !memory.bound && !released {
         return Step::ConfirmGone;
     }
-    // Released, it leaves what the cells hold to garbage: companions and policy stay as long as its binding does.
+    // After `--release-after` garbage collection removes what the cells still hold: companions and policy stay as
+    // long as the binding.
     if !released && (s.companions_hold || s.policy_leaving) {
         return Step::Wait(Requeue::AwaitChange);
     }
     remove_finalizers(s, source, memory)
 }
 
-/// Since when it is being deleted, by the word of its API: no restart forgets it.
+/// Deletion time as the project's API server has it: a restart does not reset it.
 fn since(source: &Row<Source>, now: Now) -> Timestamp {
     source.digest.deleted.unwrap_or(now.wall)
 }
@@ -82,7 +84,7 @@ fn remove_finalizers(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Ste
     act(effect, memory.clone())
 }
 
-/// Waits for the cells by event, and says so once it takes long.
+/// Waits for the cells by event, and reports it after the grace period.
 fn wait_for_cells(
     s: &Snapshot,
     source: &Row<Source>,

@@ -1,5 +1,4 @@
-//! What should happen for a deployment: a pure function of the snapshot, the memory and the time
-//! (contract: federation.md §3.4).
+//! The decision for a deployment: a pure function of snapshot, memory and time (contract: federation.md §3.4).
 
 mod copy;
 mod deletion;
@@ -31,7 +30,7 @@ use serde_json::{Value, json};
 use status::status_step;
 use std::time::Duration;
 
-/// Reasons of the writes that carry a copy to the hub, each of which needs a permit.
+/// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
 pub const WRITES: [&str; 3] = ["create_copy", "update_copy", "move_copy"];
 
 /// Settings.
@@ -39,36 +38,38 @@ pub const WRITES: [&str; 3] = ["create_copy", "update_copy", "move_copy"];
 pub struct Settings {
     /// Interval at which each object may have one more status write.
     pub status_interval: Duration,
-    /// After how long a deletion stops waiting for cells; `None` for never.
+    /// Time after which a deletion stops waiting for cells; `None` is never.
     pub release_after: Option<Duration>,
 }
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// What to remember.
+    /// The memory update.
     pub memory: MemoryUpdate<Memory>,
 }
 
-/// What to do.
+/// An action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// The plan needs these bodies; read them and ask again.
+    /// Read these bodies and decide again: the plan needs them.
     Read {
         /// The project's object.
         source: bool,
         /// The hub's copy.
         copy: bool,
     },
-    /// Apply this if the project says that its object is the one that is seen: another server may show an old state.
+    /// Execute the plan if a GET from the project shows the object of the index: another API server may show an
+    /// older state.
     Confirm(Plan<Prepared>),
-    /// Ask the hub whether it has a copy or a binding that is not seen, and decide again if it has none.
+    /// Ask the hub whether it has a copy or a binding that the index does not show, and decide again if it has
+    /// none.
     ConfirmGone,
-    /// The plan needs a permit for the hub; ask for it and again.
+    /// Get a permit for the hub and decide again.
     Permit(Class),
-    /// Apply this; an empty plan settles the key.
+    /// Execute the plan; an empty plan ends the reconcile.
     Apply(Plan<Prepared>),
 }
 
@@ -106,7 +107,7 @@ pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit
     }
 }
 
-/// The next step. The memory takes what is learned by looking; what a write changes in it is with the write.
+/// The next step. Observations update the memory at once; the effect of a write on it belongs to the write.
 fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, now: Now) -> Step {
     let Some(source) = &s.source else {
         *memory = Memory::default();
@@ -121,13 +122,13 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
         };
     }
     let mut next = Requeue::AwaitChange;
-    // One that is invalid changes nothing on the hub, and what its copy says returns as ever.
+    // An invalid deployment changes nothing on the hub, and the status of its copy is returned as usual.
     if conditions::invalid(s, source).is_none() && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
             return Step::Wait(Requeue::AwaitChange);
         }
         if let Some(effect) = project_patch(s, source) {
-            // The city counts as announced from the answer on; the copy follows in the next pass.
+            // The city counts as announced once this patch is answered; the copy follows in the next pass.
             return act(effect, memory.clone());
         }
         if s.complete
@@ -150,20 +151,20 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
 }
 
 enum Step {
-    /// These bodies are needed: the source's, the copy's.
+    /// Read the bodies of the source and of the copy, as needed.
     Read(bool, bool),
-    /// The hub has to say that it has nothing of it.
+    /// Confirm that the hub has nothing of the deployment.
     ConfirmGone,
-    /// A permit of this class is needed.
+    /// Get a permit of this class.
     Permit(Class),
-    /// Do this now.
+    /// Execute this.
     Act(Box<Act>),
-    /// Nothing now.
+    /// Nothing to do now.
     Wait(Requeue),
 }
 
 impl Step {
-    /// The same step, looking again by then at the latest.
+    /// The same step, with a requeue at the latest then.
     fn by(self, next: Requeue) -> Self {
         match self {
             step @ (Self::Read(..) | Self::ConfirmGone | Self::Permit(_)) => step,
@@ -175,7 +176,7 @@ impl Step {
         }
     }
 
-    /// The same step, if the project's object is the one that is seen.
+    /// The same step, executed only if the project confirms its object.
     fn unconfirmed(self) -> Self {
         match self {
             Self::Act(act) => Self::Act(Box::new(Act {
@@ -187,11 +188,11 @@ impl Step {
     }
 }
 
-/// A plan, and the memory once all of it was applied.
+/// A plan, and the memory after all of it was applied.
 struct Act {
     plan: Plan<Prepared>,
     applied: Memory,
-    /// Whether it may be done without asking the project for its object.
+    /// True if no GET from the project is needed.
     confirmed: bool,
 }
 
@@ -205,7 +206,7 @@ impl Act {
     }
 }
 
-/// Whether a copy that stays was made from another object.
+/// True if the existing copy was made from another object.
 fn is_anothers(copy: &Row<HubCopy>, source: &Row<Source>) -> bool {
     let from = copy.digest.source_uid.as_ref();
     !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
@@ -238,7 +239,7 @@ pub(super) fn copy_target(s: &Snapshot) -> Target {
     Target::namespaced(Plane::Hub, &s.profile().resource, hub, &s.name)
 }
 
-/// Finalizers and annotations that must stand in the project before anything is written to the hub.
+/// Finalizers and annotations that the project's object must have before any hub write.
 fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     let mut annotations = serde_json::Map::new();
     let hub = s.hub.as_ref()?.as_str();

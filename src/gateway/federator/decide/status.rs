@@ -1,4 +1,4 @@
-//! The way back: the copy's status and the gateway's own conditions become the project's status.
+//! Returns the copy's status, with the gateway's own conditions, to the project.
 
 use super::{Act, Settings, Step, source_target};
 use crate::gateway::{
@@ -22,7 +22,7 @@ use fedgate_engine::{
 use serde_json::json;
 use std::time::Duration;
 
-/// Returns the copy's status and the gateway's own conditions, if that changes anything and is due.
+/// Writes the project's status if that changes anything and is due.
 pub(super) fn status_step(
     s: &Snapshot,
     source: &Row<Source>,
@@ -32,7 +32,7 @@ pub(super) fn status_step(
 ) -> Step {
     let resolving = s.references.as_ref().is_some_and(|r| r.resolving);
     if resolving && conditions::invalid(s, source).is_none() {
-        // Lists that are still being read are not worth a write.
+        // While lists are incomplete a difference may be temporary and is not written.
         let waited = now.since(*memory.unresolved.get_or_insert(now.instant));
         if waited < GRACE_PERIOD {
             return Step::Wait(Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
@@ -74,7 +74,7 @@ pub(super) fn status_step(
     for condition in own.iter().filter(changed) {
         let had = source.digest.status.condition(condition.kind);
         let news = !had.is_some_and(|had| condition.agrees(had));
-        // Good news, and the same of a new generation, ride with what the cell reports next.
+        // `True`, and an unchanged condition of a new generation, wait for the next reported status.
         if !news || condition.kind == conditions::FEDERATED && condition.status {
             let since = *memory.true_since.get_or_insert(now.instant);
             let waited = now.since(since);
@@ -103,7 +103,7 @@ pub(super) fn status_step(
     write_status(s, source, report, &own, memory, settings, now).by(next)
 }
 
-/// What the hub has and what the project has, for [`Memory::status_settled`].
+/// Digests of the hub's and the project's status, for [`Memory::status_settled`].
 pub fn settlement(copy: &Row<HubCopy>, source: &Row<Source>) -> (Digest, Digest) {
     (
         Digest::of_hash(&copy.digest.status),
@@ -130,7 +130,7 @@ fn write_status(
     settings: &Settings,
     now: Now,
 ) -> Step {
-    // Without a report the project keeps what it has, own conditions replaced.
+    // Without a report the project keeps its status; only own conditions are replaced.
     let (body, own_types): (_, Vec<String>) = match report {
         Some(copy) => (&copy.body, s.profile().status.own_conditions.clone()),
         None => (&source.body, replaced(s, source, own)),
@@ -181,8 +181,8 @@ fn write_status(
     Step::Act(Box::new(Act::new(plan, applied)))
 }
 
-/// The condition types that a write without a report takes anew: those it brings, and what is said of references that
-/// are no longer there.
+/// The condition types that a write without a report replaces: those that it sets, and conditions of references
+/// that no longer exist.
 fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<String> {
     let idle = |kind: &str| kind != conditions::FEDERATED && source.digest.references.is_empty();
     let types = s.profile().status.own_conditions.iter();
@@ -192,7 +192,7 @@ fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Str
         .collect()
 }
 
-/// Writes the gateway's own verdict and nothing to the hub.
+/// Writes the gateway's own conditions to the project, and nothing to the hub.
 pub(super) fn status_only(
     s: &Snapshot,
     source: &Row<Source>,

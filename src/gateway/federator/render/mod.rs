@@ -1,4 +1,4 @@
-//! The hub's copy of a project object, rendered from its body (contract: federation.md §2.3). Pure.
+//! Renders the hub's copy of a project object from its body (contract: federation.md §2.3). Pure.
 
 use crate::gateway::index::digest::{carried, payload_roots};
 use fedgate_api::{keys, names::CityCode};
@@ -6,7 +6,7 @@ use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
-/// The whole copy: metadata from the allow-list, and every root field of the source but metadata and status.
+/// The whole copy: metadata from the allow-list, and every root field of the source except metadata and status.
 pub(super) fn copy(
     kind: &FederatedKind,
     source: &DynamicObject,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 static KIND: LazyLock<FederatedKind> = LazyLock::new(|| FederatedKind::builtin().unwrap().remove(0));
 
-/// Keys that mean something to Karmada or to us.
+/// Keys that Karmada or fedgate interpret.
 const KNOWN: [&str; 17] = [
     keys::CLAIM_ID,
     keys::CLAIM_NAME,
@@ -43,7 +43,7 @@ fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
     btree_map(key(), value(), 0..12)
 }
 
-/// Root fields of the object, among them some that would be metadata or status elsewhere.
+/// Root fields of the object, some of which are metadata or status in other objects.
 fn roots() -> impl Strategy<Value = BTreeMap<String, String>> {
     let root = prop_oneof![
         prop::sample::select(&["spec", "status", "labels", "annotations", "finalizers"][..])

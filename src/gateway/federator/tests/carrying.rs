@@ -1,4 +1,4 @@
-//! While lists are missing a spec is carried, and nothing else is decided.
+//! While lists are incomplete, a spec is synced and nothing else is decided.
 
 use super::*;
 use crate::gateway::{
@@ -12,7 +12,7 @@ use crate::gateway::{
     namespaces, policies, projector,
 };
 
-/// What is decided of a snapshot with all lists, and without.
+/// The decisions on a snapshot with all lists, and without.
 fn both(s: &Snapshot, after: Duration) -> [Vec<Effect>; 2] {
     [true, false].map(|complete| {
         let s = Snapshot {
@@ -107,12 +107,12 @@ async fn what_the_hub_refused_waits_with_and_without_the_other_lists() {
     assert_eq!((effects, next), (vec![], Requeue::After(Duration::from_mins(5))));
 }
 
-/// The hub and the project with an edit that the copy lacks, and only the lists that carrying needs.
+/// The hub and the project with an edit that the copy lacks, and only the lists that a sync needs.
 fn half_read(cluster: &str) -> GatewayIndex {
     half_read_without(cluster, &[])
 }
 
-/// The same without these lists.
+/// As [`half_read`], without these lists.
 fn half_read_without(cluster: &str, missing: &[TableId]) -> GatewayIndex {
     let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     let mut home = hub_namespace("dfw");
@@ -208,7 +208,7 @@ fn each_list_that_carrying_needs_is_waited_for() {
         index
             .hub_roles()
             .into_iter()
-            // What is in place is carried without.
+            // Companions that are in place need no list.
             .filter(|role| role.is_first_phase() && *role != TableId::Clusters)
             .collect::<Vec<_>>()
     };

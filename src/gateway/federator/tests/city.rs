@@ -1,4 +1,4 @@
-//! A deployment's city: moves, claims, and one too many.
+//! A deployment's city: moves, claims, and one city above the limit.
 
 use super::*;
 

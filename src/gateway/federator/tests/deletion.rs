@@ -1,4 +1,4 @@
-//! The end of a deployment.
+//! Deletion of a deployment.
 
 use super::*;
 

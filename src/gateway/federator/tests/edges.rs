@@ -1,4 +1,4 @@
-//! The moments and measures at which a decision turns, each to the one side and the other.
+//! Times and sizes at which a decision changes, just below and just above.
 
 use super::*;
 use crate::gateway::{
@@ -20,7 +20,7 @@ fn with_status(mut object: Value, status: Value) -> Value {
     object
 }
 
-/// One that references a Secret and has all our marks.
+/// A deployment that references a Secret and has all marks of the gateway.
 fn with_reference() -> Value {
     let mut d = deployment();
     d["metadata"]["finalizers"] = json!([keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]);
@@ -81,7 +81,7 @@ async fn good_news_waits_for_what_the_cell_reports() {
     let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
     let told = with_status(deployment(), patch(&effect)["status"].clone());
     assert_eq!(told["status"]["conditions"][0]["reason"], "Delivered");
-    // Another's condition stays; ours on references that are gone goes, though nothing else is new.
+    // Another client's condition stays; ours on removed references is removed, though nothing else is new.
     let mut with = told.clone();
     let conditions = with["status"]["conditions"].as_array_mut().unwrap();
     conditions.push(condition("Available"));

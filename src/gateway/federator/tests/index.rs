@@ -1,4 +1,4 @@
-//! What the index shows of a deployment.
+//! The snapshot of a deployment from the index.
 
 use super::*;
 use crate::gateway::{
@@ -122,7 +122,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
             "{outcome:?}"
         );
         let mut asked = rig.asked();
-        // The answer is not to the letter what was written, which is one patch more.
+        // The answer differs from the written object, which costs one more patch.
         asked.dedup();
         turns.push(asked);
         let held = rig.context.quarantine.counts();
@@ -134,7 +134,8 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
     assert_eq!(turns, [vec!["PATCH web", "PATCH status", "POST events"], vec![]]);
 }
 
-/// What is asked when a deployment leaves whose copy and binding are not seen, and these are what the hub has.
+/// The requests for a deployment that is being deleted and whose copy and binding the index does not show, if the
+/// hub has these.
 async fn asked_of_the_hub(copy: (u16, Value), bindings: &[Value]) -> Vec<String> {
     let mut index = GatewayIndex::fixture();
     index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
@@ -195,7 +196,7 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     assert!(!arrival::note_sent(&ctx, &s, &plan));
     rig.context.index.lock().withdrawing.clear();
     assert!(arrival::note_sent(&ctx, &s, &plan));
-    // The tenant takes it back before there is an answer.
+    // The tenant deletes it before there is an answer.
     let leaving = fixture::leaving("web", "DFW");
     rig.context.index.lock().shop_has(TableId::Federated(0), &leaving);
     let needed = || policies::needed(&rig.context.index.lock(), HUB, 0, &dfw);
@@ -222,7 +223,7 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     assert_eq!(enqueued.len(), 2, "the policies and the Namespace: {enqueued:?}");
 }
 
-/// Acceptance 16: what a claim is, whoever lets go of it first.
+/// Acceptance 16: the claim, regardless of which part of it is removed first.
 #[test]
 fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
     let mut index = GatewayIndex::fixture();

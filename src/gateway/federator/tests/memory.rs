@@ -1,4 +1,4 @@
-//! A failed write leaves every field of the memory as it was; only what was learned by looking stays.
+//! A failed write leaves every field of the memory as it was; only observations stay.
 
 use super::*;
 use crate::gateway::{
@@ -14,7 +14,7 @@ use fedgate_engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER};
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
 
-/// Everything that a write may change.
+/// Every field that a write may change.
 fn everything(at: Instant) -> Memory {
     let refused = {
         let mut memory = Memory::default();
@@ -38,11 +38,11 @@ fn everything(at: Instant) -> Memory {
     }
 }
 
-/// What the turn of a write learns by looking, whatever becomes of the write.
+/// The observations of a reconcile with a write, regardless of the write's result.
 fn learned(reason: &str, before: &Memory) -> Memory {
     let mut memory = before.clone();
     if reason == "return_status" {
-        // A cell reports, the claim is right, and the hub has what it is to have.
+        // A cell reports, the claim is right, and the hub has the wanted payload.
         (memory.undelivered, memory.claim_mismatch_since, memory.refused) = (None, None, None);
     }
     if reason == "repair_claim" {
@@ -83,7 +83,7 @@ fn worlds() -> [(&'static str, GatewayIndex); 5] {
     ]
 }
 
-/// One turn whose write fails, and what is remembered then; how many requests there were.
+/// One reconcile with a failing write: the memory afterwards, and the number of requests.
 async fn failed(index: GatewayIndex, key: &Key, before: &Memory, code: u16) -> (Memory, Vec<String>) {
     let bodies = [fixture::source("web", "DFW"), fixture::copy("web", "DFW")];
     let rig = Rig::new(index, move |method, _| {
@@ -141,7 +141,7 @@ async fn a_write_that_was_applied_changes_what_it_stands_for() {
 async fn a_failed_write_leaves_each_field_as_it_was() {
     tokio::time::advance(2 * LONG_AGO + RETRY_AFTER).await;
     for code in [409, 500, LOST] {
-        // The bodies of what the index holds are there: the only request is the write.
+        // The bodies of the rows are kept: the write is the only request.
         for (reason, index) in worlds() {
             let key = index.source_key(0, &shop(), "default", "web");
             let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());

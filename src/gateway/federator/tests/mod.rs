@@ -1,4 +1,4 @@
-//! Decisions of the federator: the exact effects, and that nothing else came.
+//! Decisions of the federator: the exact effects, and no others.
 
 mod carrying;
 mod city;
@@ -62,7 +62,7 @@ fn later(now: Now, by: Duration) -> Now {
     }
 }
 
-/// A project deployment as the API serves it, with our marks on it.
+/// A project deployment as the API serves it, with the gateway's marks.
 fn deployment() -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
@@ -112,7 +112,7 @@ fn copy(value: &Value) -> Row<HubCopy> {
     )
 }
 
-/// The copy that belongs to [`deployment`], as the hub serves it.
+/// The copy of [`deployment`], as the hub serves it.
 fn hub_copy() -> Value {
     let source = object(deployment());
     let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
@@ -168,7 +168,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
     }
 }
 
-/// Decides, and remembers what follows if all of it is applied.
+/// Decides, and takes the memory that follows if the whole plan is applied.
 fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Action {
     let decision = super::decide::decide(s, memory, settings, Permit::Granted, now);
     *memory = decision.memory.applied;

@@ -1,4 +1,4 @@
-//! A standby reads nothing, writes nothing, and remembers nothing as done.
+//! A standby reads nothing, writes nothing, and records nothing as done.
 
 use crate::gateway::{
     context::{Context, Shared},
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
-    // Its city can be no label: the project is told, and nothing else is done.
+    // Its city is not a valid label: the project gets a condition, and nothing else happens.
     let deployment = fixture::source("web", "not a city");
     let requests = Arc::new(AtomicUsize::new(0));
     let (counted, answer) = (requests.clone(), deployment.to_string());
@@ -53,7 +53,7 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
     }
 }
 
-/// One turn: how it failed, if it did, and what is remembered then.
+/// One reconcile: its failure, if any, and the memory afterwards.
 async fn reconcile_once(ctx: &Shared, key: &Key) -> (Option<Category>, Memory) {
     let federator = Federator::default();
     let end = federator

@@ -1,4 +1,4 @@
-//! What the project is told: the status that returns, and the conditions of our own.
+//! The status that returns to the project, and the gateway's own conditions.
 
 use super::*;
 use fedgate_engine::quarantine::RETRY_AFTER;

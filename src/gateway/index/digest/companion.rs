@@ -1,4 +1,4 @@
-//! Digests of `ConfigMaps` and Secrets: of a project, and as companions on the hub. Values are digested, never kept.
+//! Digests of `ConfigMaps` and Secrets: of a project, and as companions on the hub. Values are hashed, never kept.
 
 use super::{annotation, owned};
 use fedgate_api::keys;
@@ -55,7 +55,7 @@ fn payload(object: &DynamicObject) -> (Digest, Option<Arc<str>>, usize) {
 }
 
 impl Companion {
-    /// Reads a labelled `ConfigMap` or Secret of the hub.
+    /// Digests a labelled `ConfigMap` or Secret of the hub.
     pub fn read(object: &DynamicObject) -> Self {
         let (payload, secret_type, _) = payload(object);
         Self {
@@ -67,7 +67,7 @@ impl Companion {
 }
 
 impl Payload {
-    /// Reads a `ConfigMap` or Secret of a project. Its values are digested and counted, never kept.
+    /// Digests a `ConfigMap` or Secret of a project. Its values are hashed and counted, never kept.
     pub fn read(object: &DynamicObject) -> Self {
         let (payload, secret_type, size) = payload(object);
         Self {

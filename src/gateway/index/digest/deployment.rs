@@ -1,4 +1,4 @@
-//! Digests of the objects that are federated: a project's deployment and its copy on the hub.
+//! Digests of federated objects: a project's deployment and its copy on the hub.
 
 use super::{LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, label};
 use crate::gateway::index::status::StatusDigest;
@@ -19,47 +19,48 @@ use std::{collections::hash_map::Entry, sync::Arc};
 pub struct Source {
     /// `metadata.generation`.
     pub generation: i64,
-    /// When it was created, in seconds since the epoch.
+    /// Creation time, in seconds since the epoch.
     pub created: i64,
     /// `metadata.deletionTimestamp`.
     pub deleted: Option<Timestamp>,
     /// All its finalizers.
     pub finalizers: Box<[Arc<str>]>,
-    /// The city, or the text that is none.
+    /// The city, or the text that is not a valid code.
     pub city: Result<CityCode, Arc<str>>,
     /// Annotation `federation-namespace`.
     pub federation_namespace: Option<Arc<str>>,
-    /// What the copy carries of it, generation aside.
+    /// Hash of everything that is synced to the copy, without the generation.
     pub content: Digest,
-    /// What there is of its spec, or whatever its kind has in the place of one.
+    /// Size of its spec, or of the fields that its kind has instead.
     pub extent: Extent,
-    /// What the federator has noted on it, if anything.
+    /// Annotations of the federator, if any.
     pub notes: Option<Box<ReferenceAnnotations>>,
-    /// `ConfigMap`s and Secrets that it names, in order.
+    /// `ConfigMap`s and Secrets that it references, in order.
     pub references: Box<[Reference]>,
     /// Its status.
     pub status: StatusDigest,
-    /// Largest scale setting in it.
+    /// Its largest scale setting.
     pub scale: u32,
     /// UID of its controller, or of the Workload that it names.
     pub controller: Option<Arc<str>>,
-    /// What the workload controller reads, for the kind that it writes; a text if it is none in truth.
+    /// The fields that the workload controller reads, for the kind that it writes; an error text if they are
+    /// malformed.
     pub rollup: Option<Box<Result<Rollup, String>>>,
 }
 
-/// How much there is of what would be carried. A number alone, since every deployment has one: more bytes than these are
-/// not read of any object.
+/// Size of the fields that would be synced. A single number, since every deployment has one: of no object are more
+/// bytes read than the reserved values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent(u32);
 
-/// What an [`Extent`] means.
+/// Meaning of a [`SpecSize`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecSize {
-    /// So many bytes of JSON.
+    /// This number of bytes as JSON.
     Bytes(u32),
     /// More levels of lists and maps than [`LEVEL_LIMIT`].
     Deep,
-    /// More bytes than are read of an object, or some that cannot be read.
+    /// More bytes than are read of an object, or bytes that cannot be read.
     Unread,
 }
 
@@ -85,7 +86,7 @@ impl Extent {
             .unwrap_or(Self::UNREAD)
     }
 
-    /// What it means.
+    /// Its meaning.
     pub fn verdict(self) -> SpecSize {
         match self {
             Self::DEEP => SpecSize::Deep,
@@ -95,10 +96,10 @@ impl Extent {
     }
 }
 
-/// What the federator notes on a [`Source`] that has references.
+/// Annotations of the federator on a [`Source`] with references.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceAnnotations {
-    /// Annotation with what is expected, as text.
+    /// Annotation with the expected references, as text.
     expected: Option<Arc<str>>,
     /// Annotation with a terminal source error, as text.
     error: Option<Arc<str>>,
@@ -111,11 +112,11 @@ pub struct Reference {
     pub kind: CompanionKind,
     /// Its name.
     pub name: Arc<str>,
-    /// Whether it may be missing.
+    /// True if the object may be missing.
     pub optional: bool,
 }
 
-/// The digest of a template in the form in which this program writes it, whatever defaults an API has filled in.
+/// Digest of a template in the form in which fedgate writes it, without the defaults of an API server.
 pub fn template_digest(template: &Value) -> Digest {
     match serde_json::from_value::<fedgate_api::InstanceTemplate>(template.clone()) {
         Ok(template) => Digest::of(&serde_json::to_value(template).unwrap_or_default()),
@@ -126,7 +127,7 @@ pub fn template_digest(template: &Value) -> Digest {
 /// The hub's copy of a deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HubCopy {
-    /// When it was created, in seconds since the epoch.
+    /// Creation time, in seconds since the epoch.
     pub created: i64,
     /// Annotation `source-uid`.
     pub source_uid: Option<Arc<str>>,
@@ -136,7 +137,7 @@ pub struct HubCopy {
     pub upstream_namespace: Option<Arc<str>>,
     /// Label with the city.
     pub city: Option<CityCode>,
-    /// What it carries, computed as [`Source::content`].
+    /// Hash of its synced fields, computed as [`Source::content`].
     pub content: Digest,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
@@ -145,12 +146,12 @@ pub struct HubCopy {
 }
 
 impl Source {
-    /// Whether it is carried where specs have at most so many bytes.
+    /// True if a spec of this size is synced under this limit in bytes.
     pub fn fits(&self, largest: u32) -> bool {
         matches!(self.extent.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
     }
 
-    /// What is expected, as text.
+    /// The expected references, as text.
     pub fn expected(&self) -> Option<&str> {
         self.notes.as_ref()?.expected.as_deref()
     }
@@ -160,7 +161,7 @@ impl Source {
         self.notes.as_ref()?.error.as_deref()
     }
 
-    /// Reads a project's object of a federated kind.
+    /// Digests a project's object of a federated kind.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
         let meta = &object.metadata;
         let whole = with_metadata(object);
@@ -229,7 +230,7 @@ impl Source {
     }
 }
 
-/// The object as JSON with what a profile's paths may ask of its metadata.
+/// The object as JSON, with the metadata that a profile's paths may select.
 fn with_metadata(object: &DynamicObject) -> Value {
     let mut whole = object.data.clone();
     if let Some(map) = whole.as_object_mut() {
@@ -242,7 +243,7 @@ fn with_metadata(object: &DynamicObject) -> Value {
     whole
 }
 
-/// Most references that are carried. One more is kept, so that it can be seen that they are too many.
+/// Maximum number of references that are synced. One more is kept, so that an excess is visible.
 pub const REFERENCE_LIMIT: usize = 1_024;
 
 fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<[Reference]> {
@@ -260,7 +261,7 @@ fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<
             let optional =
                 rule.may_be_optional && value.get("optional").and_then(Value::as_bool) == Some(true);
             match places.entry((rule.kind, name)) {
-                // Named twice, once as required: required.
+                // An object that is referenced twice, once as required, is required.
                 Entry::Occupied(had) => found[*had.get()].optional &= optional,
                 Entry::Vacant(_) if found.len() > REFERENCE_LIMIT => {}
                 Entry::Vacant(new) => {
@@ -278,13 +279,13 @@ fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<
 }
 
 impl HubCopy {
-    /// Whether a cell reports on it.
+    /// True if a cell reports on it.
     pub fn reports(&self) -> bool {
         let available = self.status.condition("Available");
         self.status.reported && available.is_none_or(|c| &*c.reason != "NoCellReporting")
     }
 
-    /// Reads the hub's object of a federated kind.
+    /// Digests the hub's object of a federated kind.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
         let city = label(object, &kind.placement.label);
         let upstream = label(object, keys::UPSTREAM_NAMESPACE);

@@ -1,4 +1,4 @@
-//! Digests of what stands around the copies on the hub: Namespaces, policies, bindings, interpreters.
+//! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
 use super::{Strings, annotation, label};
 use crate::gateway::index::policy_spec;
@@ -20,7 +20,7 @@ pub struct HubNamespaceDigest {
     pub cluster: Option<Arc<str>>,
     /// Label `upstream-namespace`.
     pub namespace: Option<Arc<str>>,
-    /// Whether the skip label is there and `true`.
+    /// True if the skip label is `true`.
     pub skip: bool,
     /// Label `project-uid`.
     pub project_uid: Option<Arc<str>>,
@@ -33,7 +33,7 @@ pub struct HubNamespaceDigest {
 }
 
 impl HubNamespaceDigest {
-    /// Reads a hub Namespace.
+    /// Digests a hub Namespace.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
         let mut word = |key| words.share_some(label(object, key));
         Self {
@@ -48,15 +48,15 @@ impl HubNamespaceDigest {
     }
 }
 
-/// A cell, as its Karmada Cluster shows it.
+/// A cell as a Karmada Cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// The code that its label says, if that is one.
+    /// The city code of its label, if that is valid.
     pub city: Option<CityCode>,
 }
 
 impl Cell {
-    /// Reads a `Cluster`.
+    /// Digests a `Cluster`.
     pub fn read(object: &DynamicObject, key: &str) -> Self {
         Self {
             city: label(object, key).and_then(|text| CityCode::parse(text).ok()),
@@ -67,14 +67,14 @@ impl Cell {
 /// A `ClusterPropagationPolicy` of a city set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CitySet {
-    /// The codes it names; `None` if it is not of our shape or they are not those of its name.
+    /// The codes that it selects; `None` if its spec is not of our form or the codes differ from its name.
     pub cities: Option<BTreeSet<CityCode>>,
-    /// Whether every owned field is as we write it, and the codes are those of the set that its name says.
+    /// True if every owned field is as we write it, and the codes are those of its name.
     pub exact: bool,
 }
 
 impl CitySet {
-    /// Reads a `ClusterPropagationPolicy`.
+    /// Digests a `ClusterPropagationPolicy`.
     pub fn read(object: &DynamicObject, label: &str) -> Self {
         let values = object
             .data
@@ -109,20 +109,20 @@ impl CitySet {
 /// A `PropagationPolicy` of a city.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CityPolicy {
-    /// Index of the federated kind and the code that its selector names; `None` if it is not of our shape.
+    /// Index of the federated kind and the code that it selects; `None` if its spec is not of our form.
     pub selects: Option<(usize, CityCode)>,
-    /// Whether every owned field is as we write it.
+    /// True if every owned field is as we write it.
     pub exact: bool,
 }
 
 impl CityPolicy {
-    /// Whether a policy of this name and shape is one that the gateway makes and takes away.
+    /// True if the gateway creates and deletes policies of this name and form.
     pub fn is_ours(&self, name: &str, kinds: &[FederatedKind]) -> bool {
         let kind = self.selects.as_ref().and_then(|(index, _)| kinds.get(*index));
         kind.is_some_and(|kind| name.starts_with(&kind.placement.policy_prefix))
     }
 
-    /// Reads a `PropagationPolicy`.
+    /// Digests a `PropagationPolicy`.
     pub fn read(object: &DynamicObject, kinds: &[FederatedKind]) -> Self {
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let selectors = spec.get("resourceSelectors").and_then(Value::as_array);
@@ -160,26 +160,26 @@ impl CityPolicy {
 pub struct Binding {
     /// UID of the owner.
     pub owner: Option<Arc<str>>,
-    /// Kind of what is bound, e.g. `WorkloadDeployment`.
+    /// Kind of the bound object, e.g. `WorkloadDeployment`.
     pub kind: Arc<str>,
-    /// Name of what is bound.
+    /// Name of the bound object.
     pub name: Arc<str>,
     /// Name of the policy that claims it.
     pub policy: Option<Arc<str>>,
     /// `Scheduled=False` with reason `NoClusterFit`.
     pub no_cluster: bool,
-    /// Whether it is scheduled to at least one cluster.
+    /// True if it is scheduled to at least one cluster.
     pub scheduled: bool,
     /// `FullyApplied=True`.
     pub applied: bool,
-    /// Clusters that have it applied or are meant to.
+    /// Clusters that have it applied, or are scheduled to have it.
     pub clusters: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
 }
 
 impl Binding {
-    /// Reads a `ResourceBinding`.
+    /// Digests a `ResourceBinding`.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
         let condition = |kind: &str| {
             object
@@ -248,7 +248,7 @@ impl Binding {
 /// A `ResourceInterpreterCustomization`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterpreterDigest {
-    /// Index of the federated kind it is for.
+    /// Index of its federated kind.
     pub kind: Option<usize>,
     /// `target` and `customizations`.
     pub content: Digest,
@@ -257,7 +257,7 @@ pub struct InterpreterDigest {
 }
 
 impl InterpreterDigest {
-    /// Reads a `ResourceInterpreterCustomization`.
+    /// Digests a `ResourceInterpreterCustomization`.
     pub fn read(object: &DynamicObject, kinds: &[FederatedKind], words: &mut Strings) -> Self {
         let target = object.data.pointer("/spec/target");
         let field = |name: &str| target.and_then(|t| t.get(name)).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Digests of what cells write back, on the hub and as projected into a project.
+//! Digests of write-backs on the hub and of their projections in a project.
 
 use super::{Strings, controller, created, label, size_of};
 use fedgate_api::{conditions::Serving, keys, names::CityCode};
@@ -8,19 +8,19 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Largest spec and status that is projected, in bytes.
+/// Maximum size of a projected spec and status, in bytes.
 pub const SIZE_LIMIT: u32 = 64 * 1024;
 
 /// A cell's Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteBackDigest {
-    /// When it was created, in seconds since the epoch.
+    /// Creation time, in seconds since the epoch.
     pub created: i64,
     /// Label `upstream-cluster-name`.
     pub cluster: Option<Arc<str>>,
     /// Label `upstream-namespace`.
     pub namespace: Option<Arc<str>>,
-    /// Label that names the deployment.
+    /// Label with the name of the deployment.
     pub deployment: Option<Arc<str>>,
     /// Label with the city.
     pub city: Option<CityCode>,
@@ -34,13 +34,13 @@ pub struct WriteBackDigest {
     pub spec: Digest,
     /// Its status, conditions without generations.
     pub status: Digest,
-    /// Whether it has any status.
+    /// True if it has any status.
     pub reported: bool,
     /// Its conditions `Ready` and `Available`.
     pub serving: Serving,
-    /// Size of spec and status in bytes; the largest of all if they cannot be read in full.
+    /// Size of spec and status in bytes; the maximum if they cannot be read in full.
     pub size: u32,
-    /// How many conditions it has.
+    /// Number of its conditions.
     pub conditions: u32,
 }
 
@@ -51,9 +51,9 @@ pub struct Projection {
     pub cluster: Option<Arc<str>>,
     /// Name and UID of its owner of the federated kind.
     pub owner: Option<(Arc<str>, Arc<str>)>,
-    /// Whether that is its only owner, without `controller` and `blockOwnerDeletion`.
+    /// True if that is its only owner, without `controller` and `blockOwnerDeletion`.
     pub plain_owner: bool,
-    /// Whether it has no owner at all and every label that the gateway gives: its deployment was deleted and left it.
+    /// True if it has no owner and every label that the gateway sets: its deployment was deleted with `orphan`.
     pub orphaned: bool,
     /// Label `upstream-namespace` and the linking labels.
     pub labels: Digest,
@@ -65,7 +65,7 @@ pub struct Projection {
     pub serving: Serving,
 }
 
-/// A status without the generations of its conditions: a cell's numbers mean nothing in a project.
+/// A status without the generations of its conditions: a cell's generations have no meaning in a project.
 pub fn without_generations(status: &Value) -> Value {
     let mut status = status.clone();
     for condition in status
@@ -90,12 +90,12 @@ fn label_digest(object: &DynamicObject, keys: &[String]) -> Digest {
 }
 
 impl WriteBackDigest {
-    /// Whether it is too large to be projected.
+    /// True if it is too large to be projected.
     pub fn is_too_large(&self) -> bool {
         self.size > SIZE_LIMIT
     }
 
-    /// Reads a cell's object on the hub.
+    /// Digests a cell's object on the hub.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
         let rules = kind.write_back.as_ref();
         let status = object.data.get("status").cloned().unwrap_or(Value::Null);
@@ -130,7 +130,7 @@ impl WriteBackDigest {
     }
 }
 
-/// The labels of a projection: two of identity, and the linking ones.
+/// The labels of a projection: two of identity, and the linking labels.
 fn projected_keys(kind: &FederatedKind) -> Vec<String> {
     let linking = kind
         .write_back
@@ -150,7 +150,7 @@ fn projected_labels(object: &DynamicObject, kind: &FederatedKind) -> Digest {
 }
 
 impl Projection {
-    /// Reads an Instance of a project.
+    /// Digests an Instance of a project.
     pub fn read(object: &DynamicObject, kind: &FederatedKind, words: &mut Strings) -> Self {
         let owners: Vec<_> = object.metadata.owner_references.iter().flatten().collect();
         let api_version = kind.resource.api_version.as_str();

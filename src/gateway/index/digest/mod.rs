@@ -1,4 +1,4 @@
-//! Digests: what the gateway reads of each kind of object. Each is made by one reader from the object as served.
+//! Digests: the fields of each kind that the gateway reads. One reader per kind digests the object as served.
 
 mod companion;
 mod deployment;
@@ -22,12 +22,13 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What many objects repeat, held once: names and UIDs, which stand on both planes; condition types and reasons.
+/// Strings that many objects share, stored once: names and UIDs, which occur on both planes; condition types and
+/// reasons.
 #[derive(Debug, Default)]
 pub struct Strings {
     /// Words and names.
     pub texts: Interner<str>,
-    /// What conditions say.
+    /// Texts of conditions.
     pub condition_texts: Interner<ConditionText>,
 }
 
@@ -38,17 +39,17 @@ impl HasStrings for Strings {
 }
 
 impl Strings {
-    /// The shared form of a word.
+    /// Interns a string.
     pub fn intern(&mut self, word: &str) -> Arc<str> {
         self.texts.intern(word)
     }
 
-    /// The shared form of a word that may be missing.
+    /// Interns an optional string.
     fn share_some(&mut self, word: Option<&str>) -> Option<Arc<str>> {
         word.map(|word| self.intern(word))
     }
 
-    /// A city code, with its text shared.
+    /// A city code with an interned text.
     fn city(&mut self, code: &str) -> Result<CityCode, NameError> {
         CityCode::of_word(self.intern(code))
     }
@@ -64,7 +65,7 @@ pub fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// When the object was created, in seconds since the epoch.
+/// Creation time of the object, in seconds since the epoch.
 fn created(object: &DynamicObject) -> i64 {
     let time = object.metadata.creation_timestamp.as_ref();
     time.map_or(0, |time| time.0.as_second())
@@ -74,7 +75,7 @@ fn owned(text: Option<&str>) -> Option<Arc<str>> {
     text.map(Into::into)
 }
 
-/// Everything of the object but metadata and status: what travels to the hub.
+/// The object without metadata and status: the part that is synced to the hub.
 pub fn payload_roots(object: &DynamicObject) -> Map<String, Value> {
     object
         .data
@@ -88,11 +89,11 @@ pub fn payload_roots(object: &DynamicObject) -> Map<String, Value> {
         .unwrap_or_default()
 }
 
-/// Most levels of lists and maps in what is carried and returned; fewer than are read of an object, so that what was cut
-/// off there is never carried.
+/// Maximum levels of lists and maps in synced specs and returned statuses; below the maximum that is read of an
+/// object, so that a truncated value is never synced.
 pub const LEVEL_LIMIT: usize = 64;
 
-/// Size of what is carried or returned, in bytes; no size is allowed of what is nested too deeply.
+/// Size of a synced spec or returned status, in bytes; the maximum if it is nested too deeply.
 pub fn size_of(value: &Value) -> u32 {
     if object::levels(value) > LEVEL_LIMIT {
         u32::MAX
@@ -101,7 +102,7 @@ pub fn size_of(value: &Value) -> u32 {
     }
 }
 
-/// The annotations that travel, with suspension as `true` or absent.
+/// The annotations that are synced, with suspension as `true` or absent.
 pub fn carried(kind: &FederatedKind, object: &DynamicObject) -> BTreeMap<String, String> {
     kind.carried_annotations
         .iter()

@@ -1,5 +1,5 @@
-//! A deployment as the workload controller reads it: whether it is as that controller writes it, and what its status
-//! adds to the Workload's.
+//! A deployment as the workload controller reads it: whether it is as that controller writes it, and its part of
+//! the Workload's status.
 
 use super::{Strings, template_digest};
 use fedgate_api::{
@@ -13,21 +13,21 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The conditions of a deployment that say why nothing serves, in the order in which equals win.
+/// Conditions of a deployment that explain why nothing serves; of equal ones the first counts.
 pub const WHY: [&str; 3] = [types::AVAILABLE, types::REFERENCED_DATA_READY, types::FEDERATED];
 
-/// See the module.
+/// The workload controller's digest of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rollup {
     /// Name of its placement.
     pub placement: Arc<str>,
-    /// Digest of what the workload controller writes of it, the template apart.
+    /// Digest of the fields that the workload controller writes, without the template.
     pub written: Digest,
     /// Digest of the template.
     pub template: Digest,
     /// Its counts.
     pub counts: ReplicaCounts,
-    /// Whether Available is True.
+    /// True if Available is True.
     pub available: bool,
     /// The conditions of [`WHY`] that are not True.
     pub why: Box<[FalseCondition]>,
@@ -43,10 +43,10 @@ pub struct FalseCondition {
 }
 
 impl Rollup {
-    /// Reads a deployment; what cannot be read as one is told as text.
+    /// Digests a deployment; returns a text if it is malformed.
     pub(super) fn read(object: &DynamicObject, words: &mut Strings) -> Result<Self, String> {
         let mut spec = object.data.get("spec").cloned().unwrap_or_default();
-        // One that cannot be read differs as well.
+        // A malformed one differs as well.
         let stub = json!({"spec": {"runtime": {"resources": {"instanceType": ""}}, "networkInterfaces": []}});
         let template = spec
             .get_mut("template")
@@ -80,7 +80,7 @@ impl Rollup {
         })
     }
 
-    /// Its status, as far as it was read; times are lost.
+    /// Its status as far as it was read, without times.
     pub fn status(&self) -> WorkloadDeploymentStatus {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let available = || Condition::new(types::AVAILABLE, ConditionStatus::True, "", "", now);
@@ -96,7 +96,7 @@ impl Rollup {
     }
 }
 
-/// Digest of what the workload controller writes of a deployment, the template apart.
+/// Digest of the fields that the workload controller writes of a deployment, without the template.
 pub fn written(metadata: &ObjectMeta, spec: &WorkloadDeploymentSpec) -> Digest {
     let label = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key));
     let mut owners = metadata.owner_references.iter().flatten();

@@ -1,8 +1,8 @@
-//! The measures and words at which a decision turns, each to the one side and the other.
+//! Sizes and reasons at which a decision changes, just below and just above.
 
 use super::*;
 
-/// The most conditions that are projected.
+/// The maximum number of projected conditions.
 const CONDITION_LIMIT: u32 = 32;
 
 #[test]

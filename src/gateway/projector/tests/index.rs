@@ -1,4 +1,4 @@
-//! What the projector sees in the index, and what wakes it.
+//! The projector's snapshots from the index, and the keys that events enqueue.
 
 use super::{HUB, KINDS, deployment, projection, write_back};
 use crate::gateway::{
@@ -9,7 +9,7 @@ use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::plane::watch::WatchEvent;
 use serde_json::{Value, json};
 
-/// An index with the project `prod`, its namespace `shop`, and this on the hub.
+/// An index with the project `prod`, its namespace `shop`, and these objects on the hub.
 fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
     let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     let prod = ProjectKey::parse("prod").unwrap();
@@ -52,7 +52,7 @@ fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
     assert!(!observed(&index(false, &[write_back()]), "web-0").bound);
 }
 
-/// What a cell writes of deployment `web`.
+/// A cell's write-back of deployment `web`.
 fn named(name: &str, cell: &str) -> Value {
     let mut w = write_back();
     w["metadata"]["name"] = json!(name);
@@ -88,7 +88,7 @@ fn has_place(index: &GatewayIndex, name: &str) -> bool {
     s.rank < s.most
 }
 
-/// Who is woken when one of cell `greedy` goes.
+/// The keys that are enqueued when a write-back of cell `greedy` is deleted.
 fn woken_without(index: &mut GatewayIndex, name: &str) -> Vec<String> {
     let gone = WatchEvent::Delete(
         serde_json::from_value(named(name, "greedy"))
@@ -126,7 +126,7 @@ fn what_is_projected_keeps_its_place() {
     project(&mut index, "web--099");
     assert!(has_place(&index, "web--099") && has_place(&index, "web--078"));
     assert!(!has_place(&index, "web--079"));
-    // Another deployment's projection of the name is none.
+    // Another deployment's projection of the name does not count.
     let mut other = projection("u-source");
     other["metadata"]["name"] = json!("web--098");
     other["metadata"]["uid"] = json!("p-other");
@@ -156,7 +156,7 @@ fn of_far_too_many_no_new_one_has_a_place() {
     project(&mut index, "web--161");
     assert!(has_place(&index, "web--161"), "it is projected");
     assert!(!has_place(&index, "web--000"));
-    // None is counted, and none woken, before they are fewer.
+    // Above the limit none is counted and none enqueued.
     assert_eq!(woken_without(&mut index, "web--160"), Vec::<String>::new());
     let enqueued = woken_without(&mut index, "web--159");
     assert_eq!(enqueued.len(), 79);
@@ -184,7 +184,7 @@ fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
     let key = index.hub_key(TableId::WrittenBack(0), HUB, "web-0");
     assert!(enqueued.keys.contains(&key));
     assert_eq!(*observed(&index, "web-0").cells, ["dfw-1".into()]);
-    // At rest nobody is woken.
+    // Without a change nothing is enqueued.
     let enqueued = index.hub_event(TableId::Bindings, event(binding(9, "u-copy")));
     assert!(!enqueued.keys.contains(&key));
 }

@@ -1,4 +1,4 @@
-//! Decisions of the projector: the exact effects, and that nothing else came.
+//! Decisions of the projector: the exact effects, and no others.
 
 mod edges;
 mod index;
@@ -127,7 +127,7 @@ fn now() -> Now {
     }
 }
 
-/// What is decided with nothing remembered.
+/// The decision with an empty memory.
 fn decide(s: &Snapshot, settings: Settings) -> Decision {
     decide::decide(s, &mut Memory::default(), settings, now())
 }
@@ -351,7 +351,8 @@ fn what_an_earlier_copy_left_is_awaited_for_a_minute_before_it_counts_as_forged(
     };
     let last = decide::decide(&s, &mut memory, LENIENT, later);
     assert_eq!(quarantined(&last), "owner_mismatch");
-    // One that came after the copy is nobody's left-over, even while the collector takes it.
+    // A write-back that is newer than the copy does not belong to an earlier copy, even while the garbage collector
+    // runs.
     w["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:09Z");
     s.write_back = snapshot(Some(&w), None).write_back;
     assert_eq!(quarantined(&decide(&s, LENIENT)), "owner_mismatch");
@@ -394,7 +395,7 @@ fn a_cell_that_the_copy_is_not_given_to_has_nothing_to_say() {
     );
     s.cells = ["dfw-2".into(), "dfw-1".into()].into();
     assert_eq!(effects(decide(&s, LENIENT)).len(), 1);
-    // A write-back of the peer's cells names none.
+    // A write-back of the peer's cells has no controller.
     let mut peer = write_back();
     peer["metadata"]["labels"]
         .as_object_mut()
@@ -425,7 +426,7 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     );
     memory.settle(true, &asked.digest, &got.digest);
     assert_eq!(effects(decide::decide(&s, &mut memory, LENIENT, now())), []);
-    // Either side's change, and a wrong owner, count as before.
+    // A change on either side, and a wrong owner, count as before.
     w["spec"]["new"] = json!(2);
     let changed = snapshot(Some(&w), Some(&projection("u-source")));
     assert_eq!(
