@@ -170,7 +170,7 @@ enum Slot<'k> {
     Missing(String),
     /// Another object has this name.
     Held(String),
-    /// The binding is being deleted.
+    /// The binding is being deleted, or other bindings of the deployment have both names.
     Going,
 }
 

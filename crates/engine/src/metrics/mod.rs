@@ -52,7 +52,7 @@ pub struct Gauges {
     pub orphans: usize,
     /// Rejected claims on hub namespaces of another project.
     pub rejected_claims: usize,
-    /// True if the sweep stopped because it would have deleted too much.
+    /// True if the sweep stopped because it would have deleted too much, or projections of vanished write-backs are kept.
     pub garbage_brake: bool,
     /// Changes that wait for a permit to write to the hub.
     pub delayed_hub_writes: usize,

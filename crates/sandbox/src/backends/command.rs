@@ -1,4 +1,4 @@
-//! `fedgate-sandbox backends`: the stand-ins as a process of their own.
+//! `fedgate sandbox backends`: runs the stand-ins as a separate process.
 
 use super::{
     decide::{network, quota},
@@ -21,7 +21,7 @@ const QUOTA: Backend = Backend {
     decide: quota::decide,
 };
 
-/// Which API servers the stand-ins for networking and quota work on.
+/// The API servers that the stand-ins for networking and quota work on.
 #[derive(Debug, Clone, Args)]
 pub struct BackendsArgs {
     /// A cell and a kubeconfig with all rights there; may be repeated.
@@ -33,7 +33,7 @@ pub struct BackendsArgs {
 }
 
 impl BackendsArgs {
-    /// Runs until the process is told to end.
+    /// Runs until the process receives a shutdown signal.
     pub async fn run(self) -> Result<(), SandboxError> {
         child::begin_log();
         tracing::info!(

@@ -1,15 +1,16 @@
-//! STAND-INS for the backends of networking and quota, for the sandbox only. They are no implementation of either:
-//! nothing is programmed, and nothing outside the sandbox may rely on what is here.
+//! STAND-INS for the backends of networking and quota, for the sandbox only. They implement neither: they program
+//! nothing, and nothing outside the sandbox may depend on them.
 //!
-//! The network provider of a cell answers `NetworkBindings` with a `NetworkContext` and `SubnetClaims` with a Subnet. It
-//! can be told otherwise by the annotation `sandbox.fedgate.dev/network` on the cell's `ServingLocation`: `fail`
-//! refuses bindings, `stall` does nothing. A network called `missing`, or `missing-` and more, does not exist.
+//! The network provider of a cell answers `NetworkBindings` with a `NetworkContext` and `SubnetClaims` with a Subnet.
+//! The annotation `sandbox.fedgate.dev/network` on the cell's `ServingLocation` changes its behaviour: with `fail` it
+//! rejects bindings, with `stall` it does nothing. A network called `missing`, or `missing-` and more, does not exist.
 //!
 //! The claim granter of a project answers `ResourceClaims` by the budgets in the `ConfigMap` `default/sandbox-budgets`:
 //! keys `instances`, `vcpus` and `memory` with a number; a missing key is no limit, `none` leaves claims undecided, and
-//! `stall: "true"` leaves all of them so.
+//! `stall: "true"` leaves all claims undecided.
 //!
-//! Both run in one process, which ends with the sandbox's owner. [`decide`] has the decisions, [`serve`] does them.
+//! Both run in one process, which ends with the sandbox's owner. [`decide`] computes the writes, [`serve`] executes
+//! them.
 
 mod command;
 mod decide;
@@ -36,7 +37,7 @@ const NETWORK_CONTEXTS: &str = include_str!("crds/networkcontexts.yaml");
 const SUBNET_CLAIMS: &str = include_str!("crds/subnetclaims.yaml");
 const SUBNETS: &str = include_str!("crds/subnets.yaml");
 
-/// Definitions, and a cell's one `ServingLocation`.
+/// Adds the CRDs of a plane, and the single `ServingLocation` of a cell.
 pub(super) fn objects(
     plane: &str,
     role: PlaneRole,
@@ -72,7 +73,7 @@ pub(super) fn objects(
     Ok(())
 }
 
-/// Starts the process. There is nothing to wait for: it acts on what it finds.
+/// Starts the process. The caller need not wait for it: the process reconciles the objects that exist already.
 pub(super) fn start(sandbox: &Sandbox, options: &Options) -> Result<Process, SandboxError> {
     let file = |plane: &str| {
         let path = own_path(&sandbox.layout, Own::Backends, plane);

@@ -1,4 +1,4 @@
-//! Watches one plane for one backend and performs what it decides.
+//! Watches one plane for one backend and executes the backend's decisions.
 
 use super::{
     decide::{Act, quota::BUDGETS},
@@ -18,29 +18,29 @@ use kube_runtime::{
 use serde_json::json;
 use std::time::Duration;
 
-/// Writes at a time.
+/// Concurrent writes.
 const PARALLEL: usize = 16;
-/// Decisions in a row, so that events are not kept waiting.
+/// Consecutive rounds of decisions before events are read again.
 const ROUNDS: usize = 4;
-/// So long a turn waits for one more event, and for all of them.
+/// Longest wait for the next event of a batch; `GATHER_LIMIT` bounds the whole batch.
 const GATHER: Duration = Duration::from_millis(5);
 const GATHER_LIMIT: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// One backend.
+/// A backend of a plane.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backend {
-    /// What it looks at.
+    /// The kinds that it watches.
     pub(super) kinds: &'static [Kind],
-    /// The one of them that says how it is to behave.
+    /// The kind whose objects configure its behaviour.
     pub(super) settings: Kind,
-    /// What it does.
+    /// Computes its next writes.
     pub(super) decide: fn(&Objects, Timestamp) -> Vec<Act>,
 }
 
-/// Serves a plane for ever: after every event, whatever the backend decides is done until it decides no more. At rest
-/// there are the watches and nothing else.
+/// Serves a plane forever: after every event, executes the backend's decisions until none is left. When idle, only the
+/// watches remain.
 pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
     let kinds = backend.kinds;
     let mut objects = Objects::default();
@@ -54,7 +54,7 @@ pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
         if let Some((kind, event)) = first {
             objects.take(kind, event);
         }
-        // Of many at once each comes a moment after the other, and a turn costs a list.
+        // The events of a burst arrive shortly after each other, and each round costs a list request.
         let until = tokio::time::Instant::now() + GATHER_LIMIT;
         while let Ok(Some((kind, event))) = tokio::time::timeout(GATHER, events.next()).await {
             objects.take(kind, event);
@@ -66,7 +66,7 @@ pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
     }
 }
 
-/// Where the objects of a kind are, and which of them count.
+/// The API of a kind and the field selector of the objects that count.
 fn scope(client: &Client, kind: Kind) -> (Api<DynamicObject>, Option<String>) {
     match kind {
         Kind::Budgets => (
@@ -97,13 +97,14 @@ fn watch(client: &Client, kind: Kind) -> impl Stream<Item = (Kind, Event<Dynamic
         })
 }
 
-/// Decides and writes until there is nothing left; whether that was reached.
+/// Decides and writes until nothing is left; true if it got that far.
 async fn settle(plane: &str, client: &Client, objects: &mut Objects, backend: Backend) -> bool {
     for _ in 0..ROUNDS {
         if (backend.decide)(objects, Timestamp::now()).is_empty() {
             return true;
         }
-        // Watches of two kinds keep no order: what it was told before an object was made must count for that object.
+        // Watches of two kinds are not ordered: settings written before an object was created must apply to that
+        // object.
         let (api, field_selector) = scope(client, backend.settings);
         let params = ListParams {
             field_selector,
@@ -136,7 +137,7 @@ async fn settle(plane: &str, client: &Client, objects: &mut Objects, backend: Ba
     false
 }
 
-/// One write; the object as it is now.
+/// Executes a write; returns the object as it is now.
 async fn perform(client: Client, act: Act) -> Result<(Kind, DynamicObject), String> {
     let call = async {
         match act {

@@ -1,4 +1,4 @@
-//! The objects of one plane that a backend looks at, as its watches and its own writes have them.
+//! The objects of one plane that a backend uses, from its watches and its own writes.
 
 use kube::{
     api::{ApiResource, DynamicObject},
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     SubnetClaim,
     Subnet,
     ResourceClaim,
-    /// `ConfigMap`: the budgets, and no other.
+    /// `ConfigMap`: only the budgets.
     Budgets,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The same for calls.
+    /// The API resource, for calls.
     pub(super) fn resource(self) -> ApiResource {
         ApiResource::from_gvk(&self.gvk())
     }
@@ -44,7 +44,7 @@ impl Kind {
 /// Namespace and name.
 type Name = (String, String);
 
-/// What is known of a plane.
+/// The known objects of a plane.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     kinds: BTreeMap<Kind, OfKind>,
@@ -53,13 +53,13 @@ pub(super) struct Objects {
 #[derive(Debug, Default)]
 struct OfKind {
     objects: BTreeMap<Name, DynamicObject>,
-    /// Names seen since the list that is being read began.
+    /// Names seen since the list in progress began.
     listed: BTreeSet<Name>,
     synced: bool,
 }
 
 impl Objects {
-    /// All objects of a kind, by namespace and name.
+    /// All objects of a kind, sorted by namespace and name.
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &DynamicObject> {
         self.kinds
             .get(&kind)
@@ -67,20 +67,20 @@ impl Objects {
             .flat_map(|of| of.objects.values())
     }
 
-    /// One object.
+    /// Returns an object.
     pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&DynamicObject> {
         let at = (namespace.to_owned(), name.to_owned());
         self.kinds.get(&kind)?.objects.get(&at)
     }
 
-    /// Whether the first lists of these kinds are complete.
+    /// True if the first lists of these kinds are complete.
     pub(super) fn synced(&self, kinds: &[Kind]) -> bool {
         kinds
             .iter()
             .all(|kind| self.kinds.get(kind).is_some_and(|of| of.synced))
     }
 
-    /// Takes a watch event. Absence counts when a list is complete.
+    /// Applies a watch event. Objects missing from a list are removed once the list is complete.
     pub(super) fn take(&mut self, kind: Kind, event: Event<DynamicObject>) {
         match event {
             Event::Init => self.kinds.entry(kind).or_default().listed.clear(),
@@ -105,7 +105,7 @@ impl Objects {
         }
     }
 
-    /// Takes a whole list that was read beside the watch.
+    /// Replaces the objects of a kind with a list that was read outside the watch.
     pub(super) fn replace(&mut self, kind: Kind, list: Vec<DynamicObject>) {
         let names: BTreeSet<Name> = list.iter().map(name).collect();
         let of = self.kinds.entry(kind).or_default();
@@ -115,7 +115,8 @@ impl Objects {
         }
     }
 
-    /// Takes an object from a watch or from the answer to a write: the watch may still tell of what was before.
+    /// Stores an object from a watch or from the response to a write. A watch may still deliver an older version, which
+    /// is skipped.
     pub(super) fn put(&mut self, kind: Kind, object: DynamicObject) {
         let of = self.kinds.entry(kind).or_default();
         let at = name(&object);

@@ -1,4 +1,4 @@
-//! Attached bindings: those of the `ConfigMaps` and Secrets that a template depends on.
+//! Attached bindings: the bindings of the `ConfigMaps` and Secrets that a template depends on.
 
 use super::{
     binding::{self, Joined},
@@ -8,7 +8,7 @@ use super::{
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-/// The label by which an attached binding says that `independent` needs it: key and value.
+/// The label on an attached binding which records that `independent` needs it: key and value.
 pub(super) fn mark(independent: &DynamicObject) -> (String, String) {
     let at = NamespacedName::to(independent);
     (
@@ -17,7 +17,7 @@ pub(super) fn mark(independent: &DynamicObject) -> (String, String) {
     )
 }
 
-/// The binding that `companion` needs because `independent` depends on it.
+/// The attached binding of `companion`, needed because `independent` depends on `companion`.
 pub(super) fn build(independent: &DynamicObject, companion: &DynamicObject) -> DynamicObject {
     let mut attached = binding::owned_by(companion);
     let (key, value) = mark(independent);
@@ -36,7 +36,7 @@ pub(super) fn build(independent: &DynamicObject, companion: &DynamicObject) -> D
     attached
 }
 
-/// Joins the need of one binding to the attached binding that exists.
+/// Merges the need of one binding into the existing attached binding.
 pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined {
     let Some(mut joined) = binding::join_metadata(existing, desired) else {
         return Joined::OfEarlierObject;
@@ -76,7 +76,7 @@ pub(super) fn release(attached: &DynamicObject, independent: &DynamicObject) -> 
     released
 }
 
-/// The bindings that need an attached one.
+/// The bindings that need an attached binding.
 pub(super) fn required_by(attached: &DynamicObject) -> &[Value] {
     attached.data["spec"]["requiredBy"]
         .as_array()
@@ -84,7 +84,7 @@ pub(super) fn required_by(attached: &DynamicObject) -> &[Value] {
         .unwrap_or_default()
 }
 
-/// What a binding recorded of its template's dependencies.
+/// The dependencies of its template that a binding recorded.
 pub(super) fn recorded(independent: &DynamicObject) -> Vec<ObjectRef> {
     let text = wire::annotation(independent, wire::DEPENDENCIES);
     let list: Vec<Value> = serde_json::from_str(text).unwrap_or_default();

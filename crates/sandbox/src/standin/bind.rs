@@ -1,4 +1,4 @@
-//! The pass over a binding: placement, dependencies, and what its members are to have.
+//! Reconciles a binding: placement, dependencies, and the works of its members.
 
 use super::{
     depend, manifest,
@@ -11,7 +11,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// One pass.
+/// Reconciles the binding `at`.
 pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepError> {
     let Some(binding) = world.binding(at) else {
         if world.mirrors.synced(&Plane::Hub, &at.binding_kind()) {
@@ -27,14 +27,14 @@ pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepE
     deliver(world, at, binding).await
 }
 
-/// Withdraws everything.
+/// Withdraws all works of a binding.
 fn withdraw_all(world: &World, at: &NamespacedName) {
     world.made.lock().remove(at);
     world.wake_deliveries(world.works.withdraw(at, &BTreeSet::new()));
 }
 
-/// The end of a binding: members' copies are withdrawn, attached bindings released, and it goes. Karmada does not wait
-/// until the members have confirmed.
+/// Deletes a binding: withdraws the members' copies, releases the attached bindings and removes the finalizers. Karmada
+/// does not wait until the members have confirmed either.
 async fn end(world: &World, at: &NamespacedName, binding: &DynamicObject) -> Result<(), StepError> {
     withdraw_all(world, at);
     depend::release_all(world, binding).await?;
@@ -58,7 +58,7 @@ async fn end(world: &World, at: &NamespacedName, binding: &DynamicObject) -> Res
         .map(drop)
 }
 
-/// Gives a binding that somebody else made its identity.
+/// Adds the permanent ID to a binding that another client created.
 async fn identify(
     world: &World,
     at: &NamespacedName,
@@ -123,7 +123,7 @@ async fn schedule(
     Ok(binding)
 }
 
-/// Makes the works of a binding that is new or changed, and looks after its dependencies.
+/// Creates the works of a binding that is new or changed, and updates its attached bindings.
 async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>) -> Result<(), StepError> {
     let resource = &binding.data["spec"]["resource"];
     let Some(template_at) = ObjectRef::read(resource) else {
@@ -140,7 +140,7 @@ async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>
     let Some(template) =
         template.filter(|template| template.metadata.uid.as_deref() == resource["uid"].as_str())
     else {
-        // The garbage collector takes the binding.
+        // The garbage collector deletes the binding.
         return Ok(());
     };
     if version(template.metadata.resource_version.as_deref()) < version(resource["resourceVersion"].as_str())
@@ -174,7 +174,7 @@ async fn deliver(world: &World, at: &NamespacedName, binding: Arc<DynamicObject>
         }
     }
     world.made.lock().insert(at.clone(), made(&binding));
-    // A first report waits for the first news of a member.
+    // The first report waits until a member has reported.
     if fewer || before.is_some() {
         world.wake(Key::Report(at.clone()));
     }

@@ -1,4 +1,4 @@
-//! The binding of a template: what it says, and what joins it to one that exists.
+//! The binding of a template: its content, and the merge with an existing binding.
 
 use super::{
     claim::Claim,
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{api::DynamicObject, core::ObjectMeta};
 use serde_json::{Value, json};
 
-/// Fields of a policy that its bindings carry.
+/// Fields of a policy's spec that its bindings copy.
 const CARRIED: [&str; 7] = [
     "placement",
     "propagateDeps",
@@ -20,14 +20,14 @@ const CARRIED: [&str; 7] = [
     "suspension",
 ];
 
-/// What an existing binding needs.
+/// Result of merging a desired binding into an existing binding.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Joined {
-    /// Nothing.
+    /// The existing binding is up to date.
     Same,
-    /// This write.
+    /// The existing binding must be replaced with this object.
     Changed(Box<DynamicObject>),
-    /// It belongs to an earlier object of the name and must be collected first.
+    /// The binding belongs to an earlier object of the same name and must be garbage-collected first.
     OfEarlierObject,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn resource(template: &DynamicObject) -> Value {
     value
 }
 
-/// A binding that `template` owns, without a spec.
+/// A binding owned by `template`, without a policy's fields.
 pub(super) fn owned_by(template: &DynamicObject) -> DynamicObject {
     let meta = &template.metadata;
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn owned_by(template: &DynamicObject) -> DynamicObject {
     }
 }
 
-/// The binding that `policy` asks for.
+/// The binding of `template` that `policy` defines.
 pub(super) fn build(template: &DynamicObject, policy: &DynamicObject) -> DynamicObject {
     let mut binding = owned_by(template);
     for field in CARRIED {
@@ -98,8 +98,8 @@ pub(super) fn build(template: &DynamicObject, policy: &DynamicObject) -> Dynamic
     binding
 }
 
-/// Joins what a policy asks for to the binding that exists: fields of the policy replace, keys are merged, and the
-/// scheduler's result stays.
+/// Merges the desired binding into the existing binding: the policy's fields replace, labels and annotations are
+/// merged, and the scheduler's result is kept.
 pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined {
     let Some(mut joined) = join_metadata(existing, desired) else {
         return Joined::OfEarlierObject;
@@ -121,7 +121,8 @@ pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined 
     settle(existing, joined)
 }
 
-/// The existing binding with the desired one's keys, finalizers and owners; `None` if another object owns it.
+/// The existing binding with the desired binding's labels, annotations, finalizers and owners; `None` if another object
+/// owns it.
 pub(super) fn join_metadata(existing: &DynamicObject, desired: &DynamicObject) -> Option<DynamicObject> {
     let owner = |object: &DynamicObject| {
         let owners = object.metadata.owner_references.as_deref().unwrap_or_default();
@@ -135,7 +136,7 @@ pub(super) fn join_metadata(existing: &DynamicObject, desired: &DynamicObject) -
     }
     let mut joined = existing.clone();
     let (meta, wanted) = (&mut joined.metadata, &desired.metadata);
-    // An identity, once given, stays.
+    // A permanent ID, once set, is kept.
     let given = [wire::BINDING_ID, wire::CLUSTER_BINDING_ID];
     for (key, value) in wanted.labels.iter().flatten() {
         let labels = meta.labels.get_or_insert_default();
@@ -157,7 +158,7 @@ pub(super) fn join_metadata(existing: &DynamicObject, desired: &DynamicObject) -
     Some(joined)
 }
 
-/// Compares what was with what is wanted.
+/// Compares the existing binding with the merged binding.
 pub(super) fn settle(existing: &DynamicObject, joined: DynamicObject) -> Joined {
     if joined == *existing {
         Joined::Same

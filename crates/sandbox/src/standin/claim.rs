@@ -1,4 +1,4 @@
-//! Which policy a template belongs to.
+//! Decides which policy claims a template.
 
 use super::{
     refs::NamespacedName,
@@ -9,25 +9,25 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 use std::{cmp::Reverse, sync::Arc};
 
-/// What is to be done about a template's claim.
+/// The next step for a template's claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decision {
-    /// Nothing: no policy, or its policy does not match it any more.
+    /// Nothing: no policy matches, or its policy does not match any more.
     Nothing,
-    /// Its policy is being deleted: the claim is taken off, then another policy may take it.
+    /// Its policy is being deleted: the claim is removed, then another policy may claim the template.
     PolicyTerminating(NamespacedName),
-    /// Its policy is gone without having taken its claim off.
+    /// Its policy was deleted without removing its claim.
     Release(Claim),
-    /// It belongs to this policy.
+    /// The template belongs to this policy.
     Apply(Arc<DynamicObject>),
 }
 
-/// Whose claim.
+/// The kind of policy that holds a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// A `PropagationPolicy`'s.
+    /// The claim of a `PropagationPolicy`.
     Policy,
-    /// A `ClusterPropagationPolicy`'s.
+    /// The claim of a `ClusterPropagationPolicy`.
     ClusterPolicy,
 }
 
@@ -41,7 +41,7 @@ impl Claim {
         }
     }
 
-    /// The label that carries the policy's permanent id, on the policy, its templates and their bindings.
+    /// The label with the policy's permanent ID, on the policy, its templates and their bindings.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Policy => wire::CLAIM_ID,
@@ -49,7 +49,7 @@ impl Claim {
         }
     }
 
-    /// Takes this claim off.
+    /// Removes this claim.
     pub(super) fn strip(self, object: &mut DynamicObject) {
         let annotations: &[&str] = match self {
             Self::Policy => &[wire::CLAIM_NAME, wire::CLAIM_NAMESPACE],
@@ -63,7 +63,7 @@ impl Claim {
         }
     }
 
-    /// Puts the claim of `policy` on; a cluster policy's claim gives way to a policy's.
+    /// Adds the claim of `policy`; the claim of a `PropagationPolicy` replaces that of a `ClusterPropagationPolicy`.
     pub(super) fn put(self, object: &mut DynamicObject, policy: &DynamicObject) {
         let id = label(policy, self.label()).to_owned();
         let name = policy.metadata.name.clone().unwrap_or_default();
@@ -97,7 +97,7 @@ pub(super) fn selectors(policy: &DynamicObject) -> &[Value] {
         .unwrap_or_default()
 }
 
-/// The policy that an object says it belongs to: honoured only while all its marks are there.
+/// The policy that claims an object; `None` unless the label and all annotations of the claim exist.
 pub(super) fn claimed(object: &DynamicObject) -> Option<NamespacedName> {
     let filled = |parts: &[&str]| parts.iter().all(|part| !part.is_empty());
     let (namespace, name) = (
@@ -117,8 +117,8 @@ pub(super) fn claimed(object: &DynamicObject) -> Option<NamespacedName> {
     })
 }
 
-/// Decides whose a template is. `find` looks a policy up; `candidates` are, in turn, the policies of the template's
-/// namespace and the cluster policies.
+/// Decides which policy claims a template. `find` looks a policy up; `candidates` returns the policies of the
+/// template's namespace or the cluster policies.
 pub(super) fn decide(
     object: &DynamicObject,
     find: impl Fn(&NamespacedName) -> Option<Arc<DynamicObject>>,
@@ -147,7 +147,7 @@ pub(super) fn decide(
         .map_or(Decision::Nothing, Decision::Apply)
 }
 
-/// The matching policy of the highest priority; ties go to the closer selector, then to the first name.
+/// The matching policy of the highest priority; among equals the more specific selector wins, then the first name.
 fn best(
     object: &DynamicObject,
     scope: Claim,

@@ -1,4 +1,4 @@
-//! `fedgate-sandbox standin`: the stand-in as a process of its own.
+//! `fedgate sandbox standin`: runs the stand-in as a separate process.
 
 use super::{Member, StandinError, StandinOptions, run};
 use crate::child;
@@ -6,7 +6,7 @@ use clap::Args;
 use kube::Client;
 use std::path::{Path, PathBuf};
 
-/// Which API servers the stand-in works on.
+/// The API servers that the stand-in works on.
 #[derive(Debug, Clone, Args)]
 pub struct StandinArgs {
     /// Kubeconfig of the hub, with all rights there.
@@ -18,7 +18,7 @@ pub struct StandinArgs {
 }
 
 impl StandinArgs {
-    /// Runs until the process is told to end.
+    /// Runs until the process receives a shutdown signal.
     pub async fn run(self) -> Result<(), StandinError> {
         child::begin_log();
         let hub = client(&self.hub_kubeconfig).await?;

@@ -1,4 +1,4 @@
-//! The pass over one object at one member: make it so, bring its status back, or take it away.
+//! Reconciles one object at one member: applies it, reflects its status, or deletes it.
 
 use super::{
     interpret, manifest,
@@ -12,7 +12,7 @@ use super::{
 use kube::api::{DynamicObject, PostParams};
 use std::sync::Arc;
 
-/// One pass.
+/// Reconciles the object `at` at `member`.
 pub(super) async fn pass(world: &World, member: &Arc<str>, at: &ObjectRef) -> Result<(), StepError> {
     let plane = Plane::Member(member.clone());
     world.watch(&plane, &at.kind);
@@ -34,7 +34,7 @@ pub(super) async fn pass(world: &World, member: &Arc<str>, at: &ObjectRef) -> Re
     }
     let applied = match &outcome {
         Ok(()) => Applied::Done,
-        // A lost race is no failure of the delivery.
+        // A lost race does not count as a failed delivery.
         Err(error) if error.lost_race() => return outcome,
         Err(error) => Applied::Failed(format!("Failed to apply all manifests (0/1): {}", error.reason())),
     };
@@ -44,7 +44,7 @@ pub(super) async fn pass(world: &World, member: &Arc<str>, at: &ObjectRef) -> Re
     outcome
 }
 
-/// A member that its Cluster object does not call ready gets nothing, not even deletions.
+/// Fails unless the Cluster object of the member is ready: any other member gets nothing, not even deletions.
 fn ready(world: &World, member: &Arc<str>) -> Result<(), StepError> {
     let clusters = world.mirrors.get(&Plane::Hub, &wire::cluster());
     match clusters.and_then(|clusters| clusters.get("", member)) {
@@ -87,7 +87,7 @@ async fn apply(
     if answer.metadata.resource_version == observed.metadata.resource_version {
         world.works.settle(member, at, compared);
     } else {
-        // What the member's API server made of it is as good as what was asked for.
+        // The object as the member's API server returned it counts as equal to the requested object.
         world
             .works
             .settle(member, at, (compared.0, manifest::substance(&answer)));
@@ -95,7 +95,7 @@ async fn apply(
     Ok(())
 }
 
-/// Brings status and health back. Answers the binding if they are news to it.
+/// Records status and health of the member's object. Returns the binding if either changed.
 async fn reflect(
     world: &World,
     member: &Arc<str>,
@@ -117,7 +117,7 @@ async fn reflect(
     }
 }
 
-/// Deletes what nobody wants at the member any more.
+/// Deletes an object at the member that no binding wants any more.
 async fn withdraw(world: &World, member: &Arc<str>, at: &ObjectRef) -> Result<(), StepError> {
     let plane = Plane::Member(member.clone());
     let Some(observed) = world.mirrors.object(&plane, at) else {
@@ -134,8 +134,8 @@ async fn withdraw(world: &World, member: &Arc<str>, at: &ObjectRef) -> Result<()
     delete_in_background(&api, at, &observed).await
 }
 
-/// Whether a managed object without a work is wanted all the same: its binding has not been looked at since the start,
-/// or it is a Namespace that once went everywhere.
+/// True if a managed object without a work is wanted all the same: its binding has not been reconciled since the start,
+/// or the object is a Namespace that was synced to every member.
 fn is_wanted(world: &World, at: &ObjectRef, observed: &DynamicObject) -> Result<bool, StepError> {
     let in_cluster = annotation(observed, wire::CLUSTER_BINDING_NAME);
     let (namespace, name) = match annotation(observed, wire::BINDING_NAME) {

@@ -1,4 +1,4 @@
-//! Dependencies: what travels with a template.
+//! Dependencies: the objects that are synced together with a template.
 
 use super::{
     attached,
@@ -12,8 +12,8 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Brings the attached bindings of `binding` up to date. The scripts run when the binding `changed`; a companion that
-/// comes, changes or goes only needs what is recorded.
+/// Updates the attached bindings of `binding`. The scripts run when the binding `changed`; for a companion that is
+/// created, changed or deleted, the recorded dependencies suffice.
 pub(super) async fn pass(
     world: &World,
     binding: Arc<DynamicObject>,
@@ -51,7 +51,7 @@ pub(super) async fn pass(
     Ok(binding)
 }
 
-/// Asks the script and records its answer on the binding.
+/// Runs the script and records the dependencies that it returns on the binding.
 async fn record(
     world: &World,
     binding: Arc<DynamicObject>,
@@ -84,7 +84,8 @@ async fn record(
     Ok((Arc::new(binding), wanted))
 }
 
-/// Makes or updates the attached binding of one dependency; one that does not exist is waited for by its event.
+/// Creates or updates the attached binding of one dependency. A dependency that does not exist is skipped; its creation
+/// event enqueues the binding again.
 async fn attach(world: &World, binding: &DynamicObject, at: &ObjectRef) -> Result<(), StepError> {
     world.watch_everywhere(&at.kind);
     if !world.mirrors.synced(&Plane::Hub, &at.kind) {
@@ -110,7 +111,7 @@ async fn attach(world: &World, binding: &DynamicObject, at: &ObjectRef) -> Resul
     }
 }
 
-/// Takes the need of `binding` off all attached bindings.
+/// Removes `binding` from the `requiredBy` of all its attached bindings.
 pub(super) async fn release_all(world: &World, binding: &DynamicObject) -> Result<(), StepError> {
     for orphan in attached_to(world, binding) {
         world

@@ -1,4 +1,4 @@
-//! Says of each member whether it is reachable, in its Cluster object's condition `Ready`.
+//! Probes each member and reports its reachability in the condition `Ready` of its Cluster object.
 
 use super::{
     refs::Plane,
@@ -10,13 +10,13 @@ use kube::Client;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// Between two questions. Karmada asks every 10 s and waits 30 s before it believes bad news.
+/// Interval between two probes. Karmada probes every 10 s and waits 30 s before it reports a failure.
 const INTERVAL: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
-/// Bad answers in a row before a member is called unreachable.
+/// Consecutive failed probes before a member is reported as unreachable.
 const PATIENCE: u32 = 3;
 
-/// Asks one member for ever.
+/// Probes one member forever.
 pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Client) {
     let mut bad = 0;
     loop {

@@ -10,7 +10,7 @@ use fedgate_kinds::lua::LuaError;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-/// The script of a kind for an operation, e.g. `statusReflection`; the first customization by name has it.
+/// The script of a kind for an operation, e.g. `statusReflection`, from the first customization by name that has it.
 fn script(world: &World, kind: &Kind, operation: &str) -> Option<String> {
     world
         .mirrors
@@ -29,7 +29,7 @@ fn failed(what: &str) -> impl Fn(LuaError) -> StepError {
     move |error| StepError::Script(what.clone(), error)
 }
 
-/// The status that goes to the hub: the script's, or else the whole status.
+/// The status that is synced to the hub: the script's result, or the whole status if the kind has no script.
 pub(super) fn reflect(
     world: &World,
     kind: &Kind,
@@ -49,7 +49,7 @@ pub(super) fn reflect(
     }
 }
 
-/// How the object is. Without a script it is healthy; a script that fails leaves it unknown.
+/// The health of the object: healthy without a script, unknown if the script fails.
 pub(super) fn health(world: &World, kind: &Kind, observed: &DynamicObject) -> &'static str {
     match script(world, kind, "healthInterpretation") {
         None => "Healthy",
@@ -64,12 +64,12 @@ pub(super) fn health(world: &World, kind: &Kind, observed: &DynamicObject) -> &'
     }
 }
 
-/// Whether the kind's status is made of the members' at all.
+/// True if the kind has a script that aggregates the members' status.
 pub(super) fn has_aggregation(world: &World, kind: &Kind) -> bool {
     script(world, kind, "statusAggregation").is_some()
 }
 
-/// The template's status made of the members' items; `None` if the kind has no script for it.
+/// The template's status, aggregated from the members' items; `None` if the kind has no script for it.
 pub(super) fn aggregate(
     world: &World,
     kind: &Kind,
@@ -86,7 +86,7 @@ pub(super) fn aggregate(
     Ok(Some(object["status"].take()))
 }
 
-/// What the template depends on, as Karmada records it; `None` if the kind has no script for it.
+/// The template's dependencies, as Karmada records them; `None` if the kind has no script for it.
 pub(super) fn dependencies(
     world: &World,
     kind: &Kind,
@@ -106,7 +106,7 @@ pub(super) fn dependencies(
     Ok(Some(list.iter().filter_map(read).collect()))
 }
 
-/// What a member keeps of its own object, if the kind has a script for it.
+/// Retains in `desired` the fields that the member's object must keep, if the kind has a script for it.
 pub(super) fn retain(
     world: &World,
     kind: &Kind,

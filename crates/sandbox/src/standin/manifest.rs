@@ -1,11 +1,12 @@
-//! What a member gets of a template, and how that meets what the member has.
+//! Renders the object that a member gets from a template, and merges it with the member's object.
 
 use super::wire::{self, annotation, label};
 use kube::{api::DynamicObject, core::ObjectMeta};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The template without what belongs to the hub alone: owners, finalizers, status and what the API server fills in.
+/// The template without the fields that only concern the hub: owners, finalizers, status and the API server's own
+/// fields.
 pub(super) fn prune(object: &DynamicObject) -> DynamicObject {
     let meta = &object.metadata;
     let mut data = object.data.clone();
@@ -25,7 +26,7 @@ pub(super) fn prune(object: &DynamicObject) -> DynamicObject {
     }
 }
 
-/// The object as `member` is to have it. `binding` is `None` for a Namespace that goes everywhere.
+/// The object for `member`. `binding` is `None` for a Namespace that is synced to every member.
 pub(super) fn render(
     template: &DynamicObject,
     binding: Option<&DynamicObject>,
@@ -90,12 +91,12 @@ pub(super) fn render(
     object
 }
 
-/// Whether Karmada looks after a member's object.
+/// True if Karmada manages a member's object.
 pub(super) fn is_managed(object: &DynamicObject) -> bool {
     label(object, wire::MANAGED) == "true"
 }
 
-/// Why an object that is at the member already must not be taken over, if so.
+/// The reason why an object that exists at the member must not be taken over; `None` if it may be.
 pub(super) fn refusal(desired: &DynamicObject, observed: &DynamicObject, member: &str) -> Option<String> {
     if is_managed(observed) || annotation(desired, wire::CONFLICT_RESOLUTION) == "overwrite" {
         return None;
@@ -111,8 +112,8 @@ pub(super) fn refusal(desired: &DynamicObject, observed: &DynamicObject, member:
     ))
 }
 
-/// The desired object with what the member keeps: resourceVersion, owners, finalizers, and labels and annotations that
-/// never came from the hub.
+/// The desired object with the fields that the member keeps: resourceVersion, owners, finalizers, and labels and
+/// annotations that the hub never set.
 pub(super) fn retain(desired: &DynamicObject, observed: &DynamicObject) -> DynamicObject {
     let mut object = desired.clone();
     let (meta, theirs) = (&mut object.metadata, &observed.metadata);
@@ -158,7 +159,7 @@ pub(super) fn substance(object: &DynamicObject) -> String {
     serde_json::to_string(&bare).unwrap_or_default()
 }
 
-/// An object as a script sees it.
+/// An object as JSON, for scripts.
 pub(super) fn as_value(object: &DynamicObject) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the watches hold: one mirror per plane and kind.
+//! Watch caches: one mirror per plane and kind.
 
 use super::{
     manifest,
@@ -17,22 +17,22 @@ use std::{
 
 type Name = (Arc<str>, Arc<str>);
 
-/// What happened to one object.
+/// A change of one object.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
-    /// The object, before.
+    /// The object before the change.
     pub(super) old: Option<Arc<DynamicObject>>,
-    /// The object, now.
+    /// The object after the change.
     pub(super) new: Option<Arc<DynamicObject>>,
 }
 
 impl Change {
-    /// The object as it was last seen.
+    /// The last known state of the object.
     pub(super) fn latest(&self) -> Option<&Arc<DynamicObject>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 
-    /// Both states that there are.
+    /// The existing states: old, then new.
     pub(super) fn both(&self) -> impl Iterator<Item = &Arc<DynamicObject>> {
         self.old.iter().chain(self.new.iter())
     }
@@ -49,18 +49,18 @@ pub(super) struct Mirror {
 #[derive(Debug, Default)]
 struct Inner {
     objects: BTreeMap<Name, Arc<DynamicObject>>,
-    /// Names seen by the list that is being read.
+    /// Names in the list that is in progress.
     listed: BTreeSet<Name>,
     synced: bool,
 }
 
 impl Mirror {
-    /// Whether a first list is complete.
+    /// True if a first list is complete.
     pub(super) fn synced(&self) -> bool {
         self.inner.read().synced
     }
 
-    /// One object.
+    /// Returns an object.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
         self.inner
             .read()
@@ -69,7 +69,7 @@ impl Mirror {
             .cloned()
     }
 
-    /// All objects, of one namespace if one is given.
+    /// All objects, or those of one namespace.
     pub(super) fn list(&self, namespace: Option<&str>) -> Vec<Arc<DynamicObject>> {
         let inner = self.inner.read();
         match namespace {
@@ -86,7 +86,8 @@ impl Mirror {
         }
     }
 
-    /// Takes a watch event and answers what it changed. Absence counts when a list is complete.
+    /// Applies a watch event and returns its changes. Objects missing from a list are removed once the list is
+    /// complete.
     pub(super) fn take(&self, event: Event<DynamicObject>) -> Vec<Change> {
         let mut inner = self.inner.write();
         match event {
@@ -145,7 +146,7 @@ pub(super) struct Mirrors {
 }
 
 impl Mirrors {
-    /// The mirror of a kind, and whether it is new: then somebody must watch for it.
+    /// The mirror of a kind, and true if it is new: the caller must then start a watch for it.
     pub(super) fn ensure(&self, plane: &Plane, kind: &Kind) -> (Arc<Mirror>, bool) {
         let at = (plane.clone(), kind.clone());
         if let Some(mirror) = self.map.read().get(&at) {
@@ -161,12 +162,12 @@ impl Mirrors {
         self.map.read().get(&(plane.clone(), kind.clone())).cloned()
     }
 
-    /// One object, if its kind is watched and it is there.
+    /// Returns an object, if its kind is watched and it exists.
     pub(super) fn object(&self, plane: &Plane, at: &ObjectRef) -> Option<Arc<DynamicObject>> {
         self.get(plane, &at.kind)?.get(&at.namespace, &at.name)
     }
 
-    /// All objects of a kind, of one namespace if one is given.
+    /// All objects of a kind, or those of one namespace.
     pub(super) fn list(
         &self,
         plane: &Plane,
@@ -178,7 +179,7 @@ impl Mirrors {
             .unwrap_or_default()
     }
 
-    /// What a member has and Karmada looks after.
+    /// The objects at a member that Karmada manages.
     pub(super) fn managed_at(&self, member: &Arc<str>) -> Vec<ObjectRef> {
         let mirrors: Vec<(Kind, Arc<Mirror>)> = self
             .map
@@ -197,7 +198,7 @@ impl Mirrors {
         mirrors.iter().flat_map(managed).collect()
     }
 
-    /// Whether a kind's first list is complete.
+    /// True if a kind's first list is complete.
     pub(super) fn synced(&self, plane: &Plane, kind: &Kind) -> bool {
         self.get(plane, kind).is_some_and(|mirror| mirror.synced())
     }

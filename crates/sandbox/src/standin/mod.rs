@@ -1,24 +1,24 @@
-//! A STAND-IN for Karmada, for tests where Karmada's executables are not at hand. It is not Karmada and shares no code
-//! with it; where the two differ, Karmada is right and this is to be mended.
+//! A STAND-IN for Karmada, for tests without Karmada's executables. It is not Karmada and shares no code with it; where
+//! the two differ, Karmada is right and the stand-in must be fixed.
 //!
-//! It plays the part of the hub's controllers that a federation gateway touches, event-driven and with no `Work`
-//! objects in between:
+//! It replaces the controllers of the hub that a federation gateway depends on. It is event-driven and uses no `Work`
+//! objects:
 //!
-//! * policies get identity and finalizer (after the fact, as a patch; Karmada has an admission webhook);
-//! * templates are claimed by the policy that matches them, with a PUT of the whole object, and get a binding;
-//! * bindings are scheduled by the clusters' labels, duplicated to every match, and carry conditions and members' status;
-//! * members get the template with Karmada's keys, drift is restored, what is no longer wanted is deleted in the
+//! * policies get a permanent ID and a finalizer (by a patch after their creation; Karmada has an admission webhook);
+//! * the policy that matches a template claims it, with a PUT of the whole object; the template gets a binding;
+//! * bindings are scheduled by the clusters' labels, duplicated to every match, and get conditions and members' status;
+//! * members get the template with Karmada's keys, drift is reverted, and unwanted objects are deleted in the
 //!   background; a member whose Cluster is not ready gets neither;
-//! * status comes back through the Lua scripts of `ResourceInterpreterCustomizations`;
-//! * `ConfigMaps` and Secrets that a template depends on travel with it through attached bindings;
-//! * Namespaces without the skip label go to every member.
+//! * the Lua scripts of `ResourceInterpreterCustomizations` reflect and aggregate status;
+//! * `ConfigMaps` and Secrets that a template depends on are synced with it through attached bindings;
+//! * Namespaces without the skip label are synced to every member.
 //!
 //! It has no override policies, replicas, failover, preemption, spread constraints, suspension or Works. The hub needs
-//! a garbage collector: it is that which takes a binding when its template is gone.
+//! a garbage collector, which deletes a binding when its template is deleted.
 //!
-//! All state is in the API servers; what it holds in memory is made anew after a start. Pure decisions are in
-//! `claim`, `select`, `schedule`, `binding`, `attached`, `manifest` and `status`; `template`, `policy`, `bind`, `depend`,
-//! `deliver` and `report` are the passes that act on them; `wake` says which pass an event wakes.
+//! All state is in the API servers; the state in memory is rebuilt after a start. Pure decisions are in `claim`,
+//! `select`, `schedule`, `binding`, `attached`, `manifest` and `status`; `template`, `policy`, `bind`, `depend`,
+//! `deliver` and `report` are the reconcilers that execute them; `wake` maps each event to the keys that it enqueues.
 
 mod attached;
 mod bind;
@@ -52,18 +52,18 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::{sync::mpsc, task::JoinSet};
 use world::{StepError, World};
 
-/// Passes that run at a time.
+/// Reconciles that run concurrently.
 const WORKERS: usize = 16;
-/// Failures in a row after which a pass is worth a warning.
+/// Consecutive failures after which a reconcile logs a warning.
 const WORTH_A_WARNING: u32 = 8;
 
-/// A member of the hub.
+/// A member cluster of the hub.
 #[derive(Clone)]
 pub struct Member {
-    /// Name of its Cluster object on the hub. The object is made by whoever joins the member; until it is there, nothing
-    /// is delivered.
+    /// Name of its Cluster object on the hub. The client that joins the member creates that object; until it exists,
+    /// nothing is delivered.
     pub name: String,
-    /// A client with all rights there.
+    /// A client with all rights at the member.
     pub client: Client,
 }
 
@@ -75,10 +75,10 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// What the stand-in works on.
+/// The API servers that the stand-in works on.
 #[derive(Clone)]
 pub struct StandinOptions {
-    /// A client with all rights on the hub, which serves the kinds of Karmada's that the stand-in reads and writes.
+    /// A client with all rights on the hub, which serves the Karmada kinds that the stand-in reads and writes.
     pub hub: Client,
     /// The members.
     pub members: Vec<Member>,
@@ -92,10 +92,11 @@ impl std::fmt::Debug for StandinOptions {
     }
 }
 
-/// Why the stand-in could not start or go on. An API server that is away is no such reason: it is waited for.
+/// The reasons why the stand-in cannot start or continue. An API server that is down is none of them: the stand-in
+/// waits for it.
 #[derive(Debug, thiserror::Error)]
 pub enum StandinError {
-    /// Two members have one name.
+    /// Two members have the same name.
     #[error("two members of the Karmada stand-in are called {0:?}; rename one")]
     DuplicateMember(String),
     /// A kubeconfig cannot be used.
@@ -103,15 +104,15 @@ pub enum StandinError {
     Kubeconfig {
         /// The file.
         file: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// One of its tasks broke off.
+    /// A task of the stand-in panicked or was cancelled.
     #[error("a task of the Karmada stand-in broke off: {0}; this is a defect of the stand-in")]
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Plays Karmada until `shutdown` is done.
+/// Runs the stand-in until `shutdown` is done.
 pub async fn run(
     options: StandinOptions,
     shutdown: impl Future<Output = ()> + Send,

@@ -1,4 +1,4 @@
-//! The pass over a policy: what Karmada's webhook would have put in, claims that no longer match, and its end.
+//! Reconciles a policy: the defaults of Karmada's webhook, claims that no longer match, and the deletion.
 
 use super::{
     claim::{self, Claim},
@@ -12,7 +12,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// One pass.
+/// Reconciles the policy `at`.
 pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepError> {
     let Some(policy) = world.policy(at) else {
         world.swept.lock().remove(at);
@@ -34,8 +34,8 @@ fn finalizer(at: &NamespacedName) -> &'static str {
     }
 }
 
-/// What Karmada's webhook puts into a policy: identity and finalizer, and a namespaced policy's own namespace into its
-/// selectors. `None` if nothing is missing.
+/// The defaults that Karmada's webhook sets in a policy: permanent ID and finalizer, and the namespace of a namespaced
+/// policy in its selectors. `None` if nothing is missing.
 fn defaults(policy: &DynamicObject) -> Option<Value> {
     let at = NamespacedName::to(policy);
     let mut patch = json!({});
@@ -60,7 +60,7 @@ fn defaults(policy: &DynamicObject) -> Option<Value> {
     (patch != json!({})).then_some(patch)
 }
 
-/// After a change of the policy itself: templates that it holds and no longer selects are let go.
+/// After a change of the policy itself: releases the templates that it claims and no longer selects.
 async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Result<(), StepError> {
     let meta = &policy.metadata;
     let version = (
@@ -91,7 +91,7 @@ async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Re
     Ok(())
 }
 
-/// Strips the claims of a policy that is being deleted, then lets it go. Nothing is withdrawn.
+/// Removes the claims of a policy that is being deleted, then its finalizer. Nothing is withdrawn.
 async fn end(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Result<(), StepError> {
     let scope = Claim::of(at);
     let id = label(policy, scope.label());

@@ -1,4 +1,4 @@
-//! The work loop's queue: each key once, never two workers on one key, failures delayed.
+//! The work queue: it holds each key once, gives a key to no more than one worker, and delays failed keys.
 
 use super::refs::Key;
 use parking_lot::Mutex;
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Queue {
-    /// Wakes a key. One that runs now runs again afterwards.
+    /// Enqueues a key. A key that is being reconciled is reconciled again afterwards.
     pub(super) fn add(&self, key: Key) {
         let mut inner = self.inner.lock();
         let state = inner.known.entry(key.clone()).or_default();
@@ -47,7 +47,7 @@ impl Queue {
         }
     }
 
-    /// The next key, when there is one. It must be given back with [`Queue::done`].
+    /// Waits for the next key. The caller must return it with [`Queue::done`].
     pub(super) async fn next(&self) -> Key {
         loop {
             let filled = self.filled.notified();
@@ -69,7 +69,8 @@ impl Queue {
         Some(key)
     }
 
-    /// Gives a key back; a failed one comes again later. Answers how often in a row it has failed.
+    /// Ends the reconcile of a key; a failed key is requeued with a delay. Returns the number of its consecutive
+    /// failures.
     pub(super) fn done(self: &Arc<Self>, key: Key, failed: bool) -> u32 {
         let mut inner = self.inner.lock();
         let Some(state) = inner.known.get_mut(&key) else {

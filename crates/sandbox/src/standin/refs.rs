@@ -1,11 +1,11 @@
-//! What the work loop works on.
+//! Keys of the work queue and references to objects.
 
 use super::wire;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use std::{fmt, sync::Arc};
 
-/// A kind, as objects name it.
+/// A kind, as objects refer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Kind {
     /// Group and version, e.g. `apps/v1`.
@@ -15,7 +15,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The kind of this name.
+    /// The kind of this group, version and name.
     pub(super) fn new(api_version: &str, kind: &str) -> Self {
         Self {
             api_version: api_version.into(),
@@ -34,7 +34,7 @@ impl Kind {
         Some(Self::new(text("apiVersion")?, text("kind")?))
     }
 
-    /// Group and version apart.
+    /// The kind with group and version split.
     pub(super) fn gvk(&self) -> kube::core::GroupVersionKind {
         let (group, version) = self
             .api_version
@@ -65,7 +65,7 @@ pub(super) struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// The object that a binding's `spec.resource` or a dependency names.
+    /// The object that a binding's `spec.resource` or a dependency refers to.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let name = Some(text("name")).filter(|name| !name.is_empty())?;
@@ -132,7 +132,7 @@ impl NamespacedName {
         })
     }
 
-    /// The kind of binding that this is.
+    /// The binding kind: namespaced or cluster-scoped.
     pub(super) fn binding_kind(&self) -> Kind {
         if self.namespace.is_empty() {
             wire::cluster_binding()
@@ -141,7 +141,7 @@ impl NamespacedName {
         }
     }
 
-    /// The kind of policy that this is.
+    /// The policy kind: namespaced or cluster-scoped.
     pub(super) fn policy_kind(&self) -> Kind {
         if self.namespace.is_empty() {
             wire::cluster_policy()
@@ -151,10 +151,10 @@ impl NamespacedName {
     }
 }
 
-/// One piece of work. Each is decided anew from what the watches hold whenever it is woken.
+/// A key of the work queue. Each reconcile decides again from the watch caches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    /// Defaults, unmatched claims and the end of a policy.
+    /// Defaults, unmatched claims and the deletion of a policy.
     Policy(NamespacedName),
     /// Claim and binding of a hub object.
     Template(ObjectRef),

@@ -1,4 +1,4 @@
-//! The pass over a binding's status and the status of its template.
+//! Reconciles the status of a binding and the status of its template.
 
 use super::{
     interpret,
@@ -11,7 +11,7 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// One pass.
+/// Reconciles the status of the binding `at`.
 pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepError> {
     let Some(binding) = world.binding(at) else {
         return Ok(());
@@ -38,12 +38,12 @@ pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepE
         .iter()
         .any(|share| share.applied == Applied::Pending && !unready(&share.member))
     {
-        // The delivery wakes this again.
+        // The delivery enqueues this report again.
         return Ok(());
     }
     let mut items = items(&shares);
     for item in &mut items {
-        // Of a member that nobody could ask since the start, the last word counts.
+        // For a member that has not answered since the start, the last reported item is kept.
         let pending = shares
             .iter()
             .any(|s| s.applied == Applied::Pending && item["clusterName"] == s.member.as_str());
@@ -88,7 +88,7 @@ async fn aggregate(world: &World, binding: &DynamicObject, items: &[Value]) -> R
     let Some(at) = ObjectRef::read(resource) else {
         return Ok(());
     };
-    // Asked first, so that kinds without a script cost no request.
+    // Checked first, so that kinds without a script cost no request.
     if interpret::has_aggregation(world, &at.kind) {
         let api = world.api(&Plane::Hub, &at.kind, &at.namespace)?;
         let Some(template) = limited(&at, "read", api.get_opt(&at.name)).await? else {

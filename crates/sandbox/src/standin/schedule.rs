@@ -1,4 +1,4 @@
-//! Which members a binding goes to. A template is duplicated to every member that fits.
+//! Schedules bindings: a template is duplicated to every member that fits.
 
 use super::{
     attached,
@@ -10,7 +10,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Where a binding goes.
+/// The result of scheduling a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placed {
     /// The members, sorted.
@@ -19,7 +19,7 @@ pub(super) struct Placed {
     pub(super) condition: Condition,
 }
 
-/// Whether the scheduler looks after a binding: those that a policy claims and that have a placement.
+/// True if the scheduler handles a binding: a policy claims it and it has a placement.
 pub(super) fn is_scheduled(binding: &DynamicObject) -> bool {
     let claimed =
         !label(binding, wire::CLAIM_ID).is_empty() || !label(binding, wire::CLUSTER_CLAIM_ID).is_empty();
@@ -31,7 +31,7 @@ pub(super) fn members(binding: &DynamicObject) -> BTreeSet<String> {
     names(&binding.data["spec"]["clusters"])
 }
 
-/// All members that a binding reaches: those of its own schedule and those of the bindings that need it.
+/// All target members of a binding: those of its own schedule and those of the bindings that need it.
 pub(super) fn reached(binding: &DynamicObject) -> BTreeSet<String> {
     let needs = attached::required_by(binding)
         .iter()
@@ -52,12 +52,12 @@ pub(super) fn targets(members: &BTreeSet<String>) -> Value {
     members.iter().map(|name| json!({"name": name})).collect()
 }
 
-/// Whether a Cluster object says that its member is reachable.
+/// True if a Cluster object reports its member as reachable.
 pub(super) fn is_ready(cluster: &DynamicObject) -> bool {
     is_true(&cluster.data["status"]["conditions"], "Ready")
 }
 
-/// Chooses the members. One that is not ready gets nothing new and keeps what it has.
+/// Chooses the members. A member that is not ready gets no new binding and keeps the bindings that it has.
 pub(super) fn place(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) -> Placed {
     let affinity = &binding.data["spec"]["placement"]["clusterAffinity"];
     let held = members(binding);

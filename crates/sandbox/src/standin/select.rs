@@ -1,10 +1,10 @@
-//! Selectors: of labels, of templates by policies, of members by placements.
+//! Selectors: label selectors, policies' selectors of templates, and placements' selectors of members.
 
 use kube::api::DynamicObject;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How closely a policy's selector names a template; the greater, the closer.
+/// How specifically a policy's selector matches a template; a greater value is more specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     /// All objects of the kind.
@@ -15,7 +15,7 @@ pub(super) enum Match {
     Name,
 }
 
-/// Whether labels satisfy a `LabelSelector`. An operator that does not exist matches nothing.
+/// True if the labels satisfy a `LabelSelector`. An unknown operator matches nothing.
 pub(super) fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) 
         })
 }
 
-/// How a policy's selectors match an object, if they do.
+/// The most specific match of a policy's selectors with an object; `None` if none matches.
 pub(super) fn selectors_match(selectors: &[Value], object: &DynamicObject) -> Option<Match> {
     selectors
         .iter()
@@ -74,7 +74,7 @@ fn selector_match(selector: &Value, object: &DynamicObject) -> Option<Match> {
     }
 }
 
-/// Whether a placement's cluster affinity admits a member. No affinity admits all.
+/// True if a placement's cluster affinity admits a member. No affinity admits all members.
 pub(super) fn cluster_matches(affinity: &Value, cluster: &DynamicObject) -> bool {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let list = |key: &str| affinity[key].as_array().map(Vec::as_slice).unwrap_or_default();

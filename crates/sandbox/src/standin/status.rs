@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A condition without its time.
+/// A condition without its transition time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Condition {
     /// `Scheduled`, `FullyApplied` or `Ready`.
@@ -12,12 +12,12 @@ pub(super) struct Condition {
     pub(super) status: String,
     /// A word in `CamelCase`.
     pub(super) reason: String,
-    /// For people.
+    /// Text for users.
     pub(super) message: String,
 }
 
 impl Condition {
-    /// A condition.
+    /// Creates a condition.
     pub(super) fn new(type_: &str, holds: bool, reason: &str, message: &str) -> Self {
         Self {
             type_: type_.to_owned(),
@@ -27,7 +27,7 @@ impl Condition {
         }
     }
 
-    /// The list with this condition in it; its time changes with its status only.
+    /// The list with this condition set; the transition time changes only with the status.
     pub(super) fn set_in(&self, conditions: &Value, now: &str) -> Value {
         let mut list = conditions.as_array().cloned().unwrap_or_default();
         let mut this = json!({
@@ -53,14 +53,14 @@ impl Condition {
     }
 }
 
-/// Whether the condition of this type is True.
+/// True if the condition of this type is True.
 pub(super) fn is_true(conditions: &Value, type_: &str) -> bool {
     let list = conditions.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter()
         .any(|condition| condition["type"] == type_ && condition["status"] == "True")
 }
 
-/// How far the delivery to one member is.
+/// Progress of the delivery to one member.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Applied {
     /// Not tried yet.
@@ -68,25 +68,25 @@ pub(super) enum Applied {
     Pending,
     /// Done.
     Done,
-    /// Refused or failed, with the reason.
+    /// Rejected or failed, with the reason.
     Failed(String),
 }
 
-/// What is known of one member's share of a binding.
+/// The delivery state of a binding at one member.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Share {
     /// The member.
     pub(super) member: String,
-    /// Whether the object is there.
+    /// Progress of the delivery.
     pub(super) applied: Applied,
-    /// The status that came back, if any.
+    /// The reflected status, if any.
     pub(super) status: Option<Value>,
-    /// `Healthy`, `Unhealthy` or `Unknown`, once something came back.
+    /// `Healthy`, `Unhealthy` or `Unknown`, once the status was reflected.
     pub(super) health: Option<&'static str>,
 }
 
-/// `status.aggregatedStatus`: one item per member, sorted by its name. What is false or empty is left out where
-/// Karmada leaves it out.
+/// `status.aggregatedStatus`: one item per member, sorted by its name. False and empty fields are omitted where Karmada
+/// omits them.
 pub(super) fn items(shares: &[Share]) -> Vec<Value> {
     let mut shares: Vec<&Share> = shares.iter().collect();
     shares.sort_by(|a, b| a.member.cmp(&b.member));

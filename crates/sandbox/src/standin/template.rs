@@ -1,4 +1,4 @@
-//! The pass over a template: its claim and its binding; and Namespaces that go everywhere.
+//! Reconciles a template: its claim and its binding; and syncs Namespaces to every member.
 
 use super::{
     binding::{self, Joined},
@@ -12,7 +12,7 @@ use fedgate_api::keys::SKIP_AUTO_PROPAGATION;
 use kube::api::DynamicObject;
 use std::sync::Arc;
 
-/// One pass.
+/// Reconciles the template `at`.
 pub(super) async fn pass(world: &World, at: &ObjectRef) -> Result<(), StepError> {
     let is_namespace = at.kind == wire::namespace();
     let Some(template) = world.hub_object(at) else {
@@ -74,7 +74,7 @@ async fn propagate(world: &World, at: &ObjectRef, template: Arc<DynamicObject>) 
     }
 }
 
-/// Claims the template for the policy, with a PUT of the whole object, and brings its binding up to date.
+/// Claims the template for the policy, with a PUT of the whole object, and creates or updates its binding.
 async fn apply(
     world: &World,
     at: &ObjectRef,
@@ -110,7 +110,8 @@ async fn apply(
     }
 }
 
-/// Takes a claim off a template and its binding, the binding first: the template is not found again by its claim.
+/// Removes a claim from a template and its binding. The binding comes first, because a template without the claim is
+/// not found by its claim on a retry.
 pub(super) async fn release(
     world: &World,
     at: &ObjectRef,

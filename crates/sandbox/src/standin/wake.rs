@@ -1,4 +1,4 @@
-//! Which keys an event wakes.
+//! Maps each watch event to the keys that it enqueues.
 
 use super::{
     attached, claim, manifest,
@@ -12,7 +12,7 @@ use super::{
 use kube::api::DynamicObject;
 use std::sync::Arc;
 
-/// Wakes what depends on a changed object.
+/// Enqueues the keys that depend on a changed object.
 pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change) {
     if let Plane::Member(member) = plane {
         at_member(world, member, kind, change);
@@ -31,7 +31,7 @@ pub(super) fn changed(world: &World, plane: &Plane, kind: &Kind, change: &Change
     }
 }
 
-/// A kind's first list is complete: what waited for it goes on.
+/// The first list of a kind is complete: enqueues the keys that waited for it.
 pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
     if let Plane::Member(member) = plane {
         world.wake_deliveries(
@@ -53,7 +53,7 @@ pub(super) fn synced(world: &World, plane: &Plane, kind: &Kind) {
     }
 }
 
-/// Whether objects of this kind are delivered rather than say what is delivered.
+/// True if objects of this kind are delivered rather than control the delivery.
 fn is_template(kind: &Kind) -> bool {
     let ours = [
         wire::policy(),
@@ -76,7 +76,7 @@ fn all_bindings(world: &World, filter: impl Fn(&DynamicObject) -> bool) {
     }
 }
 
-/// A policy wakes itself, what it holds and what it selects or selected.
+/// Enqueues a changed policy, the templates that it claims, and the templates that it selects or selected before.
 fn policy(world: &World, change: &Change) {
     let Some(latest) = change.latest() else { return };
     let at = NamespacedName::to(latest);
@@ -96,8 +96,8 @@ fn policy(world: &World, change: &Change) {
     world.wake(Key::Policy(at));
 }
 
-/// A binding wakes itself and the bindings that need it. One that went makes room for that of a later object of the
-/// name; Karmada does not make a binding again that somebody deletes by hand.
+/// Enqueues a changed binding. When it was deleted, also enqueues the bindings that need it, and its template if that
+/// is a later object of the same name. Karmada does not recreate a binding that a user deletes manually.
 fn binding(world: &World, change: &Change) {
     let Some(latest) = change.latest() else { return };
     world.wake(Key::Binding(NamespacedName::to(latest)));
@@ -122,7 +122,7 @@ fn binding(world: &World, change: &Change) {
     }
 }
 
-/// A Cluster whose labels or readiness changed wakes the scheduler and what its member waits for.
+/// A Cluster whose labels or readiness changed enqueues all scheduled bindings and the deliveries of its member.
 fn cluster(world: &World, change: &Change) {
     let facts = |cluster: &Arc<DynamicObject>| {
         (
@@ -149,14 +149,14 @@ fn cluster(world: &World, change: &Change) {
     }
 }
 
-/// Wakes all deliveries of a member: what it is to have, and what it has and should not.
+/// Enqueues all deliveries of a member: the objects that it must have, and the managed objects that it has.
 fn everything_at(world: &World, member: &Arc<str>) {
     let mut objects = world.works.at(member, |_| true);
     objects.extend(world.mirrors.managed_at(member));
     world.wake_deliveries(objects.into_iter().map(|at| (member.clone(), at)).collect());
 }
 
-/// New scripts wake all objects of their kind.
+/// A changed script enqueues all bindings and deliveries of its kind.
 fn interpreter(world: &World, latest: &DynamicObject) {
     let Some(kind) = Kind::of(&latest.data["spec"]["target"]) else {
         return;
@@ -171,7 +171,7 @@ fn interpreter(world: &World, latest: &DynamicObject) {
     }
 }
 
-/// A template wakes itself, its binding, and the bindings that depend on it. A change of its status wakes nothing.
+/// Enqueues a changed template, its binding, and the bindings that depend on it. A status change enqueues nothing.
 fn template(world: &World, kind: &Kind, change: &Change) {
     let Some(latest) = change.latest() else { return };
     if let (Some(old), Some(new)) = (&change.old, &change.new)
@@ -202,7 +202,7 @@ fn specification(object: &DynamicObject) -> DynamicObject {
     bare
 }
 
-/// An object at a member wakes its own delivery; a Namespace wakes what waits for it.
+/// A changed object at a member enqueues its own delivery; a Namespace enqueues the deliveries that wait for it.
 fn at_member(world: &World, member: &Arc<str>, kind: &Kind, change: &Change) {
     let Some(latest) = change.latest() else { return };
     let at = ObjectRef::to(kind, latest);

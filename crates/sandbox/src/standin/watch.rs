@@ -1,4 +1,4 @@
-//! The watch of one kind on one plane.
+//! Watches one kind on one plane.
 
 use super::{
     refs::{Kind, Plane},
@@ -17,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 const UNTIL_SERVED: Duration = Duration::from_millis(250);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Waits until the plane serves the kind, then feeds its mirror for ever.
+/// Waits until the plane serves the kind, then keeps its mirror current forever.
 pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
     let Ok(client) = world.client(&plane).cloned() else {
         return;
@@ -35,7 +35,7 @@ pub(super) async fn run(world: Arc<World>, plane: Plane, kind: Kind) {
     // Only this task sets it.
     let _ = mirror.served.set((resource, scope));
     let types = wire::types(&kind);
-    // Items of a list do not say what they are; who wrote which field is of no use here.
+    // Items of a list have no `apiVersion` and `kind`; `managedFields` are not needed.
     let events = watcher(api, watcher::Config::default())
         .backoff(FixedBackoff)
         .modify(move |object| {

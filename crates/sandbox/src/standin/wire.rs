@@ -1,4 +1,4 @@
-//! Karmada's keys, names and kinds, as its release of August 2026 writes them.
+//! Karmada's keys, names and kinds, as in its release of August 2026.
 
 use super::refs::Kind;
 use fedgate_api::names::short_hash;
@@ -14,7 +14,7 @@ pub(super) const CLAIM_NAMESPACE: &str = fedgate_api::keys::CLAIM_NAMESPACE;
 pub(super) const CLUSTER_CLAIM_ID: &str = fedgate_api::keys::CLUSTER_CLAIM_ID;
 /// Claim of a `ClusterPropagationPolicy`: annotation with its name.
 pub(super) const CLUSTER_CLAIM_NAME: &str = fedgate_api::keys::CLUSTER_CLAIM_NAME;
-/// Label that takes a template away from all policies.
+/// Label that excludes a template from all policies.
 pub(super) const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
 
 /// Finalizer of a `PropagationPolicy`.
@@ -25,12 +25,12 @@ pub(super) const CLUSTER_POLICY_FINALIZER: &str = "karmada.io/cluster-propagatio
 pub(super) const BINDING_FINALIZER: &str = "karmada.io/binding-controller";
 /// Finalizer of a `ClusterResourceBinding`.
 pub(super) const CLUSTER_BINDING_FINALIZER: &str = "karmada.io/cluster-resource-binding-controller";
-/// Finalizer of a binding whose template's dependencies travel with it.
+/// Finalizer of a binding whose template's dependencies are synced with it.
 pub(super) const DEPENDENCIES_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
 
-/// Label: identity of a `ResourceBinding`, also on what it delivers.
+/// Label: permanent ID of a `ResourceBinding`, also on the objects that it delivers.
 pub(super) const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
-/// Label: identity of a `ClusterResourceBinding`, also on what it delivers.
+/// Label: permanent ID of a `ClusterResourceBinding`, also on the objects that it delivers.
 pub(super) const CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
 /// Annotation at members: the binding's namespace.
 pub(super) const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
@@ -38,30 +38,30 @@ pub(super) const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace
 pub(super) const BINDING_NAME: &str = "resourcebinding.karmada.io/name";
 /// Annotation at members: the cluster binding's name.
 pub(super) const CLUSTER_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
-/// Annotation of a binding: what its template depends on, as JSON.
+/// Annotation of a binding: the dependencies of its template, as JSON.
 pub(super) const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
-/// Prefix of the labels that say which binding needs an attached one.
+/// Prefix of the labels which record that a binding needs an attached binding.
 pub(super) const DEPENDED_BY: &str = "resourcebinding.karmada.io/depended-by-";
 /// Annotation of a binding: the placement that was scheduled, as JSON.
 pub(super) const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
 
-/// Label at members: what Karmada looks after.
+/// Label at members: the objects that Karmada manages.
 pub(super) const MANAGED: &str = "karmada.io/managed";
 /// Annotation at members: UID of the template.
 pub(super) const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
 /// Annotation at members: generation of the template.
 pub(super) const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
-/// Annotation at members: the labels that came from the hub.
+/// Annotation at members: the labels that the hub set.
 pub(super) const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
-/// Annotation at members: the annotations that came from the hub.
+/// Annotation at members: the annotations that the hub set.
 pub(super) const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
-/// Label at members: identity of the Work.
+/// Label at members: permanent ID of the Work.
 pub(super) const WORK_ID: &str = "work.karmada.io/permanent-id";
 /// Annotation at members: name of the Work.
 pub(super) const WORK_NAME: &str = "work.karmada.io/name";
 /// Annotation at members: namespace of the Work.
 pub(super) const WORK_NAMESPACE: &str = "work.karmada.io/namespace";
-/// Annotation: what happens to an object that is at the member already.
+/// Annotation: how to handle an object that exists at the member already.
 pub(super) const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 
 /// A namespaced policy.
@@ -84,7 +84,7 @@ pub(super) fn cluster_binding() -> Kind {
     Kind::new("work.karmada.io/v1alpha2", "ClusterResourceBinding")
 }
 
-/// Scripts of a kind.
+/// The scripts of a kind.
 pub(super) fn interpreter() -> Kind {
     Kind::new("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization")
 }
@@ -112,7 +112,7 @@ pub(super) fn binding_name(kind: &str, name: &str) -> String {
     format!("{}-{kind}", name.replace(':', ".")).to_lowercase()
 }
 
-/// Name that Karmada would give the Work; nothing looks a Work up by it.
+/// Name that Karmada would give the Work; no code looks a Work up by it.
 pub(super) fn work_name(kind: &str, namespace: &str, name: &str) -> String {
     format!(
         "{}-{}",
@@ -127,8 +127,8 @@ pub(super) fn work_namespace(member: &str) -> String {
     format!("karmada-es-{member}")
 }
 
-/// An identity in the form of a UUID. Karmada draws it by lot; here it follows from `seed`, so that a write that is
-/// tried twice writes the same.
+/// A permanent ID in the form of a UUID. Karmada's is random; here it is a hash of `seed`, so that a retried write has
+/// the same content.
 pub(super) fn permanent_id(seed: &str) -> String {
     let hex = short_hash(seed, 32);
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
@@ -142,10 +142,10 @@ pub(super) fn permanent_id(seed: &str) -> String {
     )
 }
 
-/// The label by which an attached binding says that binding `namespace/name` needs it.
+/// The label on an attached binding which records that binding `namespace/name` needs it.
 pub(super) fn depended_by(namespace: &str, name: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    // FNV-1a, written with letters and digits that spell nothing.
+    // FNV-1a, in an alphabet that forms no words.
     let text = format!("{namespace}/{name}");
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -158,7 +158,7 @@ pub(super) fn depended_by(namespace: &str, name: &str) -> String {
     format!("{DEPENDED_BY}{safe}")
 }
 
-/// Namespaces whose objects are never propagated.
+/// True for namespaces whose objects are never propagated.
 pub(super) fn is_reserved(namespace: &str) -> bool {
     namespace == "karmada-system"
         || namespace == "karmada-cluster"

@@ -1,5 +1,5 @@
-//! What each member is to have. Karmada keeps this in `Work` objects; here it lives in memory and is made anew from
-//! the bindings after a start.
+//! The objects that each member must have. Karmada keeps them in `Work` objects; the stand-in keeps them in memory and
+//! rebuilds them from the bindings after a start.
 
 use super::{
     refs::{NamespacedName, ObjectRef},
@@ -16,28 +16,29 @@ use std::{
 /// One object for one member.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
-    /// The binding that wants it; `None` for a Namespace that goes everywhere.
+    /// The binding that wants the object; `None` for a Namespace that is synced to every member.
     pub(super) binding: Option<NamespacedName>,
-    /// The object as the member is to have it.
+    /// The object as it must be at the member.
     pub(super) manifest: Arc<DynamicObject>,
-    /// A write that changed nothing: what was wanted and what was there. The member's API server fills in defaults.
+    /// A write that changed nothing: the wanted and the observed content. They differ because the member's API server
+    /// fills in defaults.
     pub(super) settled: Option<(String, String)>,
     share: Share,
 }
 
-/// All of them.
+/// All works.
 #[derive(Debug, Default)]
 pub(super) struct Works {
     map: Mutex<HashMap<(Arc<str>, ObjectRef), Work>>,
 }
 
 impl Works {
-    /// What a member is to have of an object.
+    /// The work of an object at a member.
     pub(super) fn get(&self, member: &Arc<str>, object: &ObjectRef) -> Option<Work> {
         self.map.lock().get(&(member.clone(), object.clone())).cloned()
     }
 
-    /// Wants an object at a member. What is known of its delivery stays known.
+    /// Adds an object for a member, or replaces its manifest. The recorded delivery state of an existing work is kept.
     pub(super) fn put(
         &self,
         member: &Arc<str>,
@@ -69,7 +70,7 @@ impl Works {
         }
     }
 
-    /// No longer wants what `binding` wanted, except at the members in `keep`. Answers what went.
+    /// Removes the works of `binding`, except those at the members in `keep`. Returns the removed works.
     pub(super) fn withdraw(
         &self,
         binding: &NamespacedName,
@@ -78,7 +79,7 @@ impl Works {
         self.remove(|member, _, work| work.binding.as_ref() == Some(binding) && !keep.contains(member))
     }
 
-    /// No longer wants a Namespace everywhere. Answers where it was wanted.
+    /// Removes a Namespace that is synced to every member. Returns the removed works.
     pub(super) fn withdraw_everywhere(&self, namespace: &ObjectRef) -> Vec<(Arc<str>, ObjectRef)> {
         self.remove(|_, object, work| work.binding.is_none() && object == namespace)
     }
@@ -96,7 +97,7 @@ impl Works {
         keys
     }
 
-    /// What members have of a binding.
+    /// The delivery state of a binding at each of its members.
     pub(super) fn shares(&self, binding: &NamespacedName) -> Vec<Share> {
         let map = self.map.lock();
         map.values()
@@ -105,7 +106,7 @@ impl Works {
             .collect()
     }
 
-    /// Everything that a member is to have and `filter` takes.
+    /// The objects that a member must have and that `filter` accepts.
     pub(super) fn at(&self, member: &str, filter: impl Fn(&ObjectRef) -> bool) -> Vec<ObjectRef> {
         let map = self.map.lock();
         map.keys()
@@ -114,14 +115,14 @@ impl Works {
             .collect()
     }
 
-    /// Notes what a write that changed nothing compared.
+    /// Records the contents that a write without effect compared.
     pub(super) fn settle(&self, member: &Arc<str>, object: &ObjectRef, settled: (String, String)) {
         if let Some(work) = self.map.lock().get_mut(&(member.clone(), object.clone())) {
             work.settled = Some(settled);
         }
     }
 
-    /// Notes how a delivery went; answers the binding if that is news to it.
+    /// Records the result of a delivery; returns the binding if the result changed.
     pub(super) fn applied(
         &self,
         member: &Arc<str>,
@@ -135,7 +136,7 @@ impl Works {
         work.binding.clone().filter(|_| news)
     }
 
-    /// Notes what came back from the member; answers the binding if that is news to it.
+    /// Records status and health of the member's object; returns the binding if either changed.
     pub(super) fn reflected(
         &self,
         member: &Arc<str>,

@@ -1,4 +1,4 @@
-//! What every pass shares: clients, mirrors, works and the calls to API servers.
+//! Shared state of all reconciles: clients, mirrors, works and the calls to API servers.
 
 use super::{
     mirror::Mirrors,
@@ -25,10 +25,10 @@ use std::{
 
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a pass ended early. It is tried again; an event may be quicker than the delay.
+/// The reason why a reconcile ended early. The key is retried after a delay; an event may enqueue it sooner.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StepError {
-    /// An API server refused or did not answer.
+    /// An API server rejected the call, or the connection failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
     /// An API server did not answer in time.
@@ -37,21 +37,21 @@ pub(super) enum StepError {
     /// A script failed.
     #[error("{0}: {1}")]
     Script(String, LuaError),
-    /// What is at the member already is not ours to change.
+    /// The object that exists at the member is not the stand-in's to change.
     #[error("{0}")]
     Refused(String),
-    /// Something must happen first.
+    /// A precondition is not met yet.
     #[error("waiting: {0}")]
     Wait(String),
 }
 
 impl StepError {
-    /// Whether somebody else was quicker: the next try decides anew.
+    /// True if another client wrote first; the retry decides again.
     pub(super) fn lost_race(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists())
     }
 
-    /// The reason as people read it: of an API server's refusal, its message alone.
+    /// The reason for messages; for an API server's rejection, its message alone.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Api(kube::Error::Api(status)) => status.message.clone(),
@@ -60,30 +60,30 @@ impl StepError {
     }
 }
 
-/// What every pass shares.
+/// Shared state of all reconciles.
 pub(super) struct World {
     /// The hub.
     pub(super) hub: Client,
     /// The members by name.
     pub(super) members: BTreeMap<Arc<str>, Client>,
-    /// What the watches hold.
+    /// The objects that the watches cache.
     pub(super) mirrors: Mirrors,
-    /// What each member is to have.
+    /// The objects that each member must have.
     pub(super) works: Works,
-    /// What is to be done.
+    /// The keys to reconcile.
     pub(super) queue: Arc<Queue>,
     /// Runs the interpreters' scripts.
     pub(super) lua: Host,
-    /// UID and generation of each binding whose works are made.
+    /// UID and generation of each binding whose works exist.
     pub(super) made: Mutex<HashMap<NamespacedName, (String, i64)>>,
-    /// UID and generation of each policy whose unmatched claims are stripped.
+    /// UID and generation of each policy whose unmatched claims are removed.
     pub(super) swept: Mutex<HashMap<NamespacedName, (String, i64)>>,
     recorder: Recorder,
     started: tokio::sync::mpsc::UnboundedSender<(Plane, Kind)>,
 }
 
 impl World {
-    /// Puts it together. Kinds that must be watched are sent to `started`.
+    /// Creates the shared state. Kinds that must be watched are sent to `started`.
     pub(super) fn new(
         hub: Client,
         members: BTreeMap<Arc<str>, Client>,
@@ -110,12 +110,12 @@ impl World {
     /// Watches a kind from now on.
     pub(super) fn watch(&self, plane: &Plane, kind: &Kind) {
         if self.mirrors.ensure(plane, kind).1 {
-            // Nobody listens only when the stand-in ends.
+            // The receiver is closed only when the stand-in ends.
             let _ = self.started.send((plane.clone(), kind.clone()));
         }
     }
 
-    /// Watches a kind on the hub and at all members: it is delivered.
+    /// Watches a kind on the hub and at all members, because its objects are delivered.
     pub(super) fn watch_everywhere(&self, kind: &Kind) {
         self.watch(&Plane::Hub, kind);
         for member in self.members.keys() {
@@ -123,31 +123,31 @@ impl World {
         }
     }
 
-    /// Wakes a key.
+    /// Enqueues a key.
     pub(super) fn wake(&self, key: Key) {
         self.queue.add(key);
     }
 
-    /// Wakes deliveries.
+    /// Enqueues deliveries.
     pub(super) fn wake_deliveries(&self, deliveries: Vec<(Arc<str>, ObjectRef)>) {
         for (member, object) in deliveries {
             self.wake(Key::Delivery { member, object });
         }
     }
 
-    /// An object of the hub, as the watch has it.
+    /// An object of the hub, from the watch cache.
     pub(super) fn hub_object(&self, at: &ObjectRef) -> Option<Arc<DynamicObject>> {
         self.mirrors.object(&Plane::Hub, at)
     }
 
-    /// A binding, as the watch has it.
+    /// A binding, from the watch cache.
     pub(super) fn binding(&self, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
         self.mirrors
             .get(&Plane::Hub, &at.binding_kind())?
             .get(&at.namespace, &at.name)
     }
 
-    /// A policy, as the watch has it.
+    /// A policy, from the watch cache.
     pub(super) fn policy(&self, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
         self.mirrors
             .get(&Plane::Hub, &at.policy_kind())?
@@ -218,7 +218,7 @@ impl World {
         limited(&at, "create", api.create(&PostParams::default(), object)).await
     }
 
-    /// Merges `patch` into an object of the hub, if nobody changed it meanwhile.
+    /// Merges `patch` into an object of the hub, if its resourceVersion is still current.
     pub(super) async fn merge(
         &self,
         kind: &Kind,
@@ -236,7 +236,7 @@ impl World {
         .await
     }
 
-    /// Merges `status` into the status of an object of the hub, if nobody changed it meanwhile.
+    /// Merges `status` into the status of an object of the hub, if its resourceVersion is still current.
     pub(super) async fn merge_status(
         &self,
         kind: &Kind,
@@ -255,7 +255,7 @@ impl World {
         .await
     }
 
-    /// Says something about an object of the hub. A failure to say it is only logged.
+    /// Records a warning Event for an object of the hub. A failure to record it is only logged.
     pub(super) async fn warn(&self, object: &DynamicObject, reason: &str, note: &str) {
         let types = object.types.clone().unwrap_or_default();
         let meta = &object.metadata;
@@ -280,7 +280,7 @@ impl World {
     }
 }
 
-/// Deletes a member's object in the background. One that is gone or another is no error.
+/// Deletes a member's object in the background. An object that is gone or was replaced by another UID is no error.
 pub(super) async fn delete_in_background(
     api: &Api<DynamicObject>,
     at: &ObjectRef,
@@ -303,7 +303,7 @@ pub(super) async fn delete_in_background(
     }
 }
 
-/// Bounds a call.
+/// Bounds a call to `CALL_LIMIT`.
 pub(super) async fn limited<T>(
     at: &ObjectRef,
     verb: &str,
@@ -315,7 +315,7 @@ pub(super) async fn limited<T>(
     }
 }
 
-/// The time, as conditions write it.
+/// The current time, in the format of conditions.
 pub(super) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

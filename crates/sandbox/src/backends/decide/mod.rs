@@ -1,4 +1,4 @@
-//! What the backends make of what they see: functions of values.
+//! The backends' decisions, as pure functions.
 
 pub(super) mod network;
 pub(super) mod quota;
@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-/// One write.
+/// A write to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Act {
-    /// Make an object that is not there.
+    /// Create an object that does not exist.
     Create {
         /// Its kind.
         kind: Kind,
-        /// The whole of it.
+        /// The whole object.
         object: Value,
     },
-    /// Merge into the status of an object, if nobody has changed it meanwhile.
+    /// Merge into the status of an object, if its resourceVersion is still current.
     Status {
         /// Its kind.
         kind: Kind,
@@ -27,17 +27,17 @@ pub(super) enum Act {
         namespace: String,
         /// Its name.
         name: String,
-        /// What was seen of it.
+        /// The resourceVersion that the decision is based on.
         version: Option<String>,
-        /// What is merged.
+        /// The status fields to merge.
         status: Value,
     },
 }
 
-/// A condition to be said: type, whether it holds, reason, message.
+/// A condition to set: type, true or false, reason, message.
 type Said<'a> = (&'a str, bool, &'a str, &'a str);
 
-/// The write that makes an object's status say this, beside `fields`; none if it says so already.
+/// The write that sets these conditions and `fields` in an object's status; `None` if the status is up to date.
 fn say(
     kind: Kind,
     object: &DynamicObject,
@@ -72,14 +72,14 @@ fn say(
     })
 }
 
-/// Status and reason of a condition, if it is there.
+/// Status and reason of a condition, if it exists.
 fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<(&'a str, &'a str)> {
     let list = object.data["status"]["conditions"].as_array()?;
     let found = list.iter().find(|condition| condition["type"] == type_)?;
     Some((found["status"].as_str()?, found["reason"].as_str()?))
 }
 
-/// Whether an object is Ready and stays.
+/// True if an object is Ready and is not being deleted.
 fn is_ready(object: &DynamicObject) -> bool {
     !is_going(object) && condition(object, "Ready").is_some_and(|(status, _)| status == "True")
 }

@@ -1,4 +1,4 @@
-//! What the network provider of one cell does.
+//! The network provider of one cell.
 
 use super::{
     super::store::{Kind, Objects},
@@ -15,7 +15,7 @@ use std::{
 #[cfg(test)]
 mod tests;
 
-/// What it looks at.
+/// The kinds that the network provider watches.
 pub(in super::super) const KINDS: &[Kind] = &[
     Kind::ServingLocation,
     Kind::NetworkBinding,
@@ -23,19 +23,19 @@ pub(in super::super) const KINDS: &[Kind] = &[
     Kind::SubnetClaim,
     Kind::Subnet,
 ];
-/// On the cell's `ServingLocation`: `fail` or `stall`.
+/// Annotation on the cell's `ServingLocation`: `fail` or `stall`.
 pub(in super::super) const TOLD: &str = "sandbox.fedgate.dev/network";
 
-/// Of 10.128.0.0/9, in blocks of /20.
+/// Number of blocks of /20 in 10.128.0.0/9.
 const IPV4_BLOCKS: u32 = 2048;
 const IPV4_PREFIX: u8 = 20;
 const IPV6_PREFIX: u8 = 64;
 
-/// How the provider behaves.
+/// Behaviour of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Work,
-    /// Refuse bindings.
+    /// Reject bindings.
     Fail,
     /// Do nothing.
     Stall,
@@ -52,7 +52,7 @@ fn told(objects: &Objects) -> Told {
     }
 }
 
-/// The writes that bring the cell's networking one step further; none if there is nothing to do.
+/// The next writes for the cell's networking; empty if nothing is left to do.
 pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
     let told = told(objects);
     if told == Told::Stall {
@@ -78,7 +78,7 @@ pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
     acts
 }
 
-/// A binding gets a context. One that is ready stays so, whatever the provider is told afterwards.
+/// Creates the context of a binding. A binding that is ready stays ready, whatever the annotation is set to later.
 fn binding(
     objects: &Objects,
     binding: &DynamicObject,
@@ -156,7 +156,7 @@ const SUBNET_GOOD: [(&str, bool, &str, &str); 3] = [
     ("Ready", true, "SubnetReady", "the subnet is ready"),
 ];
 
-/// A claim gets a subnet of its name; `taken` are the blocks that this pass hands out.
+/// Creates a subnet with the claim's name; `taken` are the blocks that this round allocates.
 fn claim(
     objects: &Objects,
     claim: &DynamicObject,
@@ -192,7 +192,7 @@ fn new_subnet(
     let six = spec["ipFamily"] == "IPv6";
     let start = match spec["startAddress"].as_str() {
         Some(wanted) => wanted.to_owned(),
-        // Networks of different tenants may have the same addresses, so a namespace has a pool of its own.
+        // Networks of different tenants may have the same addresses, so each namespace has its own pool.
         None => (0..IPV4_BLOCKS).map(|at| block(at, six)).find(|start| {
             let used =
                 |o: &DynamicObject| address(o).0 == namespace && o.data["spec"]["startAddress"] == **start;
@@ -227,7 +227,7 @@ fn block(at: u32, six: bool) -> String {
     }
 }
 
-/// Fields of an object's spec that are there.
+/// Those of the named fields that exist in an object's spec.
 fn fields(object: &DynamicObject, names: &[&str]) -> Map<String, Value> {
     let spec = &object.data["spec"];
     names

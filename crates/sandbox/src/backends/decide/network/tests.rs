@@ -56,7 +56,7 @@ fn claimed(name: &str, family: &str) -> (Kind, DynamicObject) {
     (Kind::SubnetClaim, object(Kind::SubnetClaim, name, &rest))
 }
 
-/// What a pass does to the world, until it does nothing more; the number of passes that did something.
+/// Applies the decided writes until none is left; returns the number of rounds with writes.
 fn settle(world: &mut Objects) -> usize {
     for passes in 0..10 {
         let acts = decide(world, now());
@@ -223,7 +223,7 @@ fn nothing_is_done_for_what_is_being_deleted() {
     ]);
     assert_eq!(settle(&mut world), 0);
 
-    // A context that goes makes nobody ready, and is made again when it is gone.
+    // A context that is being deleted makes no binding ready; once it is deleted, it is created again.
     let (kind, context) = (
         Kind::NetworkContext,
         object(Kind::NetworkContext, "default-dfw-1", &json!({})),

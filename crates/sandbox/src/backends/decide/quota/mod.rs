@@ -1,4 +1,4 @@
-//! What the claim granter of one project does.
+//! The claim granter of one project.
 
 use super::{
     super::store::{Kind, Objects},
@@ -12,34 +12,34 @@ use std::collections::BTreeMap;
 #[cfg(test)]
 mod tests;
 
-/// What it looks at.
+/// The kinds that the claim granter watches.
 pub(in super::super) const KINDS: &[Kind] = &[Kind::ResourceClaim, Kind::Budgets];
-/// The `ConfigMap` that says what a project may have: data keys are the last parts of resource types.
+/// The `ConfigMap` with the project's budgets: its data keys are the last parts of resource types.
 pub(in super::super) const BUDGETS: (&str, &str) = ("default", "sandbox-budgets");
 
-/// How much of a type the project may have.
+/// The amount of a type that the project may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Budget {
     Unlimited,
-    /// Nobody has said: claims wait.
+    /// The budget is not a number, e.g. `none`: claims wait.
     Missing,
     Limit(i64),
 }
 
-/// What one claim asks for.
+/// The amount of one type that a claim requests.
 struct Request<'a> {
     type_: &'a str,
     amount: i64,
 }
 
 impl<'a> Request<'a> {
-    /// Its type as people say it: `vcpus` of `compute.datumapis.com/vcpus`.
+    /// The last part of its type: `vcpus` of `compute.datumapis.com/vcpus`.
     fn word(&self) -> &'a str {
         self.type_.rsplit('/').next().unwrap_or(self.type_)
     }
 }
 
-/// Decisions on all open claims, the oldest first. What is decided stays decided until the claim is deleted.
+/// Decides all open claims, oldest first. A decision stands until the claim is deleted.
 pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
     let budgets = objects
         .get(Kind::Budgets, BUDGETS.0, BUDGETS.1)
@@ -106,7 +106,7 @@ fn add(used: &mut BTreeMap<String, i64>, request: &Request<'_>) {
     *sum = sum.saturating_add(request.amount);
 }
 
-/// Each type is granted or denied by itself: what a denied claim was granted of others stays with it, as in Milo.
+/// Grants or denies each type separately: a denied claim keeps the types that it was granted, as in Milo.
 fn judge(
     claim: &DynamicObject,
     budgets: &Value,

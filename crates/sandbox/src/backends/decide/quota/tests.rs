@@ -46,7 +46,7 @@ fn say_budgets(world: &mut Objects, data: &Value) {
     world.put(Kind::Budgets, serde_json::from_value(map).unwrap());
 }
 
-/// Decides and takes the decisions over; names in the order of the decisions.
+/// Decides and applies the decisions; returns the names in the order of the decisions.
 fn pass(world: &mut Objects) -> Vec<String> {
     let mut order = Vec::new();
     for act in decide(world, now()) {
@@ -123,7 +123,7 @@ fn a_denied_claim_keeps_what_it_was_granted_until_it_is_deleted() {
     assert_eq!(allocations[0]["status"], "Granted");
     assert_eq!(allocations[1]["status"], "Denied");
 
-    // Both instances are taken, one of them by the denied claim.
+    // Both instances are used, one of them by the denied claim.
     world.put(Kind::ResourceClaim, claim("c", 3, &[("instances", 1)]));
     pass(&mut world);
     assert_eq!(reason(&world, "c"), "QuotaExceeded");
