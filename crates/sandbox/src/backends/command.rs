@@ -1,4 +1,4 @@
-//! `fedgate sandbox backends`: runs the stand-ins as a separate process.
+//! `fedgate-sandbox backends`: runs the stand-ins as a separate process.
 
 use super::{
     decide::{network, quota},

@@ -1,4 +1,4 @@
-//! `fedgate sandbox standin`: runs the stand-in as a separate process.
+//! `fedgate-sandbox standin`: runs the stand-in as a separate process.
 
 use super::{Member, StandinError, StandinOptions, run};
 use crate::child;
