@@ -9,7 +9,7 @@ mod sets;
 
 use anyhow::Result;
 use fedgate::gateway::index::digest::{Binding, HubCopy, Projection, Source, WriteBackDigest};
-use fedgate_engine::plane::table::Row;
+use fedgate_engine::store::table::Row;
 use fill::{Filled, Size};
 
 #[global_allocator]

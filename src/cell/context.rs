@@ -2,7 +2,7 @@
 
 use super::{index::CellIndex, instance_types::InstanceTypes, provider};
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::throttle::Rate;
+use fedgate_engine::reconcile::throttle::Rate;
 use fedgate_engine::{
     clock::{Clock, Now},
     error::Failure,
@@ -10,8 +10,8 @@ use fedgate_engine::{
     key::Plane,
     metrics::Metrics,
     plan::{Applied, Effect, Plan, Prepared, Target},
-    quarantine::Quarantine,
-    queue::Queue,
+    reconcile::quarantine::Quarantine,
+    runtime::queue::Queue,
 };
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;

@@ -13,8 +13,8 @@ use fedgate_engine::{
     key::{Key, Plane},
     metrics::Metrics,
     plan::{Effect, Endpoint, Target, Write, WriteResult},
-    plane::watch::WatchEvent,
-    queue::Queue,
+    plane::{health::PlaneHealth, watch::WatchEvent},
+    runtime::queue::Queue,
 };
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -51,6 +51,10 @@ struct Nowhere;
 
 impl PlaneAccess for Nowhere {
     fn client(&self, _: &Plane) -> Option<kube::Client> {
+        None
+    }
+
+    fn health(&self, _: &Plane) -> Option<Arc<PlaneHealth>> {
         None
     }
 

@@ -12,8 +12,8 @@ use fedgate_engine::{
     key::{Key, Plane},
     metrics::{Metrics, Stage},
     plan::{Applied, Plan, Prepared, Target},
-    quarantine::Quarantine,
-    queue::{Priority, Queue},
+    reconcile::quarantine::Quarantine,
+    runtime::queue::{Priority, Queue},
 };
 use parking_lot::Mutex;
 use std::{

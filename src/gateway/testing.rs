@@ -12,8 +12,8 @@ use fedgate_engine::{
     key::{Key, Plane},
     metrics::Metrics,
     plan::{Target, WriteResult},
-    plane::watch::WatchEvent,
-    queue::{Outcome, Queue},
+    plane::{health::PlaneHealth, watch::WatchEvent},
+    runtime::queue::{Outcome, Queue},
 };
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -41,6 +41,10 @@ struct Planes {
 impl PlaneAccess for Planes {
     fn client(&self, _: &Plane) -> Option<Client> {
         Some(self.client.clone())
+    }
+
+    fn health(&self, _: &Plane) -> Option<Arc<PlaneHealth>> {
+        None
     }
 
     fn may_write(&self) -> bool {

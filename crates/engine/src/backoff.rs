@@ -42,6 +42,9 @@ impl Backoff {
     }
 }
 
+/// Delays of a watch that fails, or that its server ends as soon as it has begun.
+pub const WATCH: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+
 /// Failures in a row, and the time of the next attempt. The default has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetryTimer {

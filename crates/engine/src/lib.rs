@@ -2,8 +2,8 @@
 //! any workload kind.
 //!
 //! A controller *observes* the known state of a [`key::Key`], *decides* with a pure function and returns a
-//! [`plan::Plan`], and the one [`executor::Executor`] executes it. [`queue::Queue`] schedules the keys, and
-//! [`workers::Workers`] run the controllers of a role for them.
+//! [`plan::Plan`], and the one [`executor::Executor`] executes it. [`runtime::queue::Queue`] schedules the keys, and
+//! [`runtime::workers::Workers`] run the controllers of a role for them.
 
 #![forbid(unsafe_code)]
 
@@ -13,23 +13,17 @@ pub mod clock;
 pub mod diff;
 pub mod error;
 pub mod executor;
-pub mod failures;
-pub mod fights;
-pub mod gate;
 pub mod interner;
 pub mod key;
-pub mod memory;
 pub mod metrics;
 pub mod object;
-pub mod permissions;
 pub mod plan;
 pub mod plane;
-pub mod quarantine;
-pub mod queue;
 pub mod random;
+pub mod reconcile;
+pub mod runtime;
 pub mod shrink;
+pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod throttle;
 pub mod watch_channel;
-pub mod workers;

@@ -30,7 +30,7 @@ use fedgate_engine::{
     diff,
     key::Plane,
     plan::{Effect, Endpoint, Target, Write},
-    throttle::WriteKind,
+    reconcile::throttle::WriteKind,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

@@ -15,7 +15,7 @@ use fedgate_engine::{
     error::Failure,
     key::Key,
     plan::{Plan, Requeue},
-    throttle::{Rate, Throttle},
+    reconcile::throttle::{Rate, Throttle},
 };
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use fedgate_api::{
 };
 use fedgate_engine::{
     key::{Key, Plane},
-    plane::table::Row,
+    store::table::Row,
 };
 use serde_json::Value;
 use std::sync::Arc;

@@ -4,7 +4,8 @@ use super::{CellIndex, Claims, digest, tables::TableId, triggers::namesake};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Plane},
-    plane::{apply::apply_event, table::Table, watch::WatchEvent},
+    plane::watch::WatchEvent,
+    store::{apply::apply_event, table::Table},
 };
 use kube::core::DynamicObject;
 use tokio::time::Instant;

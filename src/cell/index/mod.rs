@@ -22,8 +22,8 @@ use fedgate_api::{
 };
 use fedgate_engine::{
     key::{Key, Kind, Plane},
-    plane::table::{Row, Table},
     random::HashMap,
+    store::table::{Row, Table},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -15,7 +15,7 @@ use fedgate_api::{
     keys,
     names::ProjectKey,
 };
-use fedgate_engine::{key::Key, plane::apply::RowChange};
+use fedgate_engine::{key::Key, store::apply::RowChange};
 use std::collections::BTreeSet;
 
 /// Enqueues the key of this kind with the object's own namespace and name.

@@ -20,8 +20,8 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::Plane,
     plan::{Plan, Requeue, Target},
-    queue::Priority,
     random::Random,
+    runtime::queue::Priority,
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};

@@ -25,10 +25,10 @@ use fedgate_engine::{
     error::Failure,
     key::Key,
     plan::{Plan, Requeue},
-    plane::table::Row,
-    queue::Priority,
     random::HashMap,
-    throttle::Throttle,
+    reconcile::throttle::Throttle,
+    runtime::queue::Priority,
+    store::table::Row,
 };
 use observe::Snapshot;
 use parking_lot::Mutex;

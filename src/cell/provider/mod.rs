@@ -30,7 +30,7 @@ use fedgate_engine::{
     key::Key,
     plan::{Effect, Endpoint, Plan, Requeue, Write},
     random::HashMap,
-    throttle::Throttle,
+    reconcile::throttle::Throttle,
 };
 use observe::Snapshot;
 use parking_lot::Mutex;

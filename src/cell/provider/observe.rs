@@ -5,7 +5,7 @@ use crate::cell::{
     index::digest::{Attached, Instance, Pod},
     writes::ObjectVersion,
 };
-use fedgate_engine::{key::Key, plane::table::Row};
+use fedgate_engine::{key::Key, store::table::Row};
 use std::sync::Arc;
 
 /// An Instance and the provider's objects.

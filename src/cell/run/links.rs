@@ -9,16 +9,17 @@ use fedgate_engine::{
     plan::{Target, WriteResult},
     plane::{
         client::Connection,
+        health::PlaneHealth,
         lease::LeaseHandle,
         registry::{EngagedPlane, PlaneRegistry},
-        watch::{self, WatchEvent, WatchSpec, WatchStatus, health::PlaneHealth},
+        watch::{self, WatchEvent, WatchSpec, WatchStatus},
     },
-    queue::{Priority, Queue},
+    runtime::queue::{Priority, Queue},
 };
 use futures::future::BoxFuture;
 use kube::core::{DynamicObject, ObjectMeta};
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// State shared by executor and watches.
@@ -210,12 +211,8 @@ impl PlaneAccess for Links {
         }
     }
 
-    fn admit_probe(&self, plane: &Plane) -> Option<Result<(), Duration>> {
-        self.planes.admit_probe(plane)
-    }
-
-    fn plane_responded(&self, plane: &Plane) {
-        self.planes.heard(plane);
+    fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>> {
+        self.planes.health(plane)
     }
 
     fn permission_granted(&self, plane: &Plane) {

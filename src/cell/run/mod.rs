@@ -23,9 +23,11 @@ use fedgate_engine::{
     metrics::Metrics,
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle, registry::PlaneRegistry},
-    quarantine::Quarantine,
-    queue::{Priority, Queue},
-    workers::{Role, Workers},
+    reconcile::quarantine::Quarantine,
+    runtime::{
+        queue::{Priority, Queue},
+        workers::{Role, Workers},
+    },
 };
 use futures::{Stream, StreamExt, future::BoxFuture};
 use links::{Command, Links};
@@ -331,7 +333,6 @@ impl Cell {
                 self.recovered(&plane);
             }
             Command::PlaneRecovered(plane) => {
-                self.ctx.executor.recovered(&plane);
                 self.recovered(&plane);
             }
             Command::PermissionGranted(plane) => self.recovered(&plane),

@@ -7,8 +7,8 @@ use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     backoff::RetryTimer,
     plane::{client::Connection, discovery::ProjectEvent},
-    queue::Priority,
     random::HashMap,
+    runtime::queue::Priority,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::{AbortHandle, JoinSet};

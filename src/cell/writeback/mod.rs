@@ -11,7 +11,7 @@ use super::{
 };
 use decide::{Decision, Held};
 use fedgate_engine::backoff::{Backoff, RetryTimer};
-use fedgate_engine::throttle::{TokenBucket, WriteKind};
+use fedgate_engine::reconcile::throttle::{TokenBucket, WriteKind};
 use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},

@@ -55,7 +55,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Seen> {
         name.map(str::to_owned)
     });
     let deployment = label.and_then(|name| index.hub_deployments.get(&key.namespace, &name));
-    let namespace = |row: &fedgate_engine::plane::table::Row<Namespace>| row.digest.clone();
+    let namespace = |row: &fedgate_engine::store::table::Row<Namespace>| row.digest.clone();
     Some(Seen {
         cell: index.reading.cell.clone(),
         here: index.namespaces.get("", &key.namespace).map(namespace),

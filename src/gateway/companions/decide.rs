@@ -9,7 +9,7 @@ use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use fedgate_kinds::CompanionKind;
 use kube::core::{ApiResource, DynamicObject};

@@ -26,9 +26,9 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     plan::{Requeue, Target},
-    plane::table::Row,
-    quarantine::RETRY_AFTER,
-    queue::Priority,
+    reconcile::quarantine::RETRY_AFTER,
+    runtime::queue::Priority,
+    store::table::Row,
 };
 use fedgate_kinds::CompanionKind;
 use std::{collections::BTreeSet, sync::Arc};

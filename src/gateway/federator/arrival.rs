@@ -15,7 +15,7 @@ use fedgate_engine::{
     executor::Which,
     key::Plane,
     plan::{Plan, Prepared, Target},
-    queue::Priority,
+    runtime::queue::Priority,
 };
 
 /// Reasons of the writes that bring a copy to a city where it was not.

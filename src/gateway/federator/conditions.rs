@@ -15,7 +15,7 @@ use fedgate_engine::{
     clock::Now,
     key::Plane,
     plan::{Event, ObjectRef, Requeue},
-    plane::table::Row,
+    store::table::Row,
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};

@@ -2,7 +2,10 @@
 
 use crate::gateway::index::digest::Source;
 use fedgate_engine::{
-    clock::Now, diff::Digest, plane::table::Row, quarantine::RETRY_AFTER, throttle::TokenBucket,
+    clock::Now,
+    diff::Digest,
+    reconcile::{quarantine::RETRY_AFTER, throttle::TokenBucket},
+    store::table::Row,
 };
 use std::time::Duration;
 use tokio::time::Instant;

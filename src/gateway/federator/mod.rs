@@ -26,7 +26,7 @@ use fedgate_engine::{
     key::{Key, Plane},
     metrics::Stage,
     plan::{Applied, Plan, Requeue, Target},
-    quarantine::RETRY_AFTER,
+    reconcile::quarantine::RETRY_AFTER,
     shrink::shrink_if_sparse,
 };
 use memory::Memory;

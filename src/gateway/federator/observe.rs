@@ -8,7 +8,7 @@ use crate::gateway::{
     },
 };
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
-use fedgate_engine::{key::Key, plane::table::Row};
+use fedgate_engine::{key::Key, store::table::Row};
 use fedgate_kinds::{CompanionKind, FederatedKind};
 use std::sync::Arc;
 

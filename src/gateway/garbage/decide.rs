@@ -8,7 +8,7 @@ use crate::gateway::index::digest::{CitySet, HubNamespaceDigest};
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};

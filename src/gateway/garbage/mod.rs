@@ -25,7 +25,7 @@ use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
     plan::{Plan, Prepared, Requeue, Target},
-    queue::Priority,
+    runtime::queue::Priority,
 };
 use observe::Memory;
 use parking_lot::Mutex;

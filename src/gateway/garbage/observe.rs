@@ -16,7 +16,7 @@ use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     key::{Key, Plane},
     plan::Target,
-    plane::table::Row,
+    store::table::Row,
 };
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -12,10 +12,10 @@ use super::{
 use fedgate_api::names::{self, ProjectKey, is_label_value};
 use fedgate_engine::{
     key::Key,
-    plane::{
+    plane::watch::WatchEvent,
+    store::{
         apply::{RowChange, apply_event},
         table::Name,
-        watch::WatchEvent,
     },
 };
 use fedgate_kinds::CompanionKind;

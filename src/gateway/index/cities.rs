@@ -2,7 +2,7 @@
 
 use super::{GatewayIndex, TableId, digest::Source};
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
-use fedgate_engine::{key::Key, plane::table::Row};
+use fedgate_engine::{key::Key, store::table::Row};
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},

@@ -5,7 +5,7 @@ use super::{
     Deployment, GatewayIndex, TableId,
     digest::{Projection, Source, WriteBackDigest},
 };
-use fedgate_engine::{key::Key, plane::table::Row};
+use fedgate_engine::{key::Key, store::table::Row};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Instances of a cell that every deployment may have, whatever its scale.

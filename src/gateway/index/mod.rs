@@ -35,7 +35,7 @@ use fedgate_api::names::{self, CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::random::{HashMap, HashSet};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
-    plane::table::{Name, Row, Table},
+    store::table::{Name, Row, Table},
 };
 use fedgate_kinds::{CompanionKind, FederatedKind};
 use instances::WriteBacksByCell;

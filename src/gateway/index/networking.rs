@@ -8,10 +8,10 @@ use super::{GatewayIndex, Project, TableId, apply::Change};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::Key,
-    plane::{
+    plane::watch::WatchEvent,
+    store::{
         apply::{RowChange, apply_event},
         table::Row,
-        watch::WatchEvent,
     },
 };
 use kube::core::DynamicObject;

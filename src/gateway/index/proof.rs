@@ -5,7 +5,7 @@ use super::GatewayIndex;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     key::{Key, Plane},
-    plane::table::Table,
+    store::table::Table,
 };
 
 impl GatewayIndex {

@@ -9,7 +9,7 @@ use super::{GatewayIndex, Project, TableId};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::{Key, Plane},
-    plane::table::{Row, Table},
+    store::table::{Row, Table},
 };
 
 impl TableId {

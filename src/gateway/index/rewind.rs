@@ -1,7 +1,7 @@
 //! Handles a plane that was restored to an older state: the next lists alone decide which rows remain.
 
 use super::{GatewayIndex, Hub, Project};
-use fedgate_engine::{key::Plane, plane::table::Table};
+use fedgate_engine::{key::Plane, store::table::Table};
 
 impl GatewayIndex {
     /// True if this is the current engagement of the hub.

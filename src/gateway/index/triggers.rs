@@ -9,7 +9,7 @@ use super::{
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::{Key, Plane},
-    plane::{
+    store::{
         apply::RowChange,
         table::{Name, Row},
     },

@@ -9,7 +9,7 @@ use super::{
 use crate::gateway::index::TableId;
 use fedgate_engine::{
     key::Key,
-    plane::{apply::RowChange, table::Row},
+    store::{apply::RowChange, table::Row},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;

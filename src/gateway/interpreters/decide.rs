@@ -6,7 +6,7 @@ use fedgate_engine::{
     diff::Digest,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;

@@ -13,7 +13,8 @@ use fedgate_engine::{
     diff::Digest,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Target, Write},
-    plane::{table::Row, watch::WatchEvent},
+    plane::watch::WatchEvent,
+    store::table::Row,
 };
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;

@@ -13,7 +13,7 @@ use super::{
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, ProjectKey, city_set};
-use fedgate_engine::{error::Failure, key::Key, plan::Requeue, queue::Priority};
+use fedgate_engine::{error::Failure, key::Key, plan::Requeue, runtime::queue::Priority};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Quarantine verdict on a Namespace that names another owner.

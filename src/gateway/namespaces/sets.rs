@@ -2,7 +2,7 @@
 
 use super::decide::{self, CitySets, Decision, Snapshot};
 use crate::gateway::index::{GatewayIndex, digest::CitySet};
-use fedgate_engine::{clock::Now, key::Key, plane::table::Row};
+use fedgate_engine::{clock::Now, key::Key, store::table::Row};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// City sets from the view of a hub Namespace.

@@ -5,7 +5,7 @@ use fedgate_api::names::{self, CityCode};
 use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use fedgate_kinds::FederatedKind;
 use kube::core::ApiResource;

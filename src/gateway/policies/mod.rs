@@ -18,7 +18,7 @@ use super::{
     index::TableId,
 };
 use decide::{decide, withdrawing};
-use fedgate_engine::{error::Failure, plan::Requeue, queue::Priority};
+use fedgate_engine::{error::Failure, plan::Requeue, runtime::queue::Priority};
 
 /// Reconciles the policies of a hub namespace.
 pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure> {

@@ -17,7 +17,8 @@ use fedgate_api::{
 };
 use fedgate_engine::{
     plan::{Effect, Requeue, Write},
-    plane::{table::Row, watch::WatchEvent},
+    plane::watch::WatchEvent,
+    store::table::Row,
 };
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;

@@ -14,8 +14,8 @@ use fedgate_engine::{
     clock::Now,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    plane::table::Row,
-    throttle::{Rate, WriteKind},
+    reconcile::throttle::{Rate, WriteKind},
+    store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, WriteBack};
 use kube::core::DynamicObject;

@@ -1,7 +1,7 @@
 //! State that the projector keeps for a write-back outside the index. Values only.
 
 use crate::gateway::index::digest::{Projection, WriteBackDigest};
-use fedgate_engine::{diff::Digest, throttle::TokenBucket};
+use fedgate_engine::{diff::Digest, reconcile::throttle::TokenBucket};
 use tokio::time::Instant;
 
 /// State between reconciles; losing it costs a few writes.

@@ -22,8 +22,10 @@ use fedgate_engine::{
     key::{Key, Plane},
     metrics::Stage,
     plan::{Applied, Endpoint, Event, ObjectRef, Plan, Requeue, Target},
-    quarantine::RETRY_AFTER,
-    throttle::{Rate, TokenBucket},
+    reconcile::{
+        quarantine::RETRY_AFTER,
+        throttle::{Rate, TokenBucket},
+    },
 };
 use memory::Memory;
 use parking_lot::Mutex;

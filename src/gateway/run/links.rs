@@ -13,11 +13,12 @@ use fedgate_engine::{
     plan::{Target, WriteResult},
     plane::{
         client::Connection,
+        health::PlaneHealth,
         lease::LeaseHandle,
         registry::{EngagedPlane, PlaneRegistry},
-        watch::{self, WatchEvent, WatchSpec, WatchStatus, health::PlaneHealth},
+        watch::{self, WatchEvent, WatchSpec, WatchStatus},
     },
-    queue::{Priority, Queue},
+    runtime::queue::{Priority, Queue},
     watch_channel::{Receiver, Sender},
 };
 use futures::future::BoxFuture;
@@ -366,12 +367,8 @@ impl PlaneAccess for Links {
         }
     }
 
-    fn admit_probe(&self, plane: &Plane) -> Option<Result<(), Duration>> {
-        self.planes.admit_probe(plane)
-    }
-
-    fn plane_responded(&self, plane: &Plane) {
-        self.planes.heard(plane);
+    fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>> {
+        self.planes.health(plane)
     }
 
     fn permission_granted(&self, plane: &Plane) {

@@ -25,9 +25,11 @@ use fedgate_engine::{
     metrics::Metrics,
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent, lease::LeaseHandle, registry::PlaneRegistry},
-    quarantine::Quarantine,
-    queue::{Priority, Queue},
-    workers::{Role, Workers},
+    reconcile::quarantine::Quarantine,
+    runtime::{
+        queue::{Priority, Queue},
+        workers::{Role, Workers},
+    },
 };
 use fedgate_kinds::FederatedKind;
 use futures::{Stream, StreamExt};
@@ -405,7 +407,6 @@ impl Gateway {
                 self.retry_failed(&plane);
             }
             Command::PlaneRecovered(plane) => {
-                self.ctx.executor.recovered(&plane);
                 self.retry_failed(&plane);
             }
             Command::PermissionGranted(plane) => self.retry_failed(&plane),

@@ -23,7 +23,7 @@ use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
     plan::{Event, ObjectRef, Plan, Prepared, Requeue, Write},
-    quarantine::RETRY_AFTER,
+    reconcile::quarantine::RETRY_AFTER,
 };
 use kube::core::ObjectMeta;
 use normalized::Normalized;

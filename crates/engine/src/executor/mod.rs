@@ -1,17 +1,21 @@
 //! The executor: the only writer. It executes plans effect by effect and reports the returned objects to the index.
 
 mod events;
+mod fights;
+pub mod permissions;
 mod presence;
 
 use crate::{
     diff,
     error::{Category, Failure, classify, misses_namespace},
-    fights::{FightDetector, field_group},
-    gate::Gates,
+    executor::{
+        fights::{FightDetector, field_group},
+        permissions::{Permission, PermissionChange, Permissions},
+    },
     key::Plane,
     object::LenientObject,
-    permissions::{Permission, PermissionChange, Permissions},
     plan::{Applied, Effect, Endpoint, Event, ExactFields, Plan, Prepared, Target, Write, WriteResult},
+    plane::health::PlaneHealth,
 };
 use events::EventRecorder;
 use futures::future::BoxFuture;
@@ -37,12 +41,8 @@ pub trait PlaneAccess: Send + Sync {
     fn permit_expired(&self) -> BoxFuture<'_, ()>;
     /// A write was cancelled, or its response was lost: the server may still apply it.
     fn write_unresolved(&self, target: &Target);
-    /// While the plane's watches fail: whether this call is the next probe (`Ok`), or the time to wait (`Err`).
-    fn admit_probe(&self, _plane: &Plane) -> Option<Result<(), Duration>> {
-        None
-    }
-    /// A plane that was down has answered a call.
-    fn plane_responded(&self, _plane: &Plane) {}
+    /// Health of a plane, to which its calls report; `None` if the plane is not engaged.
+    fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>>;
     /// A permission that was denied on this plane is granted again.
     fn permission_granted(&self, _plane: &Plane) {}
     /// The number of the plane's current engagement: a new engagement may be another server.
@@ -63,7 +63,6 @@ pub struct Executor {
     surroundings: Arc<dyn PlaneAccess>,
     notes: EventRecorder,
     fights: FightDetector,
-    gates: Gates,
     rights: Permissions,
 }
 
@@ -87,7 +86,6 @@ impl Executor {
             surroundings,
             notes: EventRecorder::new(identity),
             fights: FightDetector::default(),
-            gates: Gates::default(),
             rights: Permissions::default(),
         }
     }
@@ -148,8 +146,9 @@ impl Executor {
                     &format!("the right to {right} is missing; it is asked for again now and then"),
                 )
             })?;
-        let scout = || self.surroundings.admit_probe(&target.plane);
-        self.gates.pass(&target.plane, scout).map_err(|wait| Failure {
+        let health = self.surroundings.health(&target.plane);
+        let admitted = health.map_or(Ok(()), |health| health.admit_call());
+        admitted.map_err(|wait| Failure {
             retry_after: wait,
             ..failed(
                 target,
@@ -269,8 +268,8 @@ impl Executor {
 
     fn ended(&self, target: &Target, endpoint: Endpoint, verb: &'static str, failure: Option<&Failure>) {
         let (plane, category) = (&target.plane, failure.map(|f| f.category));
-        if self.gates.ended(plane, category) {
-            self.surroundings.plane_responded(plane);
+        if let Some(health) = self.surroundings.health(plane) {
+            health.call_ended(category);
         }
         match self.rights.ended(target, endpoint, verb, category) {
             PermissionChange::None => {}
@@ -367,7 +366,11 @@ impl Executor {
         let Some(client) = self
             .surroundings
             .client(&note.plane)
-            .filter(|_| self.surroundings.may_write() && self.gates.is_open(&note.plane))
+            .filter(|_| self.surroundings.may_write())
+            .filter(|_| {
+                let health = self.surroundings.health(&note.plane);
+                health.is_none_or(|health| health.admits_all_calls())
+            })
         else {
             return;
         };
@@ -381,26 +384,22 @@ impl Executor {
     /// Drops the state of a plane that was removed or has a new credential.
     pub fn forget(&self, plane: &Plane) {
         self.notes.retain(|other| other != plane);
-        self.gates.open(plane);
+        if let Some(health) = self.surroundings.health(plane) {
+            health.admit_all_calls();
+        }
         self.rights.retain(|other| other != plane);
     }
 
     /// Drops the state of all planes except these.
     pub fn retain(&self, wanted: impl Fn(&Plane) -> bool) {
         self.notes.retain(&wanted);
-        self.gates.retain(&wanted);
         self.rights.retain(wanted);
     }
 
-    /// Number of entries kept per plane: event recorders and circuit-breaker states.
+    /// Number of event recorders.
     #[cfg(any(test, feature = "testing"))]
     pub fn kept(&self) -> usize {
-        self.notes.kept() + self.gates.kept()
-    }
-
-    /// A plane that was down answers again: admits calls to it.
-    pub fn recovered(&self, plane: &Plane) {
-        self.gates.open(plane);
+        self.notes.kept()
     }
 }
 

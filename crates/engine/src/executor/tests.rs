@@ -222,7 +222,7 @@ async fn silence_of_the_server_is_no_answer_and_a_refusal_is_one() {
 async fn a_standby_takes_no_turn_from_the_next_that_may_write() {
     let (server, ground, executor) = set_up(0, 60);
     for _ in 0..3 {
-        executor.gates.ended(&Plane::Hub, Some(Category::Timeout));
+        ground.health.call_ended(Some(Category::Timeout));
     }
     tokio::time::advance(crate::circuit_breaker::PROBE_EVERY).await;
     ground.until.send_replace(Instant::now());

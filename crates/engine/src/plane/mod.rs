@@ -1,11 +1,10 @@
 //! Planes: clients, watches and the tables they fill, discovery of project planes, the Lease.
 
-pub mod apply;
 pub mod client;
 pub mod discovery;
 pub mod files;
+pub mod health;
 pub mod kubeconfig;
 pub mod lease;
 pub mod registry;
-pub mod table;
 pub mod watch;

@@ -1,12 +1,9 @@
 //! Registry of the engaged planes and their connections.
 
-use super::{
-    client::Connection,
-    watch::{WatchStatus, health::PlaneHealth},
-};
+use super::{client::Connection, health::PlaneHealth, watch::WatchStatus};
 use crate::{key::Plane, random::HashMap};
 use parking_lot::{Mutex, MutexGuard};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::{task::JoinSet, time::Instant};
 
 /// An engaged plane, whose watches have roles `R`; `T` is further data of the plane.
@@ -86,17 +83,5 @@ impl<R, T> PlaneRegistry<R, T> {
     /// Number of the plane's engagement; 0 if the plane is not engaged.
     pub fn engagement(&self, plane: &Plane) -> u64 {
         self.lock().get(plane).map_or(0, |engaged| engaged.engagement)
-    }
-
-    /// `None` unless the plane's watches get no answer; else `Ok` if a call may probe now, `Err` with the time to wait.
-    pub fn admit_probe(&self, plane: &Plane) -> Option<Result<(), Duration>> {
-        self.health(plane)?.admit_call()
-    }
-
-    /// Records that a plane which left calls unanswered has answered a call.
-    pub fn heard(&self, plane: &Plane) {
-        if let Some(health) = self.health(plane) {
-            health.success();
-        }
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     executor::PlaneAccess,
     key::Plane,
     plan::{Target, WriteResult},
+    plane::health::PlaneHealth,
 };
 use futures::future::BoxFuture;
 use kube::Client;
@@ -16,6 +17,7 @@ use tokio::{sync::watch, time::Instant};
 /// Access to one plane, with a permission to write that expires at a given time.
 pub struct SinglePlane {
     client: Client,
+    pub(crate) health: Arc<PlaneHealth>,
     pub(crate) until: watch::Sender<Instant>,
     unanswered: AtomicUsize,
 }
@@ -25,6 +27,7 @@ impl SinglePlane {
     pub fn new(client: Client, until: Instant) -> Arc<Self> {
         Arc::new(Self {
             client,
+            health: Arc::default(),
             until: watch::Sender::new(until),
             unanswered: AtomicUsize::new(0),
         })
@@ -39,6 +42,10 @@ impl SinglePlane {
 impl PlaneAccess for SinglePlane {
     fn client(&self, _: &Plane) -> Option<Client> {
         Some(self.client.clone())
+    }
+
+    fn health(&self, _: &Plane) -> Option<Arc<PlaneHealth>> {
+        Some(self.health.clone())
     }
 
     fn may_write(&self) -> bool {

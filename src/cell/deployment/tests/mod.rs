@@ -11,7 +11,7 @@ use fedgate_api::keys;
 use fedgate_engine::{
     key::{Key, Plane::Cell},
     plan::Effect,
-    throttle::WriteKind,
+    reconcile::throttle::WriteKind,
 };
 use serde_json::{Value, json};
 

@@ -19,7 +19,7 @@ use crate::cell::{
     testing::{Fixture, NS, body, condition, instance, merge, now, reading, words},
 };
 use fedgate_api::keys;
-use fedgate_engine::throttle::WriteKind;
+use fedgate_engine::reconcile::throttle::WriteKind;
 use fedgate_engine::{
     clock::Now,
     key::{Key, Plane::Cell},

@@ -11,7 +11,7 @@ use fedgate_engine::{
     clock::Now,
     diff::{is_payload, merge_patch},
     plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;

@@ -13,7 +13,7 @@ use fedgate_api::keys;
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Requeue, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use jiff::Timestamp;
 use serde_json::json;

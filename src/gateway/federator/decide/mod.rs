@@ -22,9 +22,9 @@ use fedgate_api::keys;
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    memory::MemoryUpdate,
     plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
-    plane::table::Row,
+    reconcile::memory::MemoryUpdate,
+    store::table::Row,
 };
 use serde_json::{Value, json};
 use status::status_step;

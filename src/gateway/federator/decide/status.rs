@@ -16,8 +16,8 @@ use fedgate_engine::{
     clock::Now,
     diff::Digest,
     plan::{Effect, Endpoint, ExactFields, Plan, Requeue, Write},
-    plane::table::Row,
-    throttle::{Rate, WriteKind},
+    reconcile::throttle::{Rate, WriteKind},
+    store::table::Row,
 };
 use serde_json::json;
 use std::time::Duration;

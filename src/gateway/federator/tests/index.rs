@@ -14,8 +14,7 @@ use fedgate_api::names::CityCode;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Plane,
-    queue::Outcome,
-    workers::outcome,
+    runtime::{queue::Outcome, workers::outcome},
 };
 use http::Method;
 

@@ -9,8 +9,8 @@ use crate::gateway::{
     },
     testing::{LOST, Rig, refusal},
 };
-use fedgate_engine::throttle::{Rate, TokenBucket};
-use fedgate_engine::{diff::Digest, key::Key, quarantine::RETRY_AFTER};
+use fedgate_engine::reconcile::throttle::{Rate, TokenBucket};
+use fedgate_engine::{diff::Digest, key::Key, reconcile::quarantine::RETRY_AFTER};
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
 

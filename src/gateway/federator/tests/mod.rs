@@ -27,7 +27,7 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Requeue, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use fedgate_kinds::{CompanionKind, FederatedKind};
 use kube::core::DynamicObject;

@@ -10,7 +10,7 @@ use crate::gateway::{
     testing::context,
 };
 use axum::body::Body;
-use fedgate_engine::throttle::TokenBucket;
+use fedgate_engine::reconcile::throttle::TokenBucket;
 use fedgate_engine::{error::Category, executor::Executor, key::Key, testing::access::SinglePlane};
 use http::{Request, Response};
 use parking_lot::Mutex;

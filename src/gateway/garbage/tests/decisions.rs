@@ -16,7 +16,7 @@ use fedgate_api::names::CityCode;
 use fedgate_engine::{
     key::Plane,
     plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use std::time::Duration;
 use tokio::time::Instant;

@@ -184,7 +184,7 @@ async fn before_complete_lists_of_an_engaged_project_absence_proves_nothing() {
         "nothing listed"
     );
     engage(&mut index, true, &[]);
-    index.projects.get_mut(&shop()).unwrap().sources[1] = fedgate_engine::plane::table::Table::default();
+    index.projects.get_mut(&shop()).unwrap().sources[1] = fedgate_engine::store::table::Table::default();
     assert_eq!(
         reconcile_once(&garbage, &index, 0, "c-0", now),
         at_rest,

@@ -16,7 +16,7 @@ pub use rollup::{Rollup, WHY, written};
 
 use super::status::ConditionText;
 use fedgate_api::names::{CityCode, NameError};
-use fedgate_engine::{diff::Digest, interner::Interner, object, plane::apply::HasStrings};
+use fedgate_engine::{diff::Digest, interner::Interner, object, store::apply::HasStrings};
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};

@@ -11,8 +11,8 @@ use super::{
 use crate::gateway::companions::resolve;
 use fedgate_api::names::CityCode;
 use fedgate_engine::{
-    plane::table::{Name, Row},
     random::HashMap,
+    store::table::{Name, Row},
 };
 use fedgate_kinds::CompanionKind;
 use std::{

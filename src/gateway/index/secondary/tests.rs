@@ -10,7 +10,7 @@ use crate::gateway::{
     namespaces, policies,
 };
 use fedgate_api::{keys, names::is_label_value};
-use fedgate_engine::plane::table::visits;
+use fedgate_engine::store::table::visits;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

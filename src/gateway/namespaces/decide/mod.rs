@@ -13,7 +13,7 @@ use fedgate_engine::{
     clock::Now,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Target, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use serde_json::{Value, json};
 use std::{

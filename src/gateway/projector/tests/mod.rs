@@ -12,11 +12,11 @@ use fedgate_api::{
     keys,
     names::{HubNamespace, ProjectKey},
 };
-use fedgate_engine::throttle::Rate;
+use fedgate_engine::reconcile::throttle::Rate;
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Plan, Write},
-    plane::table::Row,
+    store::table::Row,
 };
 use fedgate_kinds::FederatedKind;
 use kube::core::DynamicObject;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::gateway::index::fixture::{HUB, hub_namespace, shop};
-use fedgate_engine::{plane::watch::WatchEvent, queue::Outcome};
+use fedgate_engine::{plane::watch::WatchEvent, runtime::queue::Outcome};
 use std::collections::BTreeSet;
 use tokio::sync::watch::Receiver;
 

@@ -11,11 +11,11 @@ use fedgate_engine::{
     plan::{Target, WriteResult},
     plane::{
         lease::{Lease, LeaseHandle},
-        table::Table,
         watch::WatchEvent,
     },
+    runtime::workers::DRAIN_TIMEOUT,
+    store::table::Table,
     testing::lease::Server as LeaseServer,
-    workers::DRAIN_TIMEOUT,
 };
 use futures::FutureExt;
 use http::{Method, Request, Response};

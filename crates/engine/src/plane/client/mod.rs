@@ -6,10 +6,11 @@ mod pool;
 mod request;
 mod service;
 mod transport;
+pub mod watch_session;
 
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
-    plane::{kubeconfig::Credential, watch::health::PlaneHealth},
+    plane::{health::PlaneHealth, kubeconfig::Credential},
     random::HashMap,
     watch_channel::{Receiver, Sender},
 };

@@ -6,10 +6,10 @@ use super::{
     pool::Slot,
     request::{Call, collect, status_body},
     transport::{Received, Transport},
+    watch_session::send_tracked,
 };
 use crate::{
     metrics::{ClientMetrics, PlaneKind},
-    plane::watch::health::send_tracked,
     watch_channel::Receiver,
 };
 use bytes::Bytes;

@@ -1,7 +1,11 @@
 //! Failures of a watch: their classification, the retry delay, and the text for the operator.
 
-use super::health::Unreachable;
-use crate::{backoff::Backoff, key::Plane, plane::client::CallError, random::Random};
+use crate::{
+    backoff::WATCH,
+    key::Plane,
+    plane::{client::CallError, health::Unreachable},
+    random::Random,
+};
 use kube_runtime::watcher;
 use std::{
     hash::{BuildHasher, Hash},
@@ -9,7 +13,6 @@ use std::{
 };
 use tokio::time::Instant;
 
-pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
 /// After this time without an error, the next error counts as the first.
 pub(super) const RESET_AFTER: Duration = Duration::from_mins(1);
 /// Reason why a watch fails, as far as the operator's next step depends on it.
@@ -178,9 +181,7 @@ impl WatchBackoff {
         self.failures += 1;
         self.lasts = true;
         self.last = Some(Instant::now());
-        BACKOFF
-            .with_jitter(0.5)
-            .delay(before, (self.watch, self.failures))
+        WATCH.with_jitter(0.5).delay(before, (self.watch, self.failures))
     }
 
     /// Records that the server has answered; true if the watch had failed before.
@@ -213,24 +214,18 @@ mod tests {
     async fn delays_grow_while_it_fails_and_begin_anew_after_a_calm_minute() {
         let mut trouble = WatchBackoff::none(());
         let delays: Vec<Duration> = (0..12).map(|_| trouble.delay(false)).collect();
-        assert!(
-            delays[0] <= BACKOFF.first && delays[11] <= BACKOFF.max,
-            "{delays:?}"
-        );
-        assert!(delays[11] >= BACKOFF.max / 2, "{delays:?}");
+        assert!(delays[0] <= WATCH.first && delays[11] <= WATCH.max, "{delays:?}");
+        assert!(delays[11] >= WATCH.max / 2, "{delays:?}");
         assert_eq!(trouble.delay(true), Duration::ZERO, "others wait for it");
         assert!(trouble.ends() && !trouble.ends(), "it ends once");
-        assert!(
-            trouble.delay(true) >= BACKOFF.max / 2,
-            "it was answered in between"
-        );
+        assert!(trouble.delay(true) >= WATCH.max / 2, "it was answered in between");
         trouble.ends();
         assert!(
-            trouble.delay(false) >= BACKOFF.max / 2,
+            trouble.delay(false) >= WATCH.max / 2,
             "an answer alone is no calm"
         );
         tokio::time::advance(RESET_AFTER + Duration::from_secs(1)).await;
-        assert!(trouble.delay(false) <= BACKOFF.first);
+        assert!(trouble.delay(false) <= WATCH.first);
     }
 
     #[tokio::test(start_paused = true)]

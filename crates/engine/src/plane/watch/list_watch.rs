@@ -5,10 +5,12 @@
 //! and parses one object after the other.
 
 use super::{
-    super::client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
+    super::{
+        client::{CallError, LargePage, PlaneClient, SmallAnswer, is_timeout},
+        health::Unreachable,
+    },
     WatchStatus,
     failure::{PlaneImpact, WatchFailure},
-    health::Unreachable,
     line_decoder::LineDecoder,
     pages::{Form, Pages},
 };

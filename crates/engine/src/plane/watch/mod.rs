@@ -2,14 +2,16 @@
 //! reads the answers and resumes at its position after any error; this module decides the consequence of an error.
 
 mod failure;
-pub mod health;
 mod line_decoder;
 mod list_watch;
 mod malformed;
 mod pages;
 mod supervise;
 
-use super::client::PlaneClient;
+use super::{
+    client::{PlaneClient, watch_session::WatchSession},
+    health::PlaneHealth,
+};
 use crate::{
     key::Plane,
     object::{LenientObject, Unread},
@@ -17,7 +19,6 @@ use crate::{
 };
 use failure::{PlaneImpact, WatchBackoff, WatchFailure};
 use futures::StreamExt;
-use health::{PlaneHealth, WatchSession};
 use kube::core::{ApiResource, DynamicObject};
 use kube_runtime::watcher;
 use list_watch::ListWatch;

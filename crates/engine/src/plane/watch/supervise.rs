@@ -1,7 +1,10 @@
 //! A watch that restarts after a credential change and after a panic of its own code.
 
-use super::{WatchEvent, WatchSpec, WatchStatus, health, run};
-use crate::{key::Plane, plane::client::Connection};
+use super::{WatchEvent, WatchSpec, WatchStatus, run};
+use crate::{
+    key::Plane,
+    plane::{client::Connection, health::PROBE_INTERVAL},
+};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 
@@ -25,7 +28,7 @@ pub async fn run_supervised(
             // Only a panic ends `run`.
             _ = AssertUnwindSafe(run(plane, client, selection, health, connection.health(), &sink, &on_rights)).catch_unwind() => {
                 tracing::error!(%plane, kind = selection.resource.kind, "a watch panicked; it is restarted");
-                tokio::time::sleep(health::PROBE_INTERVAL).await;
+                tokio::time::sleep(PROBE_INTERVAL).await;
             }
             _ = generation.changed() => on_renewed(),
         }

@@ -2,10 +2,11 @@
 
 mod restored;
 
-use super::{health::send_tracked, *};
+use super::*;
+use crate::plane::client::watch_session::send_tracked;
 use crate::{
     interner::Interner,
-    plane::table::{Origin, Table},
+    store::table::{Origin, Table},
 };
 use axum::body::{Body, Bytes};
 use fedgate_api::names::ProjectKey;

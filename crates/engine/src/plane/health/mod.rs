@@ -1,22 +1,16 @@
 //! Health of a plane, shared by all its callers: while the plane does not answer, one caller in turn probes for all, so
 //! that neither a plane that is down nor a plane that has just recovered is flooded with requests.
 
-use super::failure::BACKOFF;
-use crate::plane::client::CallError;
-use futures::FutureExt;
-use http::{Response, StatusCode};
+use crate::{circuit_breaker::CircuitBreaker, error::Category};
 use parking_lot::Mutex;
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 use tokio::{
     sync::{Mutex as Turns, Notify},
     time::Instant,
 };
-use tower::BoxError;
 
 /// While a plane does not answer, it is probed once per this interval.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// A watch that the server ends sooner than this after its start is restarted with a delay.
-const SHORT: Duration = Duration::from_secs(1);
 
 /// Health of a plane, shared by all its callers.
 #[derive(Debug)]
@@ -25,6 +19,9 @@ pub struct PlaneHealth {
     /// Callers that wait to probe, in order of arrival: a caller that never gets an answer blocks no other caller.
     turns: Turns<()>,
     revival: Notify,
+    /// Opens after short calls that got no answer: then calls fail at once except for a periodic probe, so that they
+    /// occupy no workers and do not flood a plane that recovers.
+    calls: CircuitBreaker<()>,
 }
 
 #[derive(Debug)]
@@ -35,8 +32,9 @@ struct State {
     next: Instant,
 }
 
+/// Reason why a plane counts as down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unreachable {
+pub enum Unreachable {
     /// No answer at all.
     Silent,
     /// An answer that does not answer the request (401, 429, 5xx).
@@ -53,6 +51,7 @@ impl Default for PlaneHealth {
             }),
             turns: Turns::default(),
             revival: Notify::new(),
+            calls: CircuitBreaker::default(),
         }
     }
 }
@@ -72,6 +71,7 @@ impl PlaneHealth {
 
     /// Lets all waiting callers retry at once.
     pub(super) fn notify_recovered(&self) {
+        self.admit_all_calls();
         self.revival.notify_waiters();
     }
 
@@ -156,149 +156,45 @@ impl PlaneHealth {
         }
     }
 
-    /// Probe turn for a caller that does not wait; `Err` is the time until the next turn. `None` unless the plane is
-    /// silent.
-    pub fn admit_call(&self) -> Option<Result<(), Duration>> {
+    /// Admits a short call, or returns the time to wait: while calls get no answer, one of them probes per interval. If
+    /// the plane's watches get no answer either, the call takes a turn of theirs.
+    pub fn admit_call(&self) -> Result<(), Duration> {
+        if self.admits_all_calls() {
+            return Ok(());
+        }
         let silent = self.state.lock().away == Some(Unreachable::Silent);
-        silent.then(|| self.take_turn())
-    }
-}
-
-/// One watch and its requests to its plane.
-#[derive(Debug)]
-pub(super) struct WatchSession {
-    health: Arc<PlaneHealth>,
-    pace: Mutex<Pace>,
-    opened: Notify,
-}
-
-#[derive(Debug)]
-struct Pace {
-    asked: Instant,
-    /// Time at which the server opened the watch; `None` if the last request was not a watch or the watch has failed.
-    open: Option<Instant>,
-    /// Number of consecutive watches that ended early.
-    short: u32,
-    /// True if the watch has already waited for the probe turn of its next request.
-    has_turn: bool,
-}
-
-tokio::task_local! {
-    static LINE: Arc<WatchSession>;
-}
-
-impl WatchSession {
-    pub(super) fn new(health: Arc<PlaneHealth>) -> Arc<Self> {
-        let pace = Pace {
-            asked: Instant::now(),
-            open: None,
-            short: 0,
-            has_turn: false,
-        };
-        Arc::new(Self {
-            health,
-            pace: Mutex::new(pace),
-            opened: Notify::new(),
-        })
-    }
-
-    /// Runs the work of the watch; its requests to the plane go through [`send_tracked`].
-    pub(super) async fn hold<T>(self: Arc<Self>, work: impl Future<Output = T>) -> T {
-        LINE.scope(self, work).await
-    }
-
-    /// Waits until the server has opened the watch. A watch without changes delivers no event that would show this.
-    pub(super) async fn opened(&self) {
-        self.opened.notified().await;
-    }
-
-    /// True if the server has opened the watch since the last request.
-    pub(super) fn has_opened(&self) -> bool {
-        self.opened.notified().now_or_never().is_some()
-    }
-
-    /// Records that the watch has failed; its own backoff delays the retry. Returns the time of its last request.
-    pub(super) fn fails(&self) -> Instant {
-        let mut pace = self.pace.lock();
-        pace.open = None;
-        pace.asked
-    }
-
-    /// Waits for the watch's probe turn.
-    pub(super) async fn turn(&self) {
-        self.health.probe_turn().await;
-        self.pace.lock().has_turn = true;
-    }
-
-    /// A watch that ends without error is restarted at once, unless each watch ends soon after its start.
-    async fn pace(&self, watch: bool) {
-        let pause = {
-            let mut pace = self.pace.lock();
-            // The end of a watch that is followed by a list is judged at the next watch.
-            let ended = if watch { pace.open.take() } else { None };
-            match ended.map(|at| at.elapsed() < SHORT) {
-                Some(true) => {
-                    pace.short += 1;
-                    BACKOFF.delay(pace.short - 1, ())
-                }
-                Some(false) => {
-                    pace.short = 0;
-                    Duration::ZERO
-                }
-                None => Duration::ZERO,
-            }
-        };
-        tokio::time::sleep(pause).await;
-        // A watch that ends without error while the plane is down has not waited for a probe turn yet.
-        if !std::mem::take(&mut self.pace.lock().has_turn) {
-            self.health.probe_turn().await;
+        if silent {
+            self.take_turn()
+        } else {
+            self.calls.admit(&())
         }
-        self.pace.lock().asked = Instant::now();
     }
 
-    fn heard(&self, status: StatusCode, watch: bool) {
-        if !is_unwell(status.as_u16()) {
-            self.health.success();
-        }
-        if watch && status.is_success() {
-            self.pace.lock().open = Some(Instant::now());
-            self.opened.notify_one();
+    /// True unless short calls get no answer.
+    pub fn admits_all_calls(&self) -> bool {
+        !self.calls.is_held(&())
+    }
+
+    /// Admits all short calls again, because the plane answered or has another credential.
+    pub fn admit_all_calls(&self) {
+        self.calls.success(&());
+    }
+
+    /// Records the end of a short call; `failure` is `None` if it succeeded.
+    pub fn call_ended(&self, failure: Option<Category>) {
+        match failure {
+            Some(Category::Network | Category::Timeout) => drop(self.calls.failure(&())),
+            // The call was cancelled without waiting for the response.
+            Some(Category::NotLeader) => {}
+            _ if self.calls.success(&()) => self.success(),
+            _ => {}
         }
     }
 }
 
 /// True if the answer does not answer the request itself.
-fn is_unwell(code: u16) -> bool {
+pub(super) fn is_unwell(code: u16) -> bool {
     matches!(code, 401 | 429 | 500..)
-}
-
-/// Sends a request. A request of a watch updates the health of its plane and the state of the watch. If such a request
-/// hangs while the plane answers another request, it is abandoned with [`CallError::Superseded`], to be sent again.
-pub async fn send_tracked<B>(
-    watch: bool,
-    request: impl Future<Output = Result<Response<B>, BoxError>>,
-) -> Result<Response<B>, BoxError> {
-    let Ok(line) = LINE.try_with(Arc::clone) else {
-        return request.await;
-    };
-    line.pace(watch).await;
-    let hangs = async {
-        if line.health.is_down() {
-            line.health.recovered().await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        answer = request => {
-            if let Ok(response) = &answer {
-                line.heard(response.status(), watch);
-            }
-            answer
-        }
-        () = hangs => Err(CallError::Superseded.into()),
-    }
 }
 
 #[cfg(test)]

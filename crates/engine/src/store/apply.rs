@@ -1,10 +1,10 @@
 //! Applies watch events to a table.
 
-use super::{
-    table::{Name, Origin, Row, Table, Upserted},
-    watch::WatchEvent,
-};
 use crate::interner::Interner;
+use crate::{
+    plane::watch::WatchEvent,
+    store::table::{Name, Origin, Row, Table, Upserted},
+};
 use kube::core::DynamicObject;
 
 /// Change of a table row by an event.

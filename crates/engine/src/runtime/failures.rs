@@ -1,6 +1,6 @@
 //! The last failure of each key whose last reconcile failed, to diagnose stuck keys.
 
-use super::{
+use crate::{
     clock::Now,
     error::{Category, Failure},
     key::{Key, Plane},

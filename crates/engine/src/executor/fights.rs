@@ -17,12 +17,12 @@ const LIMIT: usize = 4_096;
 
 /// The last write to each object, stored as hashes.
 #[derive(Debug, Default)]
-pub struct FightDetector {
+pub(super) struct FightDetector {
     last: Mutex<HashMap<u64, (u64, Instant)>>,
 }
 
 /// The part of an object that a write changes: `status`, `metadata`, or `payload` for the rest.
-pub fn field_group(endpoint: Endpoint, body: &Value) -> &'static str {
+pub(super) fn field_group(endpoint: Endpoint, body: &Value) -> &'static str {
     let payload = |key: &String| !matches!(key.as_str(), "metadata" | "apiVersion" | "kind");
     match (endpoint, body.as_object()) {
         (Endpoint::Status, _) => "status",
@@ -37,7 +37,7 @@ fn object(target: &Target) -> u64 {
 
 impl FightDetector {
     /// Records a write; true if it repeats the last write to this object within the window.
-    pub fn repeats(&self, target: &Target, body: &Value) -> bool {
+    pub(super) fn repeats(&self, target: &Target, body: &Value) -> bool {
         let mut body = body.clone();
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             // A precondition, not content.
@@ -57,7 +57,7 @@ impl FightDetector {
     }
 
     /// Drops the record of an object that fedgate deleted itself: creating it again is no fight.
-    pub fn forget(&self, target: &Target) {
+    pub(super) fn forget(&self, target: &Target) {
         self.last.lock().remove(&object(target));
     }
 }

@@ -1,15 +1,17 @@
 //! Workers: dequeue keys, run their controller, report the outcome to the queue.
 
-use super::{
+use crate::metrics::{Metrics, ReconcileResult};
+use crate::{
     clock::Clock,
     error::{Failure, Retry},
-    failures::Failures,
     key::Key,
     plan::Requeue,
-    quarantine::{self, Quarantine},
-    queue::{Dequeued, Outcome, Queue},
+    reconcile::quarantine::{self, Quarantine},
+    runtime::{
+        failures::Failures,
+        queue::{Dequeued, Outcome, Queue},
+    },
 };
-use crate::metrics::{Metrics, ReconcileResult};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::{

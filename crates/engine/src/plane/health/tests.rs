@@ -3,17 +3,20 @@
 
 use super::*;
 use crate::{
+    circuit_breaker::{FAILURES, PROBE_EVERY},
     key::Plane,
     plane::{
-        client::PlaneClient,
+        client::{PlaneClient, watch_session::send_tracked},
         watch::{SMALL_OBJECTS, WatchEvent, WatchSpec, WatchStatus, run},
     },
 };
 use axum::body::{Body, Bytes};
 use futures::StreamExt;
-use http::Request;
+use http::{Request, Response, StatusCode};
 use serde_json::json;
+use std::sync::Arc;
 use tokio::{sync::watch, task::JoinSet};
+use tower::BoxError;
 
 /// How a plane answers requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,12 +198,19 @@ async fn a_plane_that_was_never_there_is_found_when_it_comes() {
 #[tokio::test(start_paused = true)]
 async fn a_call_to_a_silent_plane_takes_its_turn_among_the_watches() {
     let health = PlaneHealth::default();
-    assert_eq!(health.admit_call(), None, "it answers");
+    for _ in 0..FAILURES {
+        assert_eq!(health.admit_call(), Ok(()), "calls were answered so far");
+        health.call_ended(Some(Category::Timeout));
+    }
     assert!(health.failure(Instant::now(), Unreachable::Failing));
-    assert_eq!(health.admit_call(), None, "calls are answered, if not well");
+    assert_eq!(
+        health.admit_call(),
+        Err(PROBE_EVERY),
+        "watches are answered, if not well: calls have turns of their own"
+    );
     health.failure(Instant::now(), Unreachable::Silent);
-    assert_eq!(health.admit_call(), Some(Ok(())));
-    assert_eq!(health.admit_call(), Some(Err(PROBE_INTERVAL)));
+    assert_eq!(health.admit_call(), Ok(()));
+    assert_eq!(health.admit_call(), Err(PROBE_INTERVAL));
     let began = Instant::now();
     health.probe_turn().await;
     assert_eq!(began.elapsed(), PROBE_INTERVAL, "the watch has the next");
@@ -225,4 +235,42 @@ async fn a_watch_that_ends_as_soon_as_it_begins_is_begun_again_ever_more_rarely(
     // Each time a watch, and a list of one object for the server's version.
     assert!((120..=150).contains(&server.asked()), "{}", server.asked());
     assert!(watches.well());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_without_an_answer_fail_at_once_but_for_a_probe_until_one_is_answered() {
+    let health = PlaneHealth::default();
+    for _ in 0..FAILURES {
+        assert_eq!(health.admit_call(), Ok(()));
+        health.call_ended(Some(Category::Timeout));
+    }
+    assert_eq!(health.admit_call(), Err(PROBE_EVERY));
+    health.call_ended(Some(Category::NotLeader));
+    assert_eq!(
+        health.admit_call(),
+        Err(PROBE_EVERY),
+        "a cancelled call proves nothing"
+    );
+    health.admit_all_calls();
+    assert_eq!(health.admit_call(), Ok(()), "the plane has another credential");
+    health.call_ended(Some(Category::Timeout));
+    health.call_ended(Some(Category::Conflict));
+    health.call_ended(Some(Category::Network));
+    health.call_ended(Some(Category::Timeout));
+    assert_eq!(health.admit_call(), Ok(()), "a refusal is an answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_probing_call_counts_for_the_watches() {
+    let health = PlaneHealth::default();
+    health.silent(Instant::now());
+    for _ in 0..FAILURES {
+        health.call_ended(Some(Category::Timeout));
+    }
+    let mut recovered = pin!(health.recovered());
+    assert!(futures::poll!(recovered.as_mut()).is_pending());
+    health.call_ended(None);
+    assert!(!health.is_down());
+    recovered.await;
+    assert!(health.admits_all_calls());
 }

@@ -1,0 +1,5 @@
+//! Parts that every controller needs for its reconciles.
+
+pub mod memory;
+pub mod quarantine;
+pub mod throttle;
