@@ -4,11 +4,7 @@
 use super::fill::{Part, live};
 use anyhow::Result;
 use axum::body::Body;
-use fedgate::gateway::{
-    context::Settings,
-    rate_limit,
-    run::{Gateway, Setup},
-};
+use fedgate::gateway::{self, rate_limit, settings::Settings};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     clock::Clock,
@@ -18,6 +14,7 @@ use fedgate_engine::{
         discovery::ProjectEvent,
         lease::LeaseHandle,
     },
+    runtime::Setup,
 };
 use fedgate_kinds::FederatedKind;
 use futures::stream;
@@ -115,16 +112,21 @@ async fn settle() {
 async fn gateway(projects: usize) -> Result<Part> {
     let metrics = Metrics::new()?;
     let clients = Clients::new(Limits::default(), metrics.client.clone());
-    let gateway = Gateway::new(Setup {
-        hub: plane(&clients, 1_000_000),
-        kinds: FederatedKind::builtin()?,
-        settings: settings(),
+    let settings = settings();
+    let setup = Setup {
+        sweep_interval: settings.sweep_interval,
         lease: LeaseHandle::always(),
         identity: "bench".to_owned(),
         workers: 16,
         metrics,
         clock: Clock::system(),
-    });
+    };
+    let gateway = gateway::new(
+        plane(&clients, 1_000_000),
+        FederatedKind::builtin()?,
+        settings,
+        setup,
+    );
     let (engage, events) = mpsc::unbounded_channel();
     let events = Box::pin(stream::unfold(events, async |mut events| {
         events.recv().await.map(|event| (event, events))

@@ -1,20 +1,21 @@
 //! A cell for tests of decisions: objects as an API server stores them, and an index that receives their events.
 
 use super::{
-    context::{Settings, Shared},
+    context::{Shared, State},
     index::{CellIndex, IndexConfig, tables::TableId},
     instance_types::InstanceTypes,
     provider,
+    settings::Settings,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     clock::Clock,
-    executor::{Executor, PlaneAccess},
+    executor::PlaneAccess,
     key::{Key, Plane},
     metrics::Metrics,
     plan::{Effect, Endpoint, Target, Write, WriteResult},
-    plane::{health::PlaneHealth, watch::WatchEvent},
-    runtime::queue::Queue,
+    plane::{health::PlaneHealth, lease::LeaseHandle, watch::WatchEvent},
+    runtime::{Setup, shared_for_tests},
 };
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -22,7 +23,6 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::sync::mpsc;
 
 /// The tenant's namespace at the cell and on the hub.
 pub(crate) const NS: &str = "ns-a1";
@@ -110,23 +110,24 @@ impl Fixture {
                 index.event(&plane, role, event);
             }
         }
-        let (wanted, _) = mpsc::unbounded_channel();
-        let context = Shared {
-            index: Arc::new(Mutex::new(index)),
-            queue: Arc::new(Queue::new(1_000)),
-            executor: Executor::new(Arc::new(Nowhere), "test".into()),
-            clock: Clock::system(),
+        let state = State {
             settings: Settings {
                 provider: Some(provider::settings::Settings::default()),
                 sizes: InstanceTypes::default(),
                 quota: true,
                 status_interval: Duration::ZERO,
             },
-            quarantine: Arc::default(),
-            metrics: Metrics::new().unwrap(),
-            away: Box::new(|_| false),
-            wanted,
         };
+        let setup = Setup {
+            lease: LeaseHandle::always(),
+            identity: "test".to_owned(),
+            workers: 2_000,
+            sweep_interval: Duration::from_mins(5),
+            metrics: Metrics::new().unwrap(),
+            clock: Clock::system(),
+        };
+        let index = Arc::new(Mutex::new(index));
+        let context = shared_for_tests(index, state, setup, Arc::new(Nowhere));
         let mut fixture = Self {
             context,
             objects: BTreeMap::new(),

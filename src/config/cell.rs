@@ -2,7 +2,6 @@
 
 use super::{ConfigError, ProcessArgs, ProcessConfig, duration};
 use crate::cell::{
-    context::Settings,
     index::IndexConfig,
     instance_types::{InstanceSize, InstanceTypes},
     limits::{Limits, MAX_REPLICAS},
@@ -11,6 +10,7 @@ use crate::cell::{
         pod::{self, Security},
         service::SinglePort,
     },
+    settings::Settings,
 };
 use clap::{Args, ValueEnum};
 use fedgate_api::{Quantity, names::ProjectKey};

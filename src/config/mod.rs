@@ -187,7 +187,7 @@ pub struct GatewayConfig {
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
     /// The controllers' settings.
-    pub settings: crate::gateway::context::Settings,
+    pub settings: crate::gateway::settings::Settings,
     /// Settings of the process.
     pub process: ProcessConfig,
 }
@@ -283,7 +283,7 @@ impl GatewayArgs {
             projects,
             interpreters,
             lease: process.leader_elect.then_some((lease_namespace, lease_name)),
-            settings: crate::gateway::context::Settings {
+            settings: crate::gateway::settings::Settings {
                 city_linger,
                 city_sets_per_project: city_sets_per_project as usize,
                 unused_city_set_after,

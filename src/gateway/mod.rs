@@ -1,17 +1,285 @@
-//! The gateway: controllers between project planes and the hub.
+//! The gateway: controllers between project planes and the hub, and how they react to changes of the planes.
 
 pub mod companions;
 pub mod confirm;
 pub mod context;
 pub mod federator;
 pub mod garbage;
+mod gauges;
+pub mod hub_permit;
 pub mod index;
 pub mod interpreters;
 pub mod namespaces;
 pub mod policies;
 pub mod projector;
 pub mod rate_limit;
-pub mod run;
+pub mod settings;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod workload;
+
+use context::{Context, Shared, State};
+use federator::Federator;
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::{
+    error::Failure,
+    key::{Key, Plane},
+    metrics::{Gauges, PlaneKind},
+    plan::Requeue,
+    plane::{client::Connection, discovery::ProjectEvent},
+    random::HashSet,
+    runtime::{self, Runtime, queue::Priority, role::Role},
+};
+use fedgate_kinds::FederatedKind;
+use garbage::Garbage;
+use index::{
+    GatewayIndex, NamespaceOwner, TableId, networking::WorkloadChecks, ownership::RejectedClaim,
+    watches::Command,
+};
+use interpreters::Interpreters;
+use parking_lot::Mutex;
+use projector::Projector;
+use rate_limit::RateLimiter;
+use settings::Settings;
+use std::{sync::Arc, time::Duration};
+use workload::Workloads;
+
+/// A project whose lists are incomplete after this time no longer delays readiness.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The gateway's controllers.
+#[derive(Debug, Default)]
+pub struct Gateway {
+    federator: Federator,
+    projector: Projector,
+    workloads: Workloads,
+    interpreters: Interpreters,
+    garbage: Garbage,
+}
+
+/// Creates a gateway for these federated kinds; no key is reconciled before [`Runtime::run`].
+pub fn new(
+    hub: Connection,
+    kinds: Vec<FederatedKind>,
+    settings: Settings,
+    setup: runtime::Setup,
+) -> Arc<Runtime<Gateway>> {
+    let checks = WorkloadChecks {
+        locations: settings.location_checks,
+        networks: settings.networking,
+    };
+    let mut index = GatewayIndex::new(Arc::new(kinds), checks);
+    index.largest_spec = settings.max_spec_size;
+    let tables = index.hub_roles();
+    let state = State {
+        rate_limiter: Mutex::new(RateLimiter::new(settings.hub_limits)),
+        settings,
+    };
+    let gateway = Runtime::new(Gateway::default(), state, index, setup);
+    gateway.shared.planes.engage(&Plane::Hub, 0, hub, &tables);
+    gateway
+}
+
+impl Gateway {
+    fn engage(shared: &Shared, key: ProjectKey, connection: Connection) {
+        tracing::info!(project = %key, "project engaged");
+        let plane = Plane::Project(key.clone());
+        let (engagement, tables) = {
+            let mut index = shared.index.lock();
+            (index.engage(key), index.project_roles())
+        };
+        shared.planes.engage(&plane, engagement, connection, &tables);
+    }
+
+    fn disengage(shared: &Shared, key: &ProjectKey) {
+        tracing::info!(project = %key, "project removed; its objects on the hub are kept");
+        shared.disengage(&Plane::Project(key.clone()));
+        let change = shared.index.lock().disengage(key);
+        report_rejected(shared, &change.refused);
+        shared.queue.extend(change.keys, Priority::Fresh);
+    }
+}
+
+impl Role for Gateway {
+    type State = State;
+
+    const LEASE_PLANE: PlaneKind = PlaneKind::Hub;
+
+    fn controller(&self, shared: &Shared, key: &Key) -> &'static str {
+        let (table, owned) = {
+            let index = shared.index.lock();
+            (index.role_of(&key.kind), index.owners.contains_key(&key.name))
+        };
+        match (&key.plane, table) {
+            (Plane::Project(_), Some(TableId::Federated(_))) => "federator",
+            (Plane::Project(_), Some(TableId::Workloads)) => "workload",
+            (Plane::Hub, Some(TableId::Namespaces)) if owned => "namespaces",
+            (Plane::Hub, Some(TableId::CityPolicies)) => "policies",
+            (Plane::Hub, Some(TableId::Interpreters)) => "interpreters",
+            (
+                Plane::Hub,
+                Some(TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings),
+            ) => "garbage",
+            (Plane::Hub, Some(TableId::WrittenBack(_))) => "projector",
+            (Plane::Hub, Some(table)) if companions::kind_of(table).is_some() => "companions",
+            _ => "none",
+        }
+    }
+
+    async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
+        let (table, owned) = {
+            let index = ctx.index.lock();
+            (index.role_of(&key.kind), index.owners.contains_key(&key.name))
+        };
+        let Some(table) = table else {
+            return Ok(Requeue::AwaitChange);
+        };
+        match (&key.plane, table) {
+            (Plane::Project(project), TableId::Federated(_)) => {
+                self.federator.reconcile(ctx, key, project).await
+            }
+            (Plane::Project(project), TableId::Workloads) => {
+                self.workloads.reconcile(ctx, key, project).await
+            }
+            (Plane::Hub, TableId::Namespaces) if owned => {
+                self.garbage.lives(key);
+                namespaces::reconcile(ctx, key).await
+            }
+            (Plane::Hub, TableId::Namespaces) => self.garbage.namespace(ctx, key).await,
+            (Plane::Hub, TableId::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
+            (Plane::Hub, TableId::CitySets) => self.garbage.city_set(ctx, key).await,
+            (Plane::Hub, TableId::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
+            (Plane::Hub, TableId::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
+            (Plane::Hub, TableId::Bindings) => self.garbage.binding(ctx, key).await,
+            (Plane::Hub, TableId::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
+            (Plane::Hub, table) => match companions::kind_of(table) {
+                Some(kind) => companions::reconcile(ctx, key, kind).await,
+                None => Ok(Requeue::AwaitChange),
+            },
+            (Plane::Project(_) | Plane::Cell, _) => Ok(Requeue::AwaitChange),
+        }
+    }
+
+    fn on_leading(&self, shared: &Shared) {
+        let change = shared.index.lock().lead();
+        report_rejected(shared, &change.refused);
+        shared.queue.extend(change.keys, Priority::Fresh);
+        self.garbage.reset();
+    }
+
+    fn on_command(&self, shared: &Shared, command: Command) {
+        match command {
+            Command::WatchReferences(key, engagement) => {
+                let plane = Plane::Project(key);
+                // A project that is engaged again meanwhile sends its own command.
+                if shared.planes.engagement(&plane) == engagement {
+                    let tables = [TableId::ConfigMaps, TableId::Secrets];
+                    shared.planes.watch_more(&plane, &tables);
+                }
+            }
+            Command::ReportRejected(claims) => report_rejected(shared, &claims),
+        }
+    }
+
+    fn on_project(&self, shared: &Shared, event: ProjectEvent) {
+        match event {
+            ProjectEvent::Engaged { key, connection } => Self::engage(shared, key, connection),
+            ProjectEvent::Removed { key } => Self::disengage(shared, &key),
+            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
+        }
+    }
+
+    /// Retries at once all keys that failed, possibly because of this plane.
+    fn on_recovered(&self, shared: &Shared, plane: &Plane) {
+        let hubs: HashSet<Arc<str>> = {
+            let index = shared.index.lock();
+            let ours = |owner: &NamespaceOwner| matches!(plane, Plane::Project(key) if *key == owner.project);
+            let owners = index.owners.iter().filter(|(_, owner)| ours(owner));
+            owners.map(|(hub, _)| hub.clone()).collect()
+        };
+        shared
+            .queue
+            .retry_failed(|key| *plane == Plane::Hub || key.plane == *plane || hubs.contains(&key.namespace));
+    }
+
+    fn on_rewound(&self, _: &Shared) {
+        self.garbage.reset();
+    }
+
+    /// Orphans, which share their project's brake.
+    fn sweep(&self, _: &Shared) -> Vec<Key> {
+        self.garbage.suspects()
+    }
+
+    /// Forgets state of disengaged projects that was recorded too late to be forgotten with them.
+    fn prune(&self, shared: &Shared) {
+        let mut index = shared.index.lock();
+        index.prune_unowned();
+        index.forget_withheld(shared.settings.projection_retention);
+        self.federator.prune(shared, &index);
+        self.projector.prune(shared, &index);
+        self.workloads.prune(&index);
+        self.garbage.prune(&index, shared.now());
+        let is_engaged = |project: &ProjectKey| index.projects.contains_key(project);
+        shared.rate_limiter.lock().prune(is_engaged, shared.now());
+        shared.quarantine.retain(|key| match &key.plane {
+            Plane::Project(project) => index.projects.contains_key(project),
+            Plane::Hub => {
+                let cluster_wide = key.namespace.is_empty();
+                let hub = if cluster_wide { &key.name } else { &key.namespace };
+                HubNamespace::parse(hub).is_none() || index.owners.contains_key(hub)
+            }
+            Plane::Cell => false,
+        });
+    }
+
+    /// An error until the hub's first lists are complete, and while those of a project that answers are not, for at
+    /// most `READY_TIMEOUT`.
+    fn ready(&self, shared: &Shared) -> Result<(), String> {
+        let index = shared.index.lock();
+        if !index.hub_ready() {
+            return Err("the hub's first lists are not complete".to_owned());
+        }
+        let planes = shared.planes.lock();
+        for (plane, engaged) in planes.iter() {
+            let Plane::Project(key) = plane else { continue };
+            // A project without Locations or Networks does answer.
+            let failing = engaged.watches.iter().any(|(table, status)| {
+                status.restarts() > 0 && !matches!(table, TableId::Locations | TableId::Networks)
+            });
+            if !index.project_ready(key) && !failing && engaged.since.elapsed() < READY_TIMEOUT {
+                return Err(format!("the first lists of project {key} are not complete"));
+            }
+        }
+        Ok(())
+    }
+
+    fn gauges(&self, shared: &Shared, index: &GatewayIndex, into: &mut Gauges) {
+        gauges::collect(self, shared, index, into);
+    }
+
+    fn describe(&self, _: &Shared, index: &GatewayIndex) -> serde_json::Map<String, serde_json::Value> {
+        gauges::describe(self, index)
+    }
+}
+
+/// Logs and counts rejected claims on hub namespaces.
+fn report_rejected(shared: &Shared, claims: &[RejectedClaim]) {
+    for RejectedClaim {
+        claimant,
+        hub,
+        holder,
+    } in claims
+    {
+        shared.metrics.identity_rejected("hub_namespace_claimed");
+        tracing::warn!(
+            project = %claimant.project,
+            namespace = &*claimant.namespace,
+            hub_namespace = &**hub,
+            %holder,
+            "a project claims the hub namespace of another project; nothing of that namespace is synced to the hub; disengage the plane if it is a copy of the other, or reassign the hub namespace (docs/security.md)"
+        );
+    }
+}

@@ -1,19 +1,20 @@
 //! Context of a controller for tests: an index, and planes with scripted answers.
 
 use super::{
-    context::{Context, Settings, Shared},
+    context::{Context, Shared, State},
     index::GatewayIndex,
     rate_limit::{Limits, RateLimiter},
+    settings::Settings,
 };
 use axum::body::Body;
 use fedgate_engine::{
     clock::Clock,
-    executor::{Executor, PlaneAccess},
+    executor::PlaneAccess,
     key::{Key, Plane},
     metrics::Metrics,
     plan::{Target, WriteResult},
-    plane::{health::PlaneHealth, watch::WatchEvent},
-    runtime::queue::{Outcome, Queue},
+    plane::{health::PlaneHealth, lease::LeaseHandle, watch::WatchEvent},
+    runtime::{Setup, queue::Outcome, shared_for_tests},
 };
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -117,9 +118,8 @@ impl Rig {
             index: index.clone(),
             client: Client::new(service, "default"),
         };
-        let executor = Executor::new(Arc::new(planes), "test".into());
         Self {
-            context: context(index, executor),
+            context: context(index, Arc::new(planes)),
             asked,
             wrote: AtomicBool::new(false),
         }
@@ -147,17 +147,24 @@ impl Rig {
     }
 }
 
-/// Shared state of the controllers, with an executor from the test.
-pub(crate) fn context(index: Arc<Mutex<GatewayIndex>>, executor: Executor) -> Shared {
-    Shared {
-        index,
-        queue: Arc::new(Queue::new(1_000)),
-        executor,
-        clock: Clock::system(),
+/// Shared state of the controllers, with the test's access to planes.
+pub(crate) fn context(index: Arc<Mutex<GatewayIndex>>, access: Arc<dyn PlaneAccess>) -> Shared {
+    let state = State {
         settings: settings(),
         rate_limiter: Mutex::new(RateLimiter::new(settings().hub_limits)),
-        quarantine: Arc::default(),
+    };
+    shared_for_tests(index, state, setup(), access)
+}
+
+/// A runtime with many workers that may always write.
+fn setup() -> Setup {
+    Setup {
+        lease: LeaseHandle::always(),
+        identity: "test".to_owned(),
+        workers: 2_000,
+        sweep_interval: settings().sweep_interval,
         metrics: Metrics::new().unwrap(),
+        clock: Clock::system(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{AdminServer, RoleStatus, StartError, elect, follow, identity};
 use crate::{
-    cell::run::{Cell, Projects, Setup},
+    cell::{self, projects::Projects},
     config::{self, CellConfig, Quota},
 };
 use fedgate_api::names::ProjectKey;
@@ -14,6 +14,7 @@ use fedgate_engine::{
         discovery::{self, CredentialSource, ProjectEvent, ProjectSource},
         kubeconfig::Rules,
     },
+    runtime,
 };
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use std::path::PathBuf;
@@ -56,18 +57,22 @@ pub async fn run_cell(
         &metrics,
         &mut background,
     );
-    let role = Cell::new(Setup {
+    let planes = cell::Setup {
         cell,
         hub,
+        projects: projects(&config, &clients),
         reading: config.reading.clone(),
         settings: config.settings.clone(),
-        projects: projects(&config, &clients),
+    };
+    let setup = runtime::Setup {
         lease: lease.clone(),
         identity: identity.clone(),
         workers: config.process.workers,
+        sweep_interval: cell::SWEEP_INTERVAL,
         metrics: metrics.clone(),
         clock: Clock::system(),
-    });
+    };
+    let role = cell::new(planes, setup);
     let _ = subject.role.set(role.clone());
     tracing::info!(
         identity,

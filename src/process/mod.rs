@@ -6,11 +6,11 @@ pub use cell::run_cell;
 
 use crate::{
     admin::{self, AdminError, AdminSource, Token},
-    cell::run::Cell,
     config::{self, GatewayConfig, ProcessConfig, Projects},
     doctor::{PreflightError, preflight},
-    gateway::run::{Gateway, Setup},
+    gateway,
 };
+use fedgate_engine::runtime::{Runtime, Setup, role::Role};
 use fedgate_engine::{
     clock::Clock,
     metrics::{Gauges, Metrics, PlaneKind},
@@ -136,16 +136,14 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         &mut background,
     );
     let setup = Setup {
-        hub,
-        kinds,
-        settings: config.settings.clone(),
         lease: lease.clone(),
         identity: identity.clone(),
         workers: config.process.workers,
+        sweep_interval: config.settings.sweep_interval,
         metrics: metrics.clone(),
         clock: Clock::system(),
     };
-    let gateway = Gateway::new(setup);
+    let gateway = gateway::new(hub, kinds, config.settings.clone(), setup);
     let _ = subject.role.set(gateway.clone());
     tracing::info!(
         identity,
@@ -259,35 +257,27 @@ impl AdminServer {
 trait RoleView: Send + Sync {
     fn live(&self) -> Result<(), String>;
     fn ready(&self) -> Result<(), String>;
-    fn figures(&self) -> Gauges;
+    fn gauges(&self) -> Gauges;
     fn describe(&self) -> serde_json::Value;
 }
 
-/// Implements `RoleView` with the role's own methods of the same names.
-macro_rules! shown {
-    ($role:ty) => {
-        impl RoleView for $role {
-            fn live(&self) -> Result<(), String> {
-                <$role>::live(self)
-            }
+impl<R: Role> RoleView for Runtime<R> {
+    fn live(&self) -> Result<(), String> {
+        Self::live(self)
+    }
 
-            fn ready(&self) -> Result<(), String> {
-                <$role>::ready(self)
-            }
+    fn ready(&self) -> Result<(), String> {
+        Self::ready(self)
+    }
 
-            fn figures(&self) -> Gauges {
-                <$role>::figures(self)
-            }
+    fn gauges(&self) -> Gauges {
+        Self::gauges(self)
+    }
 
-            fn describe(&self) -> serde_json::Value {
-                <$role>::describe(self)
-            }
-        }
-    };
+    fn describe(&self) -> serde_json::Value {
+        Self::describe(self)
+    }
 }
-
-shown!(Gateway);
-shown!(Cell);
 
 /// Data of the administrative address, available before the role runs.
 struct RoleStatus {
@@ -334,10 +324,7 @@ impl AdminSource for RoleStatus {
     }
 
     fn metrics(&self) -> Result<String, String> {
-        let figures = self
-            .role
-            .get()
-            .map_or_else(Gauges::default, |role| role.figures());
+        let figures = self.role.get().map_or_else(Gauges::default, |role| role.gauges());
         self.metrics.render(&figures).map_err(|e| e.to_string())
     }
 

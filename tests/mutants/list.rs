@@ -246,13 +246,13 @@ mutants! {
             "self.doubt.max(doubt)" => "if matches!(doubt, Doubt::OnceOpen) { self.doubt } else { self.doubt.max(doubt) }",
             "engine/plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
-    "crates/engine/src/plane/table/mod.rs" {
+    "crates/engine/src/store/table/mod.rs" {
         older_versions_of_a_restored_plane_ignored:
             "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",
-            "engine/plane::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
+            "engine/store::table::tests::a_list_overrules_what_was_known_before_it_began_whatever_the_versions_say";
         lagging_list_hides_an_object_for_good:
             "self.ends.get(uid).is_some_and(|end| end.unlisted)" => "false",
-            "engine/plane::table::tests::a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older";
+            "engine/store::table::tests::a_watch_that_tells_of_what_its_list_lacked_shows_that_the_list_was_older";
     }
     "crates/engine/src/plane/client/fence.rs" {
         what_is_queued_is_sent_after_the_lease:
@@ -267,10 +267,10 @@ mutants! {
             "!self.closing.load(Ordering::Acquire) && self.until.read(lasts)" => "self.until.read(lasts)",
             "engine/plane::lease::tests::a_process_that_ends_begins_nothing_and_keeps_the_lease_until_it_is_released";
     }
-    "crates/engine/src/throttle.rs" {
+    "crates/engine/src/reconcile/throttle.rs" {
         ready_waits_behind_progress:
             "kind == WriteKind::Progress && rate.burst > 1" => "rate.burst > 1",
-            "engine/throttle::tests::a_transition_waits_behind_transitions_and_not_behind_progress";
+            "engine/reconcile::throttle::tests::a_transition_waits_behind_transitions_and_not_behind_progress";
     }
     "src/gateway/federator/decide/status.rs" {
         available_waits_behind_progress:

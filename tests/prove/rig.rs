@@ -1,11 +1,7 @@
 //! Planes, a Karmada, cells and a gateway in one process on one thread, on a paused clock.
 
 use crate::{cells, wire::Wire};
-use fedgate::gateway::{
-    context::Settings,
-    rate_limit,
-    run::{Gateway, Setup},
-};
+use fedgate::gateway::{self, Gateway, rate_limit, settings::Settings};
 use fedgate_api::{crd, keys, names::ProjectKey};
 use fedgate_engine::{
     clock::Clock,
@@ -16,6 +12,7 @@ use fedgate_engine::{
         lease::{Lease, LeaseHandle},
     },
     random::Random,
+    runtime::{Runtime, Setup},
     watch_channel::Sender,
 };
 use fedgate_kinds::FederatedKind;
@@ -73,7 +70,7 @@ pub(crate) fn user(replica: u32) -> String {
 struct Life {
     user: String,
     connections: BTreeMap<String, Connection>,
-    gateway: Arc<Gateway>,
+    gateway: Arc<Runtime<Gateway>>,
     metrics: Arc<Metrics>,
     cut: Sender<bool>,
     stop: oneshot::Sender<()>,
@@ -285,16 +282,15 @@ impl Rig {
             LeaseHandle::always()
         };
         let (began, off) = (self.began, self.off.clone());
-        let gateway = Gateway::new(Setup {
-            hub,
-            kinds: KINDS.clone(),
-            settings: self.settings.clone(),
+        let setup = Setup {
+            sweep_interval: self.settings.sweep_interval,
             lease: lease.clone(),
             identity,
             workers: 8,
             metrics: metrics.clone(),
             clock: Clock::of(move || wall(began, off.load(Ordering::Relaxed))),
-        });
+        };
+        let gateway = gateway::new(hub, KINDS.clone(), self.settings.clone(), setup);
         let (stop, stopped) = oneshot::channel();
         let (projects, events) = mpsc::unbounded_channel();
         let end = tokio::spawn({
@@ -365,14 +361,14 @@ impl Rig {
     }
 
     /// The gateway, for what it says of itself.
-    pub(crate) fn gateway(&self) -> &Gateway {
+    pub(crate) fn gateway(&self) -> &Runtime<Gateway> {
         &self.lives[&0].gateway
     }
 
     /// What the gateway says in its metrics.
     pub(crate) fn metrics(&self) -> String {
         let life = &self.lives[&0];
-        life.metrics.render(&life.gateway.figures()).unwrap()
+        life.metrics.render(&life.gateway.gauges()).unwrap()
     }
 
     /// How many changing writes gateways have done.

@@ -9,8 +9,9 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, MAX_PASSES};
+use super::context::{Context, request_project};
 use decide::Decision;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::Failure,
     key::Key,
@@ -40,12 +41,12 @@ impl Deployments {
                 return Ok(Requeue::AwaitChange);
             };
             if let Some(project) = &snapshot.unwatched {
-                ctx.request_project(project);
+                request_project(ctx, project);
             }
             let now = ctx.now();
             let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
             let worked = !writes.is_empty();
-            let done = ctx.perform_all(writes).await;
+            let done = ctx.execute_all(writes).await;
             let rate = Rate::new(ctx.settings.status_interval);
             let wait = status.as_ref().and_then(|effect| {
                 let write_kind = decide::write_kind(&snapshot, effect);

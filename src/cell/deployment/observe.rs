@@ -103,7 +103,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
     };
     let (project, home) = index.origin(&key.namespace).unzip();
     let grantable = project.as_ref().is_some_and(|project| {
-        index.may_be_granted(project) && !(ctx.away)(&Plane::Project(project.clone()))
+        index.may_be_granted(project) && !ctx.planes.is_down(&Plane::Project(project.clone()))
     });
     let unwatched = project.filter(|project| ctx.settings.quota && !index.claims.contains_key(project));
     Some(Snapshot {

@@ -7,6 +7,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod triggers;
+pub mod watches;
 
 pub use apply::Change;
 
@@ -329,7 +330,7 @@ impl CellIndex {
     }
 
     /// Keys of all deployments, Instances, Pods and release records.
-    pub fn all_keys(&self) -> Vec<Key> {
+    pub fn reconcilable_keys(&self) -> Vec<Key> {
         let mut keys = Vec::new();
         for ((namespace, name), _) in self.deployments.iter() {
             keys.push(TableId::Deployments.key(namespace, name));

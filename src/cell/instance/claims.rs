@@ -7,7 +7,7 @@ use super::{
     ready::{Verdict, gates},
 };
 use crate::cell::{
-    context::Context,
+    context::{Context, request_project},
     index::{digest, tables::TableId},
     writes::{create, delete},
 };
@@ -210,7 +210,7 @@ impl ClaimRequest<'_> {
                     }
                 }
                 None => {
-                    ctx.request_project(self.project);
+                    request_project(ctx, self.project);
                     return ClaimLookup::Later(Requeue::After(LIST_PATIENCE));
                 }
             }

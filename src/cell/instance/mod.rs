@@ -14,13 +14,14 @@ pub mod referenced_data;
 mod tests;
 
 use super::{
-    context::{Context, MAX_PASSES},
+    context::Context,
     index::{CellIndex, digest::Claim},
     releases::{self, Released, Releases},
     writeback::WriteBack,
 };
 use claims::Answer;
 use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::Failure,
     key::Key,

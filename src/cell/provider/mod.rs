@@ -20,11 +20,9 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use super::{
-    context::{Context, MAX_PASSES},
-    index::tables::TableId,
-};
+use super::{context::Context, index::tables::TableId};
 use decide::PodContext;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Key,

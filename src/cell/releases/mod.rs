@@ -5,7 +5,7 @@
 pub mod record;
 
 use super::{
-    context::Context,
+    context::{Context, request_project},
     index::{digest, tables::TableId},
     instance::claim,
     writes::{create, delete},
@@ -59,7 +59,7 @@ impl Releases {
             drop(index);
             if !engaged {
                 // No other object may need the connection to this plane any more.
-                ctx.request_project(project);
+                request_project(ctx, project);
                 return Released::Connecting(WAY_WITHIN);
             }
         }

@@ -6,12 +6,13 @@ pub mod observe;
 mod tests;
 
 use super::{
-    context::{Context, MAX_PASSES},
+    context::Context,
     instance::{decide::note, observe::Snapshot as Local},
 };
 use decide::{Decision, Held};
 use fedgate_engine::backoff::{Backoff, RetryTimer};
 use fedgate_engine::reconcile::throttle::{TokenBucket, WriteKind};
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},

@@ -272,7 +272,7 @@ async fn a_write_that_failed_is_no_write_of_the_interval() {
     let fixture = whole();
     let local = local::observe(&fixture.context, &key()).unwrap();
     let (write_back, wrote) = (WriteBack::default(), AtomicBool::new(false));
-    let ctx = Context::new(&fixture.context, &wrote);
+    let ctx = Context::new(&fixture.context, fixture.context.now().instant, &wrote);
     let result = write_back.reconcile(&ctx, &key(), &local, false).await;
     assert!(result.is_err(), "the fixture's planes take no write");
     assert_eq!(write_back.memory.lock().get(&key()), Some(&Memory::default()));

@@ -9,9 +9,10 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, HubPermit, MAX_PASSES},
+    context::{Context, record_refusal},
     federator::observe::source_state,
     garbage,
+    hub_permit::HubPermit,
     index::{
         GatewayIndex, Project, TableId,
         digest::{self, Companion, Source},
@@ -22,6 +23,7 @@ use super::{
 };
 use decide::{Decision, Snapshot};
 use fedgate_api::keys;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
@@ -225,7 +227,8 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Res
         };
         let decision = decide::decide(&snapshot, body.as_ref());
         if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
-            let permit = permit.get_or_insert_with(|| HubPermit::new(ctx, project, key));
+            let permit =
+                permit.get_or_insert_with(|| HubPermit::new(&ctx.rate_limiter, &ctx.clock, project, key));
             if let Permit::Wait(wait) = permit.ask(class) {
                 return Ok(Requeue::After(wait));
             }
@@ -249,7 +252,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Res
             Decision::Do(plan) if plan.is_idle() => {
                 ctx.quarantine.release(key);
                 record_name_taken(ctx, key, kind, false);
-                return ctx.record_refusal(key, &key.namespace, Ok(plan.next));
+                return record_refusal(ctx, key, &key.namespace, Ok(plan.next));
             }
             Decision::Do(plan) => {
                 if snapshot.wanted_by.is_empty() && !nobody_wants(ctx, key, &snapshot).await? {
@@ -260,7 +263,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Res
                     Err(failure) if failure.category == Category::AlreadyExists => {
                         return held(ctx, key, kind, &snapshot, failure).await;
                     }
-                    result => drop(ctx.record_refusal(key, &key.namespace, result)?),
+                    result => drop(record_refusal(ctx, key, &key.namespace, result)?),
                 }
                 if let Some(permit) = &mut permit {
                     permit.used();

@@ -15,12 +15,14 @@ mod render;
 mod tests;
 
 use super::{
-    context::{Context, HubPermit, MAX_PASSES, Shared},
+    context::{Context, Shared},
+    hub_permit::HubPermit,
     index::GatewayIndex,
 };
 use decide::{Action, Settings, source_target};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::random::HashMap;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure, Retry},
     key::{Key, Plane},
@@ -112,7 +114,7 @@ async fn reconcile_once(
     settings: &Settings,
     memory: &mut Memory,
 ) -> Result<Requeue, Failure> {
-    let mut permit = HubPermit::new(ctx, project, key);
+    let mut permit = HubPermit::new(&ctx.rate_limiter, &ctx.clock, project, key);
     for _ in 0..MAX_PASSES {
         let snapshot = {
             let mut index = ctx.index.lock();

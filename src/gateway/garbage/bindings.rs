@@ -4,10 +4,11 @@
 
 use super::{Garbage, decide::left};
 use crate::gateway::{
-    context::{Context, MAX_PASSES},
+    context::Context,
     index::{GatewayIndex, TableId},
 };
 use fedgate_api::names::HubNamespace;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     clock::Now,
     error::Failure,

@@ -13,11 +13,7 @@ mod tests;
 
 pub use observe::{origin_namespace, proven_gone};
 
-use super::{
-    confirm,
-    context::{Context, Settings},
-    index::GatewayIndex,
-};
+use super::{confirm, context::Context, index::GatewayIndex, settings::Settings};
 use decide::Decision;
 use fedgate_api::keys;
 use fedgate_engine::{

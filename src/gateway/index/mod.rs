@@ -23,6 +23,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod triggers;
+pub mod watches;
 mod withheld;
 
 use arriving::Arriving;
@@ -154,6 +155,8 @@ pub struct Project {
     pub secrets: Table<Payload>,
     /// True if an object references data, so that the two tables above must be watched.
     pub references: bool,
+    /// True once their watches were requested.
+    pub references_watched: bool,
     /// Which of the two the project forbids to list.
     pub forbidden: HashSet<CompanionKind>,
 }
@@ -286,6 +289,7 @@ impl GatewayIndex {
             config_maps: Table::default(),
             secrets: Table::default(),
             references: false,
+            references_watched: false,
             forbidden: HashSet::default(),
         };
         self.projects.insert(key, project);

@@ -10,7 +10,7 @@ impl GatewayIndex {
     }
 
     /// Restarts the lists of a plane if this is its current engagement. Returns the new engagement.
-    pub fn rewind(&mut self, plane: &Plane, engagement: u64) -> Option<u64> {
+    pub(super) fn restart_lists(&mut self, plane: &Plane, engagement: u64) -> Option<u64> {
         match plane {
             Plane::Hub if self.is_engaged_hub(engagement) => {}
             Plane::Project(key) if self.is_engaged(key, engagement) => {}
@@ -47,6 +47,7 @@ impl Project {
             secondary: _,
             workloads_by_uid: _,
             references: _,
+            references_watched: _,
             forbidden: _,
         } = self;
         *of = engagement;

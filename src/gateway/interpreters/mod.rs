@@ -9,9 +9,10 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, MAX_PASSES};
+use super::context::Context;
 use decide::{Decision, decide};
 use fedgate_engine::random::HashMap;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{error::Failure, plan::Requeue};
 use observe::observe;
 use parking_lot::Mutex;

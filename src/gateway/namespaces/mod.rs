@@ -8,11 +8,12 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, MAX_PASSES},
+    context::{Context, clear_withdrawing, record_refusal},
     index::GatewayIndex,
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, ProjectKey, city_set};
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{error::Failure, key::Key, plan::Requeue, runtime::queue::Priority};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -200,7 +201,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure>
         ctx.quarantine.release(key);
         if decision.plan.is_idle() {
             note_set(&mut ctx.index.lock(), hub, false);
-            return ctx.record_refusal(key, hub, Ok(decision.plan.next));
+            return record_refusal(ctx, key, hub, Ok(decision.plan.next));
         }
         if decision.identity_restored {
             ctx.metrics.identity_rejected("namespace_labels_edited");
@@ -220,8 +221,8 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure>
         let result = ctx.execute(decision.plan).await;
         let room = sets::arrived(&mut ctx.index.lock(), hub, result.is_ok());
         ctx.queue.extend(room, Priority::Fresh);
-        ctx.clear_withdrawing(hub, &withdrawing);
-        ctx.record_refusal(key, hub, result)?;
+        clear_withdrawing(ctx, hub, &withdrawing);
+        record_refusal(ctx, key, hub, result)?;
         note_set(&mut ctx.index.lock(), hub, true);
         tracing::info!(
             plane = "hub",

@@ -13,11 +13,12 @@ pub use observe::{needed, observe};
 
 use super::{
     confirm,
-    context::{Context, MAX_PASSES},
+    context::{Context, clear_withdrawing, record_refusal},
     garbage,
     index::TableId,
 };
 use decide::{decide, withdrawing};
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{error::Failure, plan::Requeue, runtime::queue::Priority};
 
 /// Reconciles the policies of a hub namespace.
@@ -43,7 +44,7 @@ pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure>
             // A deployment that leaves may have waited for the deletion of a policy that is needed again.
             let leaving = ctx.index.lock().leaving_keys(hub);
             ctx.queue.extend(leaving, Priority::Fresh);
-            return ctx.record_refusal(&key, hub, Ok(plan.next));
+            return record_refusal(ctx, &key, hub, Ok(plan.next));
         }
         let reasons: Vec<_> = plan
             .effects
@@ -54,15 +55,15 @@ pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure>
             Some(origin) => match confirm::namespace_gone(ctx, origin).await {
                 Ok(true) => ctx.execute(plan).await,
                 Ok(false) => {
-                    ctx.clear_withdrawing(hub, &withdrawing);
+                    clear_withdrawing(ctx, hub, &withdrawing);
                     return Ok(Requeue::AwaitChange);
                 }
                 Err(failure) => Err(failure),
             },
             None => ctx.execute(plan).await,
         };
-        ctx.clear_withdrawing(hub, &withdrawing);
-        ctx.record_refusal(&key, hub, result)?;
+        clear_withdrawing(ctx, hub, &withdrawing);
+        record_refusal(ctx, &key, hub, result)?;
         tracing::info!(
             plane = "hub",
             controller = "policies",

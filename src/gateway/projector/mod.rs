@@ -11,12 +11,13 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, MAX_PASSES, Shared},
+    context::{Context, Shared},
     index::{GatewayIndex, TableId, instances},
 };
 use decide::{Decision, Reporting, Snapshot, Verdict};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::random::HashMap;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},

@@ -13,11 +13,9 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use super::{
-    context::{Context, MAX_PASSES},
-    index::GatewayIndex,
-};
+use super::{context::Context, index::GatewayIndex};
 use fedgate_api::names::ProjectKey;
+use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     diff::Digest,
     error::Failure,

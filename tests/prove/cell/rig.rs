@@ -7,11 +7,8 @@ use super::{
 };
 use crate::{rig::HUB, wire::Wire};
 use fedgate::cell::{
-    context::Settings,
-    index::IndexConfig,
-    instance_types::InstanceTypes,
-    provider,
-    run::{Cell, Projects, Setup},
+    self, Cell, index::IndexConfig, instance_types::InstanceTypes, projects::Projects, provider,
+    settings::Settings,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -23,6 +20,7 @@ use fedgate_engine::{
         lease::LeaseHandle,
     },
     random::Random,
+    runtime::{Runtime, Setup},
     watch_channel::Sender,
 };
 use fedgate_simulator::{Plane, Simulator};
@@ -45,7 +43,7 @@ pub(super) const USER: &str = "cell";
 
 /// One life of a cell.
 struct Life {
-    cell: Arc<Cell>,
+    cell: Arc<Runtime<Cell>>,
     cut: Sender<bool>,
     stop: oneshot::Sender<()>,
     end: JoinHandle<()>,
@@ -152,7 +150,7 @@ impl Rig {
                 }))
             }
         };
-        let cell = Cell::new(Setup {
+        let planes = cell::Setup {
             cell: connect(PlaneKind::Cell, CELL),
             hub: Some(connect(PlaneKind::Hub, HUB)),
             reading: self.reading(),
@@ -163,12 +161,16 @@ impl Rig {
                 status_interval: Duration::from_millis(250),
             },
             projects,
+        };
+        let setup = Setup {
+            sweep_interval: cell::SWEEP_INTERVAL,
             lease: LeaseHandle::always(),
             identity: USER.to_owned(),
             workers: 8,
             metrics,
             clock: Clock::of(move || wall(began)),
-        });
+        };
+        let cell = cell::new(planes, setup);
         let (stop, stopped) = oneshot::channel();
         let end = tokio::spawn({
             let cell = cell.clone();

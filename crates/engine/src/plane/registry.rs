@@ -1,14 +1,14 @@
 //! Registry of the engaged planes and their connections.
 
 use super::{client::Connection, health::PlaneHealth, watch::WatchStatus};
-use crate::{key::Plane, random::HashMap};
+use crate::{key::Plane, random::HashMap, watch_channel::Sender};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use tokio::{task::JoinSet, time::Instant};
 
-/// An engaged plane, whose watches have roles `R`; `T` is further data of the plane.
+/// An engaged plane; `T` identifies its watches.
 #[derive(Debug)]
-pub struct EngagedPlane<R, T> {
+pub struct EngagedPlane<T> {
     /// Number of this engagement: a later engagement of the same plane may be another server.
     pub engagement: u64,
     /// Connection to the plane.
@@ -16,51 +16,51 @@ pub struct EngagedPlane<R, T> {
     /// Start of the engagement.
     pub since: Instant,
     /// Its watches.
-    pub watches: Vec<(R, Arc<WatchStatus>)>,
+    pub watches: Vec<(T, Arc<WatchStatus>)>,
     /// Tasks that watch the plane, for as long as it is engaged.
     pub tasks: JoinSet<()>,
-    /// Further data of the plane.
-    pub own: T,
+    /// True once the lists of the first phase are complete, after which the other lists begin.
+    pub first_phase_synced: Sender<bool>,
 }
 
-impl<R, T> EngagedPlane<R, T> {
+impl<T> EngagedPlane<T> {
     /// A plane that is engaged now and not watched yet.
-    pub fn new(engagement: u64, connection: Connection, own: T) -> Self {
+    pub fn new(engagement: u64, connection: Connection) -> Self {
         Self {
             engagement,
             connection,
             since: Instant::now(),
             watches: Vec::new(),
             tasks: JoinSet::new(),
-            own,
+            first_phase_synced: Sender::new(false),
         }
     }
 }
 
 /// Registry of planes; see the module.
 #[derive(Debug)]
-pub struct PlaneRegistry<R, T>(Mutex<HashMap<Plane, EngagedPlane<R, T>>>);
+pub struct PlaneRegistry<T>(Mutex<HashMap<Plane, EngagedPlane<T>>>);
 
-impl<R, T> Default for PlaneRegistry<R, T> {
+impl<T> Default for PlaneRegistry<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<R: Copy + PartialEq, T> PlaneRegistry<R, T> {
-    /// Records that a write to a plane was answered with this version of an object that is watched under this role.
-    pub fn note_written(&self, plane: &Plane, role: R, version: &str) {
+impl<T: Copy + PartialEq> PlaneRegistry<T> {
+    /// Records that a write to a plane was answered with this version of an object that is in this table.
+    pub fn note_written(&self, plane: &Plane, table: T, version: &str) {
         let planes = self.lock();
         let watches = planes.get(plane).into_iter().flat_map(|engaged| &engaged.watches);
-        for (_, health) in watches.filter(|(watched, _)| *watched == role) {
+        for (_, health) in watches.filter(|(watched, _)| *watched == table) {
             health.note_written(version);
         }
     }
 }
 
-impl<R, T> PlaneRegistry<R, T> {
+impl<T> PlaneRegistry<T> {
     /// All planes, under a lock: no other task sees them meanwhile.
-    pub fn lock(&self) -> MutexGuard<'_, HashMap<Plane, EngagedPlane<R, T>>> {
+    pub fn lock(&self) -> MutexGuard<'_, HashMap<Plane, EngagedPlane<T>>> {
         self.0.lock()
     }
 

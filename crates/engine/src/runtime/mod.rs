@@ -1,5 +1,285 @@
-//! The runtime of every role: one queue, its workers, and the failures of its keys.
+//! The runtime of every role: engages planes, fills the index from their watches, and runs the controllers on the keys
+//! of the queue.
 
+mod conflicts;
+pub mod context;
 pub mod failures;
+pub mod planes;
 pub mod queue;
+pub mod role;
+mod status;
 pub mod workers;
+
+use crate::{
+    clock::Clock,
+    error::{Category, Failure},
+    executor::{Executor, PlaneAccess},
+    key::{Key, Plane},
+    metrics::{Metrics, PlaneKind},
+    plan::Requeue,
+    plane::{discovery::ProjectEvent, lease::LeaseHandle},
+    random::HashSet,
+    reconcile::quarantine::Quarantine,
+};
+use conflicts::Conflicts;
+use context::{Context, Shared};
+use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
+use planes::{Command, Commands, EngagedPlanes};
+use queue::{Priority, Queue};
+use role::{CommandOf, Index, IndexOf, Role, RoleState};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+use tokio::time::Instant;
+use workers::{Dispatch, Workers};
+
+/// Longest time between two ticks of the main loop.
+const TICK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A main loop without a tick for this time is dead.
+const STALL_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Divisor of the workers: a lane may use at most one half of them.
+const LANE_SHARE: usize = 2;
+
+/// Parts of a runtime that do not depend on its role.
+#[derive(Debug)]
+pub struct Setup {
+    /// The Lease that permits writes.
+    pub lease: LeaseHandle,
+    /// Name of this replica.
+    pub identity: String,
+    /// Number of keys that are reconciled concurrently.
+    pub workers: usize,
+    /// Interval at which keys are enqueued whose change no event may report.
+    pub sweep_interval: Duration,
+    /// The metrics of the process.
+    pub metrics: Arc<Metrics>,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// A running role; see the module.
+pub struct Runtime<R: Role> {
+    /// The controllers.
+    pub role: R,
+    /// State that they share.
+    pub shared: Shared<R::State>,
+    sweep_interval: Duration,
+    conflicts: Conflicts,
+    last_tick: Mutex<Instant>,
+    commands: Mutex<Option<Commands<IndexOf<R>>>>,
+}
+
+impl<R: Role> fmt::Debug for Runtime<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Runtime")
+    }
+}
+
+/// The parts of [`Shared`], and the receiver of the commands to the main loop. `access` replaces the engaged planes as
+/// the executor's access, for tests.
+fn share<S: RoleState>(
+    index: Arc<Mutex<S::Index>>,
+    state: S,
+    lease_plane: PlaneKind,
+    setup: Setup,
+    access: Option<Arc<dyn PlaneAccess>>,
+) -> (Shared<S>, Commands<S::Index>) {
+    let Setup {
+        lease,
+        identity,
+        workers,
+        sweep_interval: _,
+        metrics,
+        clock,
+    } = setup;
+    let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
+    let quarantine = Arc::new(Quarantine::default());
+    let (planes, commands) =
+        EngagedPlanes::new(index.clone(), queue.clone(), lease, lease_plane, metrics.clone());
+    let workers = Arc::new(Workers::new(
+        queue.clone(),
+        quarantine.clone(),
+        metrics.clone(),
+        clock.clone(),
+        workers,
+    ));
+    let shared = Shared {
+        index,
+        queue,
+        executor: Executor::new(access.unwrap_or_else(|| planes.clone()), identity),
+        planes,
+        workers,
+        quarantine,
+        metrics,
+        clock,
+        state,
+    };
+    (shared, commands)
+}
+
+/// Shared state whose executor uses this access to planes; no plane is engaged.
+#[cfg(any(test, feature = "testing"))]
+pub fn shared_for_tests<S: RoleState>(
+    index: Arc<Mutex<S::Index>>,
+    state: S,
+    setup: Setup,
+    access: Arc<dyn PlaneAccess>,
+) -> Shared<S> {
+    share(index, state, PlaneKind::Hub, setup, Some(access)).0
+}
+
+impl<R: Role> Runtime<R> {
+    /// A runtime without planes; no key is reconciled before [`Runtime::run`].
+    pub fn new(role: R, state: R::State, index: IndexOf<R>, setup: Setup) -> Arc<Self> {
+        let sweep_interval = setup.sweep_interval;
+        let (shared, commands) = share(Arc::new(Mutex::new(index)), state, R::LEASE_PLANE, setup, None);
+        Arc::new(Self {
+            role,
+            shared,
+            sweep_interval,
+            conflicts: Conflicts::default(),
+            last_tick: Mutex::new(Instant::now()),
+            commands: Mutex::new(Some(commands)),
+        })
+    }
+
+    /// Runs until `shutdown`; then waits for the writes in flight, and abandons those to a plane that does not answer.
+    pub async fn run(
+        self: &Arc<Self>,
+        projects: impl Stream<Item = ProjectEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let Some(mut commands) = self.commands.lock().take() else {
+            return;
+        };
+        let workers = tokio::spawn(self.shared.workers.clone().run(self.clone()));
+        let mut leading = self.shared.planes.lease.changes();
+        let mut sweep = tokio::time::interval(self.sweep_interval);
+        sweep.tick().await;
+        let mut ticks = tokio::time::interval(TICK_INTERVAL);
+        let mut projects = std::pin::pin!(projects.fuse());
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                leads = leading.changed() => {
+                    tracing::info!(leads, "leadership changed");
+                    if leads {
+                        self.role.on_leading(&self.shared);
+                        self.requeue_all();
+                    }
+                }
+                _ = ticks.tick() => {
+                    *self.last_tick.lock() = Instant::now();
+                    self.prune();
+                }
+                _ = sweep.tick() => self.sweep(),
+                Some(command) = commands.recv() => self.command(command),
+                Some(event) = projects.next() => self.project(event),
+            }
+        }
+        self.shared.planes.lease.revoke();
+        self.shared.queue.close();
+        // The task ends after the last reconcile; a panic of a reconcile has been caught.
+        let _ = workers.await;
+        // The watches hold the planes: without this, they would run beside those of another runtime in this process.
+        self.shared.planes.lock().clear();
+    }
+
+    fn command(&self, command: Command<CommandOf<R>>) {
+        let Self { role, shared, .. } = self;
+        match command {
+            Command::CredentialChanged(plane) => {
+                shared.executor.forget(&plane);
+                role.on_recovered(shared, &plane);
+            }
+            Command::PlaneRecovered(plane) | Command::PermissionGranted(plane) => {
+                role.on_recovered(shared, &plane);
+            }
+            Command::Rewound(plane, engagement, next) => {
+                role.on_rewound(shared);
+                shared.planes.watch_again(&plane, engagement, next);
+            }
+            Command::Role(command) => role.on_command(shared, command),
+        }
+    }
+
+    fn project(&self, event: ProjectEvent) {
+        match &event {
+            ProjectEvent::Engaged { .. } | ProjectEvent::Removed { .. } => {}
+            ProjectEvent::Rejected { name, error } => {
+                tracing::warn!(project = name, %error, "project rejected; the others continue");
+            }
+            ProjectEvent::RejectionCleared { name } => {
+                tracing::info!(project = name, "the rejected credential was removed");
+            }
+        }
+        self.role.on_project(&self.shared, event);
+    }
+
+    /// Drops state of planes that are not engaged any more, and cached clients, which are quick to create again.
+    fn prune(&self) {
+        let engaged: HashSet<Plane> = {
+            let planes = self.shared.planes.lock();
+            planes
+                .values()
+                .for_each(|engaged| engaged.connection.current().release_client());
+            planes.keys().cloned().collect()
+        };
+        self.shared.executor.retain(|plane| engaged.contains(plane));
+        self.role.prune(&self.shared);
+    }
+
+    /// Enqueues keys whose change no event may report: every other decision is enqueued by the event that may change
+    /// it, or by its own requeue time, so that an idle object costs no request. Parked keys are among them: no event
+    /// reports that a project is resumed, and a replica of an API server may reject a write for a while that the others
+    /// already accept.
+    fn sweep(&self) {
+        let suspects = self.role.sweep(&self.shared);
+        let keys = suspects.into_iter().chain(self.shared.workers.take_parked());
+        self.shared.queue.extend(keys, Priority::Backlog);
+    }
+
+    /// Enqueues all keys, as when this replica begins to lead.
+    pub fn requeue_all(&self) {
+        let all = self.shared.index.lock().all_keys();
+        self.shared.queue.extend(all.fresh, Priority::Fresh);
+        self.shared.queue.extend(all.keys, Priority::Backlog);
+    }
+}
+
+impl<R: Role> Dispatch for Runtime<R> {
+    fn controller(&self, key: &Key) -> &'static str {
+        self.role.controller(&self.shared, key)
+    }
+
+    async fn reconcile(
+        &self,
+        key: &Key,
+        enqueued_at: Instant,
+        wrote: &AtomicBool,
+    ) -> Result<Requeue, Failure> {
+        let cx = Context::new(&self.shared, enqueued_at, wrote);
+        let result = self.role.reconcile(&cx, key).await;
+        let Some(backoff) = R::CONFLICT_BACKOFF else {
+            return result;
+        };
+        match result {
+            // Another client wrote first, most often another of fedgate's controllers: the next reconcile reads that
+            // version.
+            Err(failure) if failure.category == Category::Conflict => {
+                Ok(Requeue::After(self.conflicts.record(key, backoff)))
+            }
+            result => {
+                self.conflicts.reset(key);
+                result
+            }
+        }
+    }
+}

@@ -36,8 +36,8 @@ const SLOT_TIMEOUT: Duration = Duration::from_millis(500);
 /// within 2 s.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The controllers of a role.
-pub trait Role: Send + Sync + 'static {
+/// Runs the controller of a key.
+pub trait Dispatch: Send + Sync + 'static {
     /// The name of the controller that reconciles a key, for metrics and logs.
     fn controller(&self, key: &Key) -> &'static str;
 
@@ -90,7 +90,7 @@ impl Workers {
     /// Reconciles due keys until the queue is closed; then awaits the reconciles in flight, and abandons them after
     /// [`DRAIN_TIMEOUT`]. A reconcile that waits long for a plane releases its slot, so that planes that do not answer
     /// block no other key; the queue limits how many keys of a tenant run at a time.
-    pub async fn run<C: Role>(self: Arc<Self>, controllers: Arc<C>) {
+    pub async fn run<C: Dispatch>(self: Arc<Self>, controllers: Arc<C>) {
         let places = Arc::new(Semaphore::new(self.places));
         let mut turns = JoinSet::new();
         while let Ok(place) = places.clone().acquire_owned().await
@@ -108,7 +108,7 @@ impl Workers {
         }
     }
 
-    async fn turn<C: Role>(
+    async fn turn<C: Dispatch>(
         self: Arc<Self>,
         controllers: Arc<C>,
         Dequeued { key, since }: Dequeued,

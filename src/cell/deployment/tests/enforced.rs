@@ -234,7 +234,7 @@ fn rolls_wait_where_no_grant_is_possible() {
     unknown.context.index.lock().claims.clear();
     held(&mut unknown);
     let mut off = up(2);
-    off.context.settings.quota = false;
+    off.context.state.settings.quota = false;
     off.context.index.lock().unreachable.insert(shop());
     roll(&mut off, "next");
     assert_eq!(deleted(&off), ["web-1: instance_roll"]);

@@ -93,7 +93,7 @@ fn the_sweep_comes_by_everything_and_by_instances_that_left_a_copy_or_a_claim() 
     all.extend(instances);
     all.extend(["web-0", "web-3"].map(|name| TableId::Pods.key(NS, name)));
     all.push(TableId::Releases.key("fedgate-system", "fedgate-releases-1"));
-    assert_eq!(index.all_keys(), all);
+    assert_eq!(index.reconcilable_keys(), all);
     assert_eq!(
         (index.len(TableId::Deployments), index.len(TableId::Secrets)),
         (1, 0)

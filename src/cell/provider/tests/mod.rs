@@ -399,10 +399,10 @@ async fn a_failed_report_of_progress_takes_no_token() {
         fixture.perform(&plan.effects);
     }
     let interval = Duration::from_secs(60);
-    fixture.context.settings.status_interval = interval;
+    fixture.context.state.settings.status_interval = interval;
     let rate = fixture.context.settings.progress_rate();
     let (provider, settings, wrote) = (Provider::default(), Settings::default(), AtomicBool::new(false));
-    let ctx = Context::new(&fixture.context, &wrote);
+    let ctx = Context::new(&fixture.context, fixture.context.now().instant, &wrote);
     let first = provider.reconcile(&ctx, &key(), Some(&settings)).await;
     assert_eq!(first.ok(), Some(Requeue::After(rate.interval)));
     tokio::time::advance(rate.interval).await;

@@ -11,7 +11,7 @@ use crate::gateway::{
 };
 use axum::body::Body;
 use fedgate_engine::reconcile::throttle::TokenBucket;
-use fedgate_engine::{error::Category, executor::Executor, key::Key, testing::access::SinglePlane};
+use fedgate_engine::{error::Category, key::Key, testing::access::SinglePlane};
 use http::{Request, Response};
 use parking_lot::Mutex;
 use std::{
@@ -41,7 +41,7 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
         let mut index = GatewayIndex::fixture();
         index.shop_has(TableId::Federated(0), &deployment);
         let key = index.source_key(0, &shop(), "default", "web");
-        let ctx = context(Arc::new(Mutex::new(index)), Executor::new(ground, "test".into()));
+        let ctx = context(Arc::new(Mutex::new(index)), ground);
         let (failure, memory) = reconcile_once(&ctx, &key).await;
         assert_eq!(failure, (!leads).then_some(Category::NotLeader));
         assert_eq!(requests.load(Ordering::Relaxed) > 0, leads);

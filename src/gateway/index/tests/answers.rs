@@ -280,9 +280,13 @@ fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
     with_zoo(&mut index, "z1", "b2");
     index.shop_has(TableId::Federated(0), &source("web", "DFW"));
     let engagement = index.projects[&shop()].engagement;
-    assert!(index.rewind(&Plane::Project(shop()), engagement + 100).is_none());
+    assert!(
+        index
+            .restart_lists(&Plane::Project(shop()), engagement + 100)
+            .is_none()
+    );
     assert!(index.project_ready(&shop()));
-    let now = index.rewind(&Plane::Project(shop()), engagement).unwrap();
+    let now = index.restart_lists(&Plane::Project(shop()), engagement).unwrap();
     assert!(index.is_engaged(&shop(), now) && !index.is_engaged(&shop(), engagement));
     assert!(!index.project_ready(&shop()) && index.project_ready(&zoo()) && index.hub_ready());
     assert!(

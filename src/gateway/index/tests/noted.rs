@@ -92,9 +92,9 @@ fn a_departure_is_noted_of_the_deployment_whose_copy_is_there() {
 fn the_first_list_of_a_role_is_told_of_and_no_other() {
     let mut index = GatewayIndex::fixture();
     let engagement = index.hub_engagement;
-    assert!(index.rewind(&Plane::Hub, engagement).is_some());
+    assert!(index.restart_lists(&Plane::Hub, engagement).is_some());
     assert!(
-        index.rewind(&Plane::Hub, engagement).is_none(),
+        index.restart_lists(&Plane::Hub, engagement).is_none(),
         "it is another by now"
     );
     for role in index.hub_roles() {

@@ -11,9 +11,9 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
 }
 
 /// Sends a list as its watch does.
-fn list(gateway: &Gateway, plane: &Plane, role: TableId, objects: &[Value]) {
-    let engagement = gateway.links.engagement(plane);
-    let tell = |event| gateway.links.event(plane, engagement, role, event);
+fn list(gateway: &Runtime<Gateway>, plane: &Plane, role: TableId, objects: &[Value]) {
+    let engagement = gateway.shared.planes.engagement(plane);
+    let tell = |event| gateway.shared.planes.event(plane, engagement, role, event);
     tell(WatchEvent::Init);
     for object in objects {
         tell(WatchEvent::InitApply(boxed(object)));
@@ -22,8 +22,8 @@ fn list(gateway: &Gateway, plane: &Plane, role: TableId, objects: &[Value]) {
 }
 
 /// The ready keys; fresh ones first.
-fn waiting(gateway: &Gateway) -> Vec<Key> {
-    let queue = &gateway.ctx.queue;
+fn waiting(gateway: &Runtime<Gateway>) -> Vec<Key> {
+    let queue = &gateway.shared.queue;
     let taken = std::iter::from_fn(|| {
         let taken = (queue.depth().ready > 0).then(|| queue.next().now_or_never())???;
         queue.done(&taken.key, Outcome::Done);
@@ -34,7 +34,7 @@ fn waiting(gateway: &Gateway) -> Vec<Key> {
 
 /// Lists of the project that are needed to sync specs: an edit of `web` that the hub does not have, and `same`, which
 /// it has.
-fn list_project(gateway: &Gateway) {
+fn list_project(gateway: &Runtime<Gateway>) {
     let plane = Plane::Project(shop());
     let namespaces = [
         fixture::namespace("kube-system", "p1", &json!({})),
@@ -47,8 +47,8 @@ fn list_project(gateway: &Gateway) {
     list(gateway, &plane, TableId::Federated(0), &sources);
 }
 
-fn list_hub(gateway: &Gateway, carrying: bool) {
-    let roles = gateway.ctx.index.lock().hub_roles();
+fn list_hub(gateway: &Runtime<Gateway>, carrying: bool) {
+    let roles = gateway.shared.index.lock().hub_roles();
     for role in roles.into_iter().filter(|role| role.is_first_phase() == carrying) {
         let objects = match role {
             TableId::Namespaces => vec![hub_namespace("dfw")],
@@ -61,10 +61,12 @@ fn list_hub(gateway: &Gateway, carrying: bool) {
 }
 
 /// A gateway that does not run, with a project that has sent no list.
-fn silent() -> Arc<Gateway> {
+fn silent() -> Arc<Runtime<Gateway>> {
     let (hub, project) = (Server::new(false, Vec::new()), project(false));
     let gateway = gateway(&hub);
-    gateway.project(engaged("shop", &project));
+    gateway
+        .role
+        .on_project(&gateway.shared, engaged("shop", &project));
     gateway
 }
 
@@ -73,7 +75,7 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
     for hub_first in [true, false] {
         let gateway = silent();
         let key = |name: &str| {
-            let index = gateway.ctx.index.lock();
+            let index = gateway.shared.index.lock();
             index.source_key(0, &shop(), "default", name)
         };
         for hub in [hub_first, !hub_first] {
@@ -87,7 +89,7 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
         assert_eq!(waiting(&gateway), [key("web")], "the hub first: {hub_first}");
 
         let plane = Plane::Project(shop());
-        let engagement = gateway.links.engagement(&plane);
+        let engagement = gateway.shared.planes.engagement(&plane);
         let mut same = fixture::source("same", "DFW");
         (
             same["metadata"]["resourceVersion"],
@@ -95,7 +97,8 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
         ) = (json!("6"), json!(2));
         let edit = WatchEvent::Apply(boxed(&same));
         gateway
-            .links
+            .shared
+            .planes
             .event(&plane, engagement, TableId::Federated(0), edit);
         assert_eq!(waiting(&gateway), [key("same")], "and no key of the hub's");
 
@@ -109,7 +112,7 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
             list(&gateway, &plane, role, &[]);
         }
         let ready: BTreeSet<Key> = waiting(&gateway).into_iter().collect();
-        let index = gateway.ctx.index.lock();
+        let index = gateway.shared.index.lock();
         for key in [
             index.source_key(0, &shop(), "default", "same"),
             index.source_key(0, &shop(), "default", "web"),
@@ -148,7 +151,11 @@ async fn an_edit_goes_before_the_backlog_if_the_list_that_shows_it_is_the_last_o
     waiting(&gateway);
     list_project(&gateway);
     let keys = waiting(&gateway);
-    let edited = gateway.ctx.index.lock().source_key(0, &shop(), "default", "web");
+    let edited = gateway
+        .shared
+        .index
+        .lock()
+        .source_key(0, &shop(), "default", "web");
     assert_eq!(keys.first(), Some(&edited));
     assert!(keys.len() > 4, "everything is looked at: {keys:?}");
 }
@@ -205,20 +212,14 @@ async fn lists_begin(in_time: bool) {
     let open = watch::Sender::new(false);
     let lists: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
     let [hub, project] = lists.clone().map(|lists| waits(open.subscribe(), lists));
-    let gateway = Gateway::new(Setup {
-        hub,
-        kinds: FederatedKind::builtin().unwrap(),
-        settings: settings(),
-        lease: LeaseHandle::always(),
-        identity: "a".to_owned(),
-        workers: 4,
-        metrics: Metrics::new().unwrap(),
-        clock: Clock::system(),
-    });
-    gateway.project(ProjectEvent::Engaged {
-        key: shop(),
-        connection: project,
-    });
+    let gateway = runtime(hub, settings(), LeaseHandle::always());
+    gateway.role.on_project(
+        &gateway.shared,
+        ProjectEvent::Engaged {
+            key: shop(),
+            connection: project,
+        },
+    );
     let asked = || {
         lists
             .each_ref()
@@ -249,8 +250,8 @@ async fn lists_begin(in_time: bool) {
     ]));
     in_project.extend(named(&["instances", "workloads"]));
     assert_eq!(asked(), [on_hub, in_project]);
-    assert_eq!(gateway.ctx.index.lock().hub_ready(), in_time);
+    assert_eq!(gateway.shared.index.lock().hub_ready(), in_time);
     open.send_replace(true);
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert!(gateway.ctx.index.lock().hub_ready());
+    assert!(gateway.shared.index.lock().hub_ready());
 }

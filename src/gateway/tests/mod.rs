@@ -8,20 +8,26 @@ use crate::gateway::{index::fixture, rate_limit::Limits};
 use axum::body::{Body, Bytes};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
+    clock::Clock,
+    executor::PlaneAccess,
+    metrics::Metrics,
     plan::{Target, WriteResult},
     plane::{
         lease::{Lease, LeaseHandle},
         watch::WatchEvent,
     },
-    runtime::workers::DRAIN_TIMEOUT,
+    runtime::{Setup, workers::DRAIN_TIMEOUT},
     store::table::Table,
     testing::lease::Server as LeaseServer,
 };
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use tokio::sync::{oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
 
 /// A plane that lists these objects by plural, sends no events, and answers writes with an error or never.
 #[derive(Clone)]
@@ -146,21 +152,26 @@ fn settings() -> Settings {
     }
 }
 
-/// A gateway that holds the Lease.
-fn gateway(hub: &Server) -> Arc<Gateway> {
-    Gateway::new(Setup {
-        hub: hub.connection(),
-        kinds: FederatedKind::builtin().unwrap(),
-        settings: Settings {
-            manage_interpreters: false,
-            ..settings()
-        },
-        lease: LeaseHandle::always(),
+/// A gateway with this Lease.
+fn runtime(hub: Connection, settings: Settings, lease: LeaseHandle) -> Arc<Runtime<Gateway>> {
+    let setup = Setup {
+        lease,
         identity: "a".to_owned(),
         workers: 4,
+        sweep_interval: settings.sweep_interval,
         metrics: Metrics::new().unwrap(),
         clock: Clock::system(),
-    })
+    };
+    new(hub, FederatedKind::builtin().unwrap(), settings, setup)
+}
+
+/// A gateway that holds the Lease.
+fn gateway(hub: &Server) -> Arc<Runtime<Gateway>> {
+    let settings = Settings {
+        manage_interpreters: false,
+        ..settings()
+    };
+    runtime(hub.connection(), settings, LeaseHandle::always())
 }
 
 fn engaged(name: &str, project: &Server) -> ProjectEvent {
@@ -171,7 +182,7 @@ fn engaged(name: &str, project: &Server) -> ProjectEvent {
 }
 
 /// A running gateway with a project.
-fn running(hub: &Server, project: &Server) -> (Arc<Gateway>, tokio::task::JoinHandle<()>) {
+fn running(hub: &Server, project: &Server) -> (Arc<Runtime<Gateway>>, tokio::task::JoinHandle<()>) {
     let gateway = gateway(hub);
     let events = futures::stream::iter([engaged("p1", project)]).chain(futures::stream::pending());
     let work = gateway.clone();
@@ -213,10 +224,10 @@ async fn what_is_at_rest_takes_no_turns() {
     let (hub, project) = at_rest(300);
     let (gateway, task) = running(&hub, &project);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let turns = gateway.figures().queue_added;
+    let turns = gateway.gauges().queue_added;
     assert!(turns >= 600, "each has had its first: {turns}");
     tokio::time::sleep(60 * settings().sweep_interval).await;
-    assert_eq!(gateway.figures().queue_added, turns);
+    assert_eq!(gateway.gauges().queue_added, turns);
     assert_eq!((*hub.writes.borrow(), *project.writes.borrow()), (0, 0));
     task.abort();
 }
@@ -253,7 +264,7 @@ async fn a_defect_in_a_turn_ends_that_turn_alone_and_the_key_is_tried_again() {
     assert!(gateway.live().is_ok());
     tokio::time::sleep(minute).await;
     assert!(*broken.writes.borrow() > tried, "still");
-    assert_eq!(gateway.ctx.queue.depth().in_backoff, 1, "the other one hangs");
+    assert_eq!(gateway.shared.queue.depth().in_backoff, 1, "the other one hangs");
     task.abort();
 }
 
@@ -263,60 +274,66 @@ async fn what_comes_late_of_an_earlier_engagement_is_not_taken_for_the_present_o
     let gateway = gateway(&hub);
     let key = ProjectKey::parse("p1").unwrap();
     let plane = Plane::Project(key.clone());
-    let links = &gateway.links;
-    gateway.project(engaged("p1", &project));
-    let first = links.engagement(&plane);
-    gateway.project(ProjectEvent::Removed { key: key.clone() });
-    gateway.project(engaged("p1", &project));
-    let second = links.engagement(&plane);
+    let planes = &gateway.shared.planes;
+    gateway.role.on_project(&gateway.shared, engaged("p1", &project));
+    let first = planes.engagement(&plane);
+    gateway
+        .role
+        .on_project(&gateway.shared, ProjectEvent::Removed { key: key.clone() });
+    gateway.role.on_project(&gateway.shared, engaged("p1", &project));
+    let second = planes.engagement(&plane);
     let late = || serde_json::from_value(fixture::namespace("late", "l1", &json!({}))).unwrap();
     let known = || {
-        gateway.ctx.index.lock().projects[&key]
+        gateway.shared.index.lock().projects[&key]
             .namespaces
             .get("", "late")
             .is_some()
     };
     let target = Target::cluster(
         plane.clone(),
-        &gateway.ctx.index.lock().resources.namespaces.clone(),
+        &gateway.shared.index.lock().resources.namespaces.clone(),
         "late",
     );
-    links.event(
+    planes.event(
         &plane,
         first,
         TableId::Namespaces,
         WatchEvent::Apply(Box::new(late())),
     );
-    links.object_observed(&target, first, WriteResult::Current(Box::new(late())));
+    planes.object_observed(&target, first, WriteResult::Current(Box::new(late())));
     assert!(!known());
-    links.object_observed(&target, second, WriteResult::Current(Box::new(late())));
+    planes.object_observed(&target, second, WriteResult::Current(Box::new(late())));
     assert!(known());
-    let watches = || links.planes.lock()[&plane].watches.len();
+    let watches = || planes.lock()[&plane].watches.len();
     let before = watches();
-    gateway.command(Command::WatchReferences(key.clone(), first));
+    gateway
+        .role
+        .on_command(&gateway.shared, Command::WatchReferences(key.clone(), first));
     assert_eq!(watches(), before);
-    gateway.command(Command::WatchReferences(key.clone(), second));
+    gateway
+        .role
+        .on_command(&gateway.shared, Command::WatchReferences(key.clone(), second));
     assert_eq!(watches(), before + 2);
 }
 
 /// Number of remembered entries, without the hub's rows and the shared strings.
-fn kept(gateway: &Gateway) -> Vec<(&'static str, usize)> {
-    let depth = gateway.ctx.queue.depth();
-    let index = gateway.ctx.index.lock();
+fn kept(gateway: &Runtime<Gateway>) -> Vec<(&'static str, usize)> {
+    let depth = gateway.shared.queue.depth();
+    let index = gateway.shared.index.lock();
     let bodies = index.hub.write_backs.iter().flat_map(Table::iter);
     vec![
-        ("planes", gateway.links.planes.lock().len()),
+        ("planes", gateway.shared.planes.lock().len()),
         (
             "queue",
             depth.ready + depth.running + depth.delayed + depth.in_backoff,
         ),
-        ("quarantine", gateway.ctx.quarantine.counts().values().sum()),
-        ("executor", gateway.ctx.executor.kept()),
-        ("federator", gateway.federator.kept()),
-        ("projector", gateway.projector.kept()),
-        ("workloads", gateway.workloads.kept()),
-        ("garbage", gateway.garbage.suspects().len()),
-        ("stranded", gateway.workers.kept()),
+        ("quarantine", gateway.shared.quarantine.counts().values().sum()),
+        ("executor", gateway.shared.executor.kept()),
+        ("federator", gateway.role.federator.kept()),
+        ("projector", gateway.role.projector.kept()),
+        ("workloads", gateway.role.workloads.kept()),
+        ("garbage", gateway.role.garbage.suspects().len()),
+        ("stranded", gateway.shared.workers.kept()),
         ("projects", index.projects.len()),
         ("ties", index.owners.len() + index.claims.len()),
         (
@@ -425,16 +442,7 @@ async fn projects_that_come_and_go_leave_nothing_behind() {
 async fn end(hub: &Server, project: &Server) -> Duration {
     let lease = Lease::run(&hub.connection(), "fedgate-system", "gate", "a");
     lease.changes().wait_for(|leads| leads).await;
-    let gateway = Gateway::new(Setup {
-        hub: hub.connection(),
-        kinds: FederatedKind::builtin().unwrap(),
-        settings: settings(),
-        lease: lease.clone(),
-        identity: "a".to_owned(),
-        workers: 4,
-        metrics: Metrics::new().unwrap(),
-        clock: Clock::system(),
-    });
+    let gateway = runtime(hub.connection(), settings(), lease.clone());
     let engaged = ProjectEvent::Engaged {
         key: ProjectKey::parse("p1").unwrap(),
         connection: project.connection(),

@@ -1,19 +1,34 @@
-//! Projects whose quota claims are watched. The cell engages each when its claims are wanted, retries if the connection
+//! The projects whose quota claims are watched. The cell engages each when its claims are wanted, retries if the connection
 //! cannot be made, and releases it when no object of the cell needs it any more.
 
-use super::{Cell, Projects, TableId, links};
-use crate::cell::releases::RELEASE;
+use super::{Cell, context::Shared, index::tables::TableId, releases::RELEASE};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     backoff::RetryTimer,
+    key::Plane,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashMap,
     runtime::queue::Priority,
 };
+use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Projects known to the main loop.
+/// Connection to a project, and the task that keeps it up to date.
+pub type ProjectConnection = (Connection, BoxFuture<'static, ()>);
+
+/// Makes the connection to a project.
+pub type ConnectProject = Box<dyn Fn(&ProjectKey) -> Result<ProjectConnection, String> + Send + Sync>;
+
+/// Source of the connections to projects for quota.
+pub enum Projects {
+    /// Discovered projects.
+    Discovered,
+    /// All projects behind one address: the connection to each is made on demand.
+    OnDemand(ConnectProject),
+}
+
+/// Projects known to the cell.
 #[derive(Default)]
 pub(super) struct Known {
     /// Projects whose claims are wanted.
@@ -48,13 +63,13 @@ impl Known {
 
 impl Cell {
     /// Starts to watch the claims of a project.
-    pub(super) fn wanted(&self, known: &mut Known, project: &ProjectKey) {
+    pub(super) fn wanted(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
         if known.wanted.insert(project.clone()) {
-            self.engage_project(known, project);
+            self.engage_project(shared, known, project);
         }
     }
 
-    fn engage_project(&self, known: &mut Known, project: &ProjectKey) {
+    fn engage_project(&self, shared: &Shared, known: &mut Known, project: &ProjectKey) {
         let connection = match &self.projects {
             Projects::Discovered => known.found.get(project).cloned(),
             Projects::OnDemand(make) => match make(project) {
@@ -66,70 +81,70 @@ impl Cell {
                 }
                 Err(error) => {
                     let timer = known.failed.entry(project.clone()).or_default();
-                    let again = timer.failed(RELEASE, self.ctx.now().instant);
+                    let again = timer.failed(RELEASE, shared.now().instant);
                     tracing::warn!(%project, error, ?again, "the project does not answer quota requests; they are retried");
                     None
                 }
             },
         };
         let Some(connection) = connection else {
-            self.lose_project(project);
+            Self::lose_project(shared, project);
             return;
         };
-        let plane = links::project(project);
-        let selection = {
-            let mut index = self.ctx.index.lock();
+        let plane = project_plane(project);
+        {
+            let mut index = shared.index.lock();
             index.unreachable.remove(project);
             index.engage(project);
-            links::selection(&index, TableId::Claims)
-        };
-        self.ctx.executor.forget(&plane);
+        }
+        shared.executor.forget(&plane);
         let engagement = known.next_engagement();
-        let watches = vec![(TableId::Claims, selection)];
-        self.links.engage(&plane, engagement, connection, watches);
-        self.enqueue_project(project);
+        shared
+            .planes
+            .engage(&plane, engagement, connection, &[TableId::Claims]);
+        self.enqueue_project(shared, project);
     }
 
     /// Enqueues all keys that wait for a project's claims or for a release there: the project may have another address
     /// now.
-    fn enqueue_project(&self, project: &ProjectKey) {
-        self.releases.recovered(&links::project(project));
+    fn enqueue_project(&self, shared: &Shared, project: &ProjectKey) {
+        self.releases.recovered(&project_plane(project));
         let keys = {
-            let index = self.ctx.index.lock();
+            let index = shared.index.lock();
             let mut keys = index.keys_of_project(project);
             keys.extend(index.deployments_of_project(project));
             keys.extend(index.releases_of_project(project));
             keys
         };
-        self.ctx.queue.extend(keys, Priority::Fresh);
+        shared.queue.extend(keys, Priority::Fresh);
     }
 
     /// Records that a project whose claims are wanted has no connection.
-    fn lose_project(&self, project: &ProjectKey) {
+    fn lose_project(shared: &Shared, project: &ProjectKey) {
         let keys = {
-            let mut index = self.ctx.index.lock();
+            let mut index = shared.index.lock();
             index.unreachable.insert(project.clone());
             let mut keys = index.keys_of_project(project);
             keys.extend(index.deployments_of_project(project));
             keys
         };
-        self.ctx.queue.extend(keys, Priority::Fresh);
+        shared.queue.extend(keys, Priority::Fresh);
     }
 
     /// Retries connections that could not be made, each when its backoff ends.
-    pub(super) fn try_again(&self, known: &mut Known) {
-        let now = self.ctx.now().instant;
+    pub(super) fn try_again(&self, shared: &Shared, known: &mut Known) {
+        let now = shared.now().instant;
         let failed = known.failed.iter();
         let due = failed.filter(|(_, timer)| timer.wait(now).is_none());
         let due: Vec<ProjectKey> = due.map(|(project, _)| project.clone()).collect();
         for project in due {
-            self.engage_project(known, &project);
+            self.engage_project(shared, known, &project);
         }
     }
 
     /// Releases projects that have not been needed since the last call.
-    pub(super) fn release_unneeded(&self, known: &mut Known) {
-        let needed = self.ctx.index.lock().needed_projects(self.ctx.settings.quota);
+    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut Known) {
+        let needed = shared.index.lock().needed_projects(shared.settings.quota);
         let unneeded: BTreeSet<ProjectKey> = known.wanted.difference(&needed).cloned().collect();
         let (over, idle) = unneeded
             .into_iter()
@@ -143,48 +158,47 @@ impl Cell {
             if let Some(handle) = known.kept.remove(&project) {
                 handle.abort();
             }
-            self.ctx.index.lock().unreachable.remove(&project);
-            self.disengage_project(&project);
+            shared.index.lock().unreachable.remove(&project);
+            self.disengage_project(shared, &project);
         }
     }
 
-    fn disengage_project(&self, project: &ProjectKey) {
-        let plane = links::project(project);
-        self.links.planes.lock().remove(&plane);
-        self.ctx.executor.forget(&plane);
+    fn disengage_project(&self, shared: &Shared, project: &ProjectKey) {
+        let plane = project_plane(project);
+        shared.disengage(&plane);
         self.releases.recovered(&plane);
         let keys = {
-            let mut index = self.ctx.index.lock();
+            let mut index = shared.index.lock();
             index.claims.remove(project);
             index.quota_answered(project)
         };
-        self.ctx.queue.extend(keys, Priority::Fresh);
+        shared.queue.extend(keys, Priority::Fresh);
     }
 
     /// Applies an event of project discovery.
-    pub(super) fn found(&self, known: &mut Known, event: ProjectEvent) {
+    pub(super) fn found(&self, shared: &Shared, known: &mut Known, event: ProjectEvent) {
         match event {
             ProjectEvent::Engaged { key, connection } => {
                 known.found.insert(key.clone(), connection);
                 if known.wanted.contains(&key) {
-                    self.engage_project(known, &key);
+                    self.engage_project(shared, known, &key);
                 }
             }
             ProjectEvent::Removed { key } => {
                 tracing::info!(project = %key, "project removed; its granted claims are kept");
                 known.found.remove(&key);
-                self.disengage_project(&key);
+                self.disengage_project(shared, &key);
                 // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
                 if known.wanted.contains(&key) {
-                    self.lose_project(&key);
+                    Self::lose_project(shared, &key);
                 }
             }
-            ProjectEvent::Rejected { name, error } => {
-                tracing::warn!(project = name, %error, "project rejected; the others continue");
-            }
-            ProjectEvent::RejectionCleared { name } => {
-                tracing::info!(project = name, "the rejected credential was removed");
-            }
+            ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
         }
     }
+}
+
+/// The plane of a project.
+fn project_plane(key: &ProjectKey) -> Plane {
+    Plane::Project(key.clone())
 }

@@ -1,0 +1,166 @@
+//! The state that all controllers of a role share, and the context of one reconcile.
+
+use super::{
+    planes::EngagedPlanes,
+    queue::Queue,
+    role::{Index, RoleState},
+    workers::Workers,
+};
+use crate::{
+    clock::{Clock, Now},
+    error::Failure,
+    executor::Executor,
+    key::Plane,
+    metrics::{Metrics, Stage},
+    plan::{Applied, Effect, Plan, Prepared, Target},
+    reconcile::quarantine::Quarantine,
+};
+use futures::{StreamExt, stream};
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::time::Instant;
+
+/// Maximum number of passes of one reconcile: each write may enable the next step.
+pub const MAX_PASSES: usize = 8;
+
+/// Maximum number of independent writes in flight.
+const CONCURRENT_WRITES: usize = 16;
+
+/// State that all controllers of a role share; it dereferences to the role's own state.
+pub struct Shared<S: RoleState> {
+    /// The index.
+    pub index: Arc<Mutex<S::Index>>,
+    /// The queue.
+    pub queue: Arc<Queue>,
+    /// The engaged planes.
+    pub planes: Arc<EngagedPlanes<S::Index>>,
+    /// The only writer.
+    pub executor: Executor,
+    /// The workers.
+    pub workers: Arc<Workers>,
+    /// Malformed or rejected objects, which are retried only after a change or after 5 minutes.
+    pub quarantine: Arc<Quarantine>,
+    /// The metrics of the process.
+    pub metrics: Arc<Metrics>,
+    /// The clock.
+    pub clock: Clock,
+    /// The role's own state.
+    pub state: S,
+}
+
+impl<S: RoleState> fmt::Debug for Shared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl<S: RoleState> Deref for Shared<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.state
+    }
+}
+
+impl<S: RoleState> Shared<S> {
+    /// Reads the clock.
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Reads a watched object again, and passes it to `keep`, which stores its body in the index until the key is
+    /// settled. False if the object does not exist.
+    pub async fn read_body(
+        &self,
+        target: &Target,
+        keep: impl FnOnce(&mut S::Index, DynamicObject),
+    ) -> Result<bool, Failure> {
+        let Some(object) = self.executor.refresh(target).await? else {
+            return Ok(false);
+        };
+        keep(&mut self.index.lock(), object);
+        Ok(true)
+    }
+
+    /// Sends a command to the role's main loop.
+    pub fn send(&self, command: <S::Index as Index>::Command) {
+        self.planes.send(command);
+    }
+
+    /// Ends the watches of a plane, and drops the state that is kept for it.
+    pub fn disengage(&self, plane: &Plane) {
+        self.planes.lock().remove(plane);
+        self.executor.forget(plane);
+        self.quarantine.forget(plane);
+        self.workers.failures().forget(plane);
+    }
+}
+
+/// Context of one reconcile; it dereferences to the shared state.
+#[derive(Debug)]
+pub struct Context<'a, S: RoleState> {
+    shared: &'a Shared<S>,
+    /// Time at which the cause of this reconcile was observed.
+    pub enqueued_at: Instant,
+    wrote: &'a AtomicBool,
+}
+
+impl<S: RoleState> Clone for Context<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: RoleState> Copy for Context<'_, S> {}
+
+impl<S: RoleState> Deref for Context<'_, S> {
+    type Target = Shared<S>;
+
+    fn deref(&self) -> &Shared<S> {
+        self.shared
+    }
+}
+
+impl<'a, S: RoleState> Context<'a, S> {
+    /// A reconcile that starts now, of a key enqueued at `enqueued_at`; `wrote` is set once it requests a write.
+    pub fn new(shared: &'a Shared<S>, enqueued_at: Instant, wrote: &'a AtomicBool) -> Self {
+        Self {
+            shared,
+            enqueued_at,
+            wrote,
+        }
+    }
+
+    /// Executes a plan.
+    pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        if !plan.effects.is_empty() {
+            self.wrote.store(true, Ordering::Relaxed);
+        }
+        let plan = self.executor.execute(plan).await?;
+        plan.effects.iter().for_each(S::log_write);
+        Ok(plan)
+    }
+
+    /// Executes independent writes; returns the first failure after all have ended.
+    pub async fn execute_all(&self, effects: Vec<Effect>) -> Result<(), Failure> {
+        let writes = effects.into_iter().map(|effect| self.execute(Plan::one(effect)));
+        let ends: Vec<_> = stream::iter(writes)
+            .buffer_unordered(CONCURRENT_WRITES)
+            .collect()
+            .await;
+        ends.into_iter().try_for_each(|end| end.map(drop))
+    }
+
+    /// Records in the metrics that a change reached the other plane; `since` is the time of its first observation.
+    pub fn record_stage(&self, stage: Stage, since: Instant) {
+        self.metrics.federated(stage, self.now().since(since));
+    }
+}

@@ -1,0 +1,353 @@
+//! The engaged planes: their watches fill the index and enqueue keys, and the executor writes through their clients.
+
+use super::{
+    queue::{Priority, Queue},
+    role::{Index, Phase, Update},
+};
+use crate::{
+    executor::PlaneAccess,
+    key::Plane,
+    metrics::{Metrics, PlaneKind},
+    plan::{Target, WriteResult},
+    plane::{
+        client::Connection,
+        health::PlaneHealth,
+        lease::LeaseHandle,
+        registry::{EngagedPlane, PlaneRegistry},
+        watch::{self, WatchEvent, WatchStatus},
+    },
+    watch_channel::Receiver,
+};
+use futures::future::BoxFuture;
+use kube::core::{DynamicObject, ObjectMeta};
+use parking_lot::Mutex;
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+
+/// Maximum time for which the lists of the second phase wait for those of the first.
+pub const HEAD_START: Duration = Duration::from_secs(5);
+
+/// A command to the main loop.
+#[derive(Debug)]
+pub(super) enum Command<C> {
+    /// The plane has a new credential.
+    CredentialChanged(Plane),
+    /// The plane answers again after an outage.
+    PlaneRecovered(Plane),
+    /// The plane grants a permission that it denied before.
+    PermissionGranted(Plane),
+    /// The plane was restored to an older state in the first engagement; the second one begins.
+    Rewound(Plane, u64, u64),
+    /// A command of the role.
+    Role(C),
+}
+
+/// Receiver of the commands to the main loop.
+pub(super) type Commands<I> = mpsc::UnboundedReceiver<Command<<I as Index>::Command>>;
+
+/// The engaged planes of a process; see the module.
+pub struct EngagedPlanes<I: Index> {
+    index: Arc<Mutex<I>>,
+    queue: Arc<Queue>,
+    registry: PlaneRegistry<I::TableId>,
+    /// The Lease that permits writes.
+    pub lease: LeaseHandle,
+    lease_plane: PlaneKind,
+    commands: mpsc::UnboundedSender<Command<I::Command>>,
+    metrics: Arc<Metrics>,
+}
+
+impl<I: Index> fmt::Debug for EngagedPlanes<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EngagedPlanes")
+    }
+}
+
+impl<I: Index> Deref for EngagedPlanes<I> {
+    type Target = PlaneRegistry<I::TableId>;
+
+    fn deref(&self) -> &PlaneRegistry<I::TableId> {
+        &self.registry
+    }
+}
+
+impl<I: Index> EngagedPlanes<I> {
+    /// No plane is engaged yet. Returns the receiver of the commands too.
+    pub(super) fn new(
+        index: Arc<Mutex<I>>,
+        queue: Arc<Queue>,
+        lease: LeaseHandle,
+        lease_plane: PlaneKind,
+        metrics: Arc<Metrics>,
+    ) -> (Arc<Self>, Commands<I>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let planes = Self {
+            index,
+            queue,
+            registry: PlaneRegistry::default(),
+            lease,
+            lease_plane,
+            commands,
+            metrics,
+        };
+        (Arc::new(planes), receiver)
+    }
+
+    /// Sends a command to the role's main loop.
+    pub(super) fn send(&self, command: I::Command) {
+        self.command(Command::Role(command));
+    }
+
+    fn command(&self, command: Command<I::Command>) {
+        // Fails only while the process ends.
+        let _ = self.commands.send(command);
+    }
+
+    /// Engages a plane, and watches these tables. An earlier engagement ends.
+    pub fn engage(
+        self: &Arc<Self>,
+        plane: &Plane,
+        engagement: u64,
+        connection: Connection,
+        tables: &[I::TableId],
+    ) {
+        let mut engaged = EngagedPlane::new(engagement, connection);
+        self.notify_recovery(plane, &mut engaged);
+        self.registry.lock().insert(plane.clone(), engaged);
+        self.watch_more(plane, tables);
+    }
+
+    /// Sends `PlaneRecovered` each time a plane answers again.
+    fn notify_recovery(self: &Arc<Self>, plane: &Plane, engaged: &mut EngagedPlane<I::TableId>) {
+        let (planes, plane) = (self.clone(), plane.clone());
+        let health = engaged.connection.health().clone();
+        engaged.tasks.spawn(async move {
+            loop {
+                health.recovered().await;
+                planes.command(Command::PlaneRecovered(plane.clone()));
+            }
+        });
+    }
+
+    /// Watches more tables of an engaged plane.
+    pub fn watch_more(self: &Arc<Self>, plane: &Plane, tables: &[I::TableId]) {
+        let mut planes = self.registry.lock();
+        // The hub's lists are long and paged, and all projects wait for them: the projects' longer lists must not delay
+        // them.
+        let before: Vec<_> = [plane, &Plane::Hub]
+            .into_iter()
+            .filter_map(|plane| Some(planes.get(plane)?.first_phase_synced.subscribe()))
+            .collect();
+        let Some(engaged) = planes.get_mut(plane) else {
+            return;
+        };
+        for table in tables {
+            let watch = Watch {
+                planes: self.clone(),
+                plane: plane.clone(),
+                engagement: engaged.engagement,
+                table: *table,
+                status: Arc::default(),
+                reports_credential: engaged.watches.is_empty(),
+            };
+            let before = match I::phase(*table) {
+                Phase::First => Vec::new(),
+                Phase::Second => before.clone(),
+            };
+            engaged.watches.push((*table, watch.status.clone()));
+            engaged.tasks.spawn(watch.run(engaged.connection.clone(), before));
+        }
+    }
+
+    /// Lists and watches all tables of a plane again if the engagement is still the current one; the next one begins.
+    pub(super) fn watch_again(self: &Arc<Self>, plane: &Plane, engagement: u64, next: u64) {
+        let tables: Vec<I::TableId> = {
+            let mut planes = self.registry.lock();
+            let engaged = planes.get_mut(plane).filter(|e| e.engagement == engagement);
+            let Some(engaged) = engaged else { return };
+            engaged.engagement = next;
+            engaged.first_phase_synced.send(false);
+            engaged.tasks.abort_all();
+            self.notify_recovery(plane, engaged);
+            let watches = std::mem::take(&mut engaged.watches);
+            watches.into_iter().map(|(table, _)| table).collect()
+        };
+        self.watch_more(plane, &tables);
+    }
+
+    /// True if a plane does not answer, or forbids a watch.
+    pub fn is_down(&self, plane: &Plane) -> bool {
+        let planes = self.registry.lock();
+        planes.get(plane).is_some_and(|engaged| {
+            let mut watches = engaged.watches.iter();
+            engaged.connection.health().is_down() || watches.any(|(_, status)| status.forbidden())
+        })
+    }
+
+    /// Applies an event of a watch, or the response to a request, and enqueues the keys that it concerns. Never blocks.
+    pub fn event(&self, plane: &Plane, engagement: u64, table: I::TableId, event: WatchEvent) {
+        let priority = match &event {
+            WatchEvent::Apply(_) | WatchEvent::Written(_) | WatchEvent::Delete(_) => Priority::Fresh,
+            WatchEvent::Init
+            | WatchEvent::InitApply(_)
+            | WatchEvent::InitDone
+            | WatchEvent::Failed
+            | WatchEvent::Resumed => Priority::Backlog,
+            WatchEvent::Rewound => {
+                let next = self.index.lock().rewind(plane, engagement);
+                if let Some(next) = next {
+                    return self.rewound(plane, engagement, next);
+                }
+                Priority::Backlog
+            }
+        };
+        let Update {
+            keys,
+            fresh,
+            first_phase_synced,
+            commands,
+        } = self.index.lock().apply(plane, engagement, table, event);
+        self.queue.extend(fresh, Priority::Fresh);
+        self.queue.extend(keys, priority);
+        for command in commands {
+            self.send(command);
+        }
+        if first_phase_synced
+            && let Some(engaged) = self.registry.lock().get_mut(plane)
+            && engaged.engagement == engagement
+        {
+            engaged.first_phase_synced.send(true);
+        }
+    }
+
+    /// The next engagement of a plane begins: late events of the earlier one are dropped.
+    fn rewound(&self, plane: &Plane, engagement: u64, next: u64) {
+        tracing::warn!(
+            %plane,
+            "the plane was restored to an older state; all its kinds are listed again"
+        );
+        self.metrics.rewound(PlaneKind::from(plane));
+        self.command(Command::Rewound(plane.clone(), engagement, next));
+    }
+}
+
+/// A watch of a plane's table, in one engagement.
+struct Watch<I: Index> {
+    planes: Arc<EngagedPlanes<I>>,
+    plane: Plane,
+    engagement: u64,
+    table: I::TableId,
+    status: Arc<WatchStatus>,
+    /// True if this watch reports new credentials of the plane; the others do not.
+    reports_credential: bool,
+}
+
+impl<I: Index> Watch<I> {
+    /// Watches until aborted, once the lists of the first phase are complete; restarts with each new credential.
+    async fn run(self, connection: Connection, before: Vec<Receiver<bool>>) {
+        await_first_phase(before).await;
+        let Self {
+            planes,
+            plane,
+            engagement,
+            table,
+            status,
+            reports_credential,
+        } = self;
+        let spec = planes.index.lock().watch_spec(&plane, table);
+        let sink = |event| planes.event(&plane, engagement, table, event);
+        let on_access = |forbidden| {
+            let mut index = planes.index.lock();
+            let keys = index.access_changed(&plane, engagement, table, forbidden);
+            drop(index);
+            planes.queue.extend(keys, Priority::Fresh);
+        };
+        let on_renewed = || {
+            if reports_credential {
+                planes.command(Command::CredentialChanged(plane.clone()));
+            }
+        };
+        watch::run_supervised(&plane, &connection, &spec, &status, sink, on_access, on_renewed).await;
+    }
+}
+
+/// Waits until the first phase of these planes is complete, at most for [`HEAD_START`]: a list that fails or hangs does
+/// not block others.
+async fn await_first_phase(planes: Vec<Receiver<bool>>) {
+    let all = async {
+        for mut synced in planes {
+            synced.wait_for(|synced| synced).await;
+        }
+    };
+    // The other lists begin in both cases.
+    let _ = tokio::time::timeout(HEAD_START, all).await;
+}
+
+impl<I: Index> PlaneAccess for EngagedPlanes<I> {
+    fn client(&self, plane: &Plane) -> Option<kube::Client> {
+        self.registry.client(plane)
+    }
+
+    fn health(&self, plane: &Plane) -> Option<Arc<PlaneHealth>> {
+        self.registry.health(plane)
+    }
+
+    fn may_write(&self) -> bool {
+        self.lease.may_write()
+    }
+
+    fn permit_expired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.lease.permit_expired())
+    }
+
+    /// The Lease protects the writes to one plane only: another plane that does not answer does not delay a hand-over,
+    /// and the next leader observes and corrects a late write there.
+    fn write_unresolved(&self, target: &Target) {
+        if PlaneKind::from(&target.plane) == self.lease_plane {
+            self.lease.unanswered();
+        }
+    }
+
+    fn permission_granted(&self, plane: &Plane) {
+        self.command(Command::PermissionGranted(plane.clone()));
+    }
+
+    fn engagement(&self, plane: &Plane) -> u64 {
+        self.registry.engagement(plane)
+    }
+
+    fn object_observed(&self, target: &Target, engagement: u64, answer: WriteResult) {
+        let Some(table) = self.index.lock().table_of(target) else {
+            return;
+        };
+        let event = match answer {
+            WriteResult::Current(object) => {
+                let version = object.metadata.resource_version.as_ref();
+                if let Some(version) = version.filter(|_| engagement == self.engagement(&target.plane)) {
+                    self.registry.note_written(&target.plane, table, version);
+                }
+                WatchEvent::Written(object)
+            }
+            WriteResult::Deleted { uid } => WatchEvent::Delete(Box::new(DynamicObject {
+                types: None,
+                metadata: ObjectMeta {
+                    name: Some(target.name.clone()),
+                    namespace: target.namespace.clone(),
+                    uid: Some(uid),
+                    ..ObjectMeta::default()
+                },
+                data: serde_json::Value::Null,
+            })),
+        };
+        self.event(&target.plane, engagement, table, event);
+    }
+
+    fn wrote(&self, target: &Target, reason: &'static str) {
+        self.metrics
+            .wrote(PlaneKind::from(&target.plane), &target.resource.kind, reason);
+    }
+
+    fn fight_detected(&self, target: &Target, field_group: &'static str) {
+        self.metrics.write_fight(&target.resource.kind, field_group);
+    }
+}

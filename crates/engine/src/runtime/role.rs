@@ -1,0 +1,191 @@
+//! The parts that a role adds to the runtime: an index over its planes, state that its controllers share, and the
+//! controllers.
+
+use super::context::{Context, Shared};
+use crate::{
+    backoff::Backoff,
+    error::Failure,
+    key::{Key, Kind, Plane},
+    metrics::{Gauges, PlaneKind},
+    plan::{Effect, Requeue, Target},
+    plane::{
+        discovery::ProjectEvent,
+        watch::{WatchEvent, WatchSpec, WatchStatus},
+    },
+};
+use serde_json::{Map, Value};
+use std::{fmt::Debug, sync::Arc};
+
+/// The effects of an event on the runtime.
+#[derive(Debug)]
+pub struct Update<C> {
+    /// Keys to enqueue with the event's priority: backlog for a list, fresh for every other event.
+    pub keys: Vec<Key>,
+    /// Keys to enqueue as fresh even if the event belongs to a list.
+    pub fresh: Vec<Key>,
+    /// True if the plane's lists of [`Phase::First`] are complete, so that its other lists may begin.
+    pub first_phase_synced: bool,
+    /// Commands for the role's main loop.
+    pub commands: Vec<C>,
+}
+
+impl<C> Default for Update<C> {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            fresh: Vec::new(),
+            first_phase_synced: false,
+            commands: Vec::new(),
+        }
+    }
+}
+
+/// When the list of a table begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// At once.
+    First,
+    /// After the first phase of its plane and of the hub, at the latest after
+    /// [`HEAD_START`](super::planes::HEAD_START).
+    Second,
+}
+
+/// The watches of a plane, by table.
+pub type Watches<T> = [(T, Arc<WatchStatus>)];
+
+/// The state of the planes, as their watches report it. It is synchronous and sends no request; the runtime locks it.
+pub trait Index: Send + 'static {
+    /// One watch of a plane.
+    type TableId: Copy + Ord + Debug + Send + Sync + 'static;
+    /// A command to the role's main loop.
+    type Command: Send + 'static;
+
+    /// Applies a watch event, or the response to a request, that belongs to this engagement of the plane.
+    fn apply(
+        &mut self,
+        plane: &Plane,
+        engagement: u64,
+        table: Self::TableId,
+        event: WatchEvent,
+    ) -> Update<Self::Command>;
+
+    /// A plane was restored to an older state in this engagement. Returns the next engagement, in which all its tables
+    /// are listed again; `None` if the engagement has ended, or if each table is listed again on its own.
+    fn rewind(&mut self, _plane: &Plane, _engagement: u64) -> Option<u64> {
+        None
+    }
+
+    /// A plane forbids or allows the watch of a table. Returns the keys to enqueue.
+    fn access_changed(
+        &mut self,
+        _plane: &Plane,
+        _engagement: u64,
+        _table: Self::TableId,
+        _forbidden: bool,
+    ) -> Vec<Key> {
+        Vec::new()
+    }
+
+    /// All keys that may be reconciled now; `fresh` are those that users wait for.
+    fn all_keys(&self) -> Update<Self::Command>;
+
+    /// Selection of the objects of a table.
+    fn watch_spec(&self, plane: &Plane, table: Self::TableId) -> WatchSpec;
+
+    /// When the list of a table begins.
+    fn phase(_table: Self::TableId) -> Phase {
+        Phase::First
+    }
+
+    /// True if a plane may forbid the table without harm to the others.
+    fn is_optional(_table: Self::TableId) -> bool {
+        false
+    }
+
+    /// The table that an object belongs to; `None` if it is not watched.
+    fn table_of(&self, target: &Target) -> Option<Self::TableId>;
+
+    /// The kind of a table's objects.
+    fn kind_of(&self, table: Self::TableId) -> Kind;
+
+    /// The plural name of a table's resource.
+    fn plural(&self, table: Self::TableId) -> String;
+
+    /// Value of the metric label `kind` for a kind.
+    fn kind_label(&self, kind: &Kind) -> String;
+
+    /// True if all lists of a plane are complete.
+    fn is_connected(&self, _plane: &Plane, watches: &Watches<Self::TableId>) -> bool {
+        watches.iter().all(|(_, status)| status.synced())
+    }
+}
+
+/// State that the controllers of a role share beside the runtime's own, e.g. their settings.
+pub trait RoleState: Send + Sync + 'static {
+    /// The index of the role.
+    type Index: Index;
+
+    /// Logs an executed write.
+    fn log_write(_effect: &Effect) {}
+}
+
+/// A command to the role's main loop.
+pub type CommandOf<R> = <<<R as Role>::State as RoleState>::Index as Index>::Command;
+/// The index of a role.
+pub type IndexOf<R> = <<R as Role>::State as RoleState>::Index;
+/// The shared state of a role.
+pub type SharedOf<R> = Shared<<R as Role>::State>;
+
+/// The controllers of a process, and its reaction to changes of its planes.
+pub trait Role: Send + Sync + Sized + 'static {
+    /// State that the controllers share.
+    type State: RoleState;
+
+    /// The kind of plane whose writes the Lease protects: a late write there is not corrected by the next leader.
+    const LEASE_PLANE: PlaneKind;
+
+    /// Delay after a conflict; `None` treats a conflict as any other failure.
+    const CONFLICT_BACKOFF: Option<Backoff> = None;
+
+    /// Name of the controller that reconciles a key, for metrics and logs.
+    fn controller(&self, shared: &SharedOf<Self>, key: &Key) -> &'static str;
+
+    /// Reconciles a key.
+    fn reconcile(
+        &self,
+        cx: &Context<'_, Self::State>,
+        key: &Key,
+    ) -> impl Future<Output = Result<Requeue, Failure>> + Send;
+
+    /// This replica begins to lead; all keys are enqueued afterwards.
+    fn on_leading(&self, _shared: &SharedOf<Self>) {}
+
+    /// Executes a command.
+    fn on_command(&self, shared: &SharedOf<Self>, command: CommandOf<Self>);
+
+    /// A project appears, disappears or is rejected.
+    fn on_project(&self, shared: &SharedOf<Self>, event: ProjectEvent);
+
+    /// A plane answers again, has another credential, or grants a permission again: retries what waited for it.
+    fn on_recovered(&self, shared: &SharedOf<Self>, plane: &Plane);
+
+    /// A plane was restored to an older state, and all its tables are listed again.
+    fn on_rewound(&self, _shared: &SharedOf<Self>) {}
+
+    /// Keys that are enqueued at each sweep, because no event may report the change that they wait for.
+    fn sweep(&self, _shared: &SharedOf<Self>) -> Vec<Key> {
+        Vec::new()
+    }
+
+    /// Drops state that is no longer needed; called every few seconds.
+    fn prune(&self, shared: &SharedOf<Self>);
+
+    /// An error while the role is not ready.
+    fn ready(&self, shared: &SharedOf<Self>) -> Result<(), String>;
+
+    /// Adds the role's own gauges.
+    fn gauges(&self, shared: &SharedOf<Self>, index: &IndexOf<Self>, into: &mut Gauges);
+
+    /// The role's own part of `/debug/planes`.
+    fn describe(&self, shared: &SharedOf<Self>, index: &IndexOf<Self>) -> Map<String, Value>;
+}

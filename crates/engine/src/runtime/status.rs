@@ -1,0 +1,139 @@
+//! The state of a runtime for probes, metrics and `/debug/planes`.
+
+use super::{
+    Runtime, STALL_TIMEOUT,
+    role::{Index, IndexOf, Role, Watches},
+};
+use crate::{executor::permissions::Permission, key::Plane, metrics::Gauges};
+use serde_json::{Value, json};
+
+impl<R: Role> Runtime<R> {
+    /// An error if the main loop stands still.
+    pub fn live(&self) -> Result<(), String> {
+        let elapsed = self.last_tick.lock().elapsed();
+        if elapsed > STALL_TIMEOUT {
+            return Err(format!(
+                "the main loop has stood still for {} s",
+                elapsed.as_secs()
+            ));
+        }
+        Ok(())
+    }
+
+    /// An error while the role is not ready.
+    pub fn ready(&self) -> Result<(), String> {
+        self.role.ready(&self.shared)
+    }
+
+    /// Collects the gauges; holds the index's lock briefly.
+    pub fn gauges(&self) -> Gauges {
+        let depth = self.shared.queue.depth();
+        let mut gauges = Gauges {
+            queue_ready: depth.ready,
+            queue_added: self.shared.queue.added(),
+            keys_in_backoff: depth.in_backoff,
+            ..Gauges::default()
+        };
+        let missing = self.shared.executor.missing_rights();
+        let index = self.shared.index.lock();
+        for ((kind, verdict), count) in self.shared.quarantine.counts() {
+            let kind = index.kind_label(&kind);
+            gauges.quarantined.insert((kind, verdict), count);
+        }
+        for (plane, engaged) in self.shared.planes.lock().iter() {
+            let state = plane_state::<R>(&index, plane, &engaged.watches, &missing);
+            *gauges.planes.entry(state).or_default() += 1;
+            let idle = engaged.watches.iter().map(|(_, status)| status.idle_time()).min();
+            let oldest = gauges.last_event_age.entry(state).or_default();
+            *oldest = idle.unwrap_or_default().max(*oldest);
+            for (table, status) in &engaged.watches {
+                let malformed = status.malformed();
+                if malformed > 0 {
+                    let kind = index.kind_label(&index.kind_of(*table));
+                    *gauges.quarantined.entry((kind, "undecodable")).or_default() += malformed;
+                }
+                for (cause, count) in status.restarts_by_cause() {
+                    let key = (plane.kind(), index.plural(*table), cause);
+                    *gauges.watch_restarts.entry(key).or_default() += count;
+                }
+            }
+        }
+        self.role.gauges(&self.shared, &index, &mut gauges);
+        gauges
+    }
+
+    /// The state of every plane and watch, for `/debug/planes`.
+    pub fn describe(&self) -> Value {
+        let index = self.shared.index.lock();
+        let depth = self.shared.queue.depth();
+        let missing = self.shared.executor.missing_rights();
+        let planes = self.shared.planes.lock();
+        let planes: Vec<Value> = planes
+            .iter()
+            .map(|(plane, engaged)| {
+                let watches = engaged.watches.iter().map(|(table, status)| {
+                    json!({
+                        "kind": index.kind_of(*table).as_str(),
+                        "synced": status.synced(), "forbidden": status.forbidden(),
+                        "restarts": status.restarts(), "error": status.error(),
+                    })
+                });
+                let missing = missing.iter().filter(|right| right.plane == *plane);
+                json!({
+                    "plane": plane.to_string(),
+                    "ready": index.is_connected(plane, &engaged.watches),
+                    "missingRights": missing.map(ToString::to_string).collect::<Vec<_>>(),
+                    "seconds": engaged.since.elapsed().as_secs(),
+                    "watches": watches.collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let quarantined: Vec<Value> = self
+            .shared
+            .quarantine
+            .counts()
+            .into_iter()
+            .map(
+                |((kind, verdict), count)| json!({"kind": kind.as_str(), "verdict": verdict, "count": count}),
+            )
+            .collect();
+        let mut document = self.role.describe(&self.shared, &index);
+        let common = [
+            ("planes", json!(planes)),
+            (
+                "queue",
+                json!({"ready": depth.ready, "running": depth.running, "delayed": depth.delayed,
+                    "inBackoff": depth.in_backoff}),
+            ),
+            ("quarantined", json!(quarantined)),
+            ("failures", self.shared.workers.failures().describe()),
+            ("leading", json!(self.shared.planes.lease.may_write())),
+        ];
+        document.extend(common.map(|(key, value)| (key.to_owned(), value)));
+        Value::Object(document)
+    }
+}
+
+/// Value of the metric label `state` for a plane.
+fn plane_state<R: Role>(
+    index: &IndexOf<R>,
+    plane: &Plane,
+    watches: &Watches<<IndexOf<R> as Index>::TableId>,
+    missing: &[Permission],
+) -> &'static str {
+    let forbidden = watches
+        .iter()
+        .any(|(table, status)| status.forbidden() && !IndexOf::<R>::is_optional(*table));
+    let fails = |(_, status): &(_, std::sync::Arc<crate::plane::watch::WatchStatus>)| {
+        status.error().is_some() && !status.forbidden()
+    };
+    if forbidden || missing.iter().any(|right| right.plane == *plane) {
+        "unauthorized"
+    } else if watches.iter().any(fails) {
+        "backoff"
+    } else if index.is_connected(plane, watches) {
+        "connected"
+    } else {
+        "syncing"
+    }
+}

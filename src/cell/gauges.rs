@@ -1,0 +1,34 @@
+//! The cell's own part of the metrics and of `/debug/planes`.
+
+use super::{
+    context::Shared,
+    index::{CellIndex, tables::TableId},
+};
+use fedgate_engine::metrics::Gauges;
+use serde_json::{Map, Value, json};
+
+/// Adds the cell's gauges.
+pub(super) fn collect(shared: &Shared, index: &CellIndex, into: &mut Gauges) {
+    for (plane, engaged) in shared.planes.lock().iter() {
+        let tables = engaged.watches.iter().map(|(table, _)| *table);
+        for table in tables.filter(|table| *table != TableId::Claims) {
+            let plural = table.resource().plural;
+            into.cached.insert((plane.kind(), plural), index.len(table));
+        }
+    }
+    let claims = TableId::Claims;
+    into.cached
+        .insert(("project", claims.resource().plural), index.len(claims));
+    let deleting = index.instances.iter().filter(|(_, row)| row.deleting);
+    into.deleting.extend(deleting.map(|(_, row)| row.uid.clone()));
+    if shared.settings.quota {
+        into.quota_unverified = index.unverified();
+    }
+    into.release_records = index.releases.iter().map(|(_, row)| row.digest.len()).sum();
+}
+
+/// The cell's part of `/debug/planes`.
+pub(super) fn describe(index: &CellIndex) -> Map<String, Value> {
+    let located = json!(format!("{:?}", index.located()));
+    [("located".to_owned(), located)].into_iter().collect()
+}

@@ -1,0 +1,111 @@
+//! The watches of a cell: their selections, and how the runtime applies their events.
+
+use super::{CellIndex, CellLocation, apply::Change, tables::TableId};
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    key::{Key, Kind, Plane},
+    plan::Target,
+    plane::watch::{self, WatchEvent, WatchSpec},
+    runtime::role::{Index, Update},
+};
+
+/// A command to the cell's main loop.
+#[derive(Debug)]
+pub enum Command {
+    /// The location of the cell may have changed.
+    LocationChanged,
+    /// Pods of a provider that is switched off are left, and are watched until they end.
+    WatchPods,
+    /// The claims of a project are wanted.
+    ConnectProject(ProjectKey),
+}
+
+impl Index for CellIndex {
+    type TableId = TableId;
+    type Command = Command;
+
+    fn apply(&mut self, plane: &Plane, _: u64, table: TableId, event: WatchEvent) -> Update<Command> {
+        let Change {
+            mut keys,
+            synced,
+            moved,
+            retires,
+        } = self.event(plane, table, event);
+        if !self.cell_ready() {
+            // Before the cell's lists are complete, no key may be enqueued: no decision is possible yet.
+            keys.clear();
+        } else if synced {
+            match plane {
+                Plane::Cell => keys = self.reconcilable_keys(),
+                Plane::Hub if self.hub_ready() => keys = self.instance_keys(),
+                Plane::Hub | Plane::Project(_) => {}
+            }
+        }
+        let commands = [
+            moved.then_some(Command::LocationChanged),
+            retires.then_some(Command::WatchPods),
+        ];
+        Update {
+            keys,
+            commands: commands.into_iter().flatten().collect(),
+            ..Update::default()
+        }
+    }
+
+    fn all_keys(&self) -> Update<Command> {
+        Update {
+            keys: self.reconcilable_keys(),
+            ..Update::default()
+        }
+    }
+
+    fn watch_spec(&self, _: &Plane, table: TableId) -> WatchSpec {
+        let managed = || Some(format!("{}=fedgate", "app.kubernetes.io/managed-by"));
+        let labels = match table {
+            TableId::ConfigMaps | TableId::Secrets => Some(format!("{}=true", keys::REFERENCED_DATA)),
+            TableId::Pods | TableId::Services | TableId::NetworkPolicies | TableId::Releases => managed(),
+            TableId::HubInstances => Some(format!("{}={}", keys::CELL, self.reading.cell)),
+            TableId::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, self.reading.cell)),
+            TableId::HubDeployments => match self.located() {
+                CellLocation::At { city, .. } => Some(format!("{}={city}", keys::CITY_CODE)),
+                CellLocation::Untold | CellLocation::Nowhere | CellLocation::Ambiguous(_) => None,
+            },
+            _ => None,
+        };
+        WatchSpec {
+            resource: table.resource(),
+            namespace: (table == TableId::Releases).then(|| self.reading.namespace.to_string()),
+            labels,
+            fields: None,
+            page: match table {
+                TableId::ConfigMaps | TableId::Secrets | TableId::Releases => watch::LARGE_OBJECTS,
+                _ => watch::HUB_OBJECTS,
+            },
+            unread: &[],
+        }
+    }
+
+    fn table_of(&self, target: &Target) -> Option<TableId> {
+        let namespace = target.namespace.as_deref().unwrap_or_default();
+        self.role_of(&target.plane, &target.kind(), namespace, &target.name)
+    }
+
+    fn kind_of(&self, table: TableId) -> Kind {
+        table.kind()
+    }
+
+    fn plural(&self, table: TableId) -> String {
+        table.resource().plural
+    }
+
+    fn kind_label(&self, kind: &Kind) -> String {
+        kind.as_str().to_owned()
+    }
+}
+
+impl CellIndex {
+    /// The table of a key.
+    pub fn table_of_key(&self, key: &Key) -> Option<TableId> {
+        self.role_of(&key.plane, &key.kind, &key.namespace, &key.name)
+    }
+}

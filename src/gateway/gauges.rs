@@ -1,0 +1,103 @@
+//! The gateway's own part of the metrics and of `/debug/planes`.
+
+use super::{
+    Gateway,
+    context::Shared,
+    index::{GatewayIndex, TableId},
+};
+use fedgate_engine::metrics::Gauges;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Maximum number of rejected claims that `/debug/planes` shows.
+const CLAIMS_SHOWN: usize = 1_000;
+
+/// Adds the gateway's gauges.
+pub(super) fn collect(gateway: &Gateway, shared: &Shared, index: &GatewayIndex, into: &mut Gauges) {
+    into.garbage_brake = gateway.garbage.brake() || index.withholds();
+    into.delayed_hub_writes = shared.rate_limiter.lock().waiting();
+    into.interpreter_drift = gateway.interpreters.drift();
+    into.rejected_claims = index.refused_claims().count();
+    into.orphans = gateway.garbage.orphans(index);
+    tables(index, into);
+}
+
+/// The gateway's part of `/debug/planes`.
+pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, Value> {
+    let claims = index.refused_claims().take(CLAIMS_SHOWN).map(|claim| {
+        json!({
+            "hubNamespace": &*claim.hub, "holder": claim.holder.to_string(),
+            "project": claim.claimant.project.as_str(), "namespace": &*claim.claimant.namespace,
+        })
+    });
+    let claims: Vec<Value> = claims.collect();
+    let own = [
+        ("rejectedClaims", json!(claims)),
+        (
+            "garbageBrake",
+            json!(gateway.garbage.brake() || index.withholds()),
+        ),
+        ("garbageBrakes", json!(gateway.garbage.brakes())),
+        ("interpreterDrift", json!(gateway.interpreters.drift())),
+    ];
+    own.map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// The size of the index, and the objects being deleted: visits each project, and no object that is not being deleted.
+fn tables(index: &GatewayIndex, figures: &mut Gauges) {
+    let mut counts: BTreeMap<(&'static str, TableId), usize> = BTreeMap::new();
+    let mut add = |plane, role, count| *counts.entry((plane, role)).or_default() += count;
+    let hub = &index.hub;
+    add("hub", TableId::Namespaces, hub.namespaces.len());
+    add("hub", TableId::Clusters, hub.clusters.len());
+    add("hub", TableId::CitySets, hub.city_sets.len());
+    add("hub", TableId::CityPolicies, hub.city_policies.len());
+    add("hub", TableId::Bindings, hub.bindings.len());
+    add("hub", TableId::Interpreters, hub.interpreters.len());
+    add("hub", TableId::ConfigMaps, hub.config_maps.len());
+    add("hub", TableId::Secrets, hub.secrets.len());
+    for (kind, table) in hub.copies.iter().enumerate() {
+        add("hub", TableId::Federated(kind), table.len());
+    }
+    let written_back = |kind: &usize| index.kinds.get(*kind).is_some_and(|k| k.write_back.is_some());
+    for (kind, table) in hub
+        .write_backs
+        .iter()
+        .enumerate()
+        .filter(|(kind, _)| written_back(kind))
+    {
+        add("hub", TableId::WrittenBack(kind), table.len());
+    }
+    for project in index.projects.values() {
+        add("project", TableId::Namespaces, project.namespaces.len());
+        add("project", TableId::Workloads, project.workloads.len());
+        if index.checks.locations {
+            add("project", TableId::Locations, project.locations.len());
+        }
+        if index.checks.networks {
+            add("project", TableId::Networks, project.networks.len());
+        }
+        add("project", TableId::ConfigMaps, project.config_maps.len());
+        add("project", TableId::Secrets, project.secrets.len());
+        for (kind, table) in project.sources.iter().enumerate() {
+            add("project", TableId::Federated(kind), table.len());
+        }
+        for (kind, table) in project
+            .projections
+            .iter()
+            .enumerate()
+            .filter(|(kind, _)| written_back(kind))
+        {
+            add("project", TableId::WrittenBack(kind), table.len());
+        }
+        figures.deleting.extend(project.secondary.deleting().cloned());
+    }
+    for ((plane, role), count) in counts {
+        *figures
+            .cached
+            .entry((plane, index.plural(role).to_owned()))
+            .or_default() += count;
+    }
+}

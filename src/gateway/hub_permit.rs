@@ -1,0 +1,60 @@
+//! A reconcile's permit to write an object to the hub.
+
+use super::rate_limit::{Class, Permit, RateLimiter};
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{clock::Clock, key::Key};
+use parking_lot::Mutex;
+
+/// A permit of one key. A granted permit without a write is refunded.
+#[derive(Debug)]
+pub struct HubPermit<'a> {
+    limiter: &'a Mutex<RateLimiter>,
+    clock: &'a Clock,
+    project: ProjectKey,
+    key: Key,
+    permit: Permit,
+    class: Class,
+}
+
+impl<'a> HubPermit<'a> {
+    /// A permit that is not requested yet.
+    pub fn new(limiter: &'a Mutex<RateLimiter>, clock: &'a Clock, project: &ProjectKey, key: &Key) -> Self {
+        Self {
+            limiter,
+            clock,
+            project: project.clone(),
+            key: key.clone(),
+            permit: Permit::Unasked,
+            class: Class::Create,
+        }
+    }
+
+    /// State of the permit.
+    pub fn state(&self) -> Permit {
+        self.permit
+    }
+
+    /// Requests the permit unless it is granted already.
+    pub fn ask(&mut self, class: Class) -> Permit {
+        if self.permit != Permit::Granted {
+            let mut limiter = self.limiter.lock();
+            self.class = class;
+            self.permit = limiter.acquire(&self.project, &self.key, class, self.clock.now());
+        }
+        self.permit
+    }
+
+    /// The write was applied; the next write needs a new permit.
+    pub fn used(&mut self) {
+        self.permit = Permit::Unasked;
+    }
+}
+
+impl Drop for HubPermit<'_> {
+    fn drop(&mut self) {
+        if self.permit == Permit::Granted {
+            let mut limiter = self.limiter.lock();
+            limiter.refund(&self.project, &self.key, self.class);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
+
+use super::{GatewayIndex, TableId, apply::Change, ownership::RejectedClaim};
+use crate::gateway::companions;
+use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::{
+    key::{Key, Kind, Plane},
+    object::Unread,
+    plan::Target,
+    plane::watch::{self, WatchEvent, WatchSpec},
+    runtime::role::{Index, Phase, Update, Watches},
+};
+
+/// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
+/// returned status from the copy.
+const STATUS_OF_CELLS: Unread = &["status", "aggregatedStatus", "*", "status"];
+
+/// A command of the index to the gateway's main loop.
+#[derive(Debug)]
+pub enum Command {
+    /// An object of the project references data, in this engagement of the project.
+    WatchReferences(ProjectKey, u64),
+    /// These claims on hub namespaces are rejected from now on.
+    ReportRejected(Vec<RejectedClaim>),
+}
+
+impl Index for GatewayIndex {
+    type TableId = TableId;
+    type Command = Command;
+
+    fn apply(
+        &mut self,
+        plane: &Plane,
+        engagement: u64,
+        table: TableId,
+        event: WatchEvent,
+    ) -> Update<Command> {
+        let may_prove = matches!(event, WatchEvent::InitDone | WatchEvent::Resumed);
+        let mut change = match plane {
+            Plane::Hub if self.is_engaged_hub(engagement) => self.hub_event(table, event),
+            Plane::Project(key) if self.is_engaged(key, engagement) => self.project_event(key, table, event),
+            Plane::Hub | Plane::Project(_) | Plane::Cell => return Update::default(),
+        };
+        let fresh = self.decidable(plane, table, &mut change);
+        if may_prove {
+            change.keys.extend(self.take_unproven(plane));
+        }
+        let Change {
+            keys,
+            synced,
+            refused,
+        } = change;
+        let mut commands = Vec::new();
+        if !refused.is_empty() {
+            commands.push(Command::ReportRejected(refused));
+        }
+        if let Plane::Project(key) = plane
+            && let Some(project) = self.projects.get_mut(key)
+            && project.references
+            && !std::mem::replace(&mut project.references_watched, true)
+        {
+            commands.push(Command::WatchReferences(key.clone(), engagement));
+        }
+        Update {
+            keys,
+            fresh,
+            first_phase_synced: synced && self.first_phase_synced(plane),
+            commands,
+        }
+    }
+
+    fn rewind(&mut self, plane: &Plane, engagement: u64) -> Option<u64> {
+        self.restart_lists(plane, engagement)
+    }
+
+    /// A project grants or denies access to its `ConfigMaps` or Secrets.
+    fn access_changed(
+        &mut self,
+        plane: &Plane,
+        engagement: u64,
+        table: TableId,
+        forbidden: bool,
+    ) -> Vec<Key> {
+        let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(table)) else {
+            return Vec::new();
+        };
+        let project = self.projects.get_mut(key);
+        let Some(project) = project.filter(|p| p.engagement == engagement) else {
+            return Vec::new();
+        };
+        let changed = if forbidden {
+            project.forbidden.insert(kind)
+        } else {
+            project.forbidden.remove(&kind)
+        };
+        if changed {
+            self.project_keys(key)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn all_keys(&self) -> Update<Command> {
+        Update {
+            keys: self.ready_keys(),
+            fresh: self.unsynced_spec_keys(&Plane::Hub),
+            ..Update::default()
+        }
+    }
+
+    fn watch_spec(&self, plane: &Plane, table: TableId) -> WatchSpec {
+        let is_data = matches!(table, TableId::ConfigMaps | TableId::Secrets);
+        let labels = (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA));
+        WatchSpec {
+            resource: self.resource(table),
+            namespace: None,
+            labels,
+            fields: None,
+            page: match plane {
+                _ if is_data => watch::LARGE_OBJECTS,
+                Plane::Hub => watch::HUB_OBJECTS,
+                Plane::Project(_) | Plane::Cell => watch::SMALL_OBJECTS,
+            },
+            unread: if table == TableId::Bindings {
+                STATUS_OF_CELLS
+            } else {
+                &[]
+            },
+        }
+    }
+
+    fn phase(table: TableId) -> Phase {
+        if table.is_first_phase() {
+            Phase::First
+        } else {
+            Phase::Second
+        }
+    }
+
+    fn is_optional(table: TableId) -> bool {
+        matches!(table, TableId::ConfigMaps | TableId::Secrets)
+    }
+
+    fn table_of(&self, target: &Target) -> Option<TableId> {
+        self.role_of(&target.kind())
+    }
+
+    fn kind_of(&self, table: TableId) -> Kind {
+        self.kind_of(table)
+    }
+
+    fn plural(&self, table: TableId) -> String {
+        self.plural(table).to_owned()
+    }
+
+    fn kind_label(&self, kind: &Kind) -> String {
+        let table = self.role_of(kind);
+        table.map(|table| self.resource(table).kind).unwrap_or_default()
+    }
+
+    fn is_connected(&self, plane: &Plane, _: &Watches<TableId>) -> bool {
+        match plane {
+            Plane::Hub => self.hub_ready(),
+            Plane::Project(key) => self.project_ready(key),
+            Plane::Cell => false,
+        }
+    }
+}
+
+impl GatewayIndex {
+    /// Drops the keys of an event that may not be decided yet, and adds the keys that waited for a list which the event
+    /// has completed. Returns the deployments whose specs wait to be synced: an edit may have been made meanwhile, so
+    /// they do not belong in the backlog.
+    fn decidable(&self, plane: &Plane, table: TableId, change: &mut Change) -> Vec<Key> {
+        let ready = match plane {
+            Plane::Hub => self.hub_ready(),
+            Plane::Project(key) => self.is_complete(key),
+            Plane::Cell => false,
+        };
+        if !ready {
+            change
+                .keys
+                .retain(|key| table.is_first_phase() && self.may_sync_spec(key));
+        }
+        if !change.synced {
+            return Vec::new();
+        }
+        match plane {
+            Plane::Hub => change.keys.extend(self.ready_keys()),
+            Plane::Project(key) if ready => {
+                change.keys.extend(self.hub_keys_of(key));
+                change.keys.extend(self.project_keys(key));
+            }
+            Plane::Project(_) | Plane::Cell => {}
+        }
+        if table.is_first_phase() {
+            self.unsynced_spec_keys(plane)
+        } else {
+            Vec::new()
+        }
+    }
+}

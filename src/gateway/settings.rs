@@ -1,0 +1,41 @@
+//! The gateway's settings, from flags.
+
+use super::rate_limit::Limits;
+use std::time::Duration;
+
+/// Settings of the gateway.
+// Each flag is an independent switch.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long the Namespace keeps a city that no deployment uses any more.
+    pub city_linger: Duration,
+    /// Maximum number of city sets that the namespaces of one project may use.
+    pub city_sets_per_project: usize,
+    /// Time after which a city set's policy without users is deleted.
+    pub unused_city_set_after: Duration,
+    /// How long a hub Namespace is kept after its project namespace is deleted.
+    pub hub_namespace_retention: Duration,
+    /// How long projections are kept after the hub has lost their write-backs among many.
+    pub projection_retention: Duration,
+    /// How long an object must have been an orphan before it is deleted.
+    pub orphan_after: Duration,
+    /// Interval at which suspected objects are reconciled again, without requests.
+    pub sweep_interval: Duration,
+    /// Time after which a deletion no longer waits for cells; `None` waits forever.
+    pub release_after: Option<Duration>,
+    /// True if write-backs without a controller are rejected.
+    pub require_owner: bool,
+    /// True if the gateway writes interpreters to the hub.
+    pub manage_interpreters: bool,
+    /// Maximum size of a spec that is synced to the hub, in bytes.
+    pub max_spec_size: u32,
+    /// Interval at which each object may have one more status write.
+    pub status_interval: Duration,
+    /// Rate limits of writes to the hub.
+    pub hub_limits: Limits,
+    /// True if cities must have a Location in the project.
+    pub location_checks: bool,
+    /// True if the interfaces' Networks must exist in the project.
+    pub networking: bool,
+}
