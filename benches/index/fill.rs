@@ -3,7 +3,7 @@
 use super::objects;
 use anyhow::{Result, anyhow};
 use fedgate::gateway::index::{
-    GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec,
+    GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks, policy_spec,
 };
 use fedgate_api::{
     keys,
@@ -222,7 +222,7 @@ fn event(object: Value) -> Result<WatchEvent> {
 /// Feeds one complete list.
 pub(crate) fn list(
     objects: impl Iterator<Item = Value>,
-    mut feed: impl FnMut(WatchEvent) -> Change,
+    mut feed: impl FnMut(WatchEvent) -> Applied,
 ) -> Result<()> {
     drop(feed(WatchEvent::Init));
     for object in objects {

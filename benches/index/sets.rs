@@ -3,6 +3,7 @@
 use super::fill::{list, namespace, uid};
 use anyhow::{Context, Result};
 use fedgate::gateway::{
+    Gateway,
     index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec},
     namespaces,
 };
@@ -10,7 +11,7 @@ use fedgate_api::{
     keys,
     names::{CityCode, HubNamespace, ProjectKey, city_set_policy},
 };
-use fedgate_engine::clock::Clock;
+use fedgate_engine::{clock::Clock, runtime::role::Role};
 use fedgate_kinds::FederatedKind;
 use serde_json::{Value, json};
 use std::{
@@ -110,7 +111,11 @@ pub(crate) fn measure(count: usize, sets: usize) -> Result<Cost> {
     for n in 0..SAMPLES {
         let gone = serde_json::from_value(policy(n % sets))?;
         let event = fedgate_engine::plane::watch::WatchEvent::Delete(Box::new(gone));
-        woken += index.hub_event(TableId::CitySets, event).keys.len();
+        let mut keys = Vec::new();
+        for change in index.hub_event(TableId::CitySets, event).changes {
+            Gateway::triggers(&index, &change, &mut keys);
+        }
+        woken += keys.len();
     }
     Ok(Cost {
         turn,

@@ -34,9 +34,13 @@ use fedgate_engine::{
     metrics::{Gauges, PlaneKind},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
-    runtime::{self, Runtime, queue::Priority, role::Role},
+    runtime::{
+        self, Runtime,
+        queue::Priority,
+        role::{Role, Triggers},
+    },
 };
-use index::{CellIndex, CellLocation, IndexConfig, tables::TableId, watches::Command};
+use index::{CellIndex, CellLocation, IndexConfig, change::Change, tables::TableId, watches::Command};
 use instance::Instances;
 use parking_lot::Mutex;
 use projects::{Known, Projects};
@@ -70,6 +74,14 @@ impl fmt::Debug for Setup {
         f.write_str("Setup")
     }
 }
+
+/// The triggers of each controller.
+const TRIGGERS: [Triggers<CellIndex>; 4] = [
+    deployment::triggers::triggers,
+    instance::triggers::triggers,
+    provider::triggers::triggers,
+    releases::triggers::triggers,
+];
 
 /// The cell's controllers, and its connections.
 pub struct Cell {
@@ -159,6 +171,12 @@ impl Role for Cell {
 
     const CONFLICT_BACKOFF: Option<Backoff> =
         Some(Backoff::new(Duration::from_millis(20), Duration::from_secs(5)));
+
+    fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
+        for triggers in TRIGGERS {
+            triggers(index, change, keys);
+        }
+    }
 
     fn controller(&self, shared: &Shared, key: &Key) -> &'static str {
         match shared.index.lock().table_of_key(key) {

@@ -1,6 +1,7 @@
 //! A cell for tests of decisions: objects as an API server stores them, and an index that receives their events.
 
 use super::{
+    Cell,
     context::{Shared, State},
     index::{CellIndex, IndexConfig, tables::TableId},
     instance_types::InstanceTypes,
@@ -8,6 +9,7 @@ use super::{
     settings::Settings,
 };
 use fedgate_api::{keys, names::ProjectKey};
+use fedgate_engine::runtime::role::Role;
 use fedgate_engine::{
     clock::Clock,
     executor::PlaneAccess,
@@ -91,6 +93,16 @@ pub(crate) fn reading() -> IndexConfig {
     }
 }
 
+/// Applies an event; the keys that it concerns.
+pub(crate) fn keys_of(index: &mut CellIndex, plane: &Plane, table: TableId, event: WatchEvent) -> Vec<Key> {
+    let applied = index.event(plane, table, event);
+    let mut keys = Vec::new();
+    for change in &applied.changes {
+        Cell::triggers(index, change, &mut keys);
+    }
+    keys
+}
+
 fn boxed(object: &Value) -> Box<DynamicObject> {
     Box::new(serde_json::from_value(object.clone()).unwrap())
 }
@@ -166,7 +178,7 @@ impl Fixture {
         meta["resourceVersion"] = json!(self.version.to_string());
         let event = WatchEvent::Apply(boxed(&object));
         self.objects.insert(address, object);
-        self.context.index.lock().event(plane, role, event).keys
+        keys_of(&mut self.context.index.lock(), plane, role, event)
     }
 
     /// Deletes an object; returns the enqueued keys.
@@ -174,7 +186,7 @@ impl Fixture {
         let bare = json!({"metadata": {"namespace": namespace, "name": name}});
         let object = self.objects.remove(&Self::address(plane, role, &bare)).unwrap();
         let event = WatchEvent::Delete(boxed(&object));
-        self.context.index.lock().event(plane, role, event).keys
+        keys_of(&mut self.context.index.lock(), plane, role, event)
     }
 
     /// The stored object.

@@ -30,13 +30,17 @@ use fedgate_engine::{
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
-    runtime::{self, Runtime, queue::Priority, role::Role},
+    runtime::{
+        self, Runtime,
+        queue::Priority,
+        role::{Role, Triggers},
+    },
 };
 use fedgate_kinds::FederatedKind;
 use garbage::Garbage;
 use index::{
-    GatewayIndex, NamespaceOwner, TableId, networking::WorkloadChecks, ownership::RejectedClaim,
-    watches::Command,
+    GatewayIndex, NamespaceOwner, TableId, change::Change, networking::WorkloadChecks,
+    ownership::RejectedClaim, watches::Command,
 };
 use interpreters::Interpreters;
 use parking_lot::Mutex;
@@ -48,6 +52,27 @@ use workload::Workloads;
 
 /// A project whose lists are incomplete after this time no longer delays readiness.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The triggers of each controller.
+const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
+    companions::triggers::triggers,
+    federator::triggers::triggers,
+    garbage::triggers::triggers,
+    interpreters::triggers::triggers,
+    namespaces::triggers::triggers,
+    policies::triggers::triggers,
+    projector::triggers::triggers,
+    workload::triggers::triggers,
+];
+
+/// The keys that these changes concern.
+fn keys_of(index: &GatewayIndex, changes: &[Change]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for change in changes {
+        Gateway::triggers(index, change, &mut keys);
+    }
+    keys
+}
 
 /// The gateway's controllers.
 #[derive(Debug, Default)]
@@ -96,9 +121,12 @@ impl Gateway {
     fn disengage(shared: &Shared, key: &ProjectKey) {
         tracing::info!(project = %key, "project removed; its objects on the hub are kept");
         shared.disengage(&Plane::Project(key.clone()));
-        let change = shared.index.lock().disengage(key);
-        report_rejected(shared, &change.refused);
-        shared.queue.extend(change.keys, Priority::Fresh);
+        let mut index = shared.index.lock();
+        let applied = index.disengage(key);
+        let keys = keys_of(&index, &applied.changes);
+        drop(index);
+        report_rejected(shared, &applied.refused);
+        shared.queue.extend(keys, Priority::Fresh);
     }
 }
 
@@ -106,6 +134,12 @@ impl Role for Gateway {
     type State = State;
 
     const LEASE_PLANE: PlaneKind = PlaneKind::Hub;
+
+    fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+        for triggers in TRIGGERS {
+            triggers(index, change, keys);
+        }
+    }
 
     fn controller(&self, shared: &Shared, key: &Key) -> &'static str {
         let (table, owned) = {
@@ -163,9 +197,12 @@ impl Role for Gateway {
     }
 
     fn on_leading(&self, shared: &Shared) {
-        let change = shared.index.lock().lead();
-        report_rejected(shared, &change.refused);
-        shared.queue.extend(change.keys, Priority::Fresh);
+        let mut index = shared.index.lock();
+        let applied = index.lead();
+        let keys = keys_of(&index, &applied.changes);
+        drop(index);
+        report_rejected(shared, &applied.refused);
+        shared.queue.extend(keys, Priority::Fresh);
         self.garbage.reset();
     }
 

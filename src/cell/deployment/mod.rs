@@ -8,6 +8,7 @@ pub mod observe;
 pub mod status;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 
 use super::context::{Context, request_project};
 use decide::Decision;

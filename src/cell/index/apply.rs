@@ -1,20 +1,23 @@
 //! Applies watch events and the answers to writes to the index.
 
-use super::{CellIndex, Claims, digest, tables::TableId, triggers::namesake};
+use super::{CellIndex, Claims, change::Change, digest, tables::TableId};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
-    key::{Key, Plane},
+    key::Plane,
     plane::watch::WatchEvent,
-    store::{apply::apply_event, table::Table},
+    store::{
+        apply::{RowChange, apply_event},
+        table::Table,
+    },
 };
 use kube::core::DynamicObject;
 use tokio::time::Instant;
 
 /// Effects of one watch event.
 #[derive(Debug, Default)]
-pub struct Change {
-    /// Keys to enqueue.
-    pub keys: Vec<Key>,
+pub struct Applied {
+    /// The changes that decisions may depend on.
+    pub changes: Vec<Change>,
     /// True if a first list was completed.
     pub synced: bool,
     /// True if the location of the cell may have changed.
@@ -34,19 +37,19 @@ fn has_provider_finalizer(event: &WatchEvent) -> bool {
 
 impl CellIndex {
     /// Applies a watch event of a plane to the index.
-    pub fn event(&mut self, plane: &Plane, role: TableId, event: WatchEvent) -> Change {
+    pub fn event(&mut self, plane: &Plane, role: TableId, event: WatchEvent) -> Applied {
         match plane {
             Plane::Cell | Plane::Hub => self.own_event(role, event),
             Plane::Project(project) if role == TableId::Claims => self.claim_event(project, event),
-            Plane::Project(_) => Change::default(),
+            Plane::Project(_) => Applied::default(),
         }
     }
 
-    fn own_event(&mut self, role: TableId, event: WatchEvent) -> Change {
-        let mut change = Change::default();
+    fn own_event(&mut self, role: TableId, event: WatchEvent) -> Applied {
+        let mut applied = Applied::default();
         if role == TableId::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
             self.retiring = true;
-            change.retires = true;
+            applied.retires = true;
         }
         let external = self.reading.external.clone();
         let limits = self.reading.limits.clone();
@@ -60,73 +63,92 @@ impl CellIndex {
             }
             event => event,
         };
-        /// Applies the event to a table and calls the enqueue function for each changed row.
+        /// Applies the event to a table and adds the change of each row.
         macro_rules! take {
-            ($table:ident, $read:expr, $wake:expr) => {{
+            ($table:ident, $read:expr, $change:expr) => {{
                 let (deltas, first) = apply_event(&mut self.$table, event, &mut self.words, $read);
-                change.synced = first;
-                for delta in &deltas {
-                    #[allow(
-                        clippy::redundant_closure_call,
-                        reason = "the macro's callers name what wakes"
-                    )]
-                    ($wake)(&*self, delta, &mut change.keys);
-                }
-                !deltas.is_empty()
+                applied.synced = first;
+                #[allow(
+                    clippy::redundant_closure_call,
+                    reason = "the macro's callers name the change"
+                )]
+                applied
+                    .changes
+                    .extend(deltas.into_iter().map(|delta| ($change)(&*self, delta)));
+                !applied.changes.is_empty()
             }};
         }
         match role {
-            TableId::Namespaces => take!(namespaces, digest::namespace, Self::enqueue_for_namespace),
+            TableId::Namespaces => take!(namespaces, digest::namespace, |_, d: RowChange<_>| {
+                Change::Namespace(d.name.1)
+            }),
             TableId::Deployments => take!(
                 deployments,
                 |object, words| digest::deployment(object, &limits, words),
-                Self::enqueue_for_deployment
+                |index: &Self, d| index.deployment_change(&d)
             ),
-            TableId::Instances => take!(instances, digest::instance, Self::enqueue_for_instance),
-            TableId::ConfigMaps => take!(config_maps, |_, _| (), |w: &Self, d, k| w.enqueue_for_data(
-                "ConfigMap",
-                d,
-                k
-            )),
-            TableId::Secrets => take!(secrets, |_, _| (), |w: &Self, d, k| w
-                .enqueue_for_data("Secret", d, k)),
+            TableId::Instances => take!(instances, digest::instance, |index: &Self, d| index
+                .instance_change(&d)),
+            TableId::ConfigMaps => take!(config_maps, |_, _| (), |_, d: RowChange<()>| {
+                Change::Companion {
+                    kind: "ConfigMap",
+                    name: d.name,
+                }
+            }),
+            TableId::Secrets => take!(secrets, |_, _| (), |_, d: RowChange<()>| {
+                Change::Companion {
+                    kind: "Secret",
+                    name: d.name,
+                }
+            }),
             TableId::Pods => take!(
                 pods,
                 |object, words| digest::pod(object, external.as_deref(), words),
-                namesake(TableId::Pods)
+                |_, d: RowChange<_>| Change::Pod(d.name)
             ),
-            TableId::Services => take!(services, digest::service, namesake(TableId::Pods)),
+            TableId::Services => take!(services, digest::service, |_, d: RowChange<_>| Change::Pod(
+                d.name
+            )),
             TableId::NetworkPolicies => {
-                take!(network_policies, digest::network_policy, namesake(TableId::Pods))
+                take!(network_policies, digest::network_policy, |_, d: RowChange<_>| {
+                    Change::Pod(d.name)
+                })
             }
             TableId::Releases => take!(
                 releases,
                 |object, _| serde_json::from_value(object.data["data"].clone()).unwrap_or_default(),
-                namesake(TableId::Releases)
+                |_, d: RowChange<_>| Change::Release(d.name)
             ),
             TableId::ServingLocations => {
-                let moved = take!(places, digest::place, Self::enqueue_for_place);
-                change.moved = moved || change.synced;
+                let moved = take!(places, digest::place, |_, _| Change::Location);
+                applied.moved = moved || applied.synced;
                 moved
             }
-            TableId::Bindings => take!(bindings, digest::binding, Self::enqueue_for_binding),
-            TableId::Contexts => take!(contexts, digest::context, Self::enqueue_for_context),
-            TableId::SubnetClaims => take!(
-                subnet_claims,
-                digest::subnet_claim,
-                Self::enqueue_for_subnet_claim
-            ),
-            TableId::Subnets => take!(subnets, digest::readiness, Self::enqueue_for_subnet),
-            TableId::HubNamespaces => take!(hub_namespaces, digest::namespace, Self::enqueue_for_namespace),
-            TableId::HubDeployments => take!(
-                hub_deployments,
-                digest::hub_deployment,
-                Self::enqueue_for_hub_deployment
-            ),
-            TableId::HubInstances => take!(copies, digest::copy, namesake(TableId::Instances)),
+            TableId::Bindings => take!(bindings, digest::binding, |_, d: RowChange<_>| {
+                Change::NetworkBinding(d.name)
+            }),
+            TableId::Contexts => take!(contexts, digest::context, |_, d: RowChange<_>| {
+                Change::NetworkContext(d.name)
+            }),
+            TableId::SubnetClaims => take!(subnet_claims, digest::subnet_claim, |index: &Self, d| index
+                .subnet_claim_change(&d)),
+            TableId::Subnets => take!(subnets, digest::readiness, |_, d: RowChange<_>| Change::Subnet(
+                d.name
+            )),
+            TableId::HubNamespaces => take!(hub_namespaces, digest::namespace, |_, d: RowChange<_>| {
+                Change::Namespace(d.name.1)
+            }),
+            TableId::HubDeployments => {
+                take!(hub_deployments, digest::hub_deployment, |_, d: RowChange<_>| {
+                    Change::HubDeployment(d.name)
+                })
+            }
+            TableId::HubInstances => take!(copies, digest::copy, |_, d: RowChange<_>| {
+                Change::HubInstance(d.name)
+            }),
             TableId::Claims => false,
         };
-        change
+        applied
     }
 
     fn is_own_copy(&self, copy: &DynamicObject) -> bool {
@@ -137,28 +159,25 @@ impl CellIndex {
             == Some(&*self.reading.cell)
     }
 
-    fn claim_event(&mut self, project: &ProjectKey, event: WatchEvent) -> Change {
+    fn claim_event(&mut self, project: &ProjectKey, event: WatchEvent) -> Applied {
         let Some(Claims { mut table, since }) = self.claims.remove(project) else {
-            return Change::default();
+            return Applied::default();
         };
-        let mut change = Change::default();
+        let mut applied = Applied::default();
         let (deltas, first) = apply_event(&mut table, event, &mut self.words, digest::claim);
-        change.synced = first;
+        applied.synced = first;
         for delta in &deltas {
             let (namespace, name) = &delta.name;
             let now = table.get(namespace, name).map(|row| &row.digest);
             let claim = now.or(delta.old.as_ref().map(|row| &row.digest));
-            change
-                .keys
-                .extend(claim.and_then(|claim| self.claimant(project, name, claim)));
+            let instance = claim.and_then(|claim| self.claimant(project, name, claim));
+            applied.changes.extend(instance.map(Change::Claim));
         }
         self.claims.insert(project.clone(), Claims { table, since });
         if first {
-            change.keys.extend(self.keys_of_project(project));
-            // Rolling updates of this project may wait for this list.
-            change.keys.extend(self.deployments_of_project(project));
+            applied.changes.push(Change::ClaimsListed(project.clone()));
         }
-        change
+        applied
     }
 
     /// Adds an empty claims table for a project whose claims are watched from now on.

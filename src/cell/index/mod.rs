@@ -2,14 +2,14 @@
 //! projects.
 
 mod apply;
+pub mod change;
 pub mod digest;
+mod networking;
+mod projects;
 pub mod tables;
 #[cfg(test)]
 mod tests;
-mod triggers;
 pub mod watches;
-
-pub use apply::Change;
 
 use super::limits::Limits;
 use super::network::decide::{Binding, Claim as SubnetClaim, Context, Readiness};
@@ -361,7 +361,9 @@ impl CellIndex {
         keys.extend(self.copies.iter().map(|((ns, name), _)| key(ns, name)));
         for (project, claims) in &self.claims {
             let claimants = claims.table.iter();
-            keys.extend(claimants.filter_map(|((_, name), row)| self.claimant(project, name, &row.digest)));
+            let instances =
+                claimants.filter_map(|((_, name), row)| self.claimant(project, name, &row.digest));
+            keys.extend(instances.map(|(ns, name)| key(&ns, &name)));
         }
         keys
     }
@@ -390,15 +392,15 @@ impl CellIndex {
         })
     }
 
-    /// Key of the Instance that a claim of this cell belongs to. A claim never enqueues an Instance of another project.
-    fn claimant(&self, project: &ProjectKey, name: &str, claim: &Claim) -> Option<Key> {
+    /// Namespace and name of the Instance that a claim of this cell belongs to. A claim never concerns an Instance of another project.
+    fn claimant(&self, project: &ProjectKey, name: &str, claim: &Claim) -> Option<(Arc<str>, Arc<str>)> {
         let instance = name.strip_prefix(CLAIM_PREFIX)?;
         let ours = claim.cell.as_deref() == Some(&*self.reading.cell);
         let namespace = claim.namespace.as_ref().filter(|_| ours)?;
         if self.origin(namespace).is_some_and(|(of, _)| of != *project) {
             return None;
         }
-        Some(TableId::Instances.key(namespace, instance))
+        Some((namespace.clone(), instance.into()))
     }
 }
 

@@ -1,12 +1,12 @@
 //! The watches of a cell: their selections, and how the runtime applies their events.
 
-use super::{CellIndex, CellLocation, apply::Change, tables::TableId};
+use super::{CellIndex, CellLocation, apply::Applied, change::Change, tables::TableId};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::role::{Index, Update},
+    runtime::role::{Index, Keys, Update},
 };
 
 /// A command to the cell's main loop.
@@ -22,40 +22,46 @@ pub enum Command {
 
 impl Index for CellIndex {
     type TableId = TableId;
+    type Change = Change;
     type Command = Command;
 
-    fn apply(&mut self, plane: &Plane, _: u64, table: TableId, event: WatchEvent) -> Update<Command> {
-        let Change {
-            mut keys,
+    fn apply(&mut self, plane: &Plane, _: u64, table: TableId, event: WatchEvent) -> Update<Self> {
+        let Applied {
+            changes,
             synced,
             moved,
             retires,
         } = self.event(plane, table, event);
-        if !self.cell_ready() {
-            // Before the cell's lists are complete, no key may be enqueued: no decision is possible yet.
-            keys.clear();
-        } else if synced {
-            match plane {
-                Plane::Cell => keys = self.reconcilable_keys(),
-                Plane::Hub if self.hub_ready() => keys = self.instance_keys(),
-                Plane::Hub | Plane::Project(_) => {}
-            }
-        }
         let commands = [
             moved.then_some(Command::LocationChanged),
             retires.then_some(Command::WatchPods),
         ];
         Update {
-            keys,
+            changes,
+            synced,
             commands: commands.into_iter().flatten().collect(),
             ..Update::default()
         }
     }
 
-    fn all_keys(&self) -> Update<Command> {
-        Update {
+    fn admit(&self, plane: &Plane, _: TableId, synced: bool, keys: Vec<Key>) -> Keys {
+        let keys = match plane {
+            // Before the cell's lists are complete, no key may be enqueued: no decision is possible yet.
+            _ if !self.cell_ready() => Vec::new(),
+            Plane::Cell if synced => self.reconcilable_keys(),
+            Plane::Hub if synced && self.hub_ready() => self.instance_keys(),
+            Plane::Cell | Plane::Hub | Plane::Project(_) => keys,
+        };
+        Keys {
+            keys,
+            fresh: Vec::new(),
+        }
+    }
+
+    fn all_keys(&self) -> Keys {
+        Keys {
             keys: self.reconcilable_keys(),
-            ..Update::default()
+            fresh: Vec::new(),
         }
     }
 

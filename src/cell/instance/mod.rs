@@ -12,6 +12,7 @@ pub mod ready;
 pub mod referenced_data;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 
 use super::{
     context::Context,

@@ -19,6 +19,7 @@ pub mod service;
 pub mod settings;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 
 use super::{context::Context, index::tables::TableId};
 use decide::PodContext;

@@ -3,6 +3,7 @@
 //! (contract: cell.md §6).
 
 pub mod record;
+pub mod triggers;
 
 use super::{
     context::{Context, request_project},

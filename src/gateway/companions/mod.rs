@@ -3,6 +3,7 @@
 
 pub mod decide;
 pub mod resolve;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;

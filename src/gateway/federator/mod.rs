@@ -10,6 +10,7 @@ pub mod decide;
 pub mod memory;
 pub mod observe;
 mod render;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;

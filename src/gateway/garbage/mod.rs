@@ -7,6 +7,7 @@ mod bindings;
 mod brake;
 pub mod decide;
 mod observe;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
-//! Applies watch events and answers to writes to the index, and returns the keys that they enqueue.
+//! Applies watch events and answers to writes to the index, and returns the changes that decisions may depend on.
 
 use super::{
     GatewayIndex, TableId,
+    change::Change,
     digest::{
         Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest,
         Payload, Projection, Source, Strings, WriteBackDigest,
@@ -9,7 +10,7 @@ use super::{
     ownership::RejectedClaim,
     status::SIZE_LIMIT,
 };
-use fedgate_api::names::{self, ProjectKey, is_label_value};
+use fedgate_api::names::{self, HubNamespace, ProjectKey, is_label_value};
 use fedgate_engine::{
     key::Key,
     plane::watch::WatchEvent,
@@ -27,9 +28,9 @@ const PROJECT_MARK: &str = "kube-system";
 
 /// Result of an event.
 #[derive(Debug, Default)]
-pub struct Change {
-    /// The keys to enqueue.
-    pub keys: Vec<Key>,
+pub struct Applied {
+    /// The changes that decisions may depend on.
+    pub changes: Vec<Change>,
     /// True if a list of the plane was completed for the first time, or the project's UID became known: every
     /// object of the plane may now be decided on.
     pub synced: bool,
@@ -37,7 +38,7 @@ pub struct Change {
     pub refused: Vec<RejectedClaim>,
 }
 
-impl Change {
+impl Applied {
     fn synced(synced: bool) -> Self {
         Self {
             synced,
@@ -48,14 +49,14 @@ impl Change {
 
 impl GatewayIndex {
     /// Applies an event of the hub.
-    pub fn hub_event(&mut self, role: TableId, event: WatchEvent) -> Change {
+    pub fn hub_event(&mut self, role: TableId, event: WatchEvent) -> Applied {
         let kinds = self.kinds.clone();
         let words = &mut self.words;
-        let mut change = Change::default();
+        let mut applied = Applied::default();
         macro_rules! feed_table {
             ($table:expr, $read:expr) => {{
                 let (deltas, first) = apply_event(&mut $table, event, words, $read);
-                change.synced = first;
+                applied.synced = first;
                 deltas
             }};
         }
@@ -66,13 +67,7 @@ impl GatewayIndex {
             TableId::Interpreters => return self.interpreter_event(event),
             TableId::CityPolicies => {
                 for d in feed_table!(self.hub.city_policies, |o, _| CityPolicy::read(o, &kinds)) {
-                    change
-                        .keys
-                        .push(self.hub_key(TableId::CityPolicies, &d.name.0, ""));
-                    // The object may have been the last one of an earlier owner.
-                    change.keys.push(self.hub_key(TableId::Namespaces, "", &d.name.0));
-                    change.keys.extend(self.source_keys(&d.name.0));
-                    self.referenced_keys(&d.name.0, &mut change.keys);
+                    applied.changes.push(Change::CityPolicy { hub: d.name.0 });
                 }
             }
             TableId::Bindings => {
@@ -80,11 +75,11 @@ impl GatewayIndex {
                 for d in &deltas {
                     let new = self.hub.bindings.get(&d.name.0, &d.name.1);
                     self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
-                    self.track_orphaned_binding(&d.name, &mut change);
+                    self.track_orphaned_binding(&d.name, &mut applied);
                 }
-                for d in deltas {
-                    self.enqueue_for_binding(&d, &mut change.keys);
-                }
+                applied
+                    .changes
+                    .extend(deltas.iter().filter_map(|d| self.binding_change(d)));
             }
             TableId::ConfigMaps => return self.companion_event(CompanionKind::ConfigMap, event),
             TableId::Secrets => return self.companion_event(CompanionKind::Secret, event),
@@ -99,10 +94,10 @@ impl GatewayIndex {
                         self.hub.departed.remove(&copy);
                     }
                     if told {
-                        self.copy_reported(i, d, &mut change.keys);
+                        applied.changes.extend(self.copy_reported(i, d));
                     }
                     let binding = self.binding_name(i, &d.name.1);
-                    self.track_orphaned_binding(&(d.name.0.clone(), binding.into()), &mut change);
+                    self.track_orphaned_binding(&(d.name.0.clone(), binding.into()), &mut applied);
                 }
                 for d in deltas {
                     let copy = self.hub.copies[i].get(&d.name.0, &d.name.1);
@@ -110,7 +105,7 @@ impl GatewayIndex {
                     if too_large || !self.heard(&d.name.0, Self::specs_synced) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }
-                    self.enqueue_for_copy(i, &d, &mut change.keys);
+                    applied.changes.push(self.copy_change(i, &d));
                 }
             }
             TableId::WrittenBack(i) => {
@@ -123,7 +118,7 @@ impl GatewayIndex {
                     let new = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
                     self.hub.secondary.write_back(&d.name, d.old.as_ref(), new);
                     self.record_end(i, &d.name, ends);
-                    self.written_back(i, d, &mut change.keys);
+                    applied.changes.extend(self.written_back(i, d));
                 }
                 if complete {
                     self.withhold(i, &deltas);
@@ -134,15 +129,15 @@ impl GatewayIndex {
                     if !heard || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
                     }
-                    self.enqueue_for_write_back(i, &d, &mut change.keys);
+                    self.write_back_changed(i, d, &mut applied.changes);
                 }
             }
             TableId::Workloads | TableId::Locations | TableId::Networks => {}
         }
-        change
+        applied
     }
 
-    fn companion_event(&mut self, kind: CompanionKind, event: WatchEvent) -> Change {
+    fn companion_event(&mut self, kind: CompanionKind, event: WatchEvent) -> Applied {
         let (table, suffix) = match kind {
             CompanionKind::ConfigMap => (&mut self.hub.config_maps, "configmap"),
             CompanionKind::Secret => (&mut self.hub.secrets, "secret"),
@@ -152,13 +147,13 @@ impl GatewayIndex {
             let new = table.get(&d.name.0, &d.name.1);
             self.hub.secondary.companion(kind, &d.name, d.old.as_ref(), new);
         }
-        let mut change = Change::synced(synced);
+        let mut applied = Applied::synced(synced);
         for d in deltas {
             let binding = format!("{}-{suffix}", d.name.1).into();
-            self.track_orphaned_binding(&(d.name.0.clone(), binding), &mut change);
-            self.enqueue_for_companion(kind, &d, &mut change.keys);
+            self.track_orphaned_binding(&(d.name.0.clone(), binding), &mut applied);
+            applied.changes.push(Self::companion_change(kind, &d));
         }
-        change
+        applied
     }
 
     /// The table of the template of a binding of this kind, if that kind is ours.
@@ -175,7 +170,7 @@ impl GatewayIndex {
     }
 
     /// Records whether a binding has lost its template.
-    fn track_orphaned_binding(&mut self, name: &Name, change: &mut Change) {
+    fn track_orphaned_binding(&mut self, name: &Name, applied: &mut Applied) {
         let hub = &self.hub;
         let orphaned = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
             let template = match self.template_role(&row.digest.kind) {
@@ -191,9 +186,8 @@ impl GatewayIndex {
             self.hub.outlived.remove(name);
         } else if self.hub.outlived.insert(name.clone()) && self.hub_ready() {
             // Before that most bindings only wait for the list of their templates.
-            change
-                .keys
-                .push(self.hub_key(TableId::Bindings, &name.0, &name.1));
+            let (hub, name) = name.clone();
+            applied.changes.push(Change::BindingOrphaned { hub, name });
         }
     }
 
@@ -234,81 +228,81 @@ impl GatewayIndex {
         }
     }
 
-    fn hub_namespace_event(&mut self, event: WatchEvent) -> Change {
+    fn hub_namespace_event(&mut self, event: WatchEvent) -> Applied {
         let (deltas, synced) = apply_event(
             &mut self.hub.namespaces,
             event,
             &mut self.words,
             HubNamespaceDigest::read,
         );
-        let mut change = Change::synced(synced);
+        let mut applied = Applied::synced(synced);
         for d in &deltas {
             let new = self.hub.namespaces.get("", &d.name.1);
             let changed = self.hub.secondary.namespace(&d.name.1, d.old.as_ref(), new);
             if let Some(label) = changed.fewer {
-                change.keys.extend(self.limited_keys(&label));
+                applied
+                    .changes
+                    .push(Change::CitySetsOfProject { label, new: None });
             }
             if let Some((label, set)) = changed.new {
-                change.keys.extend(self.limited_keys_for(&label, &set));
+                let new = Some(set);
+                applied.changes.push(Change::CitySetsOfProject { label, new });
             }
         }
         if synced {
-            self.resolve_all_owners(&mut change);
+            self.resolve_all_owners(&mut applied);
         }
         for d in deltas {
-            self.resolve_owner(&d.name.1, &mut change);
-            self.enqueue_hub_namespace(&d.name.1, &mut change.keys);
+            self.resolve_owner(&d.name.1, &mut applied);
+            applied.changes.extend(hub_namespace_change(&d.name.1));
             if let Some(set) = d.old.and_then(|row| row.digest.cities) {
-                let policy = fedgate_api::names::city_set_policy(&set);
-                change.keys.push(self.hub_key(TableId::CitySets, "", &policy));
                 self.forget_set(&set);
+                applied.changes.push(Change::CitySetLeft { set });
             }
         }
-        change
+        applied
     }
 
     /// A city whose first cell joins, or whose last cell leaves, enqueues the deployments that use it.
-    fn cluster_event(&mut self, event: WatchEvent) -> Change {
+    fn cluster_event(&mut self, event: WatchEvent) -> Applied {
         let key = self.cluster_label().to_owned();
         let (deltas, synced) = apply_event(&mut self.hub.clusters, event, &mut self.words, |o, _| {
             Cell::read(o, &key)
         });
-        let mut change = Change::synced(synced);
+        let mut applied = Applied::synced(synced);
         for d in deltas {
             let new = self.hub.clusters.get("", &d.name.1);
-            for city in self.hub.secondary.cluster(d.old.as_ref(), new) {
-                self.enqueue_city(&city, &mut change.keys);
-            }
+            let cities = self.hub.secondary.cluster(d.old.as_ref(), new).into_iter();
+            applied.changes.extend(cities.map(Change::City));
         }
-        change
+        applied
     }
 
-    fn city_set_event(&mut self, event: WatchEvent) -> Change {
+    fn city_set_event(&mut self, event: WatchEvent) -> Applied {
         let label = self.cluster_label().to_owned();
         let (deltas, synced) = apply_event(&mut self.hub.city_sets, event, &mut self.words, |o, _| {
             CitySet::read(o, &label)
         });
-        let mut change = Change::synced(synced);
+        let mut applied = Applied::synced(synced);
         for d in deltas {
-            change.keys.push(self.hub_key(TableId::CitySets, "", &d.name.1));
-            let set = d.name.1.strip_prefix("cities-").unwrap_or_default();
+            let set: Arc<str> = d.name.1.strip_prefix("cities-").unwrap_or_default().into();
             let policy = self.hub.city_sets.get("", &d.name.1);
             if let Some(cities) = policy.and_then(|row| row.digest.cities.clone())
-                && names::cities_of_set(set).is_none()
+                && names::cities_of_set(&set).is_none()
             {
-                self.sets.insert(set.into(), cities);
+                self.sets.insert(set.clone(), cities);
             }
-            let users: Vec<Arc<str>> = self.hub.secondary.carrying(set).cloned().collect();
-            for name in users {
-                self.enqueue_hub_namespace(&name, &mut change.keys);
-            }
-            // Namespaces that are to have this set may have waited for its deletion.
-            change.keys.extend(self.namespace_keys_of_set(set));
+            let users = self.hub.secondary.carrying(&set);
+            applied.changes.extend(users.filter_map(hub_namespace_change));
+            applied.changes.push(Change::CitySet {
+                policy: d.name.1.clone(),
+                set: set.clone(),
+            });
             if self.hub.city_sets.get("", &d.name.1).is_none() {
-                self.forget_set(set);
+                self.forget_set(&set);
             }
         }
-        change
+        applied
     }
 
     /// Drops the codes of a city set that has neither a policy nor a label left.
@@ -323,22 +317,20 @@ impl GatewayIndex {
         }
     }
 
-    fn interpreter_event(&mut self, event: WatchEvent) -> Change {
+    fn interpreter_event(&mut self, event: WatchEvent) -> Applied {
         let (kinds, words) = (&self.kinds, &mut self.words);
         let (deltas, synced) = apply_event(&mut self.hub.interpreters, event, words, |o, words| {
             InterpreterDigest::read(o, kinds, words)
         });
-        let mut change = Change::synced(synced);
+        let mut applied = Applied::synced(synced);
         for d in deltas {
-            change
-                .keys
-                .push(self.hub_key(TableId::Interpreters, "", &d.name.1));
+            applied.changes.push(Change::Interpreter { name: d.name.1 });
             if let Some(kind) = d.old.and_then(|o| o.digest.kind) {
-                let ours = &self.kinds[kind].interpreter.name;
-                change.keys.push(self.hub_key(TableId::Interpreters, "", ours));
+                let name = self.kinds[kind].interpreter.name.as_str().into();
+                applied.changes.push(Change::Interpreter { name });
             }
         }
-        change
+        applied
     }
 
     /// True if a reconcile that may need the body follows an event in a hub namespace, and drops the body
@@ -374,15 +366,15 @@ impl GatewayIndex {
     }
 
     /// Applies an event of a project.
-    pub fn project_event(&mut self, key: &ProjectKey, role: TableId, event: WatchEvent) -> Change {
+    pub fn project_event(&mut self, key: &ProjectKey, role: TableId, event: WatchEvent) -> Applied {
         let kinds = self.kinds.clone();
-        let mut change = Change::default();
+        let mut applied = Applied::default();
         let (words, project) = (&mut self.words, self.projects.get_mut(key));
-        let Some(project) = project else { return change };
+        let Some(project) = project else { return applied };
         macro_rules! feed_table {
             ($table:expr, $read:expr) => {{
                 let (deltas, first) = apply_event(&mut $table, event, words, $read);
-                change.synced = first;
+                applied.synced = first;
                 deltas
             }};
         }
@@ -395,77 +387,43 @@ impl GatewayIndex {
                 }
                 // Until then everything of the project waited for its UID, or belonged to an earlier project of the
                 // name.
-                change.synced |= project.uid.is_some() && project.uid != known;
+                applied.synced |= project.uid.is_some() && project.uid != known;
                 for d in deltas {
-                    self.claim_hub_namespace(key, &d, &mut change);
+                    self.claim_hub_namespace(key, &d, &mut applied);
                 }
-                if change.synced {
-                    self.resolve_all_owners(&mut change);
+                if applied.synced {
+                    self.resolve_all_owners(&mut applied);
                 }
             }
-            TableId::Workloads => {
-                let read = |o: &DynamicObject, _: &mut Strings| {
-                    let mut kept = o.clone();
-                    kept.metadata.managed_fields = None;
-                    kept.metadata.annotations = None;
-                    kept.metadata.resource_version = None;
-                    serde_json::to_string(&kept).unwrap_or_default().into_boxed_str()
-                };
-                let deltas = feed_table!(project.workloads, read);
-                for d in &deltas {
-                    if let Some(old) = &d.old {
-                        project.workloads_by_uid.remove(&old.uid);
-                    }
-                    if let Some(new) = project.workloads.get(&d.name.0, &d.name.1) {
-                        project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
-                    }
-                }
-                for d in deltas {
-                    change.keys.push(self.workload_key(key, &d.name.0, &d.name.1));
-                }
-            }
+            TableId::Workloads => return self.workload_event(key, event),
             TableId::Locations => return self.location_event(key, event),
             TableId::Networks => return self.network_event(key, event),
             TableId::ConfigMaps => {
-                for d in feed_table!(project.config_maps, |o, _| Payload::read(o)) {
-                    self.enqueue_for_payload(key, CompanionKind::ConfigMap, &d.name, &mut change.keys);
-                }
+                let deltas = feed_table!(project.config_maps, |o, _| Payload::read(o));
+                let changes = deltas
+                    .into_iter()
+                    .map(|d| payload_change(key, CompanionKind::ConfigMap, d.name));
+                applied.changes.extend(changes);
             }
             TableId::Secrets => {
-                for d in feed_table!(project.secrets, |o, _| Payload::read(o)) {
-                    self.enqueue_for_payload(key, CompanionKind::Secret, &d.name, &mut change.keys);
-                }
+                let deltas = feed_table!(project.secrets, |o, _| Payload::read(o));
+                let changes = deltas
+                    .into_iter()
+                    .map(|d| payload_change(key, CompanionKind::Secret, d.name));
+                applied.changes.extend(changes);
             }
-            TableId::Federated(i) => {
-                let ends = matches!(event, WatchEvent::Delete(_));
-                let deltas = feed_table!(project.sources[i], |o, words| Source::read(o, &kinds[i], words));
-                for d in &deltas {
-                    let new = project.sources[i].get(&d.name.0, &d.name.1);
-                    project.secondary.change(i, &d.name, d.old.as_ref(), new);
-                }
-                let (ready, largest) = (self.specs_synced(key), self.largest_spec);
-                for d in deltas {
-                    if ends {
-                        self.record_departure(key, i, &d);
-                    }
-                    if let Some(project) = self.projects.get_mut(key) {
-                        let row = project.sources[i].get(&d.name.0, &d.name.1);
-                        if !ready || row.is_some_and(|row| !row.digest.fits(largest)) {
-                            project.sources[i].drop_body(&d.name.0, &d.name.1);
-                        }
-                    }
-                    self.enqueue_for_source(key, i, &d, &mut change.keys);
-                }
-            }
+            TableId::Federated(i) => return self.source_event(key, i, event),
             TableId::WrittenBack(i) => {
                 for d in feed_table!(project.projections[i], |o, words| Projection::read(
                     o, &kinds[i], words
                 )) {
                     if let Some(hub) = self.hub_namespace(key, &d.name.0) {
                         self.forget_end(i, key, hub.as_str(), &d.name);
-                        change
-                            .keys
-                            .push(self.hub_key(TableId::WrittenBack(i), hub.as_str(), &d.name.1));
+                        applied.changes.push(Change::Projection {
+                            kind: i,
+                            hub: hub.as_str().into(),
+                            name: d.name.1,
+                        });
                     }
                 }
             }
@@ -475,6 +433,81 @@ impl GatewayIndex {
             | TableId::Bindings
             | TableId::Interpreters => {}
         }
-        change
+        applied
+    }
+
+    fn workload_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Applied::default();
+        };
+        let read = |o: &DynamicObject, _: &mut Strings| {
+            let mut kept = o.clone();
+            kept.metadata.managed_fields = None;
+            kept.metadata.annotations = None;
+            kept.metadata.resource_version = None;
+            serde_json::to_string(&kept).unwrap_or_default().into_boxed_str()
+        };
+        let (deltas, synced) = apply_event(&mut project.workloads, event, &mut self.words, read);
+        let mut applied = Applied::synced(synced);
+        for d in deltas {
+            if let Some(old) = &d.old {
+                project.workloads_by_uid.remove(&old.uid);
+            }
+            if let Some(new) = project.workloads.get(&d.name.0, &d.name.1) {
+                project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
+            }
+            let (namespace, name) = d.name;
+            applied.changes.push(Change::Workload {
+                project: key.clone(),
+                namespace,
+                name,
+            });
+        }
+        applied
+    }
+
+    fn source_event(&mut self, key: &ProjectKey, kind: usize, event: WatchEvent) -> Applied {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Applied::default();
+        };
+        let ends = matches!(event, WatchEvent::Delete(_));
+        let kinds = &self.kinds;
+        let (deltas, synced) = apply_event(&mut project.sources[kind], event, &mut self.words, |o, words| {
+            Source::read(o, &kinds[kind], words)
+        });
+        for d in &deltas {
+            let new = project.sources[kind].get(&d.name.0, &d.name.1);
+            project.secondary.change(kind, &d.name, d.old.as_ref(), new);
+        }
+        let mut applied = Applied::synced(synced);
+        let (ready, largest) = (self.specs_synced(key), self.largest_spec);
+        for d in deltas {
+            if ends {
+                self.record_departure(key, kind, &d);
+            }
+            if let Some(project) = self.projects.get_mut(key) {
+                let row = project.sources[kind].get(&d.name.0, &d.name.1);
+                if !ready || row.is_some_and(|row| !row.digest.fits(largest)) {
+                    project.sources[kind].drop_body(&d.name.0, &d.name.1);
+                }
+            }
+            applied.changes.extend(self.source_changed(key, kind, &d));
+        }
+        applied
+    }
+}
+
+/// The change of a Namespace on the hub; `None` if it is not of our form.
+fn hub_namespace_change(name: &Arc<str>) -> Option<Change> {
+    HubNamespace::parse(name)?;
+    Some(Change::HubNamespace { hub: name.clone() })
+}
+
+fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): Name) -> Change {
+    Change::Payload {
+        project: project.clone(),
+        kind,
+        namespace,
+        name,
     }
 }

@@ -1,8 +1,8 @@
 //! Cities of a hub namespace: those of its copies and of announced deployments, up to a limit.
 
-use super::{GatewayIndex, TableId, digest::Source};
-use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
-use fedgate_engine::{key::Key, store::table::Row};
+use super::{GatewayIndex, digest::Source};
+use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT, ProjectKey};
+use fedgate_engine::store::table::Row;
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
@@ -119,25 +119,6 @@ impl GatewayIndex {
         out
     }
 
-    /// The deployments that use a city, and the keys of their namespaces. Visits every deployment: only an operator
-    /// can make a city's first cell join, or its last one leave.
-    pub(super) fn enqueue_city(&self, city: &CityCode, keys: &mut Vec<Key>) {
-        for (project, p) in &self.projects {
-            for (i, table) in p.sources.iter().enumerate() {
-                for ((namespace, name), row) in table.iter() {
-                    if row.digest.city.as_ref() != Ok(city) {
-                        continue;
-                    }
-                    keys.push(self.source_key(i, project, namespace, name));
-                    if let Some(hub) = self.hub_namespace(project, namespace) {
-                        keys.push(self.hub_key(TableId::Namespaces, "", hub.as_str()));
-                        keys.push(self.hub_key(TableId::CityPolicies, hub.as_str(), ""));
-                    }
-                }
-            }
-        }
-    }
-
     /// True if the project of a hub namespace may have no more city sets.
     pub fn is_limited(&self, hub: &str) -> bool {
         self.owners
@@ -145,25 +126,25 @@ impl GatewayIndex {
             .is_some_and(|owner| self.limited.contains(&(owner.project.label().into(), hub.into())))
     }
 
-    /// The keys of a project's Namespaces, by the project's label, that wait for room for another city set.
-    pub fn limited_keys(&self, label: &Arc<str>) -> Vec<Key> {
-        let limited = self.limited_of(label);
-        limited
-            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
-            .collect()
-    }
-
-    /// The keys of those that are to have this set.
-    pub(super) fn limited_keys_for(&self, label: &Arc<str>, set: &Arc<str>) -> Vec<Key> {
-        let limited = self.limited_of(label);
-        limited
-            .filter(|hub| self.deliveries.wanted(hub) == Some(set))
-            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
-            .collect()
+    /// The deployments of all projects that name a city: index of their kind, project, and name.
+    pub fn sources_in_city(
+        &self,
+        city: &CityCode,
+    ) -> impl Iterator<Item = (usize, &ProjectKey, (&Arc<str>, &Arc<str>))> {
+        let tables = self.projects.iter().flat_map(|(key, project)| {
+            let tables = project.sources.iter().enumerate();
+            tables.map(move |(kind, table)| (kind, key, table))
+        });
+        tables.flat_map(move |(kind, key, table)| {
+            let in_city = table
+                .iter()
+                .filter(|(_, row)| row.digest.city.as_ref() == Ok(city));
+            in_city.map(move |(name, _)| (kind, key, name))
+        })
     }
 
     /// The hub namespaces of a project, by its label, that may have no more city sets.
-    fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
         let from = (label.clone(), Arc::from(""));
         let label = label.clone();
         let all = self.limited.range(from..);

@@ -1,6 +1,8 @@
 //! An index for tests, filled by watch events.
 
-use super::{GatewayIndex, TableId, apply::Change, networking::WorkloadChecks, policy_spec};
+use crate::gateway::keys_of;
+
+use super::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks, policy_spec};
 use fedgate_api::{
     keys,
     names::{CityCode, ProjectKey},
@@ -138,24 +140,26 @@ impl GatewayIndex {
 
     /// Creates or changes an object of the hub; returns the enqueued keys.
     pub(crate) fn hub_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        self.hub_event(role, WatchEvent::Apply(boxed(object))).keys
+        let applied = self.hub_event(role, WatchEvent::Apply(boxed(object)));
+        applied.keys(self)
     }
 
     /// Deletes an object of the hub; returns the enqueued keys.
     pub(crate) fn hub_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        self.hub_event(role, WatchEvent::Delete(boxed(object))).keys
+        let applied = self.hub_event(role, WatchEvent::Delete(boxed(object)));
+        applied.keys(self)
     }
 
     /// Creates or changes an object of the project; returns the enqueued keys.
     pub(crate) fn shop_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        self.project_event(&shop(), role, WatchEvent::Apply(boxed(object)))
-            .keys
+        let applied = self.project_event(&shop(), role, WatchEvent::Apply(boxed(object)));
+        applied.keys(self)
     }
 
     /// Deletes an object of the project; returns the enqueued keys.
     pub(crate) fn shop_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        self.project_event(&shop(), role, WatchEvent::Delete(boxed(object)))
-            .keys
+        let applied = self.project_event(&shop(), role, WatchEvent::Delete(boxed(object)));
+        applied.keys(self)
     }
 }
 
@@ -163,14 +167,21 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
     Box::new(serde_json::from_value(object.clone()).unwrap())
 }
 
-/// Applies a list from `Init` to `InitDone`; returns the enqueued keys and the rejected claims.
-pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(WatchEvent) -> Change) -> Change {
+/// Applies a list from `Init` to `InitDone`; returns its changes and the rejected claims.
+pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(WatchEvent) -> Applied) -> Applied {
     let mut all = feed(WatchEvent::Init);
     let listed = objects.iter().map(|object| WatchEvent::InitApply(boxed(object)));
     for event in listed.chain([WatchEvent::InitDone]) {
         let enqueued = feed(event);
-        all.keys.extend(enqueued.keys);
+        all.changes.extend(enqueued.changes);
         all.refused.extend(enqueued.refused);
     }
     all
+}
+
+impl Applied {
+    /// The keys that the controllers' triggers return.
+    pub(crate) fn keys(&self, index: &GatewayIndex) -> Vec<Key> {
+        keys_of(index, &self.changes)
+    }
 }

@@ -2,10 +2,11 @@
 //! many (contract: federation.md §3.8 step 5). The limit applies to each cell separately.
 
 use super::{
-    Deployment, GatewayIndex, TableId,
+    Deployment, GatewayIndex,
+    change::Change,
     digest::{Projection, Source, WriteBackDigest},
 };
-use fedgate_engine::{key::Key, store::table::Row};
+use fedgate_engine::store::table::Row;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Instances of a cell that every deployment may have, whatever its scale.
@@ -74,34 +75,35 @@ impl GatewayIndex {
         i: usize,
         (hub, name): (&Arc<str>, &Arc<str>),
         old: Option<&Row<WriteBackDigest>>,
-        keys: &mut Vec<Key>,
-    ) {
+    ) -> Option<Change> {
         let new = group(i, hub, self.hub.write_backs[i].get(hub, name));
         let old = group(i, hub, old);
         if new == old {
-            return;
+            return None;
         }
         if let Some((deployment, cell)) = new {
             let crowd = self.hub.by_deployment.entry(deployment).or_default();
             crowd.insert(cell, name.clone());
         }
-        let Some((deployment, cell)) = old else { return };
+        let (deployment, cell) = old?;
         if let Some(crowd) = self.hub.by_deployment.get_mut(&deployment) {
             crowd.remove(cell.as_ref(), name);
             if crowd.0.is_empty() {
                 self.hub.by_deployment.remove(&deployment);
             }
         }
-        let Some(s) = self.standing(&deployment, cell.as_ref()) else {
-            return;
-        };
+        let s = self.standing(&deployment, cell.as_ref())?;
         if s.names.len() < FLOOR || s.names.len() > 2 * s.most {
-            return;
+            return None;
         }
         let (has, lacks): (Vec<_>, Vec<_>) = s.names.iter().partition(|n| (s.projected)(n));
         let free = s.most.saturating_sub(has.len());
-        let next = lacks.into_iter().take(free);
-        keys.extend(next.map(|n| self.hub_key(TableId::WrittenBack(i), hub, n)));
+        let names: Vec<_> = lacks.into_iter().take(free).cloned().collect();
+        (!names.is_empty()).then(|| Change::PlacesFreed {
+            kind: i,
+            hub: hub.clone(),
+            names,
+        })
     }
 
     /// Rank of a write-back among those that its cell has written for its deployment: projected ones first, then by

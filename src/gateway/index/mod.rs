@@ -4,12 +4,14 @@
 
 pub mod apply;
 pub mod arriving;
+pub mod change;
 pub mod cities;
 pub mod delivery;
 pub mod digest;
 #[cfg(test)]
 pub mod fixture;
 pub mod instances;
+mod keys;
 pub mod networking;
 pub mod ownership;
 pub mod policy_spec;
@@ -22,7 +24,6 @@ pub mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod triggers;
 pub mod watches;
 mod withheld;
 
@@ -52,7 +53,7 @@ use std::{
 use tables::TableMap;
 use tokio::time::Instant;
 
-pub use triggers::companion_role;
+pub use keys::companion_role;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

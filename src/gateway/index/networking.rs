@@ -4,10 +4,9 @@
 //! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
 //! the readiness of a project: while a list is missing, only the project's Workloads wait.
 
-use super::{GatewayIndex, Project, TableId, apply::Change};
+use super::{GatewayIndex, Project, TableId, apply::Applied, change::Change};
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
-    key::Key,
     plane::watch::WatchEvent,
     store::{
         apply::{RowChange, apply_event},
@@ -94,9 +93,9 @@ impl Project {
 impl GatewayIndex {
     /// Applies an event of a project's Locations. Their list is not among the lists that a project needs: `synced`
     /// stays unset.
-    pub(super) fn location_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Change {
+    pub(super) fn location_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
         let Some(project) = self.projects.get_mut(key) else {
-            return Change::default();
+            return Applied::default();
         };
         let (deltas, first) = apply_event(&mut project.locations, event, &mut self.words, |o, _| {
             Location::read(o)
@@ -113,13 +112,13 @@ impl GatewayIndex {
             }
         }
         let synced = project.locations.synced();
-        self.enqueue_checked(key, first, &if synced { cities } else { BTreeSet::new() })
+        checks_changed(key, first, if synced { cities } else { BTreeSet::new() })
     }
 
     /// Applies an event of a project's Networks, as [`GatewayIndex::location_event`] does.
-    pub(super) fn network_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Change {
+    pub(super) fn network_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
         let Some(project) = self.projects.get_mut(key) else {
-            return Change::default();
+            return Applied::default();
         };
         let (deltas, first) = apply_event(&mut project.networks, event, &mut self.words, |_, _| ());
         let live = |row: Option<&Row<()>>| row.is_some_and(|row| !row.deleting);
@@ -129,32 +128,20 @@ impl GatewayIndex {
             .map(|d| d.name.1)
             .collect();
         let synced = project.networks.synced();
-        self.enqueue_checked(key, first, &if synced { names } else { BTreeSet::new() })
+        checks_changed(key, first, if synced { names } else { BTreeSet::new() })
     }
+}
 
-    /// Enqueues all Workloads of the project with the first complete list, later only those that contain one of
-    /// `words`.
-    fn enqueue_checked(&self, key: &ProjectKey, first: bool, words: &BTreeSet<Arc<str>>) -> Change {
-        // A Workload's text holds each city and Network that it names as a JSON string. The same string elsewhere in
-        // the text costs one reconcile without effect.
-        let words: Vec<String> = words
-            .iter()
-            .filter_map(|word| serde_json::to_string(word).ok())
-            .collect();
-        let concerned = |text: &str| first || words.iter().any(|word| text.contains(word));
-        let workloads = self
-            .projects
-            .get(key)
-            .into_iter()
-            .flat_map(|p| p.workloads.iter());
-        let keys: Vec<Key> = workloads
-            .filter(|(_, row)| concerned(&row.digest))
-            .map(|((namespace, name), _)| self.workload_key(key, namespace, name))
-            .collect();
-        Change {
-            keys,
-            ..Change::default()
-        }
+/// The Workloads of a project may pass or fail their checks: with the first complete list all of them, later those that
+/// name one of `names`.
+fn checks_changed(project: &ProjectKey, first: bool, names: BTreeSet<Arc<str>>) -> Applied {
+    let changes = (first || !names.is_empty()).then(|| Change::WorkloadChecks {
+        project: project.clone(),
+        names: (!first).then_some(names),
+    });
+    Applied {
+        changes: changes.into_iter().collect(),
+        ..Applied::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
-use super::{GatewayIndex, TableId, apply::Change, ownership::RejectedClaim};
+use super::{GatewayIndex, TableId, apply::Applied, change::Change, ownership::RejectedClaim};
 use crate::gateway::companions;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -8,7 +8,7 @@ use fedgate_engine::{
     object::Unread,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::role::{Index, Phase, Update, Watches},
+    runtime::role::{Index, Keys, Phase, Update, Watches},
 };
 
 /// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the
@@ -26,30 +26,26 @@ pub enum Command {
 
 impl Index for GatewayIndex {
     type TableId = TableId;
+    type Change = Change;
     type Command = Command;
 
-    fn apply(
-        &mut self,
-        plane: &Plane,
-        engagement: u64,
-        table: TableId,
-        event: WatchEvent,
-    ) -> Update<Command> {
+    fn apply(&mut self, plane: &Plane, engagement: u64, table: TableId, event: WatchEvent) -> Update<Self> {
         let may_prove = matches!(event, WatchEvent::InitDone | WatchEvent::Resumed);
-        let mut change = match plane {
+        let applied = match plane {
             Plane::Hub if self.is_engaged_hub(engagement) => self.hub_event(table, event),
             Plane::Project(key) if self.is_engaged(key, engagement) => self.project_event(key, table, event),
             Plane::Hub | Plane::Project(_) | Plane::Cell => return Update::default(),
         };
-        let fresh = self.decidable(plane, table, &mut change);
-        if may_prove {
-            change.keys.extend(self.take_unproven(plane));
-        }
-        let Change {
-            keys,
+        let Applied {
+            changes,
             synced,
             refused,
-        } = change;
+        } = applied;
+        let keys = if may_prove {
+            self.take_unproven(plane)
+        } else {
+            Vec::new()
+        };
         let mut commands = Vec::new();
         if !refused.is_empty() {
             commands.push(Command::ReportRejected(refused));
@@ -62,8 +58,9 @@ impl Index for GatewayIndex {
             commands.push(Command::WatchReferences(key.clone(), engagement));
         }
         Update {
+            changes,
             keys,
-            fresh,
+            synced,
             first_phase_synced: synced && self.first_phase_synced(plane),
             commands,
         }
@@ -100,11 +97,38 @@ impl Index for GatewayIndex {
         }
     }
 
-    fn all_keys(&self) -> Update<Command> {
-        Update {
+    /// A deployment whose spec waits to be synced is fresh: it may have been edited meanwhile, so it does not belong in
+    /// the backlog.
+    fn admit(&self, plane: &Plane, table: TableId, synced: bool, mut keys: Vec<Key>) -> Keys {
+        let ready = match plane {
+            Plane::Hub => self.hub_ready(),
+            Plane::Project(key) => self.is_complete(key),
+            Plane::Cell => false,
+        };
+        if !ready {
+            keys.retain(|key| table.is_first_phase() && self.may_sync_spec(key));
+        }
+        let mut fresh = Vec::new();
+        if synced {
+            match plane {
+                Plane::Hub => keys.extend(self.ready_keys()),
+                Plane::Project(key) if ready => {
+                    keys.extend(self.hub_keys_of(key));
+                    keys.extend(self.project_keys(key));
+                }
+                Plane::Project(_) | Plane::Cell => {}
+            }
+            if table.is_first_phase() {
+                fresh = self.unsynced_spec_keys(plane);
+            }
+        }
+        Keys { keys, fresh }
+    }
+
+    fn all_keys(&self) -> Keys {
+        Keys {
             keys: self.ready_keys(),
             fresh: self.unsynced_spec_keys(&Plane::Hub),
-            ..Update::default()
         }
     }
 
@@ -163,40 +187,6 @@ impl Index for GatewayIndex {
             Plane::Hub => self.hub_ready(),
             Plane::Project(key) => self.project_ready(key),
             Plane::Cell => false,
-        }
-    }
-}
-
-impl GatewayIndex {
-    /// Drops the keys of an event that may not be decided yet, and adds the keys that waited for a list which the event
-    /// has completed. Returns the deployments whose specs wait to be synced: an edit may have been made meanwhile, so
-    /// they do not belong in the backlog.
-    fn decidable(&self, plane: &Plane, table: TableId, change: &mut Change) -> Vec<Key> {
-        let ready = match plane {
-            Plane::Hub => self.hub_ready(),
-            Plane::Project(key) => self.is_complete(key),
-            Plane::Cell => false,
-        };
-        if !ready {
-            change
-                .keys
-                .retain(|key| table.is_first_phase() && self.may_sync_spec(key));
-        }
-        if !change.synced {
-            return Vec::new();
-        }
-        match plane {
-            Plane::Hub => change.keys.extend(self.ready_keys()),
-            Plane::Project(key) if ready => {
-                change.keys.extend(self.hub_keys_of(key));
-                change.keys.extend(self.project_keys(key));
-            }
-            Plane::Project(_) | Plane::Cell => {}
-        }
-        if table.is_first_phase() {
-            self.unsynced_spec_keys(plane)
-        } else {
-            Vec::new()
         }
     }
 }

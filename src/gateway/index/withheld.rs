@@ -4,14 +4,11 @@
 
 use super::{
     Deployment, GatewayIndex,
+    change::Change,
     digest::{HubCopy, WriteBackDigest},
 };
-use crate::gateway::index::TableId;
-use fedgate_engine::{
-    key::Key,
-    store::{apply::RowChange, table::Row},
-};
-use std::{sync::Arc, time::Duration};
+use fedgate_engine::store::{apply::RowChange, table::Row};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// True if so many write-backs vanished with one list that the hub has probably lost them.
@@ -40,27 +37,16 @@ impl GatewayIndex {
     }
 
     /// Releases the projections of a deployment whose write-back was observed: its cell reports.
-    pub(super) fn written_back(
-        &mut self,
-        kind: usize,
-        delta: &RowChange<WriteBackDigest>,
-        keys: &mut Vec<Key>,
-    ) {
+    pub(super) fn written_back(&mut self, kind: usize, delta: &RowChange<WriteBackDigest>) -> Option<Change> {
         let (hub, name) = &delta.name;
-        let row = self.hub.write_backs[kind].get(hub, name);
-        if let Some(deployment) = row.and_then(|row| row.digest.deployment.clone())
-            && self
-                .hub
-                .withheld
-                .remove(&(kind, hub.clone(), deployment.clone()))
-                .is_some()
-        {
-            self.enqueue_projections(kind, hub, &deployment, keys);
-        }
+        let row = self.hub.write_backs[kind].get(hub, name)?;
+        let deployment = (kind, hub.clone(), row.digest.deployment.clone()?);
+        self.hub.withheld.remove(&deployment)?;
+        Some(Change::Reported(deployment))
     }
 
     /// Releases the projections of a deployment whose copy was observed with a changed status: its cell reports.
-    pub(super) fn copy_reported(&mut self, kind: usize, delta: &RowChange<HubCopy>, keys: &mut Vec<Key>) {
+    pub(super) fn copy_reported(&mut self, kind: usize, delta: &RowChange<HubCopy>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let status = |row: &Row<HubCopy>| row.digest.status.clone();
         let new = self.hub.copies[kind].get(hub, name);
@@ -68,28 +54,11 @@ impl GatewayIndex {
         let changed = delta.old.is_some() && new.map(status) != delta.old.as_ref().map(status);
         let first = !delta.old.as_ref().is_some_and(|row| row.digest.reports());
         if !reports || !changed {
-            return;
+            return None;
         }
         let of: Deployment = (kind, hub.clone(), name.clone());
-        if self.hub.withheld.remove(&of).is_some() || first {
-            self.enqueue_projections(kind, hub, name, keys);
-        }
-    }
-
-    /// Enqueues the projections of a deployment, which may wait for a report of its cells.
-    fn enqueue_projections(&self, kind: usize, hub: &Arc<str>, deployment: &Arc<str>, keys: &mut Vec<Key>) {
-        let found = self.owners.get(hub);
-        let Some((project, owner)) =
-            found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
-        else {
-            return;
-        };
-        let projections = project.projections[kind].in_namespace(&owner.namespace);
-        let of_deployment = projections.filter(|(_, row)| {
-            let mut owner = row.digest.owner.iter();
-            owner.any(|(name, _)| name == deployment)
-        });
-        keys.extend(of_deployment.map(|(name, _)| self.hub_key(TableId::WrittenBack(kind), hub, name)));
+        let released = self.hub.withheld.remove(&of).is_some();
+        (released || first).then_some(Change::Reported(of))
     }
 
     /// True if projections are kept although their write-backs are gone.

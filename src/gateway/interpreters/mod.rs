@@ -5,6 +5,7 @@
 
 pub mod decide;
 mod observe;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 pub mod decide;
 pub mod sets;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;

@@ -74,7 +74,7 @@ pub fn note_limit(index: &mut GatewayIndex, hub: &str, limited: bool) -> Vec<Key
 /// keys of the Namespaces that may use the room; after an applied write, the event of the Namespace enqueues them.
 pub fn arrived(index: &mut GatewayIndex, hub: &str, applied: bool) -> Vec<Key> {
     match index.moving.remove(hub) {
-        Some((label, _)) if !applied => index.limited_keys(&label),
+        Some((label, _)) if !applied => index.limited_keys(&label, None),
         _ => Vec::new(),
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod decide;
 pub mod memory;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;

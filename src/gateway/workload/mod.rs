@@ -12,6 +12,7 @@ mod rollup;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 
 use super::{context::Context, index::GatewayIndex};
 use fedgate_api::names::ProjectKey;

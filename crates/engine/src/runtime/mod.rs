@@ -27,7 +27,7 @@ use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use planes::{Command, Commands, EngagedPlanes};
 use queue::{Priority, Queue};
-use role::{CommandOf, Index, IndexOf, Role, RoleState};
+use role::{CommandOf, Index, IndexOf, Keys, Role, RoleState, Triggers};
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicBool},
@@ -86,6 +86,7 @@ fn share<S: RoleState>(
     index: Arc<Mutex<S::Index>>,
     state: S,
     lease_plane: PlaneKind,
+    triggers: Triggers<S::Index>,
     setup: Setup,
     access: Option<Arc<dyn PlaneAccess>>,
 ) -> (Shared<S>, Commands<S::Index>) {
@@ -99,8 +100,14 @@ fn share<S: RoleState>(
     } = setup;
     let queue = Arc::new(Queue::new((workers / LANE_SHARE).max(1)));
     let quarantine = Arc::new(Quarantine::default());
-    let (planes, commands) =
-        EngagedPlanes::new(index.clone(), queue.clone(), lease, lease_plane, metrics.clone());
+    let (planes, commands) = EngagedPlanes::new(
+        index.clone(),
+        queue.clone(),
+        lease,
+        lease_plane,
+        triggers,
+        metrics.clone(),
+    );
     let workers = Arc::new(Workers::new(
         queue.clone(),
         quarantine.clone(),
@@ -130,14 +137,21 @@ pub fn shared_for_tests<S: RoleState>(
     setup: Setup,
     access: Arc<dyn PlaneAccess>,
 ) -> Shared<S> {
-    share(index, state, PlaneKind::Hub, setup, Some(access)).0
+    share(index, state, PlaneKind::Hub, |_, _, _| {}, setup, Some(access)).0
 }
 
 impl<R: Role> Runtime<R> {
     /// A runtime without planes; no key is reconciled before [`Runtime::run`].
     pub fn new(role: R, state: R::State, index: IndexOf<R>, setup: Setup) -> Arc<Self> {
         let sweep_interval = setup.sweep_interval;
-        let (shared, commands) = share(Arc::new(Mutex::new(index)), state, R::LEASE_PLANE, setup, None);
+        let (shared, commands) = share(
+            Arc::new(Mutex::new(index)),
+            state,
+            R::LEASE_PLANE,
+            R::triggers,
+            setup,
+            None,
+        );
         Arc::new(Self {
             role,
             shared,
@@ -248,9 +262,9 @@ impl<R: Role> Runtime<R> {
 
     /// Enqueues all keys, as when this replica begins to lead.
     pub fn requeue_all(&self) {
-        let all = self.shared.index.lock().all_keys();
-        self.shared.queue.extend(all.fresh, Priority::Fresh);
-        self.shared.queue.extend(all.keys, Priority::Backlog);
+        let Keys { keys, fresh } = self.shared.index.lock().all_keys();
+        self.shared.queue.extend(fresh, Priority::Fresh);
+        self.shared.queue.extend(keys, Priority::Backlog);
     }
 }
 

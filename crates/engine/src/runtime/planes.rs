@@ -2,7 +2,7 @@
 
 use super::{
     queue::{Priority, Queue},
-    role::{Index, Phase, Update},
+    role::{Index, Keys, Phase, Triggers, Update},
 };
 use crate::{
     executor::PlaneAccess,
@@ -53,6 +53,7 @@ pub struct EngagedPlanes<I: Index> {
     /// The Lease that permits writes.
     pub lease: LeaseHandle,
     lease_plane: PlaneKind,
+    triggers: Triggers<I>,
     commands: mpsc::UnboundedSender<Command<I::Command>>,
     metrics: Arc<Metrics>,
 }
@@ -78,6 +79,7 @@ impl<I: Index> EngagedPlanes<I> {
         queue: Arc<Queue>,
         lease: LeaseHandle,
         lease_plane: PlaneKind,
+        triggers: Triggers<I>,
         metrics: Arc<Metrics>,
     ) -> (Arc<Self>, Commands<I>) {
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -87,6 +89,7 @@ impl<I: Index> EngagedPlanes<I> {
             registry: PlaneRegistry::default(),
             lease,
             lease_plane,
+            triggers,
             commands,
             metrics,
         };
@@ -201,14 +204,23 @@ impl<I: Index> EngagedPlanes<I> {
                 Priority::Backlog
             }
         };
+        let mut index = self.index.lock();
         let Update {
-            keys,
-            fresh,
+            changes,
+            keys: waited,
+            synced,
             first_phase_synced,
             commands,
-        } = self.index.lock().apply(plane, engagement, table, event);
+        } = index.apply(plane, engagement, table, event);
+        let mut keys = Vec::new();
+        for change in &changes {
+            (self.triggers)(&index, change, &mut keys);
+        }
+        let Keys { keys, fresh } = index.admit(plane, table, synced, keys);
+        drop(index);
         self.queue.extend(fresh, Priority::Fresh);
         self.queue.extend(keys, priority);
+        self.queue.extend(waited, priority);
         for command in commands {
             self.send(command);
         }

@@ -16,29 +16,44 @@ use crate::{
 use serde_json::{Map, Value};
 use std::{fmt::Debug, sync::Arc};
 
-/// The effects of an event on the runtime.
+/// The effects of an event.
 #[derive(Debug)]
-pub struct Update<C> {
-    /// Keys to enqueue with the event's priority: backlog for a list, fresh for every other event.
+pub struct Update<I: Index> {
+    /// The changes of the index; the role's triggers return the keys that they concern.
+    pub changes: Vec<I::Change>,
+    /// Keys that have waited for this event.
     pub keys: Vec<Key>,
-    /// Keys to enqueue as fresh even if the event belongs to a list.
-    pub fresh: Vec<Key>,
+    /// True if the event completed a first list.
+    pub synced: bool,
     /// True if the plane's lists of [`Phase::First`] are complete, so that its other lists may begin.
     pub first_phase_synced: bool,
     /// Commands for the role's main loop.
-    pub commands: Vec<C>,
+    pub commands: Vec<I::Command>,
 }
 
-impl<C> Default for Update<C> {
+impl<I: Index> Default for Update<I> {
     fn default() -> Self {
         Self {
+            changes: Vec::new(),
             keys: Vec::new(),
-            fresh: Vec::new(),
+            synced: false,
             first_phase_synced: false,
             commands: Vec::new(),
         }
     }
 }
+
+/// Keys to enqueue.
+#[derive(Debug, Default)]
+pub struct Keys {
+    /// Keys to enqueue with the priority of their event: backlog for a list, fresh for every other event.
+    pub keys: Vec<Key>,
+    /// Keys to enqueue as fresh even if the event belongs to a list: users may wait for them.
+    pub fresh: Vec<Key>,
+}
+
+/// Adds the keys that a change concerns: those of every object whose decision may depend on it.
+pub type Triggers<I> = fn(&I, &<I as Index>::Change, &mut Vec<Key>);
 
 /// When the list of a table begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +69,11 @@ pub enum Phase {
 pub type Watches<T> = [(T, Arc<WatchStatus>)];
 
 /// The state of the planes, as their watches report it. It is synchronous and sends no request; the runtime locks it.
-pub trait Index: Send + 'static {
+pub trait Index: Sized + Send + 'static {
     /// One watch of a plane.
     type TableId: Copy + Ord + Debug + Send + Sync + 'static;
+    /// A change that decisions may depend on.
+    type Change: Send + 'static;
     /// A command to the role's main loop.
     type Command: Send + 'static;
 
@@ -67,7 +84,11 @@ pub trait Index: Send + 'static {
         engagement: u64,
         table: Self::TableId,
         event: WatchEvent,
-    ) -> Update<Self::Command>;
+    ) -> Update<Self>;
+
+    /// Drops the keys that may not be reconciled yet, because a list is incomplete, and adds those that have waited for
+    /// the list which an event of this table has just completed if `synced`.
+    fn admit(&self, plane: &Plane, table: Self::TableId, synced: bool, keys: Vec<Key>) -> Keys;
 
     /// A plane was restored to an older state in this engagement. Returns the next engagement, in which all its tables
     /// are listed again; `None` if the engagement has ended, or if each table is listed again on its own.
@@ -86,8 +107,8 @@ pub trait Index: Send + 'static {
         Vec::new()
     }
 
-    /// All keys that may be reconciled now; `fresh` are those that users wait for.
-    fn all_keys(&self) -> Update<Self::Command>;
+    /// All keys that may be reconciled now.
+    fn all_keys(&self) -> Keys;
 
     /// Selection of the objects of a table.
     fn watch_spec(&self, plane: &Plane, table: Self::TableId) -> WatchSpec;
@@ -131,6 +152,8 @@ pub trait RoleState: Send + Sync + 'static {
 
 /// A command to the role's main loop.
 pub type CommandOf<R> = <<<R as Role>::State as RoleState>::Index as Index>::Command;
+/// A change of a role's index.
+pub type ChangeOf<R> = <<<R as Role>::State as RoleState>::Index as Index>::Change;
 /// The index of a role.
 pub type IndexOf<R> = <<R as Role>::State as RoleState>::Index;
 /// The shared state of a role.
@@ -146,6 +169,9 @@ pub trait Role: Send + Sync + Sized + 'static {
 
     /// Delay after a conflict; `None` treats a conflict as any other failure.
     const CONFLICT_BACKOFF: Option<Backoff> = None;
+
+    /// Adds the keys that a change concerns; calls the triggers of each controller.
+    fn triggers(index: &IndexOf<Self>, change: &ChangeOf<Self>, keys: &mut Vec<Key>);
 
     /// Name of the controller that reconciles a key, for metrics and logs.
     fn controller(&self, shared: &SharedOf<Self>, key: &Key) -> &'static str;

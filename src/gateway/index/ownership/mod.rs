@@ -5,9 +5,8 @@
 //! engaged or not; only an operator reassigns it. A hub namespace that names no project goes to the first claim. A
 //! project whose claim is rejected writes nothing to the hub.
 
-use super::{GatewayIndex, NamespaceOwner, apply::Change, digest::HubNamespaceDigest};
+use super::{GatewayIndex, NamespaceOwner, apply::Applied, change::Change, digest::HubNamespaceDigest};
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
-use fedgate_engine::key::Key;
 use std::{fmt, sync::Arc};
 
 /// Holder of a hub namespace that another project claims.
@@ -91,7 +90,7 @@ impl GatewayIndex {
     }
 
     /// Adds the claim of a project that has the namespace behind a hub namespace, and resolves the owner.
-    pub(super) fn claim(&mut self, hub: &Arc<str>, owner: NamespaceOwner, change: &mut Change) {
+    pub(super) fn claim(&mut self, hub: &Arc<str>, owner: NamespaceOwner, applied: &mut Applied) {
         // The UID becomes part of names and labels, and comes from a plane, which is not trusted.
         if !is_label_value(hub) || self.owners.get(hub) == Some(&owner) {
             return;
@@ -100,23 +99,23 @@ impl GatewayIndex {
         if !claims.iter().any(|r| r.owner == owner) {
             claims.push(OwnershipClaim { owner, refused: None });
         }
-        self.resolve_owner(hub, change);
+        self.resolve_owner(hub, applied);
     }
 
     /// Removes the claim of a project that no longer has the namespace behind a hub namespace.
-    pub(super) fn remove_claim(&mut self, hub: &Arc<str>, owner: &NamespaceOwner, change: &mut Change) {
+    pub(super) fn remove_claim(&mut self, hub: &Arc<str>, owner: &NamespaceOwner, applied: &mut Applied) {
         if self.owners.get(hub) == Some(owner) {
             self.owners.remove(hub);
         }
         if let Some(claims) = self.claims.get_mut(hub) {
             claims.retain(|r| r.owner != *owner);
         }
-        self.resolve_owner(hub, change);
+        self.resolve_owner(hub, applied);
     }
 
     /// Removes a project from the index; the hub stays unchanged.
-    pub fn disengage(&mut self, key: &ProjectKey) -> Change {
-        let mut change = Change::default();
+    pub fn disengage(&mut self, key: &ProjectKey) -> Applied {
+        let mut applied = Applied::default();
         let uid = self.projects.remove(key).and_then(|project| project.uid);
         let left: Vec<Arc<str>> = self
             .owners
@@ -129,7 +128,7 @@ impl GatewayIndex {
         for claims in self.claims.values_mut() {
             claims.retain(|r| r.owner.project != *key);
         }
-        self.resolve_all_owners(&mut change);
+        self.resolve_all_owners(&mut applied);
         self.prune_unowned();
         // Two projects with the same UID prove no absence; the remaining project may prove it alone.
         let twins: Vec<_> = self
@@ -138,15 +137,18 @@ impl GatewayIndex {
             .filter(|(_, p)| uid.is_some() && p.uid == uid)
             .collect();
         for (twin, _) in twins {
-            change.keys.extend(self.hub_keys_of(twin));
+            let hubs = self.hub_namespaces_of(twin).cloned();
+            applied
+                .changes
+                .extend(hubs.map(|hub| Change::OwnerProven { hub }));
         }
-        change
+        applied
     }
 
     /// Starts the leadership of this replica. Labels that another replica wrote in the meantime are no edits: they name
     /// the owner of a hub namespace, as after a start.
-    pub fn lead(&mut self) -> Change {
-        let mut change = Change::default();
+    pub fn lead(&mut self) -> Applied {
+        let mut applied = Applied::default();
         self.deliveries.clear();
         let names_another = |hub: &Arc<str>, owner: &NamespaceOwner| {
             let row = self.hub.namespaces.get("", hub);
@@ -161,21 +163,21 @@ impl GatewayIndex {
             .collect();
         for (hub, owner) in doubtful {
             self.owners.remove(&hub);
-            self.claim(&hub, owner, &mut change);
+            self.claim(&hub, owner, &mut applied);
         }
-        change
+        applied
     }
 
     /// Resolves the owner of every contested hub namespace again.
-    pub(super) fn resolve_all_owners(&mut self, change: &mut Change) {
+    pub(super) fn resolve_all_owners(&mut self, applied: &mut Applied) {
         let contested: Vec<Arc<str>> = self.claims.keys().cloned().collect();
         for hub in contested {
-            self.resolve_owner(&hub, change);
+            self.resolve_owner(&hub, applied);
         }
     }
 
     /// Resolves the owner of a hub namespace after a change of its claims, its labels or its annotations.
-    pub(super) fn resolve_owner(&mut self, hub: &Arc<str>, change: &mut Change) {
+    pub(super) fn resolve_owner(&mut self, hub: &Arc<str>, applied: &mut Applied) {
         let holder = self.owners.remove(hub);
         let mut claims: Vec<OwnershipClaim> = holder
             .iter()
@@ -194,12 +196,15 @@ impl GatewayIndex {
         if of.is_some() {
             for lost in claims.iter_mut().filter(|c| c.refused != of) {
                 lost.refused.clone_from(&of);
-                change.refused.extend(of.clone().map(|holder| RejectedClaim {
+                applied.refused.extend(of.clone().map(|holder| RejectedClaim {
                     claimant: lost.owner.clone(),
                     hub: hub.clone(),
                     holder,
                 }));
-                self.sources_in(&lost.owner.project, &lost.owner.namespace, &mut change.keys);
+                applied.changes.push(Change::ClaimRejected {
+                    project: lost.owner.project.clone(),
+                    namespace: lost.owner.namespace.clone(),
+                });
             }
         }
         if let Some(winner) = winner {
@@ -213,8 +218,7 @@ impl GatewayIndex {
             self.drop_bodies(hub);
         }
         if self.owners.get(hub) != holder.as_ref() {
-            self.namespace_keys(hub, &mut change.keys);
-            change.keys.extend(self.source_keys(hub));
+            applied.changes.push(Change::Owner { hub: hub.clone() });
         }
     }
 
@@ -252,20 +256,6 @@ impl GatewayIndex {
                 by(&has).filter(|_| alone)
             }
             None => Some(0),
-        }
-    }
-
-    /// The keys of the deployments in a project namespace.
-    pub(super) fn sources_in(&self, project: &ProjectKey, namespace: &str, keys: &mut Vec<Key>) {
-        let Some(p) = self.projects.get(project) else {
-            return;
-        };
-        for (i, table) in p.sources.iter().enumerate() {
-            keys.extend(
-                table
-                    .in_namespace(namespace)
-                    .map(|(n, _)| self.source_key(i, project, namespace, n)),
-            );
         }
     }
 

@@ -4,7 +4,7 @@ use crate::gateway::{
     federator, garbage,
     index::{
         GatewayIndex, TableId,
-        apply::Change,
+        apply::Applied,
         fixture::{HUB, list, namespace},
         networking::WorkloadChecks,
     },
@@ -41,8 +41,8 @@ fn list_hub(index: &mut GatewayIndex, cluster: Option<&str>) {
 
 /// Lists a project, with its namespace if `live`. All projects have the same UIDs, as planes restored from one backup
 /// do.
-fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Change {
-    let mut all = Change::default();
+fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Applied {
+    let mut all = Applied::default();
     for role in index.project_roles() {
         let mut objects = Vec::new();
         if role == TableId::Namespaces {
@@ -50,7 +50,7 @@ fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Change {
             objects.extend(live.then(|| namespace("default", "a1", &json!({}))));
         }
         let enqueued = list(&objects, |e| index.project_event(&project(name), role, e));
-        all.keys.extend(enqueued.keys);
+        all.changes.extend(enqueued.changes);
         // The namespace kube-system has a UID like any other, so claims on its hub namespace are rejected too.
         all.refused
             .extend(enqueued.refused.into_iter().filter(|r| *r.hub == *HUB));
@@ -58,7 +58,7 @@ fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Change {
     all
 }
 
-fn engage(index: &mut GatewayIndex, name: &str) -> Change {
+fn engage(index: &mut GatewayIndex, name: &str) -> Applied {
     index.engage(project(name));
     lists(index, name, true)
 }
@@ -105,7 +105,7 @@ fn the_namespaces_own_label_decides_whoever_comes_first() {
     assert_eq!(holder(&index), Some("prod"));
 }
 
-fn put(index: &mut GatewayIndex, version: &str, labels: &Value, reassign_to: Option<&str>) -> Change {
+fn put(index: &mut GatewayIndex, version: &str, labels: &Value, reassign_to: Option<&str>) -> Applied {
     let mut hub = namespace(HUB, "u-hub", labels);
     hub["metadata"]["resourceVersion"] = json!(version);
     if let Some(to) = reassign_to {
@@ -194,12 +194,12 @@ fn the_deployments_of_a_claim_that_is_refused_say_so() {
         index.project_event(&project("staging"), TableId::Federated(0), e)
     });
     let key = index.source_key(0, &project("staging"), "default", "web");
-    assert!(enqueued.keys.contains(&key));
+    assert!(enqueued.keys(&index).contains(&key));
     let seen = federator::observe::observe(&index, &key, &project("staging")).unwrap();
     assert_eq!(seen.hub_state, federator::observe::HubNamespaceState::Claimed);
     let enqueued = engage(&mut index, "prod");
     assert!(
-        enqueued.keys.contains(&key),
+        enqueued.keys(&index).contains(&key),
         "it is refused for another reason now"
     );
 }
@@ -225,7 +225,7 @@ fn a_tie_that_is_freed_goes_to_who_waits_and_wakes_it() {
     let enqueued = index.disengage(&project("prod"));
     assert_eq!(holder(&index), Some("staging"));
     let key = index.hub_key(TableId::Namespaces, "", HUB);
-    assert!(enqueued.keys.contains(&key));
+    assert!(enqueued.keys(&index).contains(&key));
     index.disengage(&project("staging"));
     assert!(index.owners.is_empty() && index.claims.is_empty());
 }

@@ -216,7 +216,8 @@ fn a_project_that_leaves_wakes_the_namespaces_of_its_twin_alone() {
     let namespaces = |uid: &str| {
         let mut index = GatewayIndex::fixture();
         with_zoo(&mut index, uid, "b2");
-        let enqueued = index.disengage(&zoo()).keys;
+        let enqueued = index.disengage(&zoo());
+        let enqueued = enqueued.keys(&index);
         kinds(&enqueued, &index, &[TableId::Namespaces, TableId::CityPolicies])
     };
     assert_eq!(namespaces("z1"), [0, 0]);

@@ -171,7 +171,8 @@ fn what_two_projects_of_one_uid_left_unproven_is_woken_when_one_leaves() {
     }
     index.shop_lost(TableId::Namespaces, &namespace("default", "a1", &json!({})));
     assert!(!crate::gateway::garbage::proven_gone(&index, HUB));
-    let enqueued = index.disengage(&staging).keys;
+    let enqueued = index.disengage(&staging);
+    let enqueued = enqueued.keys(&index);
     assert!(crate::gateway::garbage::proven_gone(&index, HUB));
     assert!(enqueued.contains(&index.hub_key(TableId::Namespaces, "", HUB)));
 }

@@ -122,11 +122,11 @@ fn who_may_have_no_more_city_sets_is_known_by_project_and_by_the_set_it_waits_fo
         index.is_limited(HUB) && !index.is_limited("ns-z"),
         "that is not tied"
     );
-    assert_eq!(index.limited_keys(&label), std::slice::from_ref(&key));
-    assert_eq!(index.limited_keys_for(&label, &lhr), []);
+    assert_eq!(index.limited_keys(&label, None), std::slice::from_ref(&key));
+    assert_eq!(index.limited_keys(&label, Some(&lhr)), []);
     index.deliveries.want(&hub, Some(&lhr));
-    assert_eq!(index.limited_keys_for(&label, &lhr), [key]);
-    assert_eq!(index.limited_keys_for(&label, &"dfw".into()), []);
+    assert_eq!(index.limited_keys(&label, Some(&lhr)), [key]);
+    assert_eq!(index.limited_keys(&label, Some(&"dfw".into())), []);
 }
 
 #[test]

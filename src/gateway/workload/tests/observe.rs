@@ -75,7 +75,11 @@ impl Scene {
     fn event(&mut self, role: TableId, event: WatchEvent) -> Vec<String> {
         let enqueued = self.index.project_event(&self.project, role, event);
         assert!(!enqueued.synced || !matches!(role, TableId::Locations | TableId::Networks));
-        enqueued.keys.iter().map(|key| key.name.to_string()).collect()
+        enqueued
+            .keys(&self.index)
+            .iter()
+            .map(|key| key.name.to_string())
+            .collect()
     }
 
     /// The object with the next version.

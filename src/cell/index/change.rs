@@ -1,0 +1,106 @@
+//! Changes of the index that decisions may depend on. Each controller's `triggers.rs` returns the keys that a change
+//! concerns.
+
+use super::{
+    CellIndex,
+    digest::{Deployment, Instance},
+};
+use crate::cell::network::decide::Claim as SubnetClaim;
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::store::{
+    apply::RowChange,
+    table::{Name, Row},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A change of the index.
+#[derive(Debug)]
+pub enum Change {
+    /// A Namespace at the cell or on the hub changed; its name.
+    Namespace(Arc<str>),
+    /// A deployment changed.
+    Deployment {
+        /// Its namespace and name.
+        name: Name,
+        /// True if it expects other companions, or their error changed.
+        data: bool,
+    },
+    /// An Instance changed.
+    Instance {
+        /// Its namespace and name.
+        name: Name,
+        /// Deployments that own it, that owned it before, or whose slot its name occupies.
+        deployments: BTreeSet<Arc<str>>,
+    },
+    /// A companion changed.
+    Companion {
+        /// `ConfigMap` or `Secret`.
+        kind: &'static str,
+        /// Its namespace and name.
+        name: Name,
+    },
+    /// An object of the provider changed: the Instance of the same name runs by it.
+    Pod(Name),
+    /// A release record changed.
+    Release(Name),
+    /// The location of the cell may have changed.
+    Location,
+    /// A `NetworkBinding` changed.
+    NetworkBinding(Name),
+    /// A `NetworkContext` changed.
+    NetworkContext(Name),
+    /// A `SubnetClaim` of these contexts changed.
+    SubnetClaim {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// The contexts that it names, and named before.
+        contexts: BTreeSet<Arc<str>>,
+    },
+    /// A Subnet changed.
+    Subnet(Name),
+    /// A deployment on the hub changed.
+    HubDeployment(Name),
+    /// The copy of an Instance on the hub changed.
+    HubInstance(Name),
+    /// The quota claim of this Instance changed.
+    Claim(Name),
+    /// The first list of a project's claims is complete.
+    ClaimsListed(ProjectKey),
+}
+
+impl CellIndex {
+    pub(super) fn deployment_change(&self, delta: &RowChange<Deployment>) -> Change {
+        let (namespace, name) = &delta.name;
+        let said = |row: &Row<Deployment>| (row.digest.expected.clone(), row.digest.data_error.clone());
+        let now = self.deployments.get(namespace, name).map(said);
+        Change::Deployment {
+            name: delta.name.clone(),
+            data: now != delta.old.as_ref().map(said),
+        }
+    }
+
+    pub(super) fn instance_change(&self, delta: &RowChange<Instance>) -> Change {
+        let (namespace, name) = &delta.name;
+        let rows = [self.instances.get(namespace, name), delta.old.as_ref()];
+        let owners = rows.into_iter().flatten();
+        let mut deployments: BTreeSet<Arc<str>> = owners
+            .filter_map(|row| Some(Arc::from(&*row.digest.owner.as_ref()?.name)))
+            .collect();
+        // An Instance with a name of a deployment's form occupies a slot of that deployment.
+        deployments.extend(name.rsplit_once('-').map(|(deployment, _)| deployment.into()));
+        Change::Instance {
+            name: delta.name.clone(),
+            deployments,
+        }
+    }
+
+    pub(super) fn subnet_claim_change(&self, delta: &RowChange<SubnetClaim>) -> Change {
+        let (namespace, name) = &delta.name;
+        let rows = [self.subnet_claims.get(namespace, name), delta.old.as_ref()];
+        let contexts = rows.into_iter().flatten();
+        Change::SubnetClaim {
+            namespace: namespace.clone(),
+            contexts: contexts.map(|row| row.digest.context.clone()).collect(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Triggers of companions: those that a change of the index concerns.
+
+use crate::gateway::index::{
+    GatewayIndex,
+    change::{BindingChange, Change, SourceChange},
+    companion_role,
+};
+use fedgate_engine::key::Key;
+
+/// Adds the keys of the companions whose decisions may depend on a change.
+pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    match change {
+        Change::Companion { kind, hub, name, .. } => {
+            keys.push(index.hub_key(companion_role(*kind), hub, name));
+        }
+        Change::HubNamespace { hub } => {
+            index.companion_keys(hub, keys);
+            index.referenced_keys(hub, keys);
+        }
+        Change::Owner { hub }
+        | Change::OwnerProven { hub }
+        | Change::ProjectNamespace { hub: Some(hub), .. } => index.companion_keys(hub, keys),
+        Change::CityPolicy { hub } => index.referenced_keys(hub, keys),
+        Change::Binding(BindingChange {
+            hub,
+            template: Some((kind, name)),
+            released: true,
+            ..
+        }) => index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys),
+        Change::Copy { copy, moved: true } => index.companion_keys_of(copy, keys),
+        Change::Payload {
+            project,
+            kind,
+            namespace,
+            name,
+        } => {
+            let hub = index.hub_namespace(project, namespace);
+            keys.extend(hub.map(|hub| index.hub_key(companion_role(*kind), hub.as_str(), name)));
+        }
+        Change::Source(SourceChange {
+            kind,
+            name,
+            hub: Some(hub),
+            announced,
+            replaced,
+            companions,
+            references,
+            ..
+        }) => {
+            for former in references {
+                keys.push(index.hub_key(companion_role(former.kind), hub, &former.name));
+            }
+            if *announced || *replaced || *companions {
+                index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
+            }
+        }
+        Change::Binding(_)
+        | Change::BindingOrphaned { .. }
+        | Change::City(_)
+        | Change::CitySet { .. }
+        | Change::CitySetLeft { .. }
+        | Change::CitySetsOfProject { .. }
+        | Change::ClaimRejected { .. }
+        | Change::Copy { moved: false, .. }
+        | Change::Interpreter { .. }
+        | Change::PlacesFreed { .. }
+        | Change::ProjectNamespace { hub: None, .. }
+        | Change::Projection { .. }
+        | Change::Reported(_)
+        | Change::Source(SourceChange { hub: None, .. })
+        | Change::Workload { .. }
+        | Change::WorkloadChecks { .. }
+        | Change::WriteBack { .. } => {}
+    }
+}

@@ -1,0 +1,107 @@
+//! Triggers of the federator: the deployments that a change of the index concerns.
+
+use crate::gateway::index::{
+    GatewayIndex,
+    change::{BindingChange, Change, SourceChange},
+};
+use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_engine::key::Key;
+use fedgate_kinds::CompanionKind;
+
+/// Adds the keys of the deployments whose decisions may depend on a change.
+pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    match change {
+        Change::HubNamespace { hub } | Change::Owner { hub } | Change::CityPolicy { hub } => {
+            keys.extend(index.source_keys(hub));
+        }
+        Change::ClaimRejected { project, namespace }
+        | Change::ProjectNamespace {
+            project, namespace, ..
+        } => index.source_keys_in(project, namespace, keys),
+        Change::City(city) => in_city(index, city, keys),
+        Change::Binding(BindingChange {
+            hub,
+            template: Some((kind, name)),
+            ..
+        })
+        | Change::Copy {
+            copy: (kind, hub, name),
+            ..
+        } => {
+            let owner = index.owners.get(hub);
+            keys.extend(owner.map(|owner| index.source_key(*kind, &owner.project, &owner.namespace, name)));
+        }
+        Change::Companion {
+            kind,
+            hub,
+            name,
+            released,
+        } => {
+            let Some(owner) = index.owners.get(hub) else {
+                return;
+            };
+            referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
+            // A deployment that dropped its reference may have waited for the companion's release.
+            let released = released.iter().filter_map(|entry| entry.split_once('/'));
+            for (_, source) in released.filter(|(namespace, _)| *namespace == &*owner.namespace) {
+                existing(index, &owner.project, &owner.namespace, source, keys);
+            }
+        }
+        Change::Payload {
+            project,
+            kind,
+            namespace,
+            name,
+        } => referencing(index, project, *kind, namespace, name, keys),
+        Change::Source(SourceChange {
+            project,
+            kind,
+            namespace,
+            name,
+            ..
+        }) => keys.push(index.source_key(*kind, project, namespace, name)),
+        Change::Binding(BindingChange { template: None, .. })
+        | Change::BindingOrphaned { .. }
+        | Change::CitySet { .. }
+        | Change::CitySetLeft { .. }
+        | Change::CitySetsOfProject { .. }
+        | Change::Interpreter { .. }
+        | Change::OwnerProven { .. }
+        | Change::PlacesFreed { .. }
+        | Change::Projection { .. }
+        | Change::Reported(_)
+        | Change::Workload { .. }
+        | Change::WorkloadChecks { .. }
+        | Change::WriteBack { .. } => {}
+    }
+}
+
+/// The deployments that name a city.
+fn in_city(index: &GatewayIndex, city: &CityCode, keys: &mut Vec<Key>) {
+    let sources = index.sources_in_city(city);
+    keys.extend(
+        sources.map(|(kind, project, (namespace, name))| index.source_key(kind, project, namespace, name)),
+    );
+}
+
+/// The deployments that reference a `ConfigMap` or Secret of their namespace.
+fn referencing(
+    index: &GatewayIndex,
+    project: &ProjectKey,
+    kind: CompanionKind,
+    namespace: &str,
+    name: &str,
+    keys: &mut Vec<Key>,
+) {
+    let of = index.projects.get(project).into_iter();
+    let naming = of.flat_map(|of| of.secondary.naming(namespace, kind, name));
+    keys.extend(naming.map(|(i, source)| index.source_key(i, project, namespace, source)));
+}
+
+/// The deployments of any kind with this name.
+fn existing(index: &GatewayIndex, project: &ProjectKey, namespace: &str, name: &str, keys: &mut Vec<Key>) {
+    let tables = index.projects.get(project).into_iter();
+    let tables = tables.flat_map(|of| of.sources.iter().enumerate());
+    let existing = tables.filter(|(_, table)| table.get(namespace, name).is_some());
+    keys.extend(existing.map(|(i, _)| index.source_key(i, project, namespace, name)));
+}

@@ -1,0 +1,53 @@
+//! Triggers of the garbage collector: copies, policies of city sets and bindings that a change of the index may have
+//! orphaned. Those of hub Namespaces are in `namespaces/triggers.rs`.
+
+use crate::gateway::index::{
+    GatewayIndex, TableId,
+    change::{Change, SourceChange},
+};
+use fedgate_api::names::city_set_policy;
+use fedgate_engine::key::Key;
+
+/// Adds the keys of the hub's objects that a change may have orphaned.
+pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    match change {
+        Change::HubNamespace { hub }
+        | Change::Owner { hub }
+        | Change::OwnerProven { hub }
+        | Change::ProjectNamespace { hub: Some(hub), .. } => index.copy_keys(hub, keys),
+        Change::Copy {
+            copy: (kind, hub, name),
+            moved: true,
+        } => keys.push(index.hub_key(TableId::Federated(*kind), hub, name)),
+        Change::Source(SourceChange {
+            kind,
+            name,
+            hub: Some(hub),
+            announced,
+            held,
+            ..
+        }) if *announced || *held => keys.push(index.hub_key(TableId::Federated(*kind), hub, name)),
+        Change::CitySet { policy, .. } => keys.push(index.hub_key(TableId::CitySets, "", policy)),
+        Change::CitySetLeft { set } => {
+            keys.push(index.hub_key(TableId::CitySets, "", &city_set_policy(set)));
+        }
+        Change::BindingOrphaned { hub, name } => keys.push(index.hub_key(TableId::Bindings, hub, name)),
+        Change::Binding(_)
+        | Change::City(_)
+        | Change::CityPolicy { .. }
+        | Change::CitySetsOfProject { .. }
+        | Change::ClaimRejected { .. }
+        | Change::Companion { .. }
+        | Change::Copy { moved: false, .. }
+        | Change::Interpreter { .. }
+        | Change::Payload { .. }
+        | Change::PlacesFreed { .. }
+        | Change::ProjectNamespace { hub: None, .. }
+        | Change::Projection { .. }
+        | Change::Reported(_)
+        | Change::Source(_)
+        | Change::Workload { .. }
+        | Change::WorkloadChecks { .. }
+        | Change::WriteBack { .. } => {}
+    }
+}

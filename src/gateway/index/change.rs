@@ -1,0 +1,369 @@
+//! Changes of the index that decisions may depend on. Each controller's `triggers.rs` returns the keys that a change
+//! concerns.
+
+use super::{
+    Deployment, GatewayIndex, NamespaceOwner,
+    apply::Applied,
+    digest::{Binding, Companion, HubCopy, Reference, Source, WriteBackDigest},
+    secondary::entries,
+};
+use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_engine::store::{apply::RowChange, table::Row};
+use fedgate_kinds::CompanionKind;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A change of the index. Names are those of objects on the hub, unless a project is given.
+#[derive(Debug)]
+pub enum Change {
+    /// A Namespace on the hub, or the policy of its city set, or its owner's claim changed.
+    HubNamespace {
+        /// The hub namespace.
+        hub: Arc<str>,
+    },
+    /// A hub namespace has another owner, or none.
+    Owner {
+        /// The hub namespace.
+        hub: Arc<str>,
+    },
+    /// Absence in the project that a hub namespace belongs to may be proven now: it shared its UID with another project.
+    OwnerProven {
+        /// The hub namespace.
+        hub: Arc<str>,
+    },
+    /// The claim of a project namespace on its hub namespace is rejected.
+    ClaimRejected {
+        /// The project.
+        project: ProjectKey,
+        /// The namespace in it.
+        namespace: Arc<str>,
+    },
+    /// The policy of a city set changed.
+    CitySet {
+        /// Name of the policy.
+        policy: Arc<str>,
+        /// Name of the set.
+        set: Arc<str>,
+    },
+    /// A Namespace no longer has the label of a city set.
+    CitySetLeft {
+        /// The set's name.
+        set: Arc<str>,
+    },
+    /// The Namespaces of a project use fewer city sets, or this set is new among them.
+    CitySetsOfProject {
+        /// Label value of the project.
+        label: Arc<str>,
+        /// The new set; `None` if a set is used no longer.
+        new: Option<Arc<str>>,
+    },
+    /// A city policy changed.
+    CityPolicy {
+        /// Its hub namespace.
+        hub: Arc<str>,
+    },
+    /// The first cell of a city has joined, or its last cell has left.
+    City(CityCode),
+    /// A binding changed.
+    Binding(BindingChange),
+    /// A binding has lost its template.
+    BindingOrphaned {
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A copy changed.
+    Copy {
+        /// The copy.
+        copy: Deployment,
+        /// True if it is another object, in another city, or gone.
+        moved: bool,
+    },
+    /// A companion changed.
+    Companion {
+        /// Kind of the companion.
+        kind: CompanionKind,
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Entries `<namespace>/<deployment>` that it had before.
+        released: BTreeSet<String>,
+    },
+    /// A write-back changed.
+    WriteBack {
+        /// Index of its kind.
+        kind: usize,
+        /// Its hub namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// True if it belongs to another deployment or city than before.
+        moved: bool,
+    },
+    /// Write-backs of a deployment that may have a place among the projected ones now.
+    PlacesFreed {
+        /// Index of their kind.
+        kind: usize,
+        /// Their hub namespace.
+        hub: Arc<str>,
+        /// Their names.
+        names: Vec<Arc<str>>,
+    },
+    /// The cells have reported a deployment whose projections may have waited for that.
+    Reported(Deployment),
+    /// An interpreter changed.
+    Interpreter {
+        /// Its name, or the name of ours for the same kind.
+        name: Arc<str>,
+    },
+    /// A namespace of a project appeared, disappeared or was created again.
+    ProjectNamespace {
+        /// The project.
+        project: ProjectKey,
+        /// The namespace.
+        namespace: Arc<str>,
+        /// Its former hub namespace, if it has another one or none now.
+        left: Option<Arc<str>>,
+        /// Its hub namespace.
+        hub: Option<Arc<str>>,
+    },
+    /// A Workload changed.
+    Workload {
+        /// The project.
+        project: ProjectKey,
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Locations or Networks that Workloads are checked against changed.
+    WorkloadChecks {
+        /// The project.
+        project: ProjectKey,
+        /// Cities or Networks that changed; `None` if their first list is complete, which concerns all Workloads.
+        names: Option<BTreeSet<Arc<str>>>,
+    },
+    /// A deployment of a project changed.
+    Source(SourceChange),
+    /// A `ConfigMap` or Secret of a project changed.
+    Payload {
+        /// The project.
+        project: ProjectKey,
+        /// Kind of the object.
+        kind: CompanionKind,
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A projection changed.
+    Projection {
+        /// Index of its kind.
+        kind: usize,
+        /// The hub namespace of its namespace.
+        hub: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+/// A change of a binding.
+#[derive(Debug)]
+pub struct BindingChange {
+    /// Its hub namespace.
+    pub hub: Arc<str>,
+    /// Its template: index of the federated kind, and name; `None` if the kind is not federated.
+    pub template: Option<(usize, Arc<str>)>,
+    /// True if its owner or its clusters changed.
+    pub placed: bool,
+    /// True if it is gone, or has another policy.
+    pub released: bool,
+    /// True if it is gone.
+    pub gone: bool,
+}
+
+/// A change of a deployment in a project.
+#[derive(Debug)]
+// Each flag is an aspect of its own.
+#[allow(clippy::struct_excessive_bools)]
+pub struct SourceChange {
+    /// The project.
+    pub project: ProjectKey,
+    /// Index of the federated kind.
+    pub kind: usize,
+    /// The deployment's namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The hub namespace of its namespace, if that exists.
+    pub hub: Option<Arc<str>>,
+    /// True if it is gone, or needs another city.
+    pub announced: bool,
+    /// True if it got or lost the federator's finalizer.
+    pub held: bool,
+    /// True if it is another object, is being deleted, or has another scale.
+    pub replaced: bool,
+    /// True if it expects other companions than before.
+    pub companions: bool,
+    /// References that it had before.
+    pub references: Vec<Reference>,
+    /// True if the status of its Workload may depend on the change.
+    pub rollup: bool,
+    /// UIDs of the Workloads that control it, and that did before.
+    pub controllers: BTreeSet<Arc<str>>,
+    /// True if it is gone.
+    pub gone: bool,
+}
+
+impl GatewayIndex {
+    pub(super) fn binding_change(&self, delta: &RowChange<Binding>) -> Option<Change> {
+        let (hub, name) = &delta.name;
+        let new = self.hub.bindings.get(hub, name);
+        let digest = &new.or(delta.old.as_ref())?.digest;
+        let kind = self.kinds.iter().position(|k| *k.resource.kind == *digest.kind);
+        let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
+        let cells =
+            |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
+        let old = delta.old.as_ref();
+        Some(Change::Binding(BindingChange {
+            hub: hub.clone(),
+            template: kind.map(|kind| (kind, digest.name.clone())),
+            placed: cells(new) != cells(old),
+            released: new.is_none() || policy(new) != policy(old),
+            gone: new.is_none(),
+        }))
+    }
+
+    pub(super) fn copy_change(&self, kind: usize, delta: &RowChange<HubCopy>) -> Change {
+        let (hub, name) = &delta.name;
+        let new = self.hub.copies[kind].get(hub, name);
+        let place = |row: Option<&Row<HubCopy>>| row.map(|r| (r.uid.clone(), r.digest.city.clone()));
+        Change::Copy {
+            moved: place(new) != place(delta.old.as_ref()),
+            copy: (kind, hub.clone(), name.clone()),
+        }
+    }
+
+    pub(super) fn companion_change(kind: CompanionKind, delta: &RowChange<Companion>) -> Change {
+        let (hub, name) = &delta.name;
+        let before = delta.old.iter();
+        Change::Companion {
+            kind,
+            hub: hub.clone(),
+            name: name.clone(),
+            released: before.flat_map(|row| entries(&row.digest)).collect(),
+        }
+    }
+
+    fn source_change(&self, project: &ProjectKey, kind: usize, delta: &RowChange<Source>) -> Option<Change> {
+        fn rollup(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (&r.uid, r.deleting, &r.digest.rollup))
+        }
+        /// Fields of a deployment that determine its companions.
+        fn wanted(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
+            row.map(|r| (r.digest.expected(), &r.digest.references))
+        }
+        let (namespace, name) = &delta.name;
+        let new = self.projects.get(project)?.sources[kind].get(namespace, name);
+        let old = delta.old.as_ref();
+        let announced = |row: Option<&Row<Source>>| row.and_then(|row| Self::announced(name, row)).cloned();
+        let life = |row: Option<&Row<Source>>| row.map(|r| (r.uid.clone(), r.deleting, r.digest.scale));
+        let companions = wanted(new) != wanted(old);
+        let rollup = Some(kind) == self.workload_kind() && rollup(new) != rollup(old);
+        let controllers = [new, old].into_iter().flatten().filter(|_| rollup);
+        Some(Change::Source(SourceChange {
+            project: project.clone(),
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            hub: self
+                .hub_namespace(project, namespace)
+                .map(|hub| hub.as_str().into()),
+            announced: new.is_none() || announced(new) != announced(old),
+            held: new.map(Self::holds) != old.map(Self::holds),
+            replaced: life(new) != life(old),
+            companions,
+            references: old
+                .iter()
+                .filter(|_| companions)
+                .flat_map(|row| row.digest.references.iter().cloned())
+                .collect(),
+            rollup,
+            controllers: controllers
+                .filter_map(|row| row.digest.controller.clone())
+                .collect(),
+            gone: new.is_none(),
+        }))
+    }
+
+    /// Groups a write-back by its deployment and cell, and adds its changes.
+    pub(super) fn write_back_changed(
+        &mut self,
+        kind: usize,
+        delta: RowChange<WriteBackDigest>,
+        changes: &mut Vec<Change>,
+    ) {
+        let (hub, name) = delta.name;
+        let home = |row: Option<&Row<WriteBackDigest>>| {
+            row.map(|r| (r.digest.deployment.clone(), r.digest.city.clone()))
+        };
+        let moved = home(self.hub.write_backs[kind].get(&hub, &name)) != home(delta.old.as_ref());
+        changes.extend(self.move_group(kind, (&hub, &name), delta.old.as_ref()));
+        changes.push(Change::WriteBack {
+            kind,
+            hub,
+            name,
+            moved,
+        });
+    }
+
+    /// Notes that a project references data, and returns the change of a deployment.
+    pub(super) fn source_changed(
+        &mut self,
+        project: &ProjectKey,
+        kind: usize,
+        delta: &RowChange<Source>,
+    ) -> Option<Change> {
+        let (namespace, name) = &delta.name;
+        let of = self.projects.get_mut(project)?;
+        let new = of.sources[kind].get(namespace, name);
+        of.references |= new.is_some_and(|row| !row.digest.references.is_empty());
+        self.source_change(project, kind, delta)
+    }
+
+    /// Claims the hub namespace of a project namespace, or withdraws the claim.
+    pub(super) fn claim_hub_namespace(
+        &mut self,
+        project: &ProjectKey,
+        delta: &RowChange<()>,
+        applied: &mut Applied,
+    ) {
+        let namespace = &delta.name.1;
+        let owner = NamespaceOwner {
+            project: project.clone(),
+            namespace: namespace.clone(),
+        };
+        let of = self.projects.get(project);
+        let live = of
+            .and_then(|p| p.namespaces.get("", namespace))
+            .map(|row| row.uid.clone());
+        let had = delta.old.as_ref().map(|old| &old.uid);
+        let left = had
+            .filter(|uid| live.as_ref() != Some(uid))
+            .map(|uid| Self::hub_of(uid));
+        let hub = live.map(|uid| Self::hub_of(&uid));
+        if let Some(hub) = &left {
+            self.remove_claim(hub, &owner, applied);
+        }
+        if let Some(hub) = &hub {
+            self.claim(hub, owner, applied);
+        }
+        applied.changes.push(Change::ProjectNamespace {
+            project: project.clone(),
+            namespace: namespace.clone(),
+            left,
+            hub,
+        });
+    }
+}

@@ -1,0 +1,255 @@
+//! Keys of objects that belong together: those of a project, of a hub namespace, and of a deployment.
+
+use super::{Deployment, GatewayIndex, TableId, instances::WriteBacksByCell};
+use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_engine::key::{Key, Plane};
+use fedgate_kinds::CompanionKind;
+use std::sync::Arc;
+
+impl GatewayIndex {
+    /// All keys of a project; they can be reconciled once its lists and the hub's lists are complete.
+    pub fn project_keys(&self, key: &ProjectKey) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let Some(project) = self.projects.get(key) else {
+            return keys;
+        };
+        for ((namespace, name), _) in project.workloads.iter() {
+            keys.push(self.workload_key(key, namespace, name));
+        }
+        for (i, table) in project.sources.iter().enumerate() {
+            keys.extend(
+                table
+                    .iter()
+                    .map(|((ns, name), _)| self.source_key(i, key, ns, name)),
+            );
+        }
+        for ((_, name), row) in project.namespaces.iter() {
+            let hub = HubNamespace::of(&row.uid);
+            self.namespace_keys(hub.as_str(), &mut keys);
+            self.referenced_keys(hub.as_str(), &mut keys);
+            for (i, table) in project.projections.iter().enumerate() {
+                keys.extend(
+                    table
+                        .in_namespace(name)
+                        .map(|(instance, _)| self.hub_key(TableId::WrittenBack(i), hub.as_str(), instance)),
+                );
+            }
+        }
+        keys
+    }
+
+    /// Keys of the hub that need no project: interpreters, city sets, and each hub namespace with its objects.
+    fn hub_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self
+            .kinds
+            .iter()
+            .map(|k| self.hub_key(TableId::Interpreters, "", &k.interpreter.name))
+            .collect();
+        keys.extend(
+            self.hub
+                .city_sets
+                .iter()
+                .map(|((_, name), _)| self.hub_key(TableId::CitySets, "", name)),
+        );
+        for ((_, name), _) in self.hub.namespaces.iter() {
+            if HubNamespace::parse(name).is_some() {
+                self.namespace_keys(name, &mut keys);
+            }
+        }
+        keys
+    }
+
+    /// All keys that can be reconciled now: none before the hub's lists are complete, and those of a project only after
+    /// the project's lists are complete.
+    pub fn ready_keys(&self) -> Vec<Key> {
+        if !self.hub_ready() {
+            return Vec::new();
+        }
+        let mut keys = self.hub_keys();
+        let orphaned = self.hub.outlived.iter();
+        keys.extend(orphaned.map(|(hub, name)| self.hub_key(TableId::Bindings, hub, name)));
+        let ready = self.projects.keys().filter(|project| self.project_ready(project));
+        keys.extend(ready.flat_map(|project| self.project_keys(project)));
+        keys
+    }
+
+    /// Keys of the hub Namespaces that had a city set after their last reconcile, were sent the set since, or want it.
+    pub fn namespace_keys_of_set(&self, set: &str) -> Vec<Key> {
+        let users = self.deliveries.users_of(set);
+        users
+            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// The hub namespaces of a project: those that it owns, and those whose labels have its UID.
+    pub fn hub_namespaces_of(&self, project: &ProjectKey) -> impl Iterator<Item = &Arc<str>> {
+        let uid = self.projects.get(project).and_then(|p| p.uid.as_ref());
+        let all = self.hub.namespaces.iter();
+        let of_project = all.filter(move |((_, name), row)| {
+            let name: &str = name;
+            let labelled = uid.is_some() && row.digest.project_uid.as_ref() == uid;
+            let owner = self.owners.get(name);
+            labelled || owner.is_some_and(|owner| owner.project == *project)
+        });
+        of_project.map(|((_, name), _)| name)
+    }
+
+    /// All keys of the hub namespaces of a project.
+    pub fn hub_keys_of(&self, project: &ProjectKey) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for hub in self.hub_namespaces_of(project) {
+            self.namespace_keys(hub, &mut keys);
+        }
+        keys
+    }
+
+    /// Keys of a hub namespace and of all objects in it that a controller reconciles.
+    pub fn namespace_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        keys.push(self.hub_key(TableId::Namespaces, "", hub));
+        keys.push(self.hub_key(TableId::CityPolicies, hub, ""));
+        self.copy_keys(hub, keys);
+        self.write_back_keys(hub, keys);
+        self.companion_keys(hub, keys);
+    }
+
+    /// Keys of the copies in a hub namespace.
+    pub fn copy_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for (i, table) in self.hub.copies.iter().enumerate() {
+            let names = table.in_namespace(hub).map(|(name, _)| name);
+            keys.extend(names.map(|name| self.hub_key(TableId::Federated(i), hub, name)));
+        }
+    }
+
+    /// Keys of the write-backs in a hub namespace.
+    pub fn write_back_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for (i, table) in self.hub.write_backs.iter().enumerate() {
+            let names = table.in_namespace(hub).map(|(name, _)| name);
+            keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(i), hub, name)));
+        }
+    }
+
+    /// Keys of the companions in a hub namespace.
+    pub fn companion_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        let config_maps = self.hub.config_maps.in_namespace(hub);
+        keys.extend(config_maps.map(|(name, _)| self.hub_key(TableId::ConfigMaps, hub, name)));
+        let secrets = self.hub.secrets.in_namespace(hub);
+        keys.extend(secrets.map(|(name, _)| self.hub_key(TableId::Secrets, hub, name)));
+    }
+
+    /// The key of a Workload.
+    pub fn workload_key(&self, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+        Key::new(
+            Plane::Project(project.clone()),
+            self.kind_of(TableId::Workloads),
+            namespace,
+            name,
+        )
+    }
+
+    /// Enqueues the companions that the deployments of a hub namespace reference, existing or not.
+    pub fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
+        for i in 0..self.kinds.len() {
+            for (_, source) in self.owned_sources(i, hub) {
+                keys.extend(
+                    source
+                        .digest
+                        .references
+                        .iter()
+                        .map(|r| self.hub_key(companion_role(r.kind), hub, &r.name)),
+                );
+            }
+        }
+    }
+
+    /// Keys of all deployments in the project namespace that owns a hub namespace.
+    pub fn source_keys(&self, hub: &str) -> Vec<Key> {
+        let Some(owner) = self.owners.get(hub) else {
+            return Vec::new();
+        };
+        (0..self.kinds.len())
+            .flat_map(|i| {
+                self.owned_sources(i, hub)
+                    .map(move |(n, _)| self.source_key(i, &owner.project, &owner.namespace, n))
+            })
+            .collect()
+    }
+
+    /// Keys of the deployments that are being deleted and have nothing left on the hub but the policy of their city.
+    pub fn leaving_keys(&self, hub: &str) -> Vec<Key> {
+        let found = self.owners.get(hub);
+        let Some((project, owner)) =
+            found.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)))
+        else {
+            return Vec::new();
+        };
+        let leaving = project.secondary.leaving(&owner.namespace);
+        leaving
+            .filter(|(i, name)| {
+                self.hub.copies[*i].get(hub, name).is_none() && self.binding(*i, hub, name).is_none()
+            })
+            .map(|(i, name)| self.source_key(i, &owner.project, &owner.namespace, name))
+            .collect()
+    }
+
+    /// Keys that may wait for the Namespace or a policy of a hub namespace: deployments and their companions.
+    pub fn waiting_keys(&self, hub: &str) -> Vec<Key> {
+        let mut keys = self.source_keys(hub);
+        self.referenced_keys(hub, &mut keys);
+        keys
+    }
+
+    /// Keys of the companions that a deployment references, and of those that name the deployment.
+    pub fn companion_keys_of(&self, (kind, hub, name): &Deployment, keys: &mut Vec<Key>) {
+        let Some(owner) = self.owners.get(hub) else { return };
+        let source = self
+            .projects
+            .get(&owner.project)
+            .and_then(|p| p.sources[*kind].get(&owner.namespace, name));
+        for r in source.iter().flat_map(|row| row.digest.references.iter()) {
+            keys.push(self.hub_key(companion_role(r.kind), hub, &r.name));
+        }
+        for (companion, by) in self.hub.secondary.naming(hub, &owner.namespace, name) {
+            keys.push(self.hub_key(companion_role(companion), hub, by));
+        }
+    }
+
+    /// Keys of the write-backs of a deployment.
+    pub fn write_back_keys_of(&self, deployment: &Deployment, keys: &mut Vec<Key>) {
+        let (kind, hub, _) = deployment;
+        let by_cell = self.hub.by_deployment.get(deployment).into_iter();
+        let names = by_cell.flat_map(WriteBacksByCell::names);
+        keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(*kind), hub, name)));
+    }
+
+    /// Keys of the hub Namespaces of a project that wait because the project uses too many city sets; with `set`, only
+    /// those that wait for this set.
+    pub fn limited_keys(&self, label: &Arc<str>, set: Option<&Arc<str>>) -> Vec<Key> {
+        let limited = self.limited_of(label);
+        limited
+            .filter(|hub| set.is_none() || self.deliveries.wanted(hub) == set)
+            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .collect()
+    }
+
+    /// Keys of the deployments in a project namespace.
+    pub fn source_keys_in(&self, project: &ProjectKey, namespace: &str, keys: &mut Vec<Key>) {
+        let Some(p) = self.projects.get(project) else {
+            return;
+        };
+        for (i, table) in p.sources.iter().enumerate() {
+            keys.extend(
+                table
+                    .in_namespace(namespace)
+                    .map(|(n, _)| self.source_key(i, project, namespace, n)),
+            );
+        }
+    }
+}
+
+/// The table of a companion kind.
+pub fn companion_role(kind: CompanionKind) -> TableId {
+    match kind {
+        CompanionKind::ConfigMap => TableId::ConfigMaps,
+        CompanionKind::Secret => TableId::Secrets,
+    }
+}

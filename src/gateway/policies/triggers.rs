@@ -1,0 +1,58 @@
+//! Triggers of city policies: the hub namespaces whose policies a change of the index concerns.
+
+use crate::gateway::index::{
+    GatewayIndex, TableId,
+    change::{BindingChange, Change, SourceChange},
+};
+use fedgate_engine::key::Key;
+
+/// Adds the keys of the city policies whose decisions may depend on a change.
+pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
+    let key = |hub: &str| index.hub_key(TableId::CityPolicies, hub, "");
+    match change {
+        Change::HubNamespace { hub }
+        | Change::Owner { hub }
+        | Change::OwnerProven { hub }
+        | Change::CityPolicy { hub }
+        | Change::Binding(BindingChange {
+            hub,
+            template: Some(_),
+            released: true,
+            ..
+        })
+        | Change::Copy {
+            copy: (_, hub, _),
+            moved: true,
+        }
+        | Change::ProjectNamespace { hub: Some(hub), .. }
+        | Change::Source(SourceChange {
+            hub: Some(hub),
+            announced: true,
+            ..
+        }) => keys.push(key(hub)),
+        Change::City(city) => {
+            let sources = index.sources_in_city(city);
+            let hubs =
+                sources.filter_map(|(_, project, (namespace, _))| index.hub_namespace(project, namespace));
+            keys.extend(hubs.map(|hub| key(hub.as_str())));
+        }
+        Change::Binding(_)
+        | Change::BindingOrphaned { .. }
+        | Change::CitySet { .. }
+        | Change::CitySetLeft { .. }
+        | Change::CitySetsOfProject { .. }
+        | Change::ClaimRejected { .. }
+        | Change::Companion { .. }
+        | Change::Copy { .. }
+        | Change::Interpreter { .. }
+        | Change::Payload { .. }
+        | Change::PlacesFreed { .. }
+        | Change::ProjectNamespace { .. }
+        | Change::Projection { .. }
+        | Change::Reported(_)
+        | Change::Source(_)
+        | Change::Workload { .. }
+        | Change::WorkloadChecks { .. }
+        | Change::WriteBack { .. } => {}
+    }
+}
