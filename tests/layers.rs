@@ -134,6 +134,43 @@ const ARROWS: &[(&str, Arrows)] = &[
     ),
 ];
 
+/// The parts of a role that its other parts may use, from the lowest to the highest: each may use those before it. All
+/// other folders of a role are controllers: they use these, and no other controller. `mod.rs` and `gauges.rs` use all.
+const ROLES: &[(&str, &[&str])] = &[
+    (
+        "gateway",
+        &[
+            "rate_limit",
+            "settings",
+            "policy_spec",
+            // References are values of the digests, and digests name them.
+            "references",
+            "index",
+            "queries",
+            "context",
+            "hub_permit",
+            "confirm",
+        ],
+    ),
+    (
+        "cell",
+        &[
+            "instance_types",
+            "limits",
+            "settings",
+            "writes",
+            "conditions",
+            "rollout",
+            "network",
+            "index",
+            "queries",
+            "context",
+            "claim",
+            "release",
+        ],
+    ),
+];
+
 /// What a decision may be made of: no client, no clock of its own, no async.
 const DECISION: &[&[&str]] = &[
     &["fedgate_api"],
@@ -165,9 +202,8 @@ const DECISION: &[&[&str]] = &[
 /// to the rules of decisions themselves.
 const VALUES: &[&[&str]] = &[
     &["gateway", "index", "digest"],
-    &["gateway", "index", "policy_spec"],
-    &["gateway", "index", "status"],
-    &["gateway", "companions", "resolve"],
+    &["gateway", "policy_spec"],
+    &["gateway", "references"],
     &["gateway", "garbage", "brake"],
     &["gateway", "rate_limit"],
     &["cell", "index", "digest"],
@@ -179,9 +215,10 @@ const VALUES: &[&[&str]] = &[
     &["cell", "instance", "observe", "Snapshot"],
     &["cell", "index", "CellLocation"],
     &["cell", "index", "CLAIM_PREFIX"],
-    &["cell", "instance", "ready"],
-    &["cell", "instance", "quota"],
-    &["cell", "instance", "claim"],
+    &["cell", "conditions"],
+    &["cell", "instance", "quota", "decide"],
+    &["cell", "claim"],
+    &["cell", "settings"],
     &["cell", "instance", "referenced_data"],
     &["cell", "deployment", "status"],
     &["cell", "instance_types"],
@@ -378,6 +415,43 @@ fn every_use_follows_an_arrow() {
                         source.file.display()
                     ));
                 }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}",
+        wrong.into_iter().collect::<Vec<_>>().join("\n")
+    );
+}
+
+/// Files of a role that use all of its parts.
+const TOP: &[&str] = &["gauges", "projects", "testing"];
+
+#[test]
+fn no_controller_uses_another_and_no_part_a_higher_one() {
+    let mut wrong = BTreeSet::new();
+    for source in sources("src") {
+        let (Some(role), Some(own)) = (source.module.first(), source.module.get(1)) else {
+            continue;
+        };
+        let Some((_, parts)) = ROLES.iter().find(|(of, _)| of == role) else {
+            continue;
+        };
+        let rank = |name: &str| parts.iter().position(|part| *part == name);
+        for path in source.uses.iter().filter(|path| path.first() == Some(role)) {
+            let Some(used) = path.get(1).filter(|used| used.starts_with(char::is_lowercase)) else {
+                continue;
+            };
+            let may = used == own
+                || TOP.contains(&own.as_str())
+                || match (rank(own), rank(used)) {
+                    (Some(own), Some(used)) => used < own,
+                    (None, Some(_)) => true,
+                    (_, None) => false,
+                };
+            if !may {
+                wrong.insert(format!("{} uses {role}::{used}", source.file.display()));
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use super::objects;
 use anyhow::{Result, anyhow};
-use fedgate::gateway::index::{
-    GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks, policy_spec,
+use fedgate::gateway::{
+    index::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks},
+    policy_spec,
 };
 use fedgate_api::{
     keys,
@@ -319,7 +320,7 @@ impl Filled {
     fn projects(&mut self) -> Result<()> {
         for home in &self.homes {
             self.index.engage(home.key.clone());
-            for role in self.index.project_roles() {
+            for role in self.index.project_tables() {
                 let mut there = Vec::new();
                 if role == TableId::Namespaces {
                     there.extend(

@@ -4,8 +4,8 @@ use super::fill::{list, namespace, uid};
 use anyhow::{Context, Result};
 use fedgate::gateway::{
     Gateway,
-    index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec},
-    namespaces,
+    index::{GatewayIndex, TableId, networking::WorkloadChecks},
+    namespaces, policy_spec,
 };
 use fedgate_api::{
     keys,
@@ -61,7 +61,7 @@ fn filled(count: usize, sets: usize) -> Result<(GatewayIndex, Vec<HubNamespace>)
     let (project, mark) = (ProjectKey::parse("shop")?, uid(10, 0));
     let hubs: Vec<HubNamespace> = (0..count).map(|n| HubNamespace::of(&uid(1, n))).collect();
     index.engage(project.clone());
-    for role in index.project_roles() {
+    for role in index.project_tables() {
         let own = (0..count).map(|n| namespace(&format!("n-{n}"), &uid(1, n), &json!({})));
         let there = std::iter::once(namespace("kube-system", &mark, &json!({}))).chain(own);
         let there = there.take(if role == TableId::Namespaces {
@@ -71,7 +71,7 @@ fn filled(count: usize, sets: usize) -> Result<(GatewayIndex, Vec<HubNamespace>)
         });
         list(there, |e| index.project_event(&project, role, e))?;
     }
-    for role in index.hub_roles() {
+    for role in index.hub_tables() {
         let there: Vec<Value> = match role {
             TableId::Clusters => (0..sets).map(cell).collect(),
             TableId::CitySets => (0..sets).map(policy).collect(),

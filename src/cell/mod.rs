@@ -7,6 +7,8 @@
 //! * [`index`]: digests of the watched objects; [`context`], [`writes`]: shared by the controllers; [`projects`]: the
 //!   projects whose quota claims are watched.
 
+pub mod claim;
+pub mod conditions;
 pub mod context;
 pub mod deployment;
 mod gauges;
@@ -17,12 +19,13 @@ pub mod limits;
 pub mod network;
 pub mod projects;
 pub mod provider;
+pub mod queries;
+pub mod release;
 pub mod releases;
 pub mod rollout;
 pub mod settings;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod writeback;
 pub mod writes;
 
 use context::{Context, Shared, State};
@@ -45,7 +48,7 @@ use instance::Instances;
 use parking_lot::Mutex;
 use projects::{Known, Projects};
 use provider::Provider;
-use releases::Releases;
+use release::Releaser;
 use settings::Settings;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -88,7 +91,7 @@ pub struct Cell {
     deployments: Deployments,
     instances: Instances,
     provider: Provider,
-    releases: Releases,
+    releaser: Releaser,
     hub: Option<Connection>,
     projects: Projects,
     known: Mutex<Known>,
@@ -112,12 +115,12 @@ pub fn new(cell: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
         settings,
     } = cell;
     let index = CellIndex::new(reading);
-    let tables = index.cell_roles();
+    let tables = index.cell_tables();
     let role = Cell {
         deployments: Deployments::default(),
         instances: Instances::default(),
         provider: Provider::default(),
-        releases: Releases::default(),
+        releaser: Releaser::default(),
         hub,
         projects,
         known: Mutex::default(),
@@ -192,12 +195,12 @@ impl Role for Cell {
         let table = ctx.index.lock().table_of_key(key);
         match table {
             Some(TableId::Deployments) => self.deployments.reconcile(ctx, key).await,
-            Some(TableId::Instances) => self.instances.reconcile(ctx, key, &self.releases).await,
+            Some(TableId::Instances) => self.instances.reconcile(ctx, key, &self.releaser).await,
             Some(TableId::Pods) => {
                 let settings = ctx.settings.provider.as_ref();
                 self.provider.reconcile(ctx, key, settings).await
             }
-            Some(TableId::Releases) => self.releases.reconcile(ctx, key).await,
+            Some(TableId::Releases) => releases::reconcile(ctx, key, &self.releaser).await,
             _ => Ok(Requeue::AwaitChange),
         }
     }
@@ -222,7 +225,7 @@ impl Role for Cell {
 
     /// Retries at once all keys that waited for a plane.
     fn on_recovered(&self, shared: &Shared, plane: &Plane) {
-        self.releases.recovered(plane);
+        self.releaser.recovered(plane);
         let keys = {
             let mut index = shared.index.lock();
             let mut keys: Vec<Key> = match plane {
@@ -270,7 +273,7 @@ impl Role for Cell {
     fn ready(&self, shared: &Shared) -> Result<(), String> {
         let index = shared.index.lock();
         let missing = index
-            .cell_roles()
+            .cell_tables()
             .into_iter()
             .find(|table| !index.is_synced(*table));
         match missing {

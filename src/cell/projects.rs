@@ -1,7 +1,8 @@
 //! The projects whose quota claims are watched. The cell engages each when its claims are wanted, retries if the connection
 //! cannot be made, and releases it when no object of the cell needs it any more.
 
-use super::{Cell, context::Shared, index::tables::TableId, releases::RELEASE};
+use super::{Cell, context::Shared, index::tables::TableId};
+use crate::cell::release::RELEASE;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     backoff::RetryTimer,
@@ -108,7 +109,7 @@ impl Cell {
     /// Enqueues all keys that wait for a project's claims or for a release there: the project may have another address
     /// now.
     fn enqueue_project(&self, shared: &Shared, project: &ProjectKey) {
-        self.releases.recovered(&project_plane(project));
+        self.releaser.recovered(&project_plane(project));
         let keys = {
             let index = shared.index.lock();
             let mut keys = index.keys_of_project(project);
@@ -166,7 +167,7 @@ impl Cell {
     fn disengage_project(&self, shared: &Shared, project: &ProjectKey) {
         let plane = project_plane(project);
         shared.disengage(&plane);
-        self.releases.recovered(&plane);
+        self.releaser.recovered(&plane);
         let keys = {
             let mut index = shared.index.lock();
             index.claims.remove(project);

@@ -1,14 +1,15 @@
 //! The cell's settings, from flags.
 
-use super::{instance_types::InstanceTypes, provider};
+use super::instance_types::InstanceTypes;
 use fedgate_engine::reconcile::throttle::Rate;
-use std::time::Duration;
+use serde_json::Value;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Settings of a cell.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How Pods are run; `None` leaves Instances to another provider.
-    pub provider: Option<provider::settings::Settings>,
+    pub provider: Option<ProviderSettings>,
     /// Sizes of the instance types.
     pub sizes: InstanceTypes,
     /// True if quota is claimed.
@@ -28,4 +29,52 @@ impl Settings {
     pub fn copy_rate(&self) -> Rate {
         Rate::single(self.status_interval * 4)
     }
+}
+
+/// Settings for the Pods of this cell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProviderSettings {
+    /// Scheduling and runtime settings.
+    pub pod: PodSettings,
+    /// True if Instances get a `NetworkPolicy`.
+    pub network_policies: bool,
+    /// The Service port of an Instance with a single port.
+    pub single_port: SinglePort,
+}
+
+/// Scheduling and runtime settings of Pods at this cell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PodSettings {
+    /// Node selector.
+    pub node_selector: BTreeMap<String, String>,
+    /// Tolerations; core/v1 `Toleration`.
+    pub tolerations: Vec<Value>,
+    /// Runtime class; `None` for the default.
+    pub runtime_class: Option<String>,
+    /// Additional annotations, such as a network attachment.
+    pub annotations: BTreeMap<String, String>,
+    /// Pod Security profile.
+    pub security: Security,
+}
+
+/// The profile of the Pod Security Standards that Pods comply with and their namespaces enforce.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Security {
+    /// No root user, no privileges.
+    #[default]
+    Restricted,
+    /// No privileges; images may run as root.
+    Baseline,
+    /// No restrictions: no security context is set.
+    Privileged,
+}
+
+/// The Service port of an Instance with a single port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SinglePort {
+    /// The container's own port.
+    #[default]
+    Own,
+    /// Port 443, as unikraft-provider does.
+    Https,
 }

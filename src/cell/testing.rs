@@ -5,8 +5,7 @@ use super::{
     context::{Shared, State},
     index::{CellIndex, IndexConfig, tables::TableId},
     instance_types::InstanceTypes,
-    provider,
-    settings::Settings,
+    settings::{ProviderSettings, Settings},
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::runtime::role::Role;
@@ -111,20 +110,20 @@ impl Fixture {
     /// All lists are complete, and only the tenant's namespaces exist.
     pub(crate) fn new(reading: IndexConfig) -> Self {
         let mut index = CellIndex::new(reading);
-        let lists = index.cell_roles().into_iter().map(|role| (Plane::Cell, role));
+        let lists = index.cell_tables().into_iter().map(|table| (Plane::Cell, table));
         let lists: Vec<_> = lists
-            .chain(TableId::HUB.map(|role| (Plane::Hub, role)))
+            .chain(TableId::HUB.map(|table| (Plane::Hub, table)))
             .chain([(Plane::Project(shop()), TableId::Claims)])
             .collect();
         index.engage(&shop());
-        for (plane, role) in lists {
+        for (plane, table) in lists {
             for event in [WatchEvent::Init, WatchEvent::InitDone] {
-                index.event(&plane, role, event);
+                index.event(&plane, table, event);
             }
         }
         let state = State {
             settings: Settings {
-                provider: Some(provider::settings::Settings::default()),
+                provider: Some(ProviderSettings::default()),
                 sizes: InstanceTypes::default(),
                 quota: true,
                 status_interval: Duration::ZERO,
@@ -146,28 +145,28 @@ impl Fixture {
             version: 1,
         };
         let labels = json!({keys::UPSTREAM_CLUSTER: "cluster-shop", keys::UPSTREAM_NAMESPACE: "default"});
-        for (plane, role) in [
+        for (plane, table) in [
             (Plane::Cell, TableId::Namespaces),
             (Plane::Hub, TableId::HubNamespaces),
         ] {
-            fixture.has(&plane, role, json!({"metadata": {"name": NS, "labels": labels}}));
+            fixture.has(&plane, table, json!({"metadata": {"name": NS, "labels": labels}}));
         }
         fixture
     }
 
-    fn address(plane: &Plane, role: TableId, object: &Value) -> Place {
+    fn address(plane: &Plane, table: TableId, object: &Value) -> Place {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        let kind = role.resource().plural;
+        let kind = table.resource().plural;
         (plane.to_string(), kind, text("namespace"), text("name"))
     }
 
     /// Creates or changes an object; returns the enqueued keys. Missing identity is filled in.
-    pub(crate) fn has(&mut self, plane: &Plane, role: TableId, mut object: Value) -> Vec<Key> {
+    pub(crate) fn has(&mut self, plane: &Plane, table: TableId, mut object: Value) -> Vec<Key> {
         self.version += 1;
-        let resource = role.resource();
+        let resource = table.resource();
         object["apiVersion"] = json!(resource.api_version);
         object["kind"] = json!(resource.kind);
-        let address = Self::address(plane, role, &object);
+        let address = Self::address(plane, table, &object);
         let meta = &mut object["metadata"];
         if meta["uid"].is_null() {
             meta["uid"] = json!(format!("u-{}", address.3));
@@ -178,35 +177,35 @@ impl Fixture {
         meta["resourceVersion"] = json!(self.version.to_string());
         let event = WatchEvent::Apply(boxed(&object));
         self.objects.insert(address, object);
-        keys_of(&mut self.context.index.lock(), plane, role, event)
+        keys_of(&mut self.context.index.lock(), plane, table, event)
     }
 
     /// Deletes an object; returns the enqueued keys.
-    pub(crate) fn lost(&mut self, plane: &Plane, role: TableId, namespace: &str, name: &str) -> Vec<Key> {
+    pub(crate) fn lost(&mut self, plane: &Plane, table: TableId, namespace: &str, name: &str) -> Vec<Key> {
         let bare = json!({"metadata": {"namespace": namespace, "name": name}});
-        let object = self.objects.remove(&Self::address(plane, role, &bare)).unwrap();
+        let object = self.objects.remove(&Self::address(plane, table, &bare)).unwrap();
         let event = WatchEvent::Delete(boxed(&object));
-        keys_of(&mut self.context.index.lock(), plane, role, event)
+        keys_of(&mut self.context.index.lock(), plane, table, event)
     }
 
     /// The stored object.
-    pub(crate) fn get(&self, plane: &Plane, role: TableId, namespace: &str, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, plane: &Plane, table: TableId, namespace: &str, name: &str) -> Option<&Value> {
         let bare = json!({"metadata": {"namespace": namespace, "name": name}});
-        self.objects.get(&Self::address(plane, role, &bare))
+        self.objects.get(&Self::address(plane, table, &bare))
     }
 
     /// Changes an object by a merge patch, as any client may.
     pub(crate) fn change(
         &mut self,
         plane: &Plane,
-        role: TableId,
+        table: TableId,
         namespace: &str,
         name: &str,
         patch: &Value,
     ) -> Vec<Key> {
-        let mut object = self.get(plane, role, namespace, name).unwrap().clone();
+        let mut object = self.get(plane, table, namespace, name).unwrap().clone();
         merge(&mut object, patch);
-        self.has(plane, role, object)
+        self.has(plane, table, object)
     }
 
     /// Applies effects as an API server does.
@@ -219,15 +218,15 @@ impl Fixture {
     fn perform_one(&mut self, effect: &Effect) {
         let target = &effect.target;
         let namespace = target.namespace.as_deref().unwrap_or_default();
-        let role = {
+        let table = {
             let index = self.context.index.lock();
-            index.role_of(&target.plane, &target.kind(), namespace, &target.name)
+            index.table_of_object(&target.plane, &target.kind(), namespace, &target.name)
         };
-        let (plane, role, name) = (&target.plane, role.unwrap(), target.name.as_str());
-        let had = self.get(plane, role, namespace, name).cloned();
+        let (plane, table, name) = (&target.plane, table.unwrap(), target.name.as_str());
+        let had = self.get(plane, table, namespace, name).cloned();
         match (&effect.write, had) {
             (Write::Create { body }, None) => {
-                self.has(plane, role, body.clone());
+                self.has(plane, table, body.clone());
             }
             (Write::Create { .. }, Some(_)) => panic!("{target:?} is there already"),
             (_, None) => panic!("{target:?} is not there"),
@@ -261,9 +260,9 @@ impl Fixture {
                 }
                 let held = object["metadata"]["finalizers"].as_array();
                 if held.is_none_or(Vec::is_empty) && !object["metadata"]["deletionTimestamp"].is_null() {
-                    self.lost(plane, role, namespace, name);
+                    self.lost(plane, table, namespace, name);
                 } else {
-                    self.has(plane, role, object);
+                    self.has(plane, table, object);
                 }
             }
             (
@@ -277,10 +276,10 @@ impl Fixture {
                 holds(&asked, &object["metadata"]);
                 let held = object["metadata"]["finalizers"].as_array();
                 if held.is_none_or(Vec::is_empty) {
-                    self.lost(plane, role, namespace, name);
+                    self.lost(plane, table, namespace, name);
                 } else {
                     object["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
-                    self.has(plane, role, object);
+                    self.has(plane, table, object);
                 }
             }
         }

@@ -5,6 +5,9 @@ use fedgate_engine::plan::{Effect, Endpoint, Target, Write};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Label of every Pod, Service and `NetworkPolicy` of the provider.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
+
 /// The version of an object that a decision is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectVersion {

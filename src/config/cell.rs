@@ -5,12 +5,7 @@ use crate::cell::{
     index::IndexConfig,
     instance_types::{InstanceSize, InstanceTypes},
     limits::{Limits, MAX_REPLICAS},
-    provider::{
-        self,
-        pod::{self, Security},
-        service::SinglePort,
-    },
-    settings::Settings,
+    settings::{PodSettings, ProviderSettings, Security, Settings, SinglePort},
 };
 use clap::{Args, ValueEnum};
 use fedgate_api::{Quantity, names::ProjectKey};
@@ -270,8 +265,8 @@ impl CellArgs {
         };
         let external = external_address.map(Into::into);
         let settings = Settings {
-            provider: (provider == ProviderName::Pod).then(|| provider::settings::Settings {
-                pod: pod::Settings {
+            provider: (provider == ProviderName::Pod).then(|| ProviderSettings {
+                pod: PodSettings {
                     node_selector: node_selector.into_iter().collect(),
                     tolerations,
                     runtime_class,

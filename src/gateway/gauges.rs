@@ -48,7 +48,7 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
 /// The size of the index, and the objects being deleted: visits each project, and no object that is not being deleted.
 fn tables(index: &GatewayIndex, figures: &mut Gauges) {
     let mut counts: BTreeMap<(&'static str, TableId), usize> = BTreeMap::new();
-    let mut add = |plane, role, count| *counts.entry((plane, role)).or_default() += count;
+    let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
     let hub = &index.hub;
     add("hub", TableId::Namespaces, hub.namespaces.len());
     add("hub", TableId::Clusters, hub.clusters.len());
@@ -94,10 +94,10 @@ fn tables(index: &GatewayIndex, figures: &mut Gauges) {
         }
         figures.deleting.extend(project.secondary.deleting().cloned());
     }
-    for ((plane, role), count) in counts {
+    for ((plane, table), count) in counts {
         *figures
             .cached
-            .entry((plane, index.plural(role).to_owned()))
+            .entry((plane, index.plural(table).to_owned()))
             .or_default() += count;
     }
 }

@@ -11,8 +11,11 @@ pub mod index;
 pub mod interpreters;
 pub mod namespaces;
 pub mod policies;
+pub mod policy_spec;
 pub mod projector;
+pub mod queries;
 pub mod rate_limit;
+pub mod references;
 pub mod settings;
 #[cfg(test)]
 mod testing;
@@ -97,7 +100,7 @@ pub fn new(
     };
     let mut index = GatewayIndex::new(Arc::new(kinds), checks);
     index.largest_spec = settings.max_spec_size;
-    let tables = index.hub_roles();
+    let tables = index.hub_tables();
     let state = State {
         rate_limiter: Mutex::new(RateLimiter::new(settings.hub_limits)),
         settings,
@@ -113,7 +116,7 @@ impl Gateway {
         let plane = Plane::Project(key.clone());
         let (engagement, tables) = {
             let mut index = shared.index.lock();
-            (index.engage(key), index.project_roles())
+            (index.engage(key), index.project_tables())
         };
         shared.planes.engage(&plane, engagement, connection, &tables);
     }
@@ -144,7 +147,10 @@ impl Role for Gateway {
     fn controller(&self, shared: &Shared, key: &Key) -> &'static str {
         let (table, owned) = {
             let index = shared.index.lock();
-            (index.role_of(&key.kind), index.owners.contains_key(&key.name))
+            (
+                index.table_of_kind(&key.kind),
+                index.owners.contains_key(&key.name),
+            )
         };
         match (&key.plane, table) {
             (Plane::Project(_), Some(TableId::Federated(_))) => "federator",
@@ -157,7 +163,7 @@ impl Role for Gateway {
                 Some(TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings),
             ) => "garbage",
             (Plane::Hub, Some(TableId::WrittenBack(_))) => "projector",
-            (Plane::Hub, Some(table)) if companions::kind_of(table).is_some() => "companions",
+            (Plane::Hub, Some(table)) if table.companion().is_some() => "companions",
             _ => "none",
         }
     }
@@ -165,7 +171,10 @@ impl Role for Gateway {
     async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let (table, owned) = {
             let index = ctx.index.lock();
-            (index.role_of(&key.kind), index.owners.contains_key(&key.name))
+            (
+                index.table_of_kind(&key.kind),
+                index.owners.contains_key(&key.name),
+            )
         };
         let Some(table) = table else {
             return Ok(Requeue::AwaitChange);
@@ -188,7 +197,7 @@ impl Role for Gateway {
             (Plane::Hub, TableId::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
             (Plane::Hub, TableId::Bindings) => self.garbage.binding(ctx, key).await,
             (Plane::Hub, TableId::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
-            (Plane::Hub, table) => match companions::kind_of(table) {
+            (Plane::Hub, table) => match table.companion() {
                 Some(kind) => companions::reconcile(ctx, key, kind).await,
                 None => Ok(Requeue::AwaitChange),
             },

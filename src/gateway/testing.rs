@@ -2,7 +2,8 @@
 
 use super::{
     context::{Context, Shared, State},
-    index::GatewayIndex,
+    index::{GatewayIndex, apply::Applied},
+    keys_of,
     rate_limit::{Limits, RateLimiter},
     settings::Settings,
 };
@@ -60,11 +61,11 @@ impl PlaneAccess for Planes {
 
     fn object_observed(&self, target: &Target, _: u64, answer: WriteResult) {
         let mut index = self.index.lock();
-        let role = index.role_of(&target.kind()).unwrap();
+        let table = index.table_of_kind(&target.kind()).unwrap();
         if let WriteResult::Current(object) = answer {
             match &target.plane {
-                Plane::Hub => index.hub_event(role, WatchEvent::Apply(object)),
-                Plane::Project(key) => index.project_event(key, role, WatchEvent::Apply(object)),
+                Plane::Hub => index.hub_event(table, WatchEvent::Apply(object)),
+                Plane::Project(key) => index.project_event(key, table, WatchEvent::Apply(object)),
                 Plane::Cell => return,
             };
         }
@@ -185,5 +186,12 @@ fn settings() -> Settings {
         hub_limits: Limits::default(),
         location_checks: false,
         networking: false,
+    }
+}
+
+impl Applied {
+    /// The keys that the controllers' triggers return.
+    pub(crate) fn keys(&self, index: &GatewayIndex) -> Vec<Key> {
+        keys_of(index, &self.changes)
     }
 }

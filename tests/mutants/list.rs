@@ -58,7 +58,7 @@ mutants! {
             "index.city_ready(s.kind, hub.as_str(), city)" => "true",
             "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
-    "src/gateway/index/cities.rs" {
+    "src/gateway/queries/cities.rs" {
         city_of_a_copy_on_its_way_given_up:
             "self.arriving.cities(hub_namespace, kind)" => "self.arriving.cities(\"\", kind)",
             "gateway::federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
@@ -107,7 +107,7 @@ mutants! {
             "linger.saturating_sub(lingered)" => "Duration::ZERO",
             "gateway::namespaces::decide::tests::a_city_that_was_left_lingers_then_goes_unless_a_write_back_may_be_there";
         anothers_namespace_taken:
-            "foreign(&r.digest, &s.cluster, &s.namespace)" => "false",
+            "r.digest.is_foreign(&s.cluster, &s.namespace)" => "false",
             "gateway::namespaces::decide::tests::a_peers_namespace_is_taken_in_if_it_is_this_tenants_and_left_alone_otherwise";
         wider_set_keeps_the_claim:
             "metadata[\"annotations\"][keys::CLUSTER_CLAIM_NAME] = Value::Null" => "()",
@@ -127,7 +127,7 @@ mutants! {
             "**of == *label" => "false",
             "gateway::namespaces::tests::index::sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_again";
     }
-    "src/gateway/index/cities.rs" {
+    "src/gateway/queries/cities.rs" {
         code_without_a_cell_enters_a_set:
             "self.hub.secondary.serves(city) || there().contains(city)" => "true",
             "gateway::namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
@@ -145,9 +145,9 @@ mutants! {
             "unserved && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
             "gateway::namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
-    "src/gateway/index/apply.rs" {
+    "src/gateway/namespaces/triggers.rs" {
         end_of_a_policy_wakes_nobody:
-            "self.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
+            "index.namespace_keys_of_set(set)" => "Vec::<Key>::new()",
             "gateway::index::tests::the_end_of_a_city_sets_policy_wakes_those_that_are_to_carry_it";
     }
     "src/gateway/garbage/decide.rs" {
@@ -301,12 +301,12 @@ mutants! {
             "block(&peer[\"ipBlock\"])\n                .ok_or_else(|| UnsupportedSpec::PeerWithoutBlock(format!(\"{at}.from[{i}]\")))" => "Ok::<Value, UnsupportedSpec>(block(&peer[\"ipBlock\"]).unwrap_or_default())",
             "cell::provider::network_policy::tests::a_peer_without_a_range_is_refused_and_lets_nobody_in";
     }
-    "src/cell/writeback/decide.rs" {
+    "src/cell/instance/writeback/decide.rs" {
         write_back_into_anothers_namespace:
             "seen.here.as_ref().and_then(both) != Some(there)" => "false",
-            "cell::writeback::tests::whose_instance_it_is_has_to_be_clear";
+            "cell::instance::writeback::tests::whose_instance_it_is_has_to_be_clear";
         anothers_write_back_taken:
             "copy.city.as_deref() != city" => "true",
-            "cell::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
+            "cell::instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
     }
 }

@@ -5,12 +5,12 @@ use super::{
     status::{self, Blocker, Seen},
 };
 use crate::cell::{
+    conditions::{Verdict, gates},
     index::{
         CellLocation,
         digest::{Instance, Spec},
         tables::TableId,
     },
-    instance::ready::{Verdict, gates},
     network::decide::{Act as NetworkAct, State},
     rollout::{
         self, Act, Owner, Policy, RolloutHold, Step, StepReason,
@@ -177,8 +177,8 @@ fn new_gates(snapshot: &Snapshot, spec: &Spec) -> Vec<&'static str> {
         .collect()
 }
 
-fn target(snapshot: &Snapshot, role: TableId, name: &str) -> Target {
-    Target::namespaced(Plane::Cell, &role.resource(), &snapshot.namespace, name)
+fn target(snapshot: &Snapshot, table: TableId, name: &str) -> Target {
+    Target::namespaced(Plane::Cell, &table.resource(), &snapshot.namespace, name)
 }
 
 fn location(snapshot: &Snapshot) -> Option<&LocationReference> {

@@ -1,5 +1,6 @@
 //! Observes a deployment and its surroundings.
 
+use crate::cell::queries;
 use crate::cell::{
     context::Shared,
     index::{
@@ -96,7 +97,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<Snapshot> {
             };
             Some(network::decide::decide(
                 &wanted,
-                &network::known(&index, &key.namespace, &key.name, &row.uid),
+                &queries::network::known(&index, &key.namespace, &key.name, &row.uid),
             ))
         }
         _ => None,

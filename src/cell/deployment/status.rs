@@ -1,7 +1,7 @@
 //! Status of a deployment: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
 
 use crate::cell::{
-    instance::ready::{Verdict, gates},
+    conditions::{Verdict, gates},
     rollout::{Step, StepReason},
 };
 use fedgate_api::{

@@ -37,17 +37,17 @@ fn has_provider_finalizer(event: &WatchEvent) -> bool {
 
 impl CellIndex {
     /// Applies a watch event of a plane to the index.
-    pub fn event(&mut self, plane: &Plane, role: TableId, event: WatchEvent) -> Applied {
+    pub fn event(&mut self, plane: &Plane, table: TableId, event: WatchEvent) -> Applied {
         match plane {
-            Plane::Cell | Plane::Hub => self.own_event(role, event),
-            Plane::Project(project) if role == TableId::Claims => self.claim_event(project, event),
+            Plane::Cell | Plane::Hub => self.own_event(table, event),
+            Plane::Project(project) if table == TableId::Claims => self.claim_event(project, event),
             Plane::Project(_) => Applied::default(),
         }
     }
 
-    fn own_event(&mut self, role: TableId, event: WatchEvent) -> Applied {
+    fn own_event(&mut self, table: TableId, event: WatchEvent) -> Applied {
         let mut applied = Applied::default();
-        if role == TableId::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
+        if table == TableId::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
             self.retiring = true;
             applied.retires = true;
         }
@@ -57,7 +57,7 @@ impl CellIndex {
             // The answer to a write shows an object without this cell's label. The watch selects by that label and
             // never reports its deletion, so the row is removed now.
             WatchEvent::Apply(object) | WatchEvent::Written(object)
-                if role == TableId::HubInstances && !self.is_own_copy(&object) =>
+                if table == TableId::HubInstances && !self.is_own_copy(&object) =>
             {
                 WatchEvent::Delete(object)
             }
@@ -78,7 +78,7 @@ impl CellIndex {
                 !applied.changes.is_empty()
             }};
         }
-        match role {
+        match table {
             TableId::Namespaces => take!(namespaces, digest::namespace, |_, d: RowChange<_>| {
                 Change::Namespace(d.name.1)
             }),

@@ -6,6 +6,7 @@ pub mod change;
 pub mod digest;
 mod networking;
 mod projects;
+pub mod release_records;
 pub mod tables;
 #[cfg(test)]
 mod tests;
@@ -170,30 +171,30 @@ impl CellIndex {
             quota_unavailable: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             retiring: false,
-            kinds: all.map(|role| (role.kind(), role)).collect(),
+            kinds: all.map(|table| (table.kind(), table)).collect(),
         }
     }
 
     /// The tables that are watched on the cell's own plane.
-    pub fn cell_roles(&self) -> Vec<TableId> {
+    pub fn cell_tables(&self) -> Vec<TableId> {
         let IndexConfig {
             networking,
             data,
             provider,
             ..
         } = self.reading;
-        let mut roles = TableId::CELL.to_vec();
-        roles.push(TableId::Releases);
+        let mut tables = TableId::CELL.to_vec();
+        tables.push(TableId::Releases);
         if data {
-            roles.extend(TableId::DATA);
+            tables.extend(TableId::DATA);
         }
         if provider {
-            roles.extend(TableId::PROVIDER);
+            tables.extend(TableId::PROVIDER);
         }
         if networking {
-            roles.extend(TableId::NETWORK);
+            tables.extend(TableId::NETWORK);
         }
-        roles
+        tables
     }
 
     /// True if Pods and Services are watched.
@@ -202,12 +203,18 @@ impl CellIndex {
     }
 
     /// The table for an object of this kind on this plane; `None` if the kind is not watched there.
-    pub fn role_of(&self, plane: &Plane, kind: &Kind, namespace: &str, name: &str) -> Option<TableId> {
-        let role = *self.kinds.get(kind)?;
+    pub fn table_of_object(
+        &self,
+        plane: &Plane,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<TableId> {
+        let table = *self.kinds.get(kind)?;
         let is_record = *namespace == *self.reading.namespace && name.starts_with(RELEASES_PREFIX);
-        Some(match (plane, role) {
+        Some(match (plane, table) {
             (Plane::Cell, TableId::ConfigMaps) if is_record => TableId::Releases,
-            (Plane::Cell, role) => role,
+            (Plane::Cell, table) => table,
             (Plane::Hub, TableId::Namespaces) => TableId::HubNamespaces,
             (Plane::Hub, TableId::Deployments) => TableId::HubDeployments,
             (Plane::Hub, TableId::Instances) => TableId::HubInstances,
@@ -218,17 +225,17 @@ impl CellIndex {
 
     /// True if all lists of the cell's own plane are complete. No controller decides before that.
     pub fn cell_ready(&self) -> bool {
-        self.cell_roles().into_iter().all(|role| self.is_synced(role))
+        self.cell_tables().into_iter().all(|table| self.is_synced(table))
     }
 
     /// True if all lists of the hub are complete.
     pub fn hub_ready(&self) -> bool {
-        TableId::HUB.into_iter().all(|role| self.is_synced(role))
+        TableId::HUB.into_iter().all(|table| self.is_synced(table))
     }
 
     /// True if the list of a table is complete.
-    pub fn is_synced(&self, role: TableId) -> bool {
-        match role {
+    pub fn is_synced(&self, table: TableId) -> bool {
+        match table {
             TableId::Namespaces => self.namespaces.synced(),
             TableId::Deployments => self.deployments.synced(),
             TableId::Instances => self.instances.synced(),
@@ -252,8 +259,8 @@ impl CellIndex {
     }
 
     /// Number of objects in a table.
-    pub fn len(&self, role: TableId) -> usize {
-        match role {
+    pub fn len(&self, table: TableId) -> usize {
+        match table {
             TableId::Namespaces => self.namespaces.len(),
             TableId::Deployments => self.deployments.len(),
             TableId::Instances => self.instances.len(),

@@ -1,7 +1,7 @@
-//! What at the cell belongs to which project, and the projects that do not answer quota requests.
+//! Objects of the cell by their project, and the projects that do not answer quota requests.
 
 use super::{CellIndex, tables::TableId};
-use crate::cell::releases::record;
+use crate::cell::index::release_records;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::Key;
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ impl CellIndex {
     /// Keys of the release records that name a project.
     pub fn releases_of_project(&self, project: &ProjectKey) -> Vec<Key> {
         let names = |text: &String| {
-            let mut records = record::read(text).into_iter();
+            let mut records = release_records::read(text).into_iter();
             records.any(|record| record.plane == project.as_str())
         };
         let of_it = self
@@ -101,7 +101,7 @@ impl CellIndex {
         });
         needed.extend(with_claims.map(|(project, _)| project.clone()));
         let records = self.releases.iter().flat_map(|(_, row)| row.digest.values());
-        let projects = records.flat_map(|text| record::read(text));
+        let projects = records.flat_map(|text| release_records::read(text));
         needed.extend(projects.filter_map(|record| ProjectKey::parse(&record.plane).ok()));
         needed
     }

@@ -93,7 +93,7 @@ impl Index for CellIndex {
 
     fn table_of(&self, target: &Target) -> Option<TableId> {
         let namespace = target.namespace.as_deref().unwrap_or_default();
-        self.role_of(&target.plane, &target.kind(), namespace, &target.name)
+        self.table_of_object(&target.plane, &target.kind(), namespace, &target.name)
     }
 
     fn kind_of(&self, table: TableId) -> Kind {
@@ -112,6 +112,6 @@ impl Index for CellIndex {
 impl CellIndex {
     /// The table of a key.
     pub fn table_of_key(&self, key: &Key) -> Option<TableId> {
-        self.role_of(&key.plane, &key.kind, &key.namespace, &key.name)
+        self.table_of_object(&key.plane, &key.kind, &key.namespace, &key.name)
     }
 }

@@ -1,9 +1,7 @@
 //! Decides the next write to an Instance: finalizers, conditions, gates, in that order. Pure functions.
 
-use super::{
-    observe::Snapshot,
-    ready::{self, Verdict, gates, is_final_state},
-};
+use super::observe::Snapshot;
+use crate::cell::conditions::{self, Verdict, gates, is_final_state};
 use crate::cell::{index::tables::TableId, writes::finalizers};
 use fedgate_api::{
     Condition,
@@ -152,7 +150,7 @@ fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> V
         }
     }
     let gates: Vec<&str> = instance.gates.iter().map(|gate| &**gate).collect();
-    let ready = ready::ready(&ready::Seen {
+    let ready = conditions::ready(&conditions::Seen {
         deleting: snapshot.deleting,
         suspended: instance.suspended,
         gates: &gates,

@@ -3,24 +3,21 @@
 //! Triggers: the Instance, its deployment and companions, its networking objects, its claim, and its objects on the
 //! hub.
 
-pub mod claim;
-pub mod claims;
 pub mod decide;
 pub mod observe;
 pub mod quota;
-pub mod ready;
 pub mod referenced_data;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
+pub mod writeback;
 
 use super::{
+    claim,
     context::Context,
-    index::{CellIndex, digest::Claim},
-    releases::{self, Released, Releases},
-    writeback::WriteBack,
+    index::{CellIndex, digest::Claim, release_records},
+    release::{self, Released, Releaser},
 };
-use claims::Answer;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
@@ -34,8 +31,10 @@ use fedgate_engine::{
 };
 use observe::Snapshot;
 use parking_lot::Mutex;
+use quota::Answer;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
+use writeback::WriteBack;
 
 /// Delay before the claim and hub copy of an Instance are released that disappeared without releasing them.
 const LEFT_BEHIND: Duration = Duration::from_mins(5);
@@ -65,13 +64,13 @@ impl Instances {
         &self,
         ctx: &Context<'_>,
         key: &Key,
-        releases: &Releases,
+        releaser: &Releaser,
     ) -> Result<Requeue, Failure> {
         let Some(snapshot) = observe::observe(ctx, key) else {
             self.write_back.forget(key);
             self.progress.forget(key);
             Self::unwanted(ctx, key);
-            return self.absent(ctx, key, releases).await;
+            return self.absent(ctx, key, releaser).await;
         };
         self.left_behind.lock().remove(key);
         if !decide::is_ours(&snapshot) {
@@ -83,15 +82,15 @@ impl Instances {
         } else if !ctx.settings.quota && decide::has_claimed(&snapshot) {
             // The claim is recorded before the condition `QuotaGranted` changes, because that condition is the only
             // trace of it.
-            match abandon(ctx, &snapshot, releases).await {
-                Ok(()) => claims::ask(ctx, &snapshot).await,
+            match abandon(ctx, &snapshot, releaser).await {
+                Ok(()) => quota::ask(ctx, &snapshot).await,
                 Err(failure) => Answer {
                     failure: Some(failure),
                     ..Answer::default()
                 },
             }
         } else if decide::may_claim(&snapshot) || !ctx.settings.quota {
-            claims::ask(ctx, &snapshot).await
+            quota::ask(ctx, &snapshot).await
         } else {
             // Finalizers come first, so that no claim is leaked; that write enqueues the key again.
             Answer::default()
@@ -110,7 +109,7 @@ impl Instances {
         };
         let local = local?;
         if snapshot.deleting {
-            return teardown(ctx, &snapshot, releases).await;
+            return teardown(ctx, &snapshot, releaser).await;
         }
         let copied = copied?;
         match quota.failure {
@@ -164,7 +163,7 @@ impl Instances {
     }
 
     /// Releases the claim and hub copy of an absent Instance, even if its finalizers were removed manually.
-    async fn absent(&self, ctx: &Context<'_>, key: &Key, releases: &Releases) -> Result<Requeue, Failure> {
+    async fn absent(&self, ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Result<Requeue, Failure> {
         let now = ctx.now().instant;
         let left = left_of(&ctx.index.lock(), key);
         if left.is_empty() {
@@ -179,7 +178,7 @@ impl Instances {
         let mut next = Requeue::AwaitChange;
         for (uid, record) in left {
             if let Released::PlaneDown(after) | Released::Connecting(after) =
-                releases.attempt(ctx, &uid, &record).await
+                releaser.attempt(ctx, &uid, &record).await
             {
                 next = next.earlier(Requeue::After(after));
             }
@@ -189,7 +188,7 @@ impl Instances {
 }
 
 /// The claim and hub copy that this cell still holds for an absent Instance, each with the Instance UID that it names.
-fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, releases::record::Record)> {
+fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, release_records::Record)> {
     if !index.cell_ready() || index.instances.get(&key.namespace, &key.name).is_some() {
         return Vec::new();
     }
@@ -200,7 +199,7 @@ fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, releases::record::Rec
         && ours(row.digest.cell.as_ref())
         && !row.deleting
     {
-        left.push((uid.clone(), releases::of_copy(&key.namespace, &key.name)));
+        left.push((uid.clone(), release::of_copy(&key.namespace, &key.name)));
     }
     let name = claim::name(&key.name);
     let mut look = |project: &ProjectKey, home: &str, row: &Row<Claim>| {
@@ -210,7 +209,7 @@ fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, releases::record::Rec
             && !row.deleting
             && let Some(uid) = &row.digest.instance
         {
-            left.push((uid.clone(), releases::of_claim(project, home, &key.name)));
+            left.push((uid.clone(), release::of_claim(project, home, &key.name)));
         }
     };
     if let Some((project, home)) = index.origin(&key.namespace) {
@@ -229,7 +228,7 @@ fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, releases::record::Rec
 
 /// The last steps: release the claim, release the copy, remove the finalizers. The provider's finalizer is removed
 /// before.
-async fn teardown(ctx: &Context<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<Requeue, Failure> {
+async fn teardown(ctx: &Context<'_>, snapshot: &Snapshot, releaser: &Releaser) -> Result<Requeue, Failure> {
     let finalizers = &snapshot.instance.finalizers;
     let has = |name: &str| finalizers.iter().any(|known| **known == *name);
     if !decide::is_ending(snapshot) {
@@ -244,38 +243,38 @@ async fn teardown(ctx: &Context<'_>, snapshot: &Snapshot, releases: &Releases) -
     let claims = ctx.settings.quota || decide::has_claimed(snapshot);
     if claims && has(keys::CLAIM_FINALIZER) {
         match origin {
-            Some((project, home)) => left.push(releases::of_claim(&project, &home, &snapshot.name)),
+            Some((project, home)) => left.push(release::of_claim(&project, &home, &snapshot.name)),
             None => orphaned(ctx, snapshot).await,
         }
     }
     if hub && has(keys::INSTANCE_FINALIZER) {
-        left.push(releases::of_copy(&snapshot.namespace, &snapshot.name));
+        left.push(release::of_copy(&snapshot.namespace, &snapshot.name));
     }
     let mut later = Vec::new();
     for record in left {
-        match releases.attempt(ctx, uid, &record).await {
+        match releaser.attempt(ctx, uid, &record).await {
             Released::Done => {}
             Released::PlaneDown(_) => later.push(record),
             Released::Connecting(after) => return Ok(Requeue::After(after)),
         }
     }
     if !later.is_empty() {
-        releases.record(ctx, &snapshot.namespace, uid, &later).await?;
+        releaser.record(ctx, &snapshot.namespace, uid, &later).await?;
     }
     ctx.execute(Plan::one(decide::release(snapshot))).await?;
     Ok(Requeue::AwaitChange)
 }
 
 /// The cell requests no quota any more: records the claim, which is released once its project answers.
-async fn abandon(ctx: &Context<'_>, snapshot: &Snapshot, releases: &Releases) -> Result<(), Failure> {
+async fn abandon(ctx: &Context<'_>, snapshot: &Snapshot, releaser: &Releaser) -> Result<(), Failure> {
     let origin = ctx.index.lock().origin(&snapshot.namespace);
     let Some((project, home)) = origin else {
         orphaned(ctx, snapshot).await;
         return Ok(());
     };
-    let claim = releases::of_claim(&project, &home, &snapshot.name);
+    let claim = release::of_claim(&project, &home, &snapshot.name);
     let uid = &snapshot.version.uid;
-    releases.record(ctx, &snapshot.namespace, uid, &[claim]).await
+    releaser.record(ctx, &snapshot.namespace, uid, &[claim]).await
 }
 
 async fn orphaned(ctx: &Context<'_>, snapshot: &Snapshot) {

@@ -1,9 +1,8 @@
 //! Takes a snapshot of an Instance from the index.
 
-use super::{
-    ready::{Verdict, gates},
-    referenced_data,
-};
+use super::referenced_data;
+use crate::cell::conditions::{Verdict, gates};
+use crate::cell::queries::network::known;
 use crate::cell::{
     context::Shared,
     index::{
@@ -117,7 +116,7 @@ fn refused(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<St
         networks: &spec.networks,
         location: &location,
     };
-    let known = network::known(index, namespace, deployment.name, &row.uid);
+    let known = known(index, namespace, deployment.name, &row.uid);
     match network::decide::decide(&deployment, &known) {
         (_, State::Refused(why)) => Some(why),
         (_, State::Ready | State::Pending) => None,

@@ -1,6 +1,6 @@
 //! Checks that the `ConfigMaps` and Secrets that a deployment expects exist at the cell (contract: cell.md §3).
 
-use super::ready::Verdict;
+use crate::cell::conditions::Verdict;
 use fedgate_api::{
     ConditionStatus::{False, True, Unknown},
     Reason,

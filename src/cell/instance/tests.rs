@@ -1,10 +1,9 @@
 //! Tests: writes to an Instance, decided from an index of server objects; evaluation of claims.
 
-use super::{
-    claim::{self, Claimant, Found},
-    decide, observe,
-    quota::Claim,
-    ready::Verdict,
+use super::{decide, observe};
+use crate::cell::{
+    claim::{self, Claim, Claimant, Found},
+    conditions::Verdict,
 };
 use crate::cell::{
     index::{

@@ -1,6 +1,6 @@
 //! Triggers of Instances: those that a change of the index concerns.
 
-use super::ready::gates;
+use crate::cell::conditions::gates;
 use crate::cell::index::{CellIndex, change::Change, digest::Instance, tables::TableId};
 use fedgate_api::{
     conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY},

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// The differences between Service and `NetworkPolicy`.
 pub(super) struct Kind {
-    role: TableId,
+    table: TableId,
     /// Extracts the part of a spec that is compared.
     compared: fn(&Value) -> Value,
     /// Write reason for a create or patch.
@@ -28,7 +28,7 @@ pub(super) struct Kind {
 }
 
 pub(super) const SERVICE: Kind = Kind {
-    role: TableId::Services,
+    table: TableId::Services,
     compared: digest::service_spec,
     reason: "service",
     unwanted: "service_unwanted",
@@ -36,7 +36,7 @@ pub(super) const SERVICE: Kind = Kind {
 };
 
 pub(super) const POLICY: Kind = Kind {
-    role: TableId::NetworkPolicies,
+    table: TableId::NetworkPolicies,
     compared: digest::network_policy_spec,
     reason: "network_policy",
     unwanted: "network_policy_unwanted",
@@ -45,7 +45,7 @@ pub(super) const POLICY: Kind = Kind {
 
 impl Of<'_> {
     fn found(&self, kind: &Kind) -> Option<&Known<Attached>> {
-        match kind.role {
+        match kind.table {
             TableId::Services => self.snapshot.service.as_ref(),
             _ => self.snapshot.policy.as_ref(),
         }
@@ -60,19 +60,19 @@ impl Of<'_> {
     /// Deletes the object together with its Instance.
     pub(super) fn detach(&self, kind: &Kind) -> Option<Effect> {
         let own = self.own_attached(kind).filter(|own| !own.deleting)?;
-        Some(own.version.delete(self.target(kind.role), kind.stopped))
+        Some(own.version.delete(self.target(kind.table), kind.stopped))
     }
 
     /// Creates, patches or deletes the object so that it matches `wanted`.
     pub(super) fn attach(&self, kind: &Kind, wanted: Option<&Value>) -> Option<Effect> {
-        let target = self.target(kind.role);
+        let target = self.target(kind.table);
         match (wanted, self.found(kind), self.own_attached(kind)) {
             (Some(wanted), None, _) => Some(create(target, wanted.clone(), kind.reason)),
             (Some(wanted), _, Some(known)) if !known.deleting => {
                 let spec = (kind.compared)(&wanted["spec"]);
                 if *known.digest.spec == *spec.to_string() {
                     let labels = &known.digest.labels;
-                    return self.relabel(kind.role, &known.version.uid, wanted, |key| labels.get(key));
+                    return self.relabel(kind.table, &known.version.uid, wanted, |key| labels.get(key));
                 }
                 let found: Value = serde_json::from_str(&known.digest.spec).unwrap_or_default();
                 // The merge patch also removes fields that were added manually.
@@ -87,7 +87,7 @@ impl Of<'_> {
     /// Patches the labels of one of the Instance's objects that differ from `wanted`.
     pub(super) fn relabel<'l>(
         &self,
-        role: TableId,
+        table: TableId,
         uid: &str,
         wanted: &Value,
         has: impl Fn(&str) -> Option<&'l str>,
@@ -98,7 +98,7 @@ impl Of<'_> {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         (!labels.is_empty()).then(|| Effect {
-            target: self.target(role),
+            target: self.target(table),
             endpoint: Endpoint::Main,
             write: Write::Merge {
                 patch: json!({"metadata": {"uid": uid, "labels": labels}}),

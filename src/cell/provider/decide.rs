@@ -10,14 +10,14 @@ use super::{
     refusal,
     report::{self, ConditionValue, Report},
     service,
-    settings::Settings,
 };
+use crate::cell::settings::ProviderSettings;
 use crate::cell::{
+    conditions::is_final_state,
     index::{
         digest::{Instance, Pod},
         tables::TableId,
     },
-    instance::ready::is_final_state,
     instance_types::InstanceTypes,
     writes::create,
 };
@@ -42,7 +42,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub struct PodContext<'a> {
     /// Settings for Pods.
-    pub settings: &'a Settings,
+    pub settings: &'a ProviderSettings,
     /// Sizes of the instance types.
     pub sizes: &'a InstanceTypes,
     /// Remaining time before the successor of an ended Pod may be created.
@@ -110,9 +110,9 @@ pub(super) struct Of<'a> {
 }
 
 impl Of<'_> {
-    pub(super) fn target(&self, role: TableId) -> Target {
+    pub(super) fn target(&self, table: TableId) -> Target {
         let Snapshot { namespace, name, .. } = self.snapshot;
-        Target::namespaced(Plane::Cell, &role.resource(), namespace, name)
+        Target::namespaced(Plane::Cell, &table.resource(), namespace, name)
     }
 
     pub(super) fn has_finalizer(&self) -> bool {

@@ -16,12 +16,12 @@ pub mod refusal;
 pub mod report;
 pub mod retire;
 pub mod service;
-pub mod settings;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
 
 use super::{context::Context, index::tables::TableId};
+use crate::cell::settings::ProviderSettings;
 use decide::PodContext;
 use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
@@ -35,7 +35,6 @@ use observe::Snapshot;
 use parking_lot::Mutex;
 use recovery::Sightings;
 use serde_json::{Map, Value, json};
-use settings::Settings;
 use tokio::time::Instant;
 
 /// The Pod provider.
@@ -58,9 +57,9 @@ impl Provider {
         &self,
         ctx: &Context<'_>,
         key: &Key,
-        settings: Option<&Settings>,
+        settings: Option<&ProviderSettings>,
     ) -> Result<Requeue, Failure> {
-        let none = Settings::default();
+        let none = ProviderSettings::default();
         let mut held: Option<String> = None;
         let mut service_held: Option<String> = None;
         let mut refused: Option<Failure> = None;

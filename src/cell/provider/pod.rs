@@ -3,25 +3,11 @@
 use crate::cell::{
     instance_types::{InstanceTypes, Unsized},
     rollout::labels::Labels,
+    settings::{PodSettings, Security},
+    writes::MANAGED_BY,
 };
 use fedgate_api::keys;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-
-/// Label of every Pod, Service and `NetworkPolicy` of the provider.
-pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
-
-/// The profile of the Pod Security Standards that Pods comply with and their namespaces enforce.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Security {
-    /// No root user, no privileges.
-    #[default]
-    Restricted,
-    /// No privileges; images may run as root.
-    Baseline,
-    /// No restrictions: no security context is set.
-    Privileged,
-}
 
 impl Security {
     /// The value of the namespace label.
@@ -50,21 +36,6 @@ impl Security {
             Self::Privileged => Value::Null,
         }
     }
-}
-
-/// Scheduling and runtime settings of Pods at this cell.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings {
-    /// Node selector.
-    pub node_selector: BTreeMap<String, String>,
-    /// Tolerations; core/v1 `Toleration`.
-    pub tolerations: Vec<Value>,
-    /// Runtime class; `None` for the default.
-    pub runtime_class: Option<String>,
-    /// Additional annotations, such as a network attachment.
-    pub annotations: BTreeMap<String, String>,
-    /// Pod Security profile.
-    pub security: Security,
 }
 
 /// The fields of an Instance that a provider reads.
@@ -178,7 +149,7 @@ pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
 /// Renders the Pod, or returns the reason why the spec is unsupported.
 pub fn render(
     instance: &Instance<'_>,
-    settings: &Settings,
+    settings: &PodSettings,
     sizes: &InstanceTypes,
 ) -> Result<Value, UnsupportedSpec> {
     if !instance.spec["runtime"]["virtualMachine"].is_null() {
@@ -314,7 +285,7 @@ mod tests {
     #[test]
     fn a_pod_is_the_template_and_the_settings_and_nothing_else() {
         let (spec, labels) = (one(), labels());
-        let settings = Settings {
+        let settings = PodSettings {
             node_selector: [("type".to_owned(), "virtual".to_owned())].into(),
             tolerations: vec![json!({"key": "virtual", "operator": "Exists"})],
             runtime_class: Some("kraft".to_owned()),
@@ -367,9 +338,9 @@ mod tests {
     fn a_runtime_that_needs_more_gets_it_by_a_setting() {
         let (spec, labels) = (one(), labels());
         let contexts = |security| {
-            let settings = Settings {
+            let settings = PodSettings {
                 security,
-                ..Settings::default()
+                ..PodSettings::default()
             };
             let pod = render(&instance(&spec, &labels), &settings, &InstanceTypes::default()).unwrap();
             let of = &pod["spec"];
@@ -394,7 +365,7 @@ mod tests {
         ]);
         let pod = render(
             &instance(&spec, &labels),
-            &Settings::default(),
+            &PodSettings::default(),
             &InstanceTypes::default(),
         )
         .unwrap();
@@ -412,7 +383,7 @@ mod tests {
         spec["runtime"]["resources"]["instanceType"] = json!("unheard-of");
         let refused = render(
             &instance(&spec, &labels),
-            &Settings::default(),
+            &PodSettings::default(),
             &InstanceTypes::default(),
         );
         assert!(matches!(refused, Err(UnsupportedSpec::Unsized(_))), "{refused:?}");
@@ -425,7 +396,7 @@ mod tests {
         assert_eq!(
             render(
                 &instance(&machine, &labels),
-                &Settings::default(),
+                &PodSettings::default(),
                 &InstanceTypes::default()
             ),
             Err(UnsupportedSpec::VirtualMachine)
@@ -438,7 +409,7 @@ mod tests {
         assert!(
             render(
                 &instance(&spec, &labels),
-                &Settings::default(),
+                &PodSettings::default(),
                 &InstanceTypes::default()
             )
             .is_ok()
@@ -447,7 +418,7 @@ mod tests {
         assert_eq!(
             render(
                 &instance(&spec, &labels),
-                &Settings::default(),
+                &PodSettings::default(),
                 &InstanceTypes::default()
             ),
             Err(UnsupportedSpec::PortTwice(53, "TCP".to_owned()))

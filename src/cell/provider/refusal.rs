@@ -7,15 +7,17 @@ use fedgate_engine::error::{Category, Failure};
 const LONGEST_REASON: usize = 1024;
 
 /// True if the failed request was for an object of this table.
-pub fn is_of(failure: &Failure, role: TableId) -> bool {
+pub fn is_of(failure: &Failure, table: TableId) -> bool {
     let named = failure.object.split_once(' ').map(|(kind, _)| kind.to_owned());
-    named == Some(role.kind().to_string())
+    named == Some(table.kind().to_string())
 }
 
 /// Message why the API server rejects a Pod, Service or `NetworkPolicy`; `None` for a failure that may be transient.
 pub fn of(failure: &Failure) -> Option<String> {
-    let role = TableId::PROVIDER.into_iter().find(|role| is_of(failure, *role))?;
-    let what = role.resource().kind;
+    let table = TableId::PROVIDER
+        .into_iter()
+        .find(|table| is_of(failure, *table))?;
+    let what = table.resource().kind;
     match failure.category {
         Category::Refused => {
             let said: String = failure.message.chars().take(LONGEST_REASON).collect();
@@ -48,11 +50,11 @@ mod tests {
     use fedgate_engine::key::Plane;
     use std::time::Duration;
 
-    fn failure(category: Category, role: TableId, message: &str) -> Failure {
+    fn failure(category: Category, table: TableId, message: &str) -> Failure {
         Failure {
             plane: Plane::Cell,
             verb: "create",
-            object: format!("{} ns-a1/web-0", role.kind()),
+            object: format!("{} ns-a1/web-0", table.kind()),
             category,
             message: message.to_owned(),
             retry_after: Duration::ZERO,
@@ -61,10 +63,10 @@ mod tests {
 
     #[test]
     fn what_a_server_refuses_is_passed_on_and_what_may_pass_by_itself_is_not() {
-        let why = |category, role| {
+        let why = |category, table| {
             of(&failure(
                 category,
-                role,
+                table,
                 "violates PodSecurity \"restricted:latest\"",
             ))
         };

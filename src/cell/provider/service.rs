@@ -1,18 +1,9 @@
 //! Renders the Service of an Instance.
 
 use super::pod::{Instance, UnsupportedSpec, ports};
+use crate::cell::settings::SinglePort;
 use fedgate_api::keys;
 use serde_json::{Value, json};
-
-/// The Service port of an Instance with a single port.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SinglePort {
-    /// The container's own port.
-    #[default]
-    Own,
-    /// Port 443, as unikraft-provider does.
-    Https,
-}
 
 /// Renders the Service; `None` if the Instance has no ports.
 pub fn render(instance: &Instance<'_>, single: SinglePort) -> Result<Option<Value>, UnsupportedSpec> {

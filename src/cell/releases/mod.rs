@@ -1,232 +1,106 @@
-//! Release of a deleted Instance's objects on other planes: the claim in its project, the copy on the hub. A plane
-//! that is down delays no deletion; the cell records what is left there and releases it when the plane answers
-//! (contract: cell.md §6).
+//! Release records: the controller tries each recorded release until its plane answers (contract: cell.md §6).
 
-pub mod record;
 pub mod triggers;
 
 use super::{
-    context::{Context, request_project},
-    index::{digest, tables::TableId},
-    instance::claim,
-    writes::{create, delete},
+    context::Context,
+    index::tables::TableId,
+    release::{Released, Releaser},
+    writes::delete,
 };
-use fedgate_api::names::ProjectKey;
+use crate::cell::index::release_records::{self, Record, Records};
 use fedgate_engine::{
-    backoff::{Backoff, RetryTimer},
-    error::{Category, Failure},
+    error::Failure,
     key::{Key, Plane},
     plan::{Effect, Endpoint, Plan, Requeue, Target, Write},
-    random::HashMap,
 };
-use parking_lot::Mutex;
-use record::{Place, Record, Records};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
-/// Pauses before a plane that did not answer is tried again.
-pub const RELEASE: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
-/// Timeout of an attempt.
-const ATTEMPT: Duration = Duration::from_secs(5);
-
-/// Releases, with a retry timer for each plane that does not answer.
-#[derive(Debug, Default)]
-pub struct Releases {
-    timers: Mutex<HashMap<Plane, RetryTimer>>,
-}
-
-/// Result of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Released {
-    /// Nothing of the Instance is left there.
-    Done,
-    /// The plane does not answer; the next attempt follows after this time.
-    PlaneDown(Duration),
-    /// The connection to the plane is being made; retry after this time.
-    Connecting(Duration),
-}
-
-/// Time within which a project is connected.
-const WAY_WITHIN: Duration = Duration::from_secs(1);
-
-impl Releases {
-    /// One attempt to release a recorded object of an Instance with this UID. Objects that no longer belong to this
-    /// Instance are not touched.
-    pub async fn attempt(&self, ctx: &Context<'_>, uid: &str, record: &Record) -> Released {
-        let target = record.target();
-        if let Plane::Project(project) = &target.plane {
-            let index = ctx.index.lock();
-            let engaged = index.claims.contains_key(project) || index.unreachable.contains(project);
-            drop(index);
-            if !engaged {
-                // No other object may need the connection to this plane any more.
-                request_project(ctx, project);
-                return Released::Connecting(WAY_WITHIN);
+/// Reconciles a `ConfigMap` of records: each record is tried unless its plane is in a pause.
+pub async fn reconcile(ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Result<Requeue, Failure> {
+    let known: Option<(Arc<str>, String, Records)> = {
+        let index = ctx.index.lock();
+        let row = index
+            .releases
+            .get(&key.namespace, &key.name)
+            .filter(|row| !row.deleting);
+        row.map(|row| (row.uid.clone(), row.resource_version(), row.digest.clone()))
+    };
+    let Some((uid, version, records)) = known else {
+        return Ok(Requeue::AwaitChange);
+    };
+    let (mut done, mut next) = (Map::new(), Requeue::AwaitChange);
+    let claimants = claimants(ctx);
+    for (instance, text) in &records {
+        let mut left = Vec::new();
+        for record in release_records::read(text) {
+            // Quota is on again, and the Instance keeps its grant.
+            if record.plane != release_records::HUB && claimants.contains(instance.as_str()) {
+                continue;
             }
+            let (Released::PlaneDown(after) | Released::Connecting(after)) =
+                releaser.attempt(ctx, instance, &record).await
+            else {
+                continue;
+            };
+            let now = ctx.now().wall;
+            let record = record.seen(now);
+            if record.is_given_up(now) {
+                let Record {
+                    plane,
+                    kind,
+                    namespace,
+                    name,
+                    ..
+                } = &record;
+                tracing::warn!(
+                    plane,
+                    kind,
+                    namespace,
+                    name,
+                    "the plane did not answer for a week; its object is not released"
+                );
+                ctx.metrics.release_dropped("expired");
+                continue;
+            }
+            next = next.earlier(Requeue::After(after));
+            left.push(record);
         }
-        if let Some(left) = self.closed_for(ctx, &target.plane) {
-            return Released::PlaneDown(left);
-        }
-        let released = tokio::time::timeout(ATTEMPT, release(ctx, uid, &target)).await;
-        let now = ctx.now().instant;
-        let mut timers = self.timers.lock();
-        let timer = timers.entry(target.plane.clone()).or_default();
-        match released {
-            Ok(Ok(())) => {
-                timers.remove(&target.plane);
-                Released::Done
-            }
-            Ok(Err(failure)) => {
-                let left = timer.failed(RELEASE, now);
-                tracing::debug!(plane = %target.plane, error = %failure, "not released yet");
-                Released::PlaneDown(left)
-            }
-            Err(_) => Released::PlaneDown(timer.failed(RELEASE, now)),
+        let now = (!left.is_empty()).then(|| release_records::write(&left));
+        if now.as_deref() != Some(text) {
+            done.insert(instance.clone(), json!(now));
         }
     }
-
-    fn closed_for(&self, ctx: &Context<'_>, plane: &Plane) -> Option<Duration> {
-        let timers = self.timers.lock();
-        timers.get(plane)?.wait(ctx.now().instant)
-    }
-
-    /// The plane answers again: forgets its pauses.
-    pub fn recovered(&self, plane: &Plane) {
-        self.timers.lock().remove(plane);
-    }
-
-    /// Records an Instance's objects that are left. If there is no room for a record, the plane's watches show the
-    /// objects when it answers.
-    pub async fn record(
-        &self,
-        ctx: &Context<'_>,
-        namespace: &str,
-        uid: &str,
-        left: &[Record],
-    ) -> Result<(), Failure> {
-        let (home, place) = {
-            let index = ctx.index.lock();
-            let home = index.reading.namespace.clone();
-            let known = |name: &str| index.releases.get(&home, name).map(|row| &row.digest);
-            let place = record::place(namespace, uid, known);
-            (home, place)
+    let target = Target::namespaced(
+        Plane::Cell,
+        &TableId::Releases.resource(),
+        &key.namespace,
+        &key.name,
+    );
+    if records
+        .keys()
+        .all(|instance| done.get(instance) == Some(&Value::Null))
+    {
+        let mut effect = delete(target, &uid, "releases_done");
+        if let Write::Delete { resource_version, .. } = &mut effect.write {
+            // Another record may have been added meanwhile.
+            *resource_version = Some(version);
+        }
+        ctx.execute(Plan::one(effect)).await?;
+    } else if !done.is_empty() {
+        let write = Write::Merge {
+            patch: json!({"metadata": {"uid": *uid, "resourceVersion": version}, "data": done}),
         };
-        let Some(Place { name, exists, has }) = place else {
-            tracing::warn!(namespace, uid, "too many releases are recorded; this one is not");
-            ctx.metrics.release_dropped("full");
-            return Ok(());
-        };
-        let target = Target::namespaced(Plane::Cell, &TableId::Releases.resource(), &home, &name);
-        let all = record::joined(has, left, ctx.now().wall);
-        let labels = json!({record::LABEL.0: record::LABEL.1});
-        let data = json!({uid: record::write(&all)});
-        if !exists {
-            let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": *home, "labels": labels}, "data": data});
-            let made = ctx
-                .execute(Plan::one(create(target.clone(), body, "release_recorded")))
-                .await;
-            match made {
-                // The ConfigMap exists without its label, or the watch is late.
-                Err(failure) if failure.category == Category::AlreadyExists => {}
-                end => return end.map(drop),
-            }
-        }
-        let patch = json!({"metadata": {"labels": labels}, "data": data});
         let effect = Effect {
             target,
             endpoint: Endpoint::Main,
-            write: Write::Merge { patch },
-            reason: "release_recorded",
+            write,
+            reason: "release_done",
         };
-        ctx.execute(Plan::one(effect)).await.map(drop)
+        ctx.execute(Plan::one(effect)).await?;
     }
-
-    /// Reconciles a `ConfigMap` of records: each record is tried unless its plane is in a pause.
-    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-        let known: Option<(Arc<str>, String, Records)> = {
-            let index = ctx.index.lock();
-            let row = index
-                .releases
-                .get(&key.namespace, &key.name)
-                .filter(|row| !row.deleting);
-            row.map(|row| (row.uid.clone(), row.resource_version(), row.digest.clone()))
-        };
-        let Some((uid, version, records)) = known else {
-            return Ok(Requeue::AwaitChange);
-        };
-        let (mut done, mut next) = (Map::new(), Requeue::AwaitChange);
-        let claimants = claimants(ctx);
-        for (instance, text) in &records {
-            let mut left = Vec::new();
-            for record in record::read(text) {
-                // Quota is on again, and the Instance keeps its grant.
-                if record.plane != record::HUB && claimants.contains(instance.as_str()) {
-                    continue;
-                }
-                let (Released::PlaneDown(after) | Released::Connecting(after)) =
-                    self.attempt(ctx, instance, &record).await
-                else {
-                    continue;
-                };
-                let now = ctx.now().wall;
-                let record = record.seen(now);
-                if record.is_given_up(now) {
-                    let Record {
-                        plane,
-                        kind,
-                        namespace,
-                        name,
-                        ..
-                    } = &record;
-                    tracing::warn!(
-                        plane,
-                        kind,
-                        namespace,
-                        name,
-                        "the plane did not answer for a week; its object is not released"
-                    );
-                    ctx.metrics.release_dropped("expired");
-                    continue;
-                }
-                next = next.earlier(Requeue::After(after));
-                left.push(record);
-            }
-            let now = (!left.is_empty()).then(|| record::write(&left));
-            if now.as_deref() != Some(text) {
-                done.insert(instance.clone(), json!(now));
-            }
-        }
-        let target = Target::namespaced(
-            Plane::Cell,
-            &TableId::Releases.resource(),
-            &key.namespace,
-            &key.name,
-        );
-        if records
-            .keys()
-            .all(|instance| done.get(instance) == Some(&Value::Null))
-        {
-            let mut effect = delete(target, &uid, "releases_done");
-            if let Write::Delete { resource_version, .. } = &mut effect.write {
-                // Another record may have been added meanwhile.
-                *resource_version = Some(version);
-            }
-            ctx.execute(Plan::one(effect)).await?;
-        } else if !done.is_empty() {
-            let write = Write::Merge {
-                patch: json!({"metadata": {"uid": *uid, "resourceVersion": version}, "data": done}),
-            };
-            let effect = Effect {
-                target,
-                endpoint: Endpoint::Main,
-                write,
-                reason: "release_done",
-            };
-            ctx.execute(Plan::one(effect)).await?;
-        }
-        Ok(next)
-    }
+    Ok(next)
 }
 
 /// The Instances that claim quota.
@@ -237,62 +111,4 @@ fn claimants(ctx: &Context<'_>) -> BTreeSet<Arc<str>> {
     let index = ctx.index.lock();
     let live = index.instances.iter().filter(|(_, row)| !row.deleting);
     live.map(|(_, row)| row.uid.clone()).collect()
-}
-
-/// Deletes the object if it belongs to this Instance of this cell.
-async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Failure> {
-    let found = match ctx.executor.get(target).await {
-        Ok(Some(found)) => found,
-        Ok(None) => return Ok(()),
-        // Its namespace is gone, and the object with it.
-        Err(failure) if failure.category == Category::NamespaceMissing => return Ok(()),
-        Err(failure) => return Err(failure),
-    };
-    let cell = ctx.index.lock().reading.cell.clone();
-    let meta = &found.metadata;
-    let words = &mut digest::Strings::default();
-    let ours = if target.plane == Plane::Hub {
-        let copy = digest::copy(&found, words);
-        copy.cell.as_deref() == Some(&*cell) && copy.instance.as_deref() == Some(uid)
-    } else {
-        let claimant = claim::Claimant {
-            cell: &cell,
-            namespace: "",
-            name: "",
-            uid,
-        };
-        claim::is_of(&digest::claim(&found, words), &claimant)
-    };
-    let Some(uid) = meta
-        .uid
-        .as_deref()
-        .filter(|_| ours && meta.deletion_timestamp.is_none())
-    else {
-        return Ok(());
-    };
-    ctx.execute(Plan::one(delete(target.clone(), uid, "release")))
-        .await?;
-    Ok(())
-}
-
-/// The record of an Instance's copy.
-pub fn of_copy(namespace: &str, name: &str) -> Record {
-    Record {
-        plane: record::HUB.to_owned(),
-        kind: TableId::HubInstances.resource().kind,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        since: None,
-    }
-}
-
-/// The record of an Instance's claim.
-pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Record {
-    Record {
-        plane: project.to_string(),
-        kind: TableId::Claims.resource().kind,
-        namespace: namespace.to_owned(),
-        name: claim::name(instance),
-        since: None,
-    }
 }

@@ -2,7 +2,6 @@
 //! (contract: federation.md §3.9). Bodies are read just before they are written, and never kept.
 
 pub mod decide;
-pub mod resolve;
 pub mod triggers;
 
 #[cfg(test)]
@@ -11,16 +10,15 @@ mod tests;
 use super::{
     confirm,
     context::{Context, record_refusal},
-    federator::observe::source_state,
-    garbage,
     hub_permit::HubPermit,
     index::{
-        GatewayIndex, Project, TableId,
+        GatewayIndex, Project,
         digest::{self, Companion, Source},
         secondary,
     },
-    namespaces::earlier_life,
+    queries::{self, lifecycle},
     rate_limit::Permit,
+    references,
 };
 use decide::{Decision, Snapshot};
 use fedgate_api::keys;
@@ -59,14 +57,14 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
         row: row.clone(),
     };
     let Some(owner) = index.owners.get(hub) else {
-        return garbage::proven_gone(index, hub)
+        return lifecycle::proven_gone(index, hub)
             .then(|| snapshot(None, "".into(), held_entries(index, hub, row.as_ref()), None));
     };
     if !index.project_ready(&owner.project) {
         return None;
     }
     let project = index.projects.get(&owner.project)?;
-    if earlier_life(index, &owner.project, hub) {
+    if lifecycle::earlier_life(index, &owner.project, hub) {
         // Delete the companion once copy and binding of every deployment that it was created for are gone.
         let wanted_by = held_entries(index, hub, row.as_ref());
         let project = Some(owner.project.clone());
@@ -205,10 +203,10 @@ fn expects(
             return s.digest.references.is_empty().then_some(false);
         };
         let tokens: Vec<String> = serde_json::from_str(text).ok()?;
-        return Some(tokens.contains(&resolve::token(kind, name)));
+        return Some(tokens.contains(&references::token(kind, name)));
     }
-    let found = resolve::resolve(&s.digest.references, |k, n| {
-        source_state(index, &owner.project, k, &owner.namespace, n)
+    let found = references::resolve(&s.digest.references, |k, n| {
+        queries::references::source_state(index, &owner.project, k, &owner.namespace, n)
     });
     Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
 }
@@ -285,7 +283,7 @@ async fn nobody_wants(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Result<bool
     let (origin, unseen) = {
         let index = ctx.index.lock();
         let owned = index.owners.contains_key(&key.namespace);
-        let origin = (!owned).then(|| garbage::origin_namespace(&index, &key.namespace));
+        let origin = (!owned).then(|| lifecycle::origin_namespace(&index, &key.namespace));
         (origin, unseen(&index, s))
     };
     if let Some(origin) = origin {
@@ -362,15 +360,6 @@ fn record_name_taken(ctx: &Context<'_>, key: &Key, kind: CompanionKind, taken: b
     };
     drop(index);
     ctx.queue.extend(keys, Priority::Fresh);
-}
-
-/// The companion kind of a table.
-pub fn kind_of(role: TableId) -> Option<CompanionKind> {
-    match role {
-        TableId::ConfigMaps => Some(CompanionKind::ConfigMap),
-        TableId::Secrets => Some(CompanionKind::Secret),
-        _ => None,
-    }
 }
 
 /// Value of the annotation that lists the deployments that reference a companion.

@@ -3,7 +3,10 @@
 use super::*;
 use crate::gateway::{
     federator::observe::observe as observe_source,
-    index::fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
+    index::{
+        TableId,
+        fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
+    },
     rate_limit::Class,
     testing::{Rig, refusal},
 };

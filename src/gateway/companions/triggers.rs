@@ -3,7 +3,7 @@
 use crate::gateway::index::{
     GatewayIndex,
     change::{BindingChange, Change, SourceChange},
-    companion_role,
+    companion_table,
 };
 use fedgate_engine::key::Key;
 
@@ -11,7 +11,7 @@ use fedgate_engine::key::Key;
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
         Change::Companion { kind, hub, name, .. } => {
-            keys.push(index.hub_key(companion_role(*kind), hub, name));
+            keys.push(index.hub_key(companion_table(*kind), hub, name));
         }
         Change::HubNamespace { hub } => {
             index.companion_keys(hub, keys);
@@ -35,7 +35,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             name,
         } => {
             let hub = index.hub_namespace(project, namespace);
-            keys.extend(hub.map(|hub| index.hub_key(companion_role(*kind), hub.as_str(), name)));
+            keys.extend(hub.map(|hub| index.hub_key(companion_table(*kind), hub.as_str(), name)));
         }
         Change::Source(SourceChange {
             kind,
@@ -48,7 +48,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             ..
         }) => {
             for former in references {
-                keys.push(index.hub_key(companion_role(former.kind), hub, &former.name));
+                keys.push(index.hub_key(companion_table(former.kind), hub, &former.name));
             }
             if *announced || *replaced || *companions {
                 index.companion_keys_of(&(*kind, hub.clone(), name.clone()), keys);
@@ -63,7 +63,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ClaimRejected { .. }
         | Change::Copy { moved: false, .. }
         | Change::Interpreter { .. }
-        | Change::PlacesFreed { .. }
+        | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }
         | Change::Reported(_)

@@ -5,10 +5,12 @@ use super::{
     memory::{GRACE_PERIOD, Memory},
     observe::{HubNamespaceState, Snapshot},
 };
-use crate::gateway::index::{
-    cities::CITY_LIMIT,
-    digest::{Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize},
-    status::{OwnCondition, SIZE_LIMIT},
+use crate::gateway::{
+    index::digest::{
+        Extent, HubCopy, LEVEL_LIMIT, Source, SpecSize,
+        status::{OwnCondition, SIZE_LIMIT},
+    },
+    queries::cities::CITY_LIMIT,
 };
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::{

@@ -1,11 +1,12 @@
 //! Snapshot of a deployment, taken from the index under one lock.
 
 use crate::gateway::{
-    companions::resolve::{self, Resolution, SourceState},
     index::{
-        GatewayIndex, TableId, companion_role,
+        GatewayIndex, TableId, companion_table,
         digest::{Binding, HubCopy, HubNamespaceDigest, Source},
     },
+    queries::{cities::policy_needed, lifecycle, references::source_state},
+    references::{self, Resolution},
 };
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{key::Key, store::table::Row};
@@ -98,7 +99,7 @@ impl Snapshot {
 
 /// Takes the snapshot; `None` while the lists that a sync depends on are incomplete.
 pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<Snapshot> {
-    let Some(TableId::Federated(kind)) = index.role_of(&key.kind) else {
+    let Some(TableId::Federated(kind)) = index.table_of_kind(&key.kind) else {
         return None;
     };
     if !index.specs_synced(project) {
@@ -138,16 +139,16 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let held = expected
         .iter()
         .find(|(kind, name)| index.name_taken.contains(&(*kind, hub_name.into(), name.clone())));
-    let refused = |role, namespace, name| index.refused.get(&index.hub_key(role, namespace, name)).cloned();
+    let refused = |table, namespace, name| index.refused.get(&index.hub_key(table, namespace, name)).cloned();
     Some(Snapshot {
         place_refused: refused(TableId::Namespaces, "", hub_name)
             .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
             .filter(|_| !city_ready),
         companion_refused: expected.iter().find_map(|(kind, name)| {
-            let words = refused(companion_role(*kind), hub_name, name)?;
-            Some((resolve::token(*kind, name), words))
+            let words = refused(companion_table(*kind), hub_name, name)?;
+            Some((references::token(*kind, name), words))
         }),
-        companion_taken: held.map(|(kind, name)| resolve::token(*kind, name)),
+        companion_taken: held.map(|(kind, name)| references::token(*kind, name)),
         kinds: index.kinds.clone(),
         kind,
         project: project.clone(),
@@ -221,9 +222,7 @@ fn hub_state(
                 HubNamespaceState::Unproven
             }
         }
-        Some(_) if crate::gateway::namespaces::earlier_life(index, project, hub) => {
-            HubNamespaceState::EarlierLife
-        }
+        Some(_) if lifecycle::earlier_life(index, project, hub) => HubNamespaceState::EarlierLife,
         Some(_) => HubNamespaceState::Ours,
     }
 }
@@ -241,7 +240,7 @@ fn policy_leaving(index: &GatewayIndex, kind: usize, hub: &str, city: &CityCode)
     let prefix = &index.kinds[kind].placement.policy_prefix;
     let policy = index.city_policy(kind, hub, city);
     policy.is_some_and(|(name, p)| !p.deleting && name.starts_with(prefix))
-        && !crate::gateway::policies::needed(index, hub, kind, city)
+        && !policy_needed(index, hub, kind, city)
 }
 
 fn claim_good(index: &GatewayIndex, kind: usize, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
@@ -258,29 +257,6 @@ fn claim_good(index: &GatewayIndex, kind: usize, hub: &str, copy: Option<&Row<Hu
     })
 }
 
-/// State of the source of a reference.
-pub fn source_state(
-    index: &GatewayIndex,
-    project: &ProjectKey,
-    kind: CompanionKind,
-    namespace: &str,
-    name: &str,
-) -> SourceState {
-    let Some(p) = index.projects.get(project) else {
-        return SourceState::Unknown;
-    };
-    let table = match kind {
-        CompanionKind::ConfigMap => &p.config_maps,
-        CompanionKind::Secret => &p.secrets,
-    };
-    match table.get(namespace, name) {
-        _ if p.forbidden.contains(&kind) => SourceState::Forbidden,
-        _ if !table.synced() => SourceState::Unknown,
-        None => SourceState::Missing,
-        Some(row) => SourceState::Present(row.digest.size),
-    }
-}
-
 fn references(
     index: &GatewayIndex,
     project: &ProjectKey,
@@ -290,7 +266,7 @@ fn references(
 ) -> Option<Resolution> {
     index.kinds[kind].companions.as_ref()?;
     let source = source?;
-    Some(resolve::resolve(&source.digest.references, |kind, name| {
+    Some(references::resolve(&source.digest.references, |kind, name| {
         source_state(index, project, kind, namespace, name)
     }))
 }

@@ -67,7 +67,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::CitySetsOfProject { .. }
         | Change::Interpreter { .. }
         | Change::OwnerProven { .. }
-        | Change::PlacesFreed { .. }
+        | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
         | Change::Workload { .. }

@@ -12,9 +12,7 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
-pub use observe::{origin_namespace, proven_gone};
-
-use super::{confirm, context::Context, index::GatewayIndex, settings::Settings};
+use super::{confirm, context::Context, index::GatewayIndex, queries::lifecycle, settings::Settings};
 use decide::Decision;
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -118,7 +116,7 @@ impl Garbage {
                 index.await_proof(plane, key);
             }
             let (plan, wake) = self.decide_namespace(&index, key, (&ctx.settings).into(), ctx.now());
-            (plan, wake, observe::origin_namespace(&index, &key.name))
+            (plan, wake, lifecycle::origin_namespace(&index, &key.name))
         };
         ctx.queue.extend(wake, Priority::Fresh);
         if !plan.is_idle() && !confirm::namespace_gone(ctx, origin).await? {

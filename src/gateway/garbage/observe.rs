@@ -6,12 +6,9 @@ use super::{
 };
 use crate::gateway::{
     index::{GatewayIndex, Project, TableId, digest},
-    namespaces::earlier_life,
+    queries::lifecycle::{earlier_life, home, proven_gone, seems_gone},
 };
-use fedgate_api::{
-    keys,
-    names::{HubNamespace, ProjectKey},
-};
+use fedgate_api::keys;
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     key::{Key, Plane},
@@ -64,23 +61,6 @@ pub(super) struct Memory {
     pub(super) rest: Since,
     /// Orphaned copies that count, and the brakes that hold for them.
     pub(super) brakes: Brakes,
-}
-
-/// True if the project namespace behind a hub namespace is proven deleted. All of these hold: exactly one project has
-/// the UID in the Namespace's label, the Namespace's labels name that project, the project's lists are complete and
-/// kept up to date, and no namespace of the project has the UID.
-///
-/// A plane restored from another plane's backup has the same UID, and lacks objects younger than the backup. A rejected
-/// ownership claim keeps nothing: otherwise any plane could keep another project's objects by reporting a UID.
-pub fn proven_gone(index: &GatewayIndex, hub: &str) -> bool {
-    seems_gone(index, hub) && index.lacks_proof(hub).is_none()
-}
-
-/// Result of [`proven_gone`] by the last observation, even if a watch is failing.
-fn seems_gone(index: &GatewayIndex, hub: &str) -> bool {
-    !index.owners.contains_key(hub)
-        && HubNamespace::parse(hub).is_some()
-        && index.project_of(hub).is_some_and(|key| index.project_ready(key))
 }
 
 /// The place where the origins of the copies in a hub namespace are looked up.
@@ -254,15 +234,6 @@ pub(super) fn unproven_namespace(index: &GatewayIndex, key: &Key) -> Option<Plan
         .filter(|_| seems_gone(index, &key.name))
 }
 
-/// The project and the namespace in it that a hub namespace was made for.
-pub(super) fn home(index: &GatewayIndex, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
-    if let Some(owner) = index.owners.get(hub) {
-        return Some((owner.project.clone(), owner.namespace.clone()));
-    }
-    let namespace = index.hub.namespaces.get("", hub)?.digest.namespace.clone()?;
-    Some((index.project_of(hub)?.clone(), namespace))
-}
-
 /// Address and UID of the deployment that a copy was made from.
 pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: usize) -> Option<(Target, Arc<str>)> {
     let copy = index.hub.copies[kind].get(&key.namespace, &key.name)?;
@@ -270,17 +241,6 @@ pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: usize) -> Option<(Ta
     let resource = &index.kinds[kind].resource;
     let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
     Some((target, copy.digest.source_uid.clone()?))
-}
-
-/// Address and UID of the project namespace that a hub namespace was made for.
-pub fn origin_namespace(index: &GatewayIndex, hub: &str) -> Option<(Target, Arc<str>)> {
-    let uid = hub.strip_prefix("ns-")?.into();
-    let (project, namespace) = home(index, hub)?;
-    let resource = &index.resources.namespaces;
-    Some((
-        Target::cluster(Plane::Project(project), resource, &namespace),
-        uid,
-    ))
 }
 
 /// Number of bindings without the template that they were made for.

@@ -41,7 +41,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { moved: false, .. }
         | Change::Interpreter { .. }
         | Change::Payload { .. }
-        | Change::PlacesFreed { .. }
+        | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Projection { .. }
         | Change::Reported(_)

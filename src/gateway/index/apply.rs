@@ -8,8 +8,8 @@ use super::{
         Payload, Projection, Source, Strings, WriteBackDigest,
     },
     ownership::RejectedClaim,
-    status::SIZE_LIMIT,
 };
+use crate::gateway::index::digest::status::SIZE_LIMIT;
 use fedgate_api::names::{self, HubNamespace, ProjectKey, is_label_value};
 use fedgate_engine::{
     key::Key,
@@ -49,7 +49,7 @@ impl Applied {
 
 impl GatewayIndex {
     /// Applies an event of the hub.
-    pub fn hub_event(&mut self, role: TableId, event: WatchEvent) -> Applied {
+    pub fn hub_event(&mut self, table: TableId, event: WatchEvent) -> Applied {
         let kinds = self.kinds.clone();
         let words = &mut self.words;
         let mut applied = Applied::default();
@@ -60,7 +60,7 @@ impl GatewayIndex {
                 deltas
             }};
         }
-        match role {
+        match table {
             TableId::Namespaces => return self.hub_namespace_event(event),
             TableId::Clusters => return self.cluster_event(event),
             TableId::CitySets => return self.city_set_event(event),
@@ -157,7 +157,7 @@ impl GatewayIndex {
     }
 
     /// The table of the template of a binding of this kind, if that kind is ours.
-    pub fn template_role(&self, kind: &str) -> Option<TableId> {
+    pub fn template_table(&self, kind: &str) -> Option<TableId> {
         match kind {
             "ConfigMap" => Some(TableId::ConfigMaps),
             "Secret" => Some(TableId::Secrets),
@@ -173,7 +173,7 @@ impl GatewayIndex {
     fn track_orphaned_binding(&mut self, name: &Name, applied: &mut Applied) {
         let hub = &self.hub;
         let orphaned = hub.bindings.get(&name.0, &name.1).is_some_and(|row| {
-            let template = match self.template_role(&row.digest.kind) {
+            let template = match self.template_table(&row.digest.kind) {
                 Some(TableId::Federated(i)) => hub.copies[i].get(&name.0, &row.digest.name).map(|r| &r.uid),
                 Some(TableId::ConfigMaps) => hub.config_maps.get(&name.0, &row.digest.name).map(|r| &r.uid),
                 Some(TableId::Secrets) => hub.secrets.get(&name.0, &row.digest.name).map(|r| &r.uid),
@@ -352,21 +352,21 @@ impl GatewayIndex {
 
     /// Drops the body of a deployment that cannot be decided on.
     pub fn drop_source(&mut self, key: &Key, project: &ProjectKey) {
-        let role = self.role_of(&key.kind);
-        if let (Some(TableId::Federated(i)), Some(p)) = (role, self.projects.get_mut(project)) {
+        let table = self.table_of_kind(&key.kind);
+        if let (Some(TableId::Federated(i)), Some(p)) = (table, self.projects.get_mut(project)) {
             p.sources[i].drop_body(&key.namespace, &key.name);
         }
     }
 
     /// Drops the body of a write-back that cannot be decided on.
     pub fn drop_write_back(&mut self, key: &Key) {
-        if let Some(TableId::WrittenBack(i)) = self.role_of(&key.kind) {
+        if let Some(TableId::WrittenBack(i)) = self.table_of_kind(&key.kind) {
             self.hub.write_backs[i].drop_body(&key.namespace, &key.name);
         }
     }
 
     /// Applies an event of a project.
-    pub fn project_event(&mut self, key: &ProjectKey, role: TableId, event: WatchEvent) -> Applied {
+    pub fn project_event(&mut self, key: &ProjectKey, table: TableId, event: WatchEvent) -> Applied {
         let kinds = self.kinds.clone();
         let mut applied = Applied::default();
         let (words, project) = (&mut self.words, self.projects.get_mut(key));
@@ -378,7 +378,7 @@ impl GatewayIndex {
                 deltas
             }};
         }
-        match role {
+        match table {
             TableId::Namespaces => {
                 let deltas = feed_table!(project.namespaces, |_, _| ());
                 let known = project.uid.clone();

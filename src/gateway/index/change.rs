@@ -4,9 +4,10 @@
 use super::{
     Deployment, GatewayIndex, NamespaceOwner,
     apply::Applied,
-    digest::{Binding, Companion, HubCopy, Reference, Source, WriteBackDigest},
+    digest::{Binding, Companion, HubCopy, Source, WriteBackDigest},
     secondary::entries,
 };
+use crate::gateway::references::Reference;
 use fedgate_api::names::{CityCode, ProjectKey};
 use fedgate_engine::store::{apply::RowChange, table::Row};
 use fedgate_kinds::CompanionKind;
@@ -101,14 +102,12 @@ pub enum Change {
         /// True if it belongs to another deployment or city than before.
         moved: bool,
     },
-    /// Write-backs of a deployment that may have a place among the projected ones now.
-    PlacesFreed {
-        /// Index of their kind.
-        kind: usize,
-        /// Their hub namespace.
-        hub: Arc<str>,
-        /// Their names.
-        names: Vec<Arc<str>>,
+    /// A cell has one write-back of a deployment less: another one may have its place among the projected ones.
+    PlaceFreed {
+        /// The deployment.
+        deployment: Deployment,
+        /// The cell.
+        cell: Option<Arc<str>>,
     },
     /// The cells have reported a deployment whose projections may have waited for that.
     Reported(Deployment),

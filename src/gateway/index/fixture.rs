@@ -1,8 +1,7 @@
 //! An index for tests, filled by watch events.
 
-use crate::gateway::keys_of;
-
-use super::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks, policy_spec};
+use super::{GatewayIndex, TableId, apply::Applied, networking::WorkloadChecks};
+use crate::gateway::policy_spec;
 use fedgate_api::{
     keys,
     names::{CityCode, ProjectKey},
@@ -114,8 +113,8 @@ impl GatewayIndex {
     pub(crate) fn fixture() -> Self {
         let kinds = Arc::new(FederatedKind::builtin().unwrap());
         let mut index = Self::new(kinds, WorkloadChecks::default());
-        for role in index.hub_roles() {
-            index.list_hub(role, &[]);
+        for table in index.hub_tables() {
+            index.list_hub(table, &[]);
         }
         index.list_hub(TableId::Clusters, &CITIES.map(cluster));
         index.list_hub(TableId::Namespaces, &[hub_namespace("dfw")]);
@@ -124,41 +123,41 @@ impl GatewayIndex {
             namespace("kube-system", "p1", &json!({})),
             namespace("default", "a1", &json!({})),
         ];
-        for role in index.project_roles() {
-            index.list_shop(role, if role == TableId::Namespaces { &live } else { &[] });
+        for table in index.project_tables() {
+            index.list_shop(table, if table == TableId::Namespaces { &live } else { &[] });
         }
         index
     }
 
-    pub(crate) fn list_hub(&mut self, role: TableId, objects: &[Value]) {
-        list(objects, |event| self.hub_event(role, event));
+    pub(crate) fn list_hub(&mut self, table: TableId, objects: &[Value]) {
+        list(objects, |event| self.hub_event(table, event));
     }
 
-    pub(crate) fn list_shop(&mut self, role: TableId, objects: &[Value]) {
-        list(objects, |event| self.project_event(&shop(), role, event));
+    pub(crate) fn list_shop(&mut self, table: TableId, objects: &[Value]) {
+        list(objects, |event| self.project_event(&shop(), table, event));
     }
 
     /// Creates or changes an object of the hub; returns the enqueued keys.
-    pub(crate) fn hub_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        let applied = self.hub_event(role, WatchEvent::Apply(boxed(object)));
+    pub(crate) fn hub_has(&mut self, table: TableId, object: &Value) -> Vec<Key> {
+        let applied = self.hub_event(table, WatchEvent::Apply(boxed(object)));
         applied.keys(self)
     }
 
     /// Deletes an object of the hub; returns the enqueued keys.
-    pub(crate) fn hub_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        let applied = self.hub_event(role, WatchEvent::Delete(boxed(object)));
+    pub(crate) fn hub_lost(&mut self, table: TableId, object: &Value) -> Vec<Key> {
+        let applied = self.hub_event(table, WatchEvent::Delete(boxed(object)));
         applied.keys(self)
     }
 
     /// Creates or changes an object of the project; returns the enqueued keys.
-    pub(crate) fn shop_has(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        let applied = self.project_event(&shop(), role, WatchEvent::Apply(boxed(object)));
+    pub(crate) fn shop_has(&mut self, table: TableId, object: &Value) -> Vec<Key> {
+        let applied = self.project_event(&shop(), table, WatchEvent::Apply(boxed(object)));
         applied.keys(self)
     }
 
     /// Deletes an object of the project; returns the enqueued keys.
-    pub(crate) fn shop_lost(&mut self, role: TableId, object: &Value) -> Vec<Key> {
-        let applied = self.project_event(&shop(), role, WatchEvent::Delete(boxed(object)));
+    pub(crate) fn shop_lost(&mut self, table: TableId, object: &Value) -> Vec<Key> {
+        let applied = self.project_event(&shop(), table, WatchEvent::Delete(boxed(object)));
         applied.keys(self)
     }
 }
@@ -177,11 +176,4 @@ pub(crate) fn list(objects: &[Value], mut feed: impl FnMut(WatchEvent) -> Applie
         all.refused.extend(enqueued.refused);
     }
     all
-}
-
-impl Applied {
-    /// The keys that the controllers' triggers return.
-    pub(crate) fn keys(&self, index: &GatewayIndex) -> Vec<Key> {
-        keys_of(index, &self.changes)
-    }
 }

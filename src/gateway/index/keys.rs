@@ -1,6 +1,7 @@
 //! Keys of objects that belong together: those of a project, of a hub namespace, and of a deployment.
 
-use super::{Deployment, GatewayIndex, TableId, instances::WriteBacksByCell};
+use super::{Deployment, GatewayIndex, TableId};
+use crate::gateway::index::by_cell::WriteBacksByCell;
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::key::{Key, Plane};
 use fedgate_kinds::CompanionKind;
@@ -155,7 +156,7 @@ impl GatewayIndex {
                         .digest
                         .references
                         .iter()
-                        .map(|r| self.hub_key(companion_role(r.kind), hub, &r.name)),
+                        .map(|r| self.hub_key(companion_table(r.kind), hub, &r.name)),
                 );
             }
         }
@@ -206,10 +207,10 @@ impl GatewayIndex {
             .get(&owner.project)
             .and_then(|p| p.sources[*kind].get(&owner.namespace, name));
         for r in source.iter().flat_map(|row| row.digest.references.iter()) {
-            keys.push(self.hub_key(companion_role(r.kind), hub, &r.name));
+            keys.push(self.hub_key(companion_table(r.kind), hub, &r.name));
         }
         for (companion, by) in self.hub.secondary.naming(hub, &owner.namespace, name) {
-            keys.push(self.hub_key(companion_role(companion), hub, by));
+            keys.push(self.hub_key(companion_table(companion), hub, by));
         }
     }
 
@@ -247,9 +248,20 @@ impl GatewayIndex {
 }
 
 /// The table of a companion kind.
-pub fn companion_role(kind: CompanionKind) -> TableId {
+pub fn companion_table(kind: CompanionKind) -> TableId {
     match kind {
         CompanionKind::ConfigMap => TableId::ConfigMaps,
         CompanionKind::Secret => TableId::Secrets,
+    }
+}
+
+impl TableId {
+    /// The companion kind of a table.
+    pub fn companion(self) -> Option<CompanionKind> {
+        match self {
+            Self::ConfigMaps => Some(CompanionKind::ConfigMap),
+            Self::Secrets => Some(CompanionKind::Secret),
+            _ => None,
+        }
     }
 }

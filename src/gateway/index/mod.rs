@@ -4,23 +4,20 @@
 
 pub mod apply;
 pub mod arriving;
+pub mod by_cell;
 pub mod change;
-pub mod cities;
 pub mod delivery;
 pub mod digest;
 #[cfg(test)]
 pub mod fixture;
-pub mod instances;
 mod keys;
 pub mod networking;
 pub mod ownership;
-pub mod policy_spec;
 mod proof;
 mod readiness;
 mod resources;
 mod rewind;
 pub mod secondary;
-pub mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -28,6 +25,7 @@ pub mod watches;
 mod withheld;
 
 use arriving::Arriving;
+use by_cell::WriteBacksByCell;
 use delivery::Deliveries;
 use digest::{
     Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Payload,
@@ -40,7 +38,6 @@ use fedgate_engine::{
     store::table::{Name, Row, Table},
 };
 use fedgate_kinds::{CompanionKind, FederatedKind};
-use instances::WriteBacksByCell;
 use kube::core::ApiResource;
 use networking::{Location, WorkloadChecks};
 use ownership::OwnershipClaim;
@@ -53,7 +50,7 @@ use std::{
 use tables::TableMap;
 use tokio::time::Instant;
 
-pub use keys::companion_role;
+pub use keys::companion_table;
 
 /// The table of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -179,7 +176,7 @@ pub const LARGEST_SPEC: u32 = 256 * 1024;
 pub struct GatewayIndex {
     /// The federated kinds; tables are in their order.
     pub kinds: Arc<Vec<FederatedKind>>,
-    roles: TableMap,
+    tables: TableMap,
     /// Resources of foreign kinds.
     pub resources: Arc<Resources>,
     /// Checks of Workloads that read more of a project than its Workloads.
@@ -247,7 +244,7 @@ impl GatewayIndex {
         };
         let resources = Arc::default();
         Self {
-            roles: TableMap::new(&resources, &kinds),
+            tables: TableMap::new(&resources, &kinds),
             kinds,
             resources,
             checks,
@@ -323,7 +320,7 @@ impl GatewayIndex {
     }
 
     /// The tables that are watched on the hub.
-    pub fn hub_roles(&self) -> Vec<TableId> {
+    pub fn hub_tables(&self) -> Vec<TableId> {
         tables::HUB
             .into_iter()
             .chain(tables::federated(&self.kinds))
@@ -332,14 +329,14 @@ impl GatewayIndex {
 
     /// The tables that are watched in a project from the start; `ConfigMaps` and Secrets follow once an object
     /// references them.
-    pub fn project_roles(&self) -> Vec<TableId> {
-        let mut roles = vec![TableId::Namespaces];
+    pub fn project_tables(&self) -> Vec<TableId> {
+        let mut tables = vec![TableId::Namespaces];
         if self.workload_kind().is_some() {
-            roles.push(TableId::Workloads);
-            roles.extend(self.checks.roles());
+            tables.push(TableId::Workloads);
+            tables.extend(self.checks.tables());
         }
-        roles.extend(tables::federated(&self.kinds));
-        roles
+        tables.extend(tables::federated(&self.kinds));
+        tables
     }
 
     /// Index of the kind that the workload controller writes, if it is federated here.
@@ -350,23 +347,23 @@ impl GatewayIndex {
     }
 
     /// The resource of a table.
-    pub fn resource(&self, role: TableId) -> ApiResource {
-        tables::resource(&self.resources, &self.kinds, role).clone()
+    pub fn resource(&self, table: TableId) -> ApiResource {
+        tables::resource(&self.resources, &self.kinds, table).clone()
     }
 
     /// The name of a table's resource in paths.
-    pub fn plural(&self, role: TableId) -> &str {
-        &tables::resource(&self.resources, &self.kinds, role).plural
+    pub fn plural(&self, table: TableId) -> &str {
+        &tables::resource(&self.resources, &self.kinds, table).plural
     }
 
     /// The kind of the objects in a table.
-    pub fn kind_of(&self, role: TableId) -> Kind {
-        self.roles.kind(role)
+    pub fn kind_of(&self, table: TableId) -> Kind {
+        self.tables.kind(table)
     }
 
     /// The table of a kind.
-    pub fn role_of(&self, kind: &Kind) -> Option<TableId> {
-        self.roles.of(kind)
+    pub fn table_of_kind(&self, kind: &Kind) -> Option<TableId> {
+        self.tables.of(kind)
     }
 
     /// The cluster label that all federated kinds share.
@@ -470,7 +467,7 @@ impl GatewayIndex {
     }
 
     /// A key on the hub.
-    pub fn hub_key(&self, role: TableId, namespace: &str, name: &str) -> Key {
-        Key::new(Plane::Hub, self.kind_of(role), namespace, name)
+    pub fn hub_key(&self, table: TableId, namespace: &str, name: &str) -> Key {
+        Key::new(Plane::Hub, self.kind_of(table), namespace, name)
     }
 }

@@ -28,13 +28,13 @@ pub struct WorkloadChecks {
 
 impl WorkloadChecks {
     /// The tables to watch for the enabled checks.
-    pub fn roles(self) -> impl Iterator<Item = TableId> {
+    pub fn tables(self) -> impl Iterator<Item = TableId> {
         [
             (self.locations, TableId::Locations),
             (self.networks, TableId::Networks),
         ]
         .into_iter()
-        .filter_map(|(on, role)| on.then_some(role))
+        .filter_map(|(on, table)| on.then_some(table))
     }
 }
 

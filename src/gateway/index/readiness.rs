@@ -105,7 +105,8 @@ impl GatewayIndex {
         match &key.plane {
             Plane::Hub | Plane::Cell => false,
             Plane::Project(project) => {
-                matches!(self.role_of(&key.kind), Some(TableId::Federated(_))) && self.specs_synced(project)
+                matches!(self.table_of_kind(&key.kind), Some(TableId::Federated(_)))
+                    && self.specs_synced(project)
             }
         }
     }

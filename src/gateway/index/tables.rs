@@ -24,31 +24,31 @@ const PROJECT: [TableId; 3] = [TableId::Workloads, TableId::Locations, TableId::
 #[derive(Debug)]
 pub(super) struct TableMap {
     kinds: HashMap<TableId, Kind>,
-    roles: HashMap<Kind, TableId>,
+    tables: HashMap<Kind, TableId>,
 }
 
 impl TableMap {
     pub(super) fn new(resources: &Resources, kinds: &[FederatedKind]) -> Self {
         let mut all = Self {
             kinds: HashMap::default(),
-            roles: HashMap::default(),
+            tables: HashMap::default(),
         };
-        for role in HUB.into_iter().chain(PROJECT).chain(federated(kinds)) {
-            let kind = Kind::of(resource(resources, kinds, role));
-            all.kinds.insert(role, kind.clone());
+        for table in HUB.into_iter().chain(PROJECT).chain(federated(kinds)) {
+            let kind = Kind::of(resource(resources, kinds, table));
+            all.kinds.insert(table, kind.clone());
             // If two federated kinds share a write-back kind, the first table counts.
-            all.roles.entry(kind).or_insert(role);
+            all.tables.entry(kind).or_insert(table);
         }
         all
     }
 
     pub(super) fn of(&self, kind: &Kind) -> Option<TableId> {
-        self.roles.get(kind).copied()
+        self.tables.get(kind).copied()
     }
 
     /// The kind of a table that these federated kinds have.
-    pub(super) fn kind(&self, role: TableId) -> Kind {
-        self.kinds[&role].clone()
+    pub(super) fn kind(&self, table: TableId) -> Kind {
+        self.kinds[&table].clone()
     }
 }
 
@@ -61,8 +61,8 @@ pub(super) fn federated(kinds: &[FederatedKind]) -> impl Iterator<Item = TableId
 }
 
 /// The API resource of a table.
-pub(super) fn resource<'a>(r: &'a Resources, kinds: &'a [FederatedKind], role: TableId) -> &'a ApiResource {
-    match role {
+pub(super) fn resource<'a>(r: &'a Resources, kinds: &'a [FederatedKind], table: TableId) -> &'a ApiResource {
+    match table {
         TableId::Namespaces => &r.namespaces,
         TableId::Clusters => &r.clusters,
         TableId::CitySets => &r.city_sets,

@@ -1,7 +1,6 @@
 //! The watches of the gateway: their tables, their selections, and how the runtime applies their events.
 
 use super::{GatewayIndex, TableId, apply::Applied, change::Change, ownership::RejectedClaim};
-use crate::gateway::companions;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},
@@ -78,7 +77,7 @@ impl Index for GatewayIndex {
         table: TableId,
         forbidden: bool,
     ) -> Vec<Key> {
-        let (Plane::Project(key), Some(kind)) = (plane, companions::kind_of(table)) else {
+        let (Plane::Project(key), Some(kind)) = (plane, table.companion()) else {
             return Vec::new();
         };
         let project = self.projects.get_mut(key);
@@ -166,7 +165,7 @@ impl Index for GatewayIndex {
     }
 
     fn table_of(&self, target: &Target) -> Option<TableId> {
-        self.role_of(&target.kind())
+        self.table_of_kind(&target.kind())
     }
 
     fn kind_of(&self, table: TableId) -> Kind {
@@ -178,7 +177,7 @@ impl Index for GatewayIndex {
     }
 
     fn kind_label(&self, kind: &Kind) -> String {
-        let table = self.role_of(kind);
+        let table = self.table_of_kind(kind);
         table.map(|table| self.resource(table).kind).unwrap_or_default()
     }
 

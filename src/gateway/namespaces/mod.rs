@@ -11,9 +11,10 @@ use super::{
     confirm,
     context::{Context, clear_withdrawing, record_refusal},
     index::GatewayIndex,
+    queries::lifecycle,
 };
 use decide::Snapshot;
-use fedgate_api::names::{CityCode, ProjectKey, city_set};
+use fedgate_api::names::{CityCode, city_set};
 use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{error::Failure, key::Key, plan::Requeue, runtime::queue::Priority};
 use std::{collections::BTreeSet, sync::Arc};
@@ -22,58 +23,6 @@ use std::{collections::BTreeSet, sync::Arc};
 const FOREIGN: &str = "identity_mismatch";
 /// Quarantine verdict on a Namespace whose city set has the name of another city set.
 const COLLISION: &str = "city_set_collision";
-
-/// True if a hub namespace holds objects of an earlier project of the same name: the namespace has another project's
-/// UID and no object in it belongs to a live deployment. If one does, the label was merely edited.
-///
-/// All counted objects are deleted: copies by federator and garbage, with them bindings and write-backs, then
-/// companions and policies. An object that none of these controllers deletes does not count: it would block the new
-/// project for ever.
-pub fn earlier_life(index: &GatewayIndex, project: &ProjectKey, hub: &str) -> bool {
-    let Some(row) = index.hub.namespaces.get("", hub) else {
-        return false;
-    };
-    let uid = index.projects.get(project).and_then(|p| p.uid.clone());
-    if row.digest.project_uid.is_none() || row.digest.project_uid == uid {
-        return false;
-    }
-    let mut dead = false;
-    for i in 0..index.kinds.len() {
-        let live: BTreeSet<&Arc<str>> = index.owned_sources(i, hub).map(|(_, row)| &row.uid).collect();
-        for (_, copy) in index.hub.copies[i].in_namespace(hub) {
-            match &copy.digest.source_uid {
-                Some(uid) if live.contains(uid) => return false,
-                uid => dead |= uid.is_some(),
-            }
-        }
-        dead |= index.hub.write_backs[i]
-            .in_namespace(hub)
-            .any(|(_, w)| w.digest.controller.is_some());
-    }
-    let ours = |kind: &str| index.kinds.iter().any(|k| k.resource.kind == kind);
-    dead || index.hub.config_maps.in_namespace(hub).next().is_some()
-        || index.hub.secrets.in_namespace(hub).next().is_some()
-        || index
-            .hub
-            .bindings
-            .in_namespace(hub)
-            .any(|(_, b)| ours(&b.digest.kind))
-        || index
-            .hub
-            .city_policies
-            .in_namespace(hub)
-            .any(|(name, policy)| policy.digest.is_ours(name, &index.kinds))
-}
-
-/// True if a hub namespace exists, is not being deleted, and names no owner other than the project namespace that owns
-/// it.
-pub fn is_open(index: &GatewayIndex, hub: &str) -> bool {
-    let namespace = index.hub.namespaces.get("", hub).filter(|n| !n.deleting);
-    namespace.is_some_and(|n| {
-        let owner = index.owners.get(hub);
-        owner.is_none_or(|owner| !decide::foreign(&n.digest, &owner.project.label(), &owner.namespace))
-    })
-}
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
@@ -124,7 +73,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
             .as_ref()
             .and_then(|row| row.digest.reassign_to.as_deref())
             .is_some_and(|to| to == owner.project.as_str()),
-        earlier_life: earlier_life(index, &owner.project, hub),
+        earlier_life: lifecycle::earlier_life(index, &owner.project, hub),
         in_use,
         unlabelled: unlabelled || index.lacks_proof(hub).is_some(),
         current,

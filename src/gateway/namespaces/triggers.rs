@@ -58,7 +58,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ClaimRejected { .. }
         | Change::Interpreter { .. }
         | Change::Payload { .. }
-        | Change::PlacesFreed { .. }
+        | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
         | Change::Source(_)

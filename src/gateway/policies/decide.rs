@@ -1,6 +1,6 @@
 //! Decides the city policies of a hub namespace and the writes for them. Pure.
 
-use crate::gateway::index::{digest::CityPolicy, policy_spec};
+use crate::gateway::{index::digest::CityPolicy, policy_spec};
 use fedgate_api::names::{self, CityCode};
 use fedgate_engine::{
     key::Plane,

@@ -10,13 +10,13 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
-pub use observe::{needed, observe};
+pub use observe::observe;
 
 use super::{
     confirm,
     context::{Context, clear_withdrawing, record_refusal},
-    garbage,
     index::TableId,
+    queries::lifecycle,
 };
 use decide::{decide, withdrawing};
 use fedgate_engine::runtime::context::MAX_PASSES;
@@ -38,7 +38,7 @@ pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure>
             index.withdrawing.extend(withdrawing.iter().cloned());
             // A deletion because the project namespace is missing needs confirmation by the project's plane.
             let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);
-            let origin = suspected.then(|| garbage::origin_namespace(&index, hub));
+            let origin = suspected.then(|| lifecycle::origin_namespace(&index, hub));
             (plan, withdrawing, origin)
         };
         if plan.is_idle() {

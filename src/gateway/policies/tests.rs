@@ -5,10 +5,8 @@ use super::{
     observe,
 };
 use crate::gateway::{
-    index::{
-        GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks,
-        policy_spec,
-    },
+    index::{GatewayIndex, Resources, TableId, digest::CityPolicy, fixture, networking::WorkloadChecks},
+    policy_spec,
     testing::Rig,
 };
 use fedgate_api::{
@@ -198,9 +196,9 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "city-dfw", "namespace": "ns-a1", "uid": "u", "resourceVersion": "7"},
         "spec": policy_spec::city_policy_spec(&kinds[0], "ns-a1", &city("DFW"))});
-    for role in index.hub_roles() {
+    for table in index.hub_tables() {
         assert!(observe(&index, "ns-a1").is_none(), "a list of the hub is missing");
-        let objects = match role {
+        let objects = match table {
             TableId::Namespaces => vec![namespace(
                 "ns-a1",
                 "u-hub",
@@ -209,7 +207,7 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
             TableId::CityPolicies => vec![policy.clone()],
             _ => vec![],
         };
-        list(&mut |event| drop(index.hub_event(role, event)), &objects);
+        list(&mut |event| drop(index.hub_event(table, event)), &objects);
     }
     let shop = ProjectKey::parse("shop").unwrap();
     let unseen = observe(&index, "ns-a1").unwrap();
@@ -227,14 +225,14 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
         observe(&index, "ns-a1").is_none(),
         "a list of the project is missing"
     );
-    for role in index.project_roles() {
-        let objects = if role == TableId::Namespaces {
+    for table in index.project_tables() {
+        let objects = if table == TableId::Namespaces {
             &live[..]
         } else {
             &[]
         };
         list(
-            &mut |event| drop(index.project_event(&shop, role, event)),
+            &mut |event| drop(index.project_event(&shop, table, event)),
             objects,
         );
     }

@@ -46,7 +46,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Interpreter { .. }
         | Change::Payload { .. }
-        | Change::PlacesFreed { .. }
+        | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { .. }
         | Change::Projection { .. }
         | Change::Reported(_)

@@ -13,8 +13,9 @@ mod tests;
 use super::{
     confirm,
     context::{Context, Shared},
-    index::{GatewayIndex, TableId, instances},
+    index::{GatewayIndex, TableId},
 };
+use crate::gateway::queries::instances;
 use decide::{Decision, Reporting, Snapshot, Verdict};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::random::HashMap;
@@ -257,7 +258,7 @@ fn reporting(index: &GatewayIndex, key: &Key, kind: usize) -> Reporting {
 /// Takes the snapshot; `None` while the hub namespace has no owner or the lists that the snapshot depends on are
 /// incomplete.
 pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
-    let Some(TableId::WrittenBack(kind)) = index.role_of(&key.kind) else {
+    let Some(TableId::WrittenBack(kind)) = index.table_of_kind(&key.kind) else {
         return None;
     };
     let owner = index.owners.get(&key.namespace)?;

@@ -12,8 +12,9 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::WriteBack { kind, hub, name, .. } | Change::Projection { kind, hub, name } => {
             keys.push(index.hub_key(TableId::WrittenBack(*kind), hub, name));
         }
-        Change::PlacesFreed { kind, hub, names } => {
-            let names = names.iter();
+        Change::PlaceFreed { deployment, cell } => {
+            let (kind, hub, _) = deployment;
+            let names = index.next_projected(deployment, cell.as_ref()).into_iter();
             keys.extend(names.map(|name| index.hub_key(TableId::WrittenBack(*kind), hub, name)));
         }
         Change::HubNamespace { hub }

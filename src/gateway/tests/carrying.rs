@@ -11,9 +11,9 @@ fn boxed(object: &Value) -> Box<kube::core::DynamicObject> {
 }
 
 /// Sends a list as its watch does.
-fn list(gateway: &Runtime<Gateway>, plane: &Plane, role: TableId, objects: &[Value]) {
+fn list(gateway: &Runtime<Gateway>, plane: &Plane, table: TableId, objects: &[Value]) {
     let engagement = gateway.shared.planes.engagement(plane);
-    let tell = |event| gateway.shared.planes.event(plane, engagement, role, event);
+    let tell = |event| gateway.shared.planes.event(plane, engagement, table, event);
     tell(WatchEvent::Init);
     for object in objects {
         tell(WatchEvent::InitApply(boxed(object)));
@@ -48,15 +48,18 @@ fn list_project(gateway: &Runtime<Gateway>) {
 }
 
 fn list_hub(gateway: &Runtime<Gateway>, carrying: bool) {
-    let roles = gateway.shared.index.lock().hub_roles();
-    for role in roles.into_iter().filter(|role| role.is_first_phase() == carrying) {
-        let objects = match role {
+    let tables = gateway.shared.index.lock().hub_tables();
+    for table in tables
+        .into_iter()
+        .filter(|table| table.is_first_phase() == carrying)
+    {
+        let objects = match table {
             TableId::Namespaces => vec![hub_namespace("dfw")],
             TableId::Federated(_) => vec![fixture::copy("same", "DFW"), fixture::copy("web", "DFW")],
             TableId::Bindings => vec![fixture::binding("same")],
             _ => Vec::new(),
         };
-        list(gateway, &Plane::Hub, role, &objects);
+        list(gateway, &Plane::Hub, table, &objects);
     }
 }
 
@@ -108,8 +111,8 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
             !ready.iter().any(|key| key.plane == plane),
             "its other lists are missing"
         );
-        for role in [TableId::Workloads, TableId::WrittenBack(0)] {
-            list(&gateway, &plane, role, &[]);
+        for table in [TableId::Workloads, TableId::WrittenBack(0)] {
+            list(&gateway, &plane, table, &[]);
         }
         let ready: BTreeSet<Key> = waiting(&gateway).into_iter().collect();
         let index = gateway.shared.index.lock();
@@ -145,8 +148,8 @@ async fn an_edit_goes_before_the_backlog_if_the_list_that_shows_it_is_the_last_o
     let gateway = silent();
     list_hub(&gateway, true);
     list_hub(&gateway, false);
-    for role in [TableId::Workloads, TableId::WrittenBack(0)] {
-        list(&gateway, &Plane::Project(shop()), role, &[]);
+    for table in [TableId::Workloads, TableId::WrittenBack(0)] {
+        list(&gateway, &Plane::Project(shop()), table, &[]);
     }
     waiting(&gateway);
     list_project(&gateway);

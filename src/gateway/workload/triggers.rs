@@ -45,7 +45,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Owner { .. }
         | Change::OwnerProven { .. }
         | Change::Payload { .. }
-        | Change::PlacesFreed { .. }
+        | Change::PlaceFreed { .. }
         | Change::Projection { .. }
         | Change::Reported(_)
         | Change::Source(_)

@@ -7,8 +7,11 @@ use super::{
 };
 use crate::{rig::HUB, wire::Wire};
 use fedgate::cell::{
-    self, Cell, index::IndexConfig, instance_types::InstanceTypes, projects::Projects, provider,
-    settings::Settings,
+    self, Cell,
+    index::IndexConfig,
+    instance_types::InstanceTypes,
+    projects::Projects,
+    settings::{ProviderSettings, Settings},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -155,7 +158,7 @@ impl Rig {
             hub: Some(connect(PlaneKind::Hub, HUB)),
             reading: self.reading(),
             settings: Settings {
-                provider: self.options.provider.then(provider::settings::Settings::default),
+                provider: self.options.provider.then(ProviderSettings::default),
                 sizes: InstanceTypes::default(),
                 quota: self.options.quota,
                 status_interval: Duration::from_millis(250),

@@ -1,7 +1,7 @@
 //! The runtime of every role: engages planes, fills the index from their watches, and runs the controllers on the keys
 //! of the queue.
 
-mod conflicts;
+mod conflict_backoff;
 pub mod context;
 pub mod failures;
 pub mod planes;
@@ -21,7 +21,7 @@ use crate::{
     random::HashSet,
     reconcile::quarantine::Quarantine,
 };
-use conflicts::Conflicts;
+use conflict_backoff::ConflictBackoff;
 use context::{Context, Shared};
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -69,7 +69,7 @@ pub struct Runtime<R: Role> {
     /// State that they share.
     pub shared: Shared<R::State>,
     sweep_interval: Duration,
-    conflicts: Conflicts,
+    conflicts: ConflictBackoff,
     last_tick: Mutex<Instant>,
     commands: Mutex<Option<Commands<IndexOf<R>>>>,
 }
@@ -156,7 +156,7 @@ impl<R: Role> Runtime<R> {
             role,
             shared,
             sweep_interval,
-            conflicts: Conflicts::default(),
+            conflicts: ConflictBackoff::default(),
             last_tick: Mutex::new(Instant::now()),
             commands: Mutex::new(Some(commands)),
         })

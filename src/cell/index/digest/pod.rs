@@ -1,7 +1,7 @@
 //! Digests of the provider's Pods, Services and `NetworkPolicies`.
 
 use super::{Strings, annotation, controller, labels, text};
-use crate::cell::{provider::pod::MANAGED_BY, rollout::labels::Labels};
+use crate::cell::{rollout::labels::Labels, writes::MANAGED_BY};
 use fedgate_api::keys;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};

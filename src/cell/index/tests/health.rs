@@ -172,7 +172,7 @@ fn only_a_provider_that_is_off_retires_and_only_for_an_instance() {
             "metadata": {"namespace": NS, "name": name, "uid": "u", "resourceVersion": "7", "finalizers": finalizers}});
         serde_json::from_value(object).unwrap()
     };
-    for (provider, role, retires) in [
+    for (provider, table, retires) in [
         (true, TableId::Instances, false),
         (false, TableId::Secrets, false),
         (false, TableId::Instances, true),
@@ -181,8 +181,8 @@ fn only_a_provider_that_is_off_retires_and_only_for_an_instance() {
             provider,
             ..reading()
         });
-        let enqueued = index.event(&Cell, role, WatchEvent::Apply(object("a")));
-        assert_eq!(enqueued.retires, retires, "{provider} {role:?}");
+        let enqueued = index.event(&Cell, table, WatchEvent::Apply(object("a")));
+        assert_eq!(enqueued.retires, retires, "{provider} {table:?}");
     }
 }
 

@@ -51,7 +51,7 @@ fn an_instance_concerns_itself_its_pod_and_its_deployment_alone() {
     let pod = TableId::Pods.key(NS, "web-0");
     assert_eq!(
         fixture.change(&Cell, TableId::Instances, NS, "web-0", &ready),
-        [first(), pod.clone(), web()]
+        [web(), first(), pod.clone()]
     );
     assert_eq!(
         fixture.change(&Cell, TableId::Instances, NS, "web-0", &json!({})),
@@ -60,7 +60,7 @@ fn an_instance_concerns_itself_its_pod_and_its_deployment_alone() {
     );
     assert_eq!(
         fixture.lost(&Cell, TableId::Instances, NS, "web-0"),
-        [first(), pod, web()]
+        [web(), first(), pod]
     );
     let renamed = json!({"metadata": {"namespace": NS, "name": "web-7"}});
     assert!(
@@ -74,7 +74,7 @@ fn a_namespaces_labels_concern_all_that_is_in_it() {
     let mut fixture = whole();
     let moved = json!({"metadata": {"labels": {keys::UPSTREAM_NAMESPACE: "other"}}});
     let api = TableId::Instances.key(NS, "api-0");
-    let all = [api.clone(), first(), TableId::Deployments.key(NS, "api"), web()];
+    let all = [TableId::Deployments.key(NS, "api"), web(), api.clone(), first()];
     assert_eq!(fixture.change(&Cell, TableId::Namespaces, "", NS, &moved), all);
     assert_eq!(fixture.change(&Hub, TableId::HubNamespaces, "", NS, &moved), all);
     let unread = json!({"metadata": {"labels": {"mine": "yes"}}});
@@ -302,11 +302,11 @@ fn a_project_is_away_until_it_answers_or_nobody_asks() {
 #[test]
 fn nothing_is_decided_before_every_list_of_the_cell_is_there() {
     let mut index = CellIndex::new(reading());
-    let roles = index.cell_roles();
-    for role in &roles {
-        assert!(!index.cell_ready(), "{role:?} is missing");
-        index.event(&Cell, *role, WatchEvent::Init);
-        assert!(index.event(&Cell, *role, WatchEvent::InitDone).synced);
+    let tables = index.cell_tables();
+    for table in &tables {
+        assert!(!index.cell_ready(), "{table:?} is missing");
+        index.event(&Cell, *table, WatchEvent::Init);
+        assert!(index.event(&Cell, *table, WatchEvent::InitDone).synced);
     }
     assert!(index.cell_ready() && !index.hub_ready());
 }
@@ -314,26 +314,30 @@ fn nothing_is_decided_before_every_list_of_the_cell_is_there() {
 #[test]
 fn a_key_has_its_role_by_plane_and_name() {
     let index = CellIndex::new(reading());
-    let role =
-        |plane, of: TableId, namespace: &str, name: &str| index.role_of(plane, &of.kind(), namespace, name);
-    assert_eq!(role(&Cell, TableId::Instances, NS, "a"), Some(TableId::Instances));
+    let table = |plane, of: TableId, namespace: &str, name: &str| {
+        index.table_of_object(plane, &of.kind(), namespace, name)
+    };
     assert_eq!(
-        role(&Hub, TableId::Instances, NS, "a"),
+        table(&Cell, TableId::Instances, NS, "a"),
+        Some(TableId::Instances)
+    );
+    assert_eq!(
+        table(&Hub, TableId::Instances, NS, "a"),
         Some(TableId::HubInstances)
     );
-    assert_eq!(role(&Hub, TableId::Pods, NS, "a"), None);
+    assert_eq!(table(&Hub, TableId::Pods, NS, "a"), None);
     let own = "fedgate-system";
     assert_eq!(
-        role(&Cell, TableId::ConfigMaps, own, "fedgate-releases-0"),
+        table(&Cell, TableId::ConfigMaps, own, "fedgate-releases-0"),
         Some(TableId::Releases)
     );
     assert_eq!(
-        role(&Cell, TableId::ConfigMaps, NS, "fedgate-releases-0"),
+        table(&Cell, TableId::ConfigMaps, NS, "fedgate-releases-0"),
         Some(TableId::ConfigMaps),
         "a tenant's own"
     );
     assert_eq!(
-        role(&Project(shop()), TableId::Claims, "default", "a"),
+        table(&Project(shop()), TableId::Claims, "default", "a"),
         Some(TableId::Claims)
     );
 }

@@ -10,8 +10,8 @@ use super::{
     observe,
     recovery::{Sightings, State},
     report,
-    settings::Settings,
 };
+use crate::cell::settings::ProviderSettings;
 use crate::cell::{
     context::Context,
     index::tables::TableId,
@@ -42,7 +42,7 @@ fn decided_at(
 ) -> Plan<Prepared> {
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
     let around = PodContext {
-        settings: &Settings::default(),
+        settings: &ProviderSettings::default(),
         sizes: &InstanceTypes::default(),
         successor_in: successor_in.map(Duration::from_secs),
         held,
@@ -401,7 +401,11 @@ async fn a_failed_report_of_progress_takes_no_token() {
     let interval = Duration::from_secs(60);
     fixture.context.state.settings.status_interval = interval;
     let rate = fixture.context.settings.progress_rate();
-    let (provider, settings, wrote) = (Provider::default(), Settings::default(), AtomicBool::new(false));
+    let (provider, settings, wrote) = (
+        Provider::default(),
+        ProviderSettings::default(),
+        AtomicBool::new(false),
+    );
     let ctx = Context::new(&fixture.context, fixture.context.now().instant, &wrote);
     let first = provider.reconcile(&ctx, &key(), Some(&settings)).await;
     assert_eq!(first.ok(), Some(Requeue::After(rate.interval)));

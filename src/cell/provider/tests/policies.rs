@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn on() -> Settings {
-    Settings {
+fn on() -> ProviderSettings {
+    ProviderSettings {
         network_policies: true,
-        ..Settings::default()
+        ..ProviderSettings::default()
     }
 }
 
-fn decided_with(fixture: &Fixture, settings: &Settings, held: Option<&str>) -> Plan<Prepared> {
+fn decided_with(fixture: &Fixture, settings: &ProviderSettings, held: Option<&str>) -> Plan<Prepared> {
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
     let around = PodContext {
         settings,
@@ -27,7 +27,7 @@ fn decided_with(fixture: &Fixture, settings: &Settings, held: Option<&str>) -> P
     decide::decide(&snapshot, &around)
 }
 
-fn settle_with(fixture: &mut Fixture, settings: &Settings) -> Vec<String> {
+fn settle_with(fixture: &mut Fixture, settings: &ProviderSettings) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..10 {
         let plan = decided_with(fixture, settings, None);
@@ -105,12 +105,12 @@ fn a_policy_comes_before_the_pod_is_mended_and_goes_after_it() {
 fn without_the_setting_there_is_none_and_one_that_was_made_goes() {
     let mut fixture = with(&json!({}));
     settle_with(&mut fixture, &on());
-    let written = settle_with(&mut fixture, &Settings::default());
+    let written = settle_with(&mut fixture, &ProviderSettings::default());
     assert_eq!(
         written,
         ["cell: delete networkpolicies web-0: network_policy_unwanted"]
     );
-    assert_eq!(settle_with(&mut fixture, &Settings::default()), [""; 0]);
+    assert_eq!(settle_with(&mut fixture, &ProviderSettings::default()), [""; 0]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn what_no_policy_can_say_is_refused_and_nothing_is_started() {
 #[test]
 fn limits_that_nobody_would_enforce_are_refused() {
     let mut limited = letting_in(&json!([{"ports": [{"port": 80}]}]));
-    settle_with(&mut limited, &Settings::default());
+    settle_with(&mut limited, &ProviderSettings::default());
     assert_eq!(
         said(&limited),
         ["False ConfigurationError", "False ConfigurationError"]
@@ -142,7 +142,7 @@ fn limits_that_nobody_would_enforce_are_refused() {
     assert!(limited.get(&Cell, TableId::Pods, NS, "web-0").is_none());
     // A rule that admits all traffic needs no enforcement.
     let mut open = letting_in(&json!([{}]));
-    settle_with(&mut open, &Settings::default());
+    settle_with(&mut open, &ProviderSettings::default());
     assert!(open.get(&Cell, TableId::Pods, NS, "web-0").is_some());
 }
 

@@ -8,7 +8,7 @@ fn a_lost_nodes_pod_is_said_and_what_the_server_wants_of_it_is_left_to_people() 
     let after = |fixture: &Fixture, seconds: u64| {
         let snapshot = observe::observe(&fixture.context, &key()).unwrap();
         let around = PodContext {
-            settings: &Settings::default(),
+            settings: &ProviderSettings::default(),
             sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,
@@ -60,7 +60,7 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
     let refused = |fixture: &Fixture, why: &str| {
         let snapshot = observe::observe(&fixture.context, &key()).unwrap();
         let around = PodContext {
-            settings: &Settings::default(),
+            settings: &ProviderSettings::default(),
             sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,

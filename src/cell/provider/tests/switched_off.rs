@@ -1,10 +1,11 @@
 //! Tests: a cell that leaves Instances to another provider.
 
 use super::{Cell, now, running, said, with};
+use crate::cell::settings::ProviderSettings;
 use crate::cell::{
     index::tables::TableId,
     instance_types::InstanceTypes,
-    provider::{decide::PodContext, observe, recovery::Sightings, retire, settings::Settings},
+    provider::{decide::PodContext, observe, recovery::Sightings, retire},
     testing::{Fixture, NS, condition, words},
 };
 use fedgate_api::keys;
@@ -18,7 +19,7 @@ fn retired(fixture: &mut Fixture) -> Vec<String> {
     loop {
         let snapshot = observe::observe(&fixture.context, &super::key()).unwrap();
         let around = PodContext {
-            settings: &Settings::default(),
+            settings: &ProviderSettings::default(),
             sizes: &InstanceTypes::default(),
             successor_in: None,
             held: None,

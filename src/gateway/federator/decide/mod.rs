@@ -12,9 +12,9 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::gateway::{
-    companions::resolve,
     index::digest::{HubCopy, Source},
     rate_limit::{Class, Permit},
+    references,
 };
 use copy::{copy_step, delete_copy};
 use deletion::delete_step;
@@ -262,10 +262,10 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             let error = found
                 .error
                 .as_ref()
-                .map(|(reason, message)| resolve::error_text(reason, message));
+                .map(|(reason, message)| references::error_text(reason, message));
             let expected = match (&found.expected, any) {
                 (_, false) => None,
-                (Some(list), true) => Some(resolve::expected_text(list)),
+                (Some(list), true) => Some(references::expected_text(list)),
                 (None, true) => source.digest.expected().map(str::to_owned),
             };
             let mut set = |key: &Option<String>, had: Option<&str>, wanted: Option<String>| {

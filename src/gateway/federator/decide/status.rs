@@ -7,8 +7,8 @@ use crate::gateway::{
         memory::{GRACE_PERIOD, Memory},
         observe::Snapshot,
     },
-    index::{
-        digest::{HubCopy, Source},
+    index::digest::{
+        HubCopy, Source,
         status::{OwnCondition, SIZE_LIMIT, render_status},
     },
 };

@@ -3,7 +3,6 @@
 use super::*;
 use crate::gateway::{
     federator::observe::observe,
-    garbage,
     index::{
         GatewayIndex, TableId,
         fixture::{self, HUB as HOME, hub_namespace, shop},
@@ -117,26 +116,26 @@ fn half_read_without(cluster: &str, missing: &[TableId]) -> GatewayIndex {
     let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     let mut home = hub_namespace("dfw");
     home["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!(cluster);
-    for role in index
-        .hub_roles()
+    for table in index
+        .hub_tables()
         .into_iter()
-        .filter(|role| role.is_first_phase() && !missing.contains(role))
+        .filter(|table| table.is_first_phase() && !missing.contains(table))
     {
-        let objects = match role {
+        let objects = match table {
             TableId::Namespaces => vec![home.clone()],
             TableId::CitySets => vec![fixture::city_set("cities-dfw", &["DFW"])],
             TableId::CityPolicies => vec![fixture::city_policy("city-dfw", "DFW")],
             TableId::Federated(_) => vec![fixture::copy("web", "DFW")],
             _ => Vec::new(),
         };
-        index.list_hub(role, &objects);
+        index.list_hub(table, &objects);
     }
     index.engage(shop());
     let mut edited = fixture::source("web", "DFW");
     edited["metadata"]["generation"] = json!(2);
     edited["spec"]["template"] = json!({"spec": {"runtime": {}}});
-    for role in index.project_roles() {
-        let objects = match role {
+    for table in index.project_tables() {
+        let objects = match table {
             TableId::Namespaces => vec![
                 fixture::namespace("kube-system", "p1", &json!({})),
                 fixture::namespace("default", "a1", &json!({})),
@@ -144,7 +143,7 @@ fn half_read_without(cluster: &str, missing: &[TableId]) -> GatewayIndex {
             TableId::Federated(_) => vec![edited.clone()],
             _ => continue,
         };
-        index.list_shop(role, &objects);
+        index.list_shop(table, &objects);
     }
     index
 }
@@ -162,13 +161,13 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     assert!(policies::observe(&index, HOME).is_none());
     let instance = index.hub_key(TableId::WrittenBack(0), HOME, "web-0");
     assert!(projector::observe(&index, &instance).is_none());
-    assert!(!garbage::proven_gone(&index, HOME));
-    for role in index.hub_roles() {
-        index.list_hub(role, &[]);
+    assert!(!crate::gateway::queries::lifecycle::proven_gone(&index, HOME));
+    for table in index.hub_tables() {
+        index.list_hub(table, &[]);
     }
-    for role in index.project_roles().into_iter().filter(|r| !r.is_first_phase()) {
-        assert!(!observe(&index, &key, &shop()).unwrap().complete, "{role:?}");
-        index.list_shop(role, &[]);
+    for table in index.project_tables().into_iter().filter(|r| !r.is_first_phase()) {
+        assert!(!observe(&index, &key, &shop()).unwrap().complete, "{table:?}");
+        index.list_shop(table, &[]);
     }
     assert!(observe(&index, &key, &shop()).unwrap().complete);
 }
@@ -185,10 +184,10 @@ async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new
     index.shop_has(TableId::Federated(0), &fixture::source("new", "LHR"));
     for complete in [false, true] {
         if complete {
-            let rest = index.hub_roles().into_iter().filter(|r| !r.is_first_phase());
-            rest.for_each(|role| index.list_hub(role, &[]));
-            let rest = index.project_roles().into_iter().filter(|r| !r.is_first_phase());
-            rest.for_each(|role| index.list_shop(role, &[]));
+            let rest = index.hub_tables().into_iter().filter(|r| !r.is_first_phase());
+            rest.for_each(|table| index.list_hub(table, &[]));
+            let rest = index.project_tables().into_iter().filter(|r| !r.is_first_phase());
+            rest.for_each(|table| index.list_shop(table, &[]));
         }
         let web = seen(&index, "web");
         assert_eq!(web.complete, complete);
@@ -206,18 +205,18 @@ fn each_list_that_carrying_needs_is_waited_for() {
     let all = half_read(&shop().label());
     let lists = |index: &GatewayIndex| {
         index
-            .hub_roles()
+            .hub_tables()
             .into_iter()
             // Companions that are in place need no list.
-            .filter(|role| role.is_first_phase() && *role != TableId::Clusters)
+            .filter(|table| table.is_first_phase() && *table != TableId::Clusters)
             .collect::<Vec<_>>()
     };
     for missing in lists(&all) {
         let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
-        for role in lists(&all) {
-            assert!(!index.hub_specs_synced(), "{role:?}");
-            if role != missing {
-                index.list_hub(role, &[]);
+        for table in lists(&all) {
+            assert!(!index.hub_specs_synced(), "{table:?}");
+            if table != missing {
+                index.list_hub(table, &[]);
             }
         }
         assert!(!index.hub_specs_synced(), "{missing:?}");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::gateway::{
     federator::decide::{Decision, settlement},
-    index::status::SIZE_LIMIT,
+    index::digest::status::SIZE_LIMIT,
     rate_limit::Class,
 };
 

@@ -7,7 +7,6 @@ use crate::gateway::{
         GatewayIndex, TableId,
         fixture::{self, HUB, hub_namespace, shop},
     },
-    policies,
     testing::{Rig, refusal},
 };
 use fedgate_api::names::CityCode;
@@ -198,7 +197,7 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     // The tenant deletes it before there is an answer.
     let leaving = fixture::leaving("web", "DFW");
     rig.context.index.lock().shop_has(TableId::Federated(0), &leaving);
-    let needed = || policies::needed(&rig.context.index.lock(), HUB, 0, &dfw);
+    let needed = || crate::gateway::queries::cities::policy_needed(&rig.context.index.lock(), HUB, 0, &dfw);
     assert!(needed());
     let failed = |category| Failure {
         plane: Plane::Hub,

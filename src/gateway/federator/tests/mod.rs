@@ -16,9 +16,9 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::gateway::{
-    companions::resolve::Resolution,
     index::digest::{Binding, HubCopy, Source, Strings},
     rate_limit::Permit,
+    references::Resolution,
 };
 use fedgate_api::{
     keys,

@@ -65,8 +65,8 @@ async fn an_orphaned_binding_goes_after_its_grace_period_and_the_hubs_own_answer
 
 fn kind_of(kind: &str) -> String {
     let index = hub(&[]);
-    let role = index.template_role(kind).unwrap();
-    index.kind_of(role).as_str().to_lowercase()
+    let table = index.template_table(kind).unwrap();
+    index.kind_of(table).as_str().to_lowercase()
 }
 
 #[tokio::test]

@@ -27,17 +27,17 @@ fn two_projects(count: usize) -> GatewayIndex {
     engage(&mut index, true, &[]);
     let project = ProjectKey::parse("other").unwrap();
     index.engage(project.clone());
-    for role in index.project_roles() {
+    for table in index.project_tables() {
         let live = [
             namespace_object("kube-system", "p2", &json!({})),
             namespace_object("default", "b1", &json!({})),
         ];
-        let live = if role == TableId::Namespaces {
+        let live = if table == TableId::Namespaces {
             &live[..]
         } else {
             &[]
         };
-        crate::gateway::index::fixture::list(live, |event| index.project_event(&project, role, event));
+        crate::gateway::index::fixture::list(live, |event| index.project_event(&project, table, event));
     }
     index
 }

@@ -4,7 +4,8 @@ use super::{
     Garbage, PATIENCE, UNUSED, copies, engage, hub, key, later, list_hub, now, reconcile_once, shop,
 };
 use crate::gateway::{
-    index::{TableId, policy_spec},
+    index::TableId,
+    policy_spec,
     testing::{Rig, refusal},
 };
 use fedgate_api::{keys, names::CityCode};

@@ -5,8 +5,12 @@ mod brake;
 mod confirm;
 mod decisions;
 
-use super::{Garbage, decide::Settings, proven_gone};
-use crate::gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks, policy_spec};
+use super::{Garbage, decide::Settings};
+use crate::gateway::queries::lifecycle::proven_gone;
+use crate::gateway::{
+    index::{GatewayIndex, TableId, networking::WorkloadChecks},
+    policy_spec,
+};
 use fedgate_api::{
     keys,
     names::{CityCode, ProjectKey},
@@ -73,20 +77,20 @@ fn shop() -> ProjectKey {
     ProjectKey::parse("shop").unwrap()
 }
 
-fn list_hub(index: &mut GatewayIndex, role: TableId, objects: &[Value]) {
-    index.hub_event(role, WatchEvent::Init);
+fn list_hub(index: &mut GatewayIndex, table: TableId, objects: &[Value]) {
+    index.hub_event(table, WatchEvent::Init);
     for o in objects {
-        index.hub_event(role, WatchEvent::InitApply(object(o)));
+        index.hub_event(table, WatchEvent::InitApply(object(o)));
     }
-    index.hub_event(role, WatchEvent::InitDone);
+    index.hub_event(table, WatchEvent::InitDone);
 }
 
-fn list_project(index: &mut GatewayIndex, role: TableId, objects: &[Value]) {
-    index.project_event(&shop(), role, WatchEvent::Init);
+fn list_project(index: &mut GatewayIndex, table: TableId, objects: &[Value]) {
+    index.project_event(&shop(), table, WatchEvent::Init);
     for o in objects {
-        index.project_event(&shop(), role, WatchEvent::InitApply(object(o)));
+        index.project_event(&shop(), table, WatchEvent::InitApply(object(o)));
     }
-    index.project_event(&shop(), role, WatchEvent::InitDone);
+    index.project_event(&shop(), table, WatchEvent::InitDone);
 }
 
 fn namespace_object(name: &str, uid: &str, labels: &Value) -> Value {
@@ -116,8 +120,8 @@ fn copy_object(name: &str, uid: &str) -> Value {
 /// A hub whose lists are complete, with one hub namespace and no project.
 fn hub(copies: &[Value]) -> GatewayIndex {
     let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
-    for role in index.hub_roles() {
-        list_hub(&mut index, role, &[]);
+    for table in index.hub_tables() {
+        list_hub(&mut index, table, &[]);
     }
     list_hub(&mut index, TableId::Namespaces, &[hub_namespace(HUB, "p1")]);
     list_hub(&mut index, TableId::Federated(0), copies);
@@ -127,8 +131,8 @@ fn hub(copies: &[Value]) -> GatewayIndex {
 /// Engages the project and completes all its lists; `namespace` adds the project namespace that owns [`HUB`].
 fn engage(index: &mut GatewayIndex, namespace: bool, sources: &[Value]) {
     index.engage(shop());
-    for role in index.project_roles() {
-        list_project(index, role, &[]);
+    for table in index.project_tables() {
+        list_project(index, table, &[]);
     }
     list_project(index, TableId::Federated(0), sources);
     let mark = namespace_object("kube-system", "p1", &json!({}));

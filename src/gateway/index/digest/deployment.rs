@@ -1,7 +1,8 @@
 //! Digests of federated objects: a project's deployment and its copy on the hub.
 
 use super::{LEVEL_LIMIT, Rollup, Strings, annotation, content, controller, created, label};
-use crate::gateway::index::status::StatusDigest;
+use crate::gateway::index::digest::status::StatusDigest;
+use crate::gateway::references::{REFERENCE_LIMIT, Reference};
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
@@ -103,17 +104,6 @@ pub struct ReferenceAnnotations {
     expected: Option<Arc<str>>,
     /// Annotation with a terminal source error, as text.
     error: Option<Arc<str>>,
-}
-
-/// One reference of a [`Source`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
-    /// `ConfigMap` or Secret.
-    pub kind: CompanionKind,
-    /// Its name.
-    pub name: Arc<str>,
-    /// True if the object may be missing.
-    pub optional: bool,
 }
 
 /// Digest of a template in the form in which fedgate writes it, without the defaults of an API server.
@@ -242,9 +232,6 @@ fn with_metadata(object: &DynamicObject) -> Value {
     }
     whole
 }
-
-/// Maximum number of references that are synced. One more is kept, so that an excess is visible.
-pub const REFERENCE_LIMIT: usize = 1_024;
 
 fn references(kind: &FederatedKind, object: &Value, words: &mut Strings) -> Box<[Reference]> {
     let mut found: Vec<Reference> = Vec::new();

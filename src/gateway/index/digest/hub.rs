@@ -1,7 +1,7 @@
 //! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
 use super::{Strings, annotation, label};
-use crate::gateway::index::policy_spec;
+use crate::gateway::policy_spec;
 use fedgate_api::{
     keys,
     names::{self, CityCode, is_label_value},
@@ -33,6 +33,13 @@ pub struct HubNamespaceDigest {
 }
 
 impl HubNamespaceDigest {
+    /// True if a Namespace without fedgate's labels names another owner.
+    pub fn is_foreign(&self, cluster: &str, namespace: &str) -> bool {
+        let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
+        let marked = self.project_uid.is_some() || self.cities.is_some();
+        !marked && (differs(&self.cluster, cluster) || differs(&self.namespace, namespace))
+    }
+
     /// Digests a hub Namespace.
     pub fn read(object: &DynamicObject, words: &mut Strings) -> Self {
         let mut word = |key| words.share_some(label(object, key));

@@ -5,16 +5,15 @@ mod deployment;
 mod hub;
 mod instance;
 mod rollup;
+pub mod status;
 
 pub use companion::{Companion, Payload};
-pub use deployment::{
-    Extent, HubCopy, REFERENCE_LIMIT, Reference, ReferenceAnnotations, Source, SpecSize, template_digest,
-};
+pub use deployment::{Extent, HubCopy, ReferenceAnnotations, Source, SpecSize, template_digest};
 pub use hub::{Binding, Cell, CityPolicy, CitySet, HubNamespaceDigest, InterpreterDigest};
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use rollup::{Rollup, WHY, written};
 
-use super::status::ConditionText;
+use crate::gateway::index::digest::status::ConditionText;
 use fedgate_api::names::{CityCode, NameError};
 use fedgate_engine::{diff::Digest, interner::Interner, object, store::apply::HasStrings};
 use fedgate_kinds::FederatedKind;

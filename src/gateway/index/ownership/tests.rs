@@ -1,7 +1,7 @@
 //! Tests of ownership: the owner of a hub namespace, and the rejected claims.
 
 use crate::gateway::{
-    federator, garbage,
+    federator,
     index::{
         GatewayIndex, TableId,
         apply::Applied,
@@ -31,11 +31,11 @@ fn hub(cluster: Option<&str>) -> GatewayIndex {
 }
 
 fn list_hub(index: &mut GatewayIndex, cluster: Option<&str>) {
-    for role in index.hub_roles() {
+    for table in index.hub_tables() {
         let labels = json!({keys::PROJECT_UID: "p1", keys::UPSTREAM_CLUSTER: cluster});
         let own = cluster.map(|_| namespace(HUB, "u-hub", &labels));
-        let objects: Vec<Value> = own.into_iter().filter(|_| role == TableId::Namespaces).collect();
-        list(&objects, |e| index.hub_event(role, e));
+        let objects: Vec<Value> = own.into_iter().filter(|_| table == TableId::Namespaces).collect();
+        list(&objects, |e| index.hub_event(table, e));
     }
 }
 
@@ -43,13 +43,13 @@ fn list_hub(index: &mut GatewayIndex, cluster: Option<&str>) {
 /// do.
 fn lists(index: &mut GatewayIndex, name: &str, live: bool) -> Applied {
     let mut all = Applied::default();
-    for role in index.project_roles() {
+    for table in index.project_tables() {
         let mut objects = Vec::new();
-        if role == TableId::Namespaces {
+        if table == TableId::Namespaces {
             objects.push(namespace("kube-system", "p1", &json!({})));
             objects.extend(live.then(|| namespace("default", "a1", &json!({}))));
         }
-        let enqueued = list(&objects, |e| index.project_event(&project(name), role, e));
+        let enqueued = list(&objects, |e| index.project_event(&project(name), table, e));
         all.changes.extend(enqueued.changes);
         // The namespace kube-system has a UID like any other, so claims on its hub namespace are rejected too.
         all.refused
@@ -92,7 +92,7 @@ fn the_namespaces_own_label_decides_whoever_comes_first() {
     index.engage(project("prod"));
     assert_eq!(engage(&mut index, "staging").refused.len(), 1);
     assert_eq!(holder(&index), None, "prod has not been listed yet");
-    assert!(!garbage::proven_gone(&index, HUB));
+    assert!(!crate::gateway::queries::lifecycle::proven_gone(&index, HUB));
     lists(&mut index, "prod", true);
     assert_eq!(holder(&index), Some("prod"));
     // The result does not change if the hub's lists complete last.
@@ -166,21 +166,21 @@ fn a_claim_that_is_refused_keeps_nothing_of_anothers() {
     index.engage(project("prod"));
     lists(&mut index, "prod", false);
     index.engage(project("staging"));
-    for role in index.project_roles() {
+    for table in index.project_tables() {
         let own = [
             namespace("kube-system", "p2", &json!({})),
             namespace("mine", "a1", &json!({})),
         ];
-        let own = if role == TableId::Namespaces {
+        let own = if table == TableId::Namespaces {
             &own[..]
         } else {
             &[]
         };
-        list(own, |e| index.project_event(&project("staging"), role, e));
+        list(own, |e| index.project_event(&project("staging"), table, e));
     }
     assert_eq!(holder(&index), None);
     assert!(
-        garbage::proven_gone(&index, HUB),
+        crate::gateway::queries::lifecycle::proven_gone(&index, HUB),
         "prod no longer has the namespace"
     );
 }
@@ -235,12 +235,18 @@ fn two_projects_of_one_uid_prove_nothing_gone_and_one_only_what_is_labelled_for_
     let mut index = hub(Some("cluster-prod"));
     index.engage(project("staging"));
     lists(&mut index, "staging", false);
-    assert!(!garbage::proven_gone(&index, HUB), "it is labelled for prod");
+    assert!(
+        !crate::gateway::queries::lifecycle::proven_gone(&index, HUB),
+        "it is labelled for prod"
+    );
     index.engage(project("prod"));
     lists(&mut index, "prod", false);
-    assert!(!garbage::proven_gone(&index, HUB), "two have the UID");
+    assert!(
+        !crate::gateway::queries::lifecycle::proven_gone(&index, HUB),
+        "two have the UID"
+    );
     index.disengage(&project("staging"));
-    assert!(garbage::proven_gone(&index, HUB));
+    assert!(crate::gateway::queries::lifecycle::proven_gone(&index, HUB));
 }
 
 #[test]
@@ -254,9 +260,9 @@ fn a_deployment_acts_on_the_hub_only_under_its_own_tie() {
             "annotations": {keys::FEDERATION_NAMESPACE: HUB}},
         "spec": {"cityCode": "DFW"}});
     for (name, expected) in [("prod", HubNamespace::parse(HUB)), ("staging", None)] {
-        let role = TableId::Federated(0);
+        let table = TableId::Federated(0);
         list(std::slice::from_ref(&deployment), |e| {
-            index.project_event(&project(name), role, e)
+            index.project_event(&project(name), table, e)
         });
         let key = index.source_key(0, &project(name), "default", "web");
         let seen = federator::observe::observe(&index, &key, &project(name)).unwrap();
@@ -275,19 +281,19 @@ fn instance(version: u64, size: usize) -> WatchEvent {
 #[test]
 fn a_body_is_kept_only_where_a_turn_follows_that_may_write_it() {
     let mut index = hub(Some("cluster-prod"));
-    let role = TableId::WrittenBack(0);
+    let table = TableId::WrittenBack(0);
     let held = |index: &GatewayIndex| {
         let row = index.hub.write_backs[0].get(HUB, "web-0").unwrap();
         row.body.is_some()
     };
-    index.hub_event(role, instance(10, 1));
+    index.hub_event(table, instance(10, 1));
     assert!(!held(&index), "its project is not engaged");
     engage(&mut index, "prod");
-    index.hub_event(role, instance(11, 2));
+    index.hub_event(table, instance(11, 2));
     assert!(held(&index));
-    index.hub_event(role, instance(12, 64 * 1024));
+    index.hub_event(table, instance(12, 64 * 1024));
     assert!(!held(&index), "it is too large to go anywhere");
-    index.hub_event(role, instance(13, 3));
+    index.hub_event(table, instance(13, 3));
     assert!(held(&index));
     index.disengage(&project("prod"));
     assert!(!held(&index), "its project has left");

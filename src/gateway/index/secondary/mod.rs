@@ -8,7 +8,7 @@ use super::{
     GatewayIndex,
     digest::{Binding, Cell, Companion, HubCopy, HubNamespaceDigest, Source, WriteBackDigest},
 };
-use crate::gateway::companions::resolve;
+use crate::gateway::references;
 use fedgate_api::names::CityCode;
 use fedgate_engine::{
     random::HashMap,
@@ -85,7 +85,7 @@ fn named(source: &Source) -> impl Iterator<Item = (CompanionKind, Arc<str>)> {
         .unwrap_or_default();
     let expected: Vec<_> = tokens
         .iter()
-        .filter_map(|token| resolve::parse_token(token))
+        .filter_map(|token| references::parse_token(token))
         .collect();
     source
         .references

@@ -149,19 +149,19 @@ proptest! {
     ) {
         let mut index = GatewayIndex::fixture();
         for (version, (what, name, state, how)) in (10..).zip(events) {
-            let (on_hub, role, mut object) = thing(what, name, state);
+            let (on_hub, table, mut object) = thing(what, name, state);
             object["metadata"]["resourceVersion"] = json!(version.to_string());
             if state.is_multiple_of(13) {
                 object["metadata"]["uid"] = json!(format!("u-{version}"));
             }
             match (on_hub, how) {
                 // A list with this object alone deletes all other objects of its table.
-                (true, 0) => index.list_hub(role, &[object]),
-                (false, 0) => index.list_shop(role, &[object]),
-                (true, 1) => drop(index.hub_lost(role, &object)),
-                (false, 1) => drop(index.shop_lost(role, &object)),
-                (true, _) => drop(index.hub_has(role, &object)),
-                (false, _) => drop(index.shop_has(role, &object)),
+                (true, 0) => index.list_hub(table, &[object]),
+                (false, 0) => index.list_shop(table, &[object]),
+                (true, 1) => drop(index.hub_lost(table, &object)),
+                (false, 1) => drop(index.shop_lost(table, &object)),
+                (true, _) => drop(index.hub_has(table, &object)),
+                (false, _) => drop(index.shop_has(table, &object)),
             }
             prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
             let project = &index.projects[&shop()];
@@ -205,7 +205,12 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
         assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
         assert_eq!(policies::observe(&index, HUB).unwrap().used[0].len(), 1);
         assert_eq!(namespaces::observe(&index, HUB).unwrap().in_use.len(), 1);
-        assert!(policies::needed(&index, HUB, 0, &CityCode::parse("DFW").unwrap()));
+        assert!(crate::gateway::queries::cities::policy_needed(
+            &index,
+            HUB,
+            0,
+            &CityCode::parse("DFW").unwrap()
+        ));
         assert_eq!(index.leaving_keys(HUB), []);
     });
     assert!(seen <= 20, "{seen} rows for turns of one of each kind");

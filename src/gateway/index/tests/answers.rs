@@ -16,9 +16,9 @@ fn with_zoo(index: &mut GatewayIndex, uid: &str, namespace_uid: &str) {
         namespace("kube-system", uid, &json!({})),
         namespace("cages", namespace_uid, &json!({})),
     ];
-    for role in index.project_roles() {
-        let live: &[Value] = if role == TableId::Namespaces { &live } else { &[] };
-        fixture::list(live, |event| index.project_event(&zoo(), role, event));
+    for table in index.project_tables() {
+        let live: &[Value] = if table == TableId::Namespaces { &live } else { &[] };
+        fixture::list(live, |event| index.project_event(&zoo(), table, event));
     }
 }
 
@@ -33,10 +33,10 @@ fn leaves(object: Value) -> Value {
     object
 }
 
-fn kinds(keys: &[Key], index: &GatewayIndex, roles: &[TableId]) -> Vec<usize> {
+fn kinds(keys: &[Key], index: &GatewayIndex, tables: &[TableId]) -> Vec<usize> {
     let kind = |role: &TableId| index.hub_key(*role, "", "x").kind;
-    let count = |role: &TableId| keys.iter().filter(|key| key.kind == kind(role)).count();
-    roles.iter().map(count).collect()
+    let count = |table: &TableId| keys.iter().filter(|key| key.kind == kind(table)).count();
+    tables.iter().map(count).collect()
 }
 
 #[test]
@@ -294,15 +294,15 @@ fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
         index.projects[&shop()].sources[0].get("default", "web").is_some(),
         "what was there is kept until the list says otherwise"
     );
-    for role in index.project_roles() {
+    for table in index.project_tables() {
         let live = [
             namespace("kube-system", "p1", &json!({})),
             namespace("default", "a1", &json!({})),
         ];
         // The resource versions are lower after the restore.
         let live = live.map(|of| newer(of, "2"));
-        let live: &[Value] = if role == TableId::Namespaces { &live } else { &[] };
-        index.list_shop(role, live);
+        let live: &[Value] = if table == TableId::Namespaces { &live } else { &[] };
+        index.list_shop(table, live);
     }
     assert!(index.project_ready(&shop()));
     assert!(index.projects[&shop()].sources[0].get("default", "web").is_none());

@@ -48,14 +48,14 @@ impl Scene {
         object
     }
 
-    fn hub(&mut self, role: TableId, object: Value) -> BTreeSet<Key> {
+    fn hub(&mut self, table: TableId, object: Value) -> BTreeSet<Key> {
         let object = self.newer(object);
-        self.index.hub_has(role, &object).into_iter().collect()
+        self.index.hub_has(table, &object).into_iter().collect()
     }
 
-    fn shop(&mut self, role: TableId, object: Value) -> BTreeSet<Key> {
+    fn shop(&mut self, table: TableId, object: Value) -> BTreeSet<Key> {
         let object = self.newer(object);
-        self.index.shop_has(role, &object).into_iter().collect()
+        self.index.shop_has(table, &object).into_iter().collect()
     }
 
     /// Keys of `web`, by letter: source, Namespace, policies, copy, write-back, companion (`d`, for data).

@@ -37,8 +37,8 @@ fn a_project_whose_mark_comes_late_is_looked_at_as_a_whole() {
     let mut index = GatewayIndex::fixture();
     index.engage(shop());
     let ours = [namespace("default", "a1", &json!({}))];
-    for role in index.project_roles() {
-        index.list_shop(role, if role == TableId::Namespaces { &ours } else { &[] });
+    for table in index.project_tables() {
+        index.list_shop(table, if table == TableId::Namespaces { &ours } else { &[] });
     }
     assert!(!index.project_ready(&shop()));
     let applied = |index: &mut GatewayIndex, name: &str, uid: &str| {
@@ -160,20 +160,20 @@ fn what_two_projects_of_one_uid_left_unproven_is_woken_when_one_leaves() {
     let mut index = GatewayIndex::fixture();
     let staging = ProjectKey::parse("staging").unwrap();
     index.engage(staging.clone());
-    for role in index.project_roles() {
+    for table in index.project_tables() {
         let mark = [namespace("kube-system", "p1", &json!({}))];
-        let objects = if role == TableId::Namespaces {
+        let objects = if table == TableId::Namespaces {
             &mark[..]
         } else {
             &[]
         };
-        fixture::list(objects, |event| index.project_event(&staging, role, event));
+        fixture::list(objects, |event| index.project_event(&staging, table, event));
     }
     index.shop_lost(TableId::Namespaces, &namespace("default", "a1", &json!({})));
-    assert!(!crate::gateway::garbage::proven_gone(&index, HUB));
+    assert!(!crate::gateway::queries::lifecycle::proven_gone(&index, HUB));
     let enqueued = index.disengage(&staging);
     let enqueued = enqueued.keys(&index);
-    assert!(crate::gateway::garbage::proven_gone(&index, HUB));
+    assert!(crate::gateway::queries::lifecycle::proven_gone(&index, HUB));
     assert!(enqueued.contains(&index.hub_key(TableId::Namespaces, "", HUB)));
 }
 
@@ -194,7 +194,7 @@ fn the_end_of_what_is_in_an_untied_hub_namespace_wakes_it() {
         object["metadata"]["namespace"] = json!("ns-b2");
         object
     };
-    for (role, object) in [
+    for (table, object) in [
         (TableId::Federated(0), fixture::copy("web", "DFW")),
         (TableId::WrittenBack(0), fixture::object("ns-b2", "web-0", "u-i")),
         (TableId::Bindings, fixture::binding("web")),
@@ -209,11 +209,11 @@ fn the_end_of_what_is_in_an_untied_hub_namespace_wakes_it() {
         ),
     ] {
         let object = untied(object);
-        index.hub_has(role, &object);
-        let enqueued = index.hub_lost(role, &object);
+        index.hub_has(table, &object);
+        let enqueued = index.hub_lost(table, &object);
         assert!(
             enqueued.contains(&index.hub_key(TableId::Namespaces, "", "ns-b2")),
-            "{role:?}"
+            "{table:?}"
         );
     }
 }

@@ -32,17 +32,17 @@ fn a_copys_body_is_kept_if_it_is_tied_and_its_status_may_return() {
 
 #[test]
 fn a_binding_whose_companion_goes_is_noted_and_woken_once() {
-    for (kind, role) in [("Secret", TableId::Secrets), ("ConfigMap", TableId::ConfigMaps)] {
+    for (kind, table) in [("Secret", TableId::Secrets), ("ConfigMap", TableId::ConfigMaps)] {
         let mut index = GatewayIndex::fixture();
         let of = companion("db", &json!([]));
         let name = format!("db-{}", kind.to_lowercase());
         let mut bound = object(HUB, &name, "u-binding");
         bound["spec"] = json!({"resource": {"kind": kind, "name": "db"}});
         let key = index.hub_key(TableId::Bindings, HUB, &name);
-        index.hub_has(role, &of);
+        index.hub_has(table, &of);
         assert!(!index.hub_has(TableId::Bindings, &bound).contains(&key), "{kind}");
         assert!(index.hub.outlived.is_empty(), "{kind}");
-        assert!(index.hub_lost(role, &of).contains(&key), "{kind}");
+        assert!(index.hub_lost(table, &of).contains(&key), "{kind}");
         assert_eq!(index.hub.outlived.len(), 1, "{kind}");
         bound["metadata"]["resourceVersion"] = json!("9");
         bound["spec"]["clusters"] = json!([{"name": "a"}]);
@@ -97,13 +97,13 @@ fn the_first_list_of_a_role_is_told_of_and_no_other() {
         index.restart_lists(&Plane::Hub, engagement).is_none(),
         "it is another by now"
     );
-    for role in index.hub_roles() {
+    for table in index.hub_tables() {
         for first in [true, false] {
-            assert!(!index.hub_event(role, WatchEvent::Init).synced, "{role:?}");
+            assert!(!index.hub_event(table, WatchEvent::Init).synced, "{table:?}");
             assert_eq!(
-                index.hub_event(role, WatchEvent::InitDone).synced,
+                index.hub_event(table, WatchEvent::InitDone).synced,
                 first,
-                "{role:?}"
+                "{table:?}"
             );
         }
     }

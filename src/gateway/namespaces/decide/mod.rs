@@ -1,8 +1,10 @@
 //! Decides the cities of a hub Namespace and the writes for them. Pure.
 
-use crate::gateway::index::{
-    Resources,
-    digest::{CitySet, HubNamespaceDigest},
+use crate::gateway::{
+    index::{
+        Resources,
+        digest::{CitySet, HubNamespaceDigest},
+    },
     policy_spec,
 };
 use fedgate_api::{
@@ -170,7 +172,7 @@ fn decide_from(
     }
     if s.row
         .as_ref()
-        .is_some_and(|r| !s.reassigned && foreign(&r.digest, &s.cluster, &s.namespace))
+        .is_some_and(|r| !s.reassigned && r.digest.is_foreign(&s.cluster, &s.namespace))
     {
         return Decision {
             foreign: true,
@@ -291,13 +293,6 @@ fn has(d: &HubNamespaceDigest, key: &str) -> Option<String> {
         keys::PROJECT_UID => d.project_uid.as_deref().map(str::to_owned),
         _ => d.skip.then(|| "true".to_owned()),
     }
-}
-
-/// True if a Namespace without fedgate's labels names another owner.
-pub fn foreign(d: &HubNamespaceDigest, cluster: &str, namespace: &str) -> bool {
-    let differs = |had: &Option<Arc<str>>, wanted: &str| had.as_ref().is_some_and(|had| **had != *wanted);
-    let marked = d.project_uid.is_some() || d.cities.is_some();
-    !marked && (differs(&d.cluster, cluster) || differs(&d.namespace, namespace))
 }
 
 /// True if a Namespace with a city set label misses an identity label or has another value in it. A Namespace without a

@@ -379,7 +379,7 @@ fn a_namespace_with_a_mark_of_ours_is_not_foreign() {
         cities: cities.map(Into::into),
         ..snapshot(&["DFW"], &[]).snapshot.row.unwrap().digest
     };
-    let foreign = |d| foreign(&d, "cluster-other", "default");
+    let foreign = |d: HubNamespaceDigest| d.is_foreign("cluster-other", "default");
     assert!(foreign(named(None, None)));
     assert!(!foreign(named(None, Some("dfw"))) && !foreign(named(Some("p1"), None)));
 }

@@ -6,8 +6,9 @@ use crate::gateway::{
         GatewayIndex, TableId,
         fixture::{self, HUB, namespace, shop},
     },
-    namespaces::{earlier_life, observe},
+    namespaces::observe,
     policies,
+    queries::lifecycle::earlier_life,
 };
 use fedgate_api::keys;
 use fedgate_kinds::CompanionKind;
@@ -61,7 +62,7 @@ fn companion() -> Value {
 fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
     let mut index = index();
     assert!(!earlier_life(&index, &shop(), HUB), "the label was edited");
-    for (role, one, holds) in [
+    for (table, one, holds) in [
         (TableId::Federated(0), copy(Some("u-dead")), true),
         (TableId::Federated(0), copy(None), false),
         (TableId::Federated(0), copy(Some("u-new")), false),
@@ -70,9 +71,9 @@ fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
         (TableId::ConfigMaps, companion(), true),
         (TableId::Bindings, fixture::binding("web"), true),
     ] {
-        index.list_hub(role, std::slice::from_ref(&one));
+        index.list_hub(table, std::slice::from_ref(&one));
         assert_eq!(earlier_life(&index, &shop(), HUB), holds, "{one}");
-        index.list_hub(role, &[]);
+        index.list_hub(table, &[]);
     }
 }
 

@@ -33,11 +33,11 @@ fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
     for one in written {
         index.hub_event(TableId::WrittenBack(0), event(one));
     }
-    for role in index.project_roles() {
-        index.project_event(&prod, role, WatchEvent::InitDone);
+    for table in index.project_tables() {
+        index.project_event(&prod, table, WatchEvent::InitDone);
     }
-    for role in index.hub_roles() {
-        index.hub_event(role, WatchEvent::InitDone);
+    for table in index.hub_tables() {
+        index.hub_event(table, WatchEvent::InitDone);
     }
     index
 }
@@ -70,9 +70,9 @@ fn crowded(written: &[Value]) -> GatewayIndex {
     index
 }
 
-fn project_event(index: &mut GatewayIndex, role: TableId, value: Value) {
+fn project_event(index: &mut GatewayIndex, table: TableId, value: Value) {
     let event = WatchEvent::Apply(serde_json::from_value(value).map(Box::new).unwrap());
-    index.project_event(&ProjectKey::parse("prod").unwrap(), role, event);
+    index.project_event(&ProjectKey::parse("prod").unwrap(), table, event);
 }
 
 fn project(index: &mut GatewayIndex, name: &str) {

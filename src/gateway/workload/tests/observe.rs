@@ -37,9 +37,9 @@ impl Scene {
     /// Creates the Workloads `shop` in DFW and IAD, and `lone` in LHR, which names another Network.
     fn new(checks: WorkloadChecks) -> Self {
         let mut index = GatewayIndex::new(KINDS.clone(), checks);
-        for role in index.hub_roles() {
-            index.hub_event(role, WatchEvent::Init);
-            index.hub_event(role, WatchEvent::InitDone);
+        for table in index.hub_tables() {
+            index.hub_event(table, WatchEvent::Init);
+            index.hub_event(table, WatchEvent::InitDone);
         }
         let project = ProjectKey::parse("shop-prod").unwrap();
         index.engage(project.clone());
@@ -62,9 +62,9 @@ impl Scene {
         for workload in [shop, lone] {
             index.apply(TableId::Workloads, serde_json::to_value(workload).unwrap());
         }
-        for role in index.index.project_roles() {
-            if !matches!(role, TableId::Locations | TableId::Networks) {
-                index.event(role, WatchEvent::InitDone);
+        for table in index.index.project_tables() {
+            if !matches!(table, TableId::Locations | TableId::Networks) {
+                index.event(table, WatchEvent::InitDone);
             }
         }
         index
@@ -72,9 +72,9 @@ impl Scene {
 
     /// The names of the keys that the event enqueues. A check's list must not count as a list that the project waits
     /// for.
-    fn event(&mut self, role: TableId, event: WatchEvent) -> Vec<String> {
-        let enqueued = self.index.project_event(&self.project, role, event);
-        assert!(!enqueued.synced || !matches!(role, TableId::Locations | TableId::Networks));
+    fn event(&mut self, table: TableId, event: WatchEvent) -> Vec<String> {
+        let enqueued = self.index.project_event(&self.project, table, event);
+        assert!(!enqueued.synced || !matches!(table, TableId::Locations | TableId::Networks));
         enqueued
             .keys(&self.index)
             .iter()
@@ -89,24 +89,24 @@ impl Scene {
         Box::new(serde_json::from_value(object).unwrap())
     }
 
-    fn apply(&mut self, role: TableId, object: Value) -> Vec<String> {
+    fn apply(&mut self, table: TableId, object: Value) -> Vec<String> {
         let object = self.object(object);
-        self.event(role, WatchEvent::Apply(object))
+        self.event(table, WatchEvent::Apply(object))
     }
 
-    fn delete(&mut self, role: TableId, object: Value) -> Vec<String> {
+    fn delete(&mut self, table: TableId, object: Value) -> Vec<String> {
         let object = self.object(object);
-        self.event(role, WatchEvent::Delete(object))
+        self.event(table, WatchEvent::Delete(object))
     }
 
     /// Sends a list from start to end; returns the names of the enqueued keys.
-    fn list(&mut self, role: TableId, objects: impl IntoIterator<Item = Value>) -> Vec<String> {
-        let mut enqueued = self.event(role, WatchEvent::Init);
+    fn list(&mut self, table: TableId, objects: impl IntoIterator<Item = Value>) -> Vec<String> {
+        let mut enqueued = self.event(table, WatchEvent::Init);
         for object in objects {
             let object = self.object(object);
-            enqueued.extend(self.event(role, WatchEvent::InitApply(object)));
+            enqueued.extend(self.event(table, WatchEvent::InitApply(object)));
         }
-        enqueued.extend(self.event(role, WatchEvent::InitDone));
+        enqueued.extend(self.event(table, WatchEvent::InitDone));
         enqueued
     }
 
@@ -169,8 +169,8 @@ const ALL: [&str; 3] = ["create shop-us-dfw us/DFW", "create shop-us-iad us/IAD"
 #[test]
 fn checks_that_are_off_are_neither_watched_nor_made() {
     let index = Scene::new(OFF);
-    let roles = index.index.project_roles();
-    assert!(!roles.contains(&TableId::Locations) && !roles.contains(&TableId::Networks));
+    let tables = index.index.project_tables();
+    assert!(!tables.contains(&TableId::Locations) && !tables.contains(&TableId::Networks));
     let checks = index.snapshot().checks;
     assert_eq!(
         (checks.locations, checks.networks),
@@ -182,8 +182,8 @@ fn checks_that_are_off_are_neither_watched_nor_made() {
 #[test]
 fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
     let index = Scene::new(LOCATIONS);
-    let roles = index.index.project_roles();
-    assert!(roles.contains(&TableId::Locations) && !roles.contains(&TableId::Networks));
+    let tables = index.index.project_tables();
+    assert!(tables.contains(&TableId::Locations) && !tables.contains(&TableId::Networks));
     assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;
     assert_eq!(
@@ -193,8 +193,8 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
     assert_eq!(index.decided(), []);
 
     let index = Scene::new(NETWORKS);
-    let roles = index.index.project_roles();
-    assert!(!roles.contains(&TableId::Locations) && roles.contains(&TableId::Networks));
+    let tables = index.index.project_tables();
+    assert!(!tables.contains(&TableId::Locations) && tables.contains(&TableId::Networks));
     assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;
     assert_eq!(
@@ -322,17 +322,17 @@ fn deployments(index: &Scene) -> TableId {
 fn a_deployment_belongs_to_its_controller_or_else_to_whom_it_names() {
     let mut index = Scene::new(OFF);
     let mut deployment = deployment_in_dfw();
-    let role = deployments(&index);
-    index.apply(role, deployment.clone());
+    let table = deployments(&index);
+    index.apply(table, deployment.clone());
     assert_eq!(index.snapshot().deployments.len(), 1);
 
     let owners = deployment["metadata"]["ownerReferences"].take();
-    index.apply(role, deployment.clone());
+    index.apply(table, deployment.clone());
     assert_eq!(index.snapshot().deployments.len(), 1, "it names the Workload");
 
     deployment["metadata"]["ownerReferences"] = owners;
     deployment["metadata"]["ownerReferences"][0]["uid"] = json!("another");
-    index.apply(role, deployment);
+    index.apply(table, deployment);
     let snapshot = index.snapshot();
     assert_eq!(
         snapshot.deployments,
@@ -347,8 +347,8 @@ fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
     let mut index = Scene::new(OFF);
     let mut deployment = deployment_in_dfw();
     deployment["spec"]["scaleSettings"] = json!("as many as fit");
-    let role = deployments(&index);
-    index.apply(role, deployment);
+    let table = deployments(&index);
+    index.apply(table, deployment);
     let key: Key = index.index.workload_key(&index.project, "default", "shop");
     let Err(observe::NoSnapshot::Undecodable { error, .. }) =
         observe::observe(&index.index, &key, &index.project)
@@ -361,6 +361,6 @@ fn an_own_deployment_that_cannot_be_read_is_no_free_place() {
     );
     assert!(error.contains("as many as fit"), "{error}");
 
-    index.apply(role, deployment_in_dfw());
+    index.apply(table, deployment_in_dfw());
     assert_eq!(index.snapshot().deployments.len(), 1, "a correction heals it");
 }

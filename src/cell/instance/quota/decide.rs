@@ -1,6 +1,9 @@
 //! Decides whether an Instance has its quota, and the next action on its claim (contract: cell.md §5). Pure functions.
 
-use super::ready::Verdict;
+use crate::cell::{
+    claim::{Claim, Refused},
+    conditions::Verdict,
+};
 use fedgate_api::{
     Condition,
     ConditionStatus::{False, True, Unknown},
@@ -15,51 +18,6 @@ const NO_BUDGET_AFTER: Duration = Duration::from_secs(60);
 /// Interval between checks of a claim that may stay unchanged for long. Each Instance has a fixed interval around this
 /// value, from 0.8 to 1.2 times.
 const SLOW: Duration = Duration::from_secs(300);
-
-/// State of an Instance's claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim {
-    /// The namespace does not name its project.
-    NoIdentity,
-    /// No claim exists.
-    Absent,
-    /// The claim is being deleted.
-    Terminating,
-    /// The claim belongs to a predecessor of the same name; its UID.
-    Predecessors(Arc<str>),
-    /// Another cell created the claim; name of that cell.
-    AnotherCells(Arc<str>),
-    /// The claim is granted.
-    Granted,
-    /// The claim is undecided; its creation time.
-    Pending(Timestamp),
-    /// The claim is denied.
-    Denied {
-        /// UID of the claim.
-        uid: Arc<str>,
-        /// True if the claim itself failed validation.
-        invalid: bool,
-        /// Message of the claim's condition Granted.
-        message: String,
-        /// Time of the denial.
-        since: Timestamp,
-    },
-    /// The project's control plane did not answer.
-    NoAnswer(String),
-    /// The project's control plane rejected the claim.
-    Refused(Refused, String),
-}
-
-/// Why a project's control plane rejected a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// The namespace does not exist in the project.
-    Namespace,
-    /// The project does not exist.
-    Project,
-    /// The control plane forbids the request or rejects it as invalid.
-    Misconfigured,
-}
 
 /// Inputs of the decision besides the claim.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// Number of consecutive conflicts of each key whose last reconcile ended in a conflict.
 #[derive(Debug, Default)]
-pub(super) struct Conflicts(Mutex<HashMap<Key, u32>>);
+pub(super) struct ConflictBackoff(Mutex<HashMap<Key, u32>>);
 
-impl Conflicts {
+impl ConflictBackoff {
     /// Records a reconcile that ended in a conflict; returns the delay until the retry.
     pub(super) fn record(&self, key: &Key, backoff: Backoff) -> Duration {
         let mut conflicts = self.0.lock();
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn delays_double_for_a_key_until_a_reconcile_ends_otherwise() {
         let backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
-        let conflicts = Conflicts::default();
+        let conflicts = ConflictBackoff::default();
         let key = |name: &str| Key::new(Plane::Cell, Kind::new("example.com", "Box"), "ns-1", name);
         let (one, other) = (key("a"), key("b"));
         let delays = || (0..10).map(|_| conflicts.record(&one, backoff).as_millis());

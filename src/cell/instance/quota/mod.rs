@@ -1,16 +1,16 @@
 //! Requests quota: reads and writes claims in projects.
 
-use super::{
-    claim::{self, Claimant, Found},
-    observe::Snapshot,
-    quota::{self, Act, Again, Claim, Refused},
-    ready::{Verdict, gates},
-};
+pub mod decide;
+
 use crate::cell::{
+    claim::{self, Claim, Claimant, Found, Refused},
+    conditions::{Verdict, gates},
     context::{Context, request_project},
     index::{digest, tables::TableId},
+    instance::observe::Snapshot,
     writes::{create, delete},
 };
+use decide::{Act, Again};
 use fedgate_api::{
     ConditionStatus, Reason,
     conditions::{find, types::QUOTA_GRANTED},
@@ -299,14 +299,14 @@ fn decided(
         reason = "a share of one hundred"
     )]
     let spread = (Random::fraction(uid) * 100.0) as u32;
-    let seen = quota::Seen {
+    let seen = decide::Seen {
         conditions: &instance.conditions,
         gated: instance.has_gate(gates::QUOTA),
         created: Timestamp::from_second(instance.created).unwrap_or_default(),
         watched,
         spread,
     };
-    let decision = quota::decide(claim, &seen, ctx.now().wall);
+    let decision = decide::decide(claim, &seen, ctx.now().wall);
     let next = match decision.again {
         Again::OnEvent | Again::BackOff => Requeue::AwaitChange,
         Again::After(after) => Requeue::After(after),

@@ -1,6 +1,6 @@
 //! Cities of a hub namespace: those of its copies and of announced deployments, up to a limit.
 
-use super::{GatewayIndex, digest::Source};
+use crate::gateway::index::{GatewayIndex, digest::Source};
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT, ProjectKey};
 use fedgate_engine::store::table::Row;
 use std::{
@@ -144,12 +144,23 @@ impl GatewayIndex {
     }
 
     /// The hub namespaces of a project, by its label, that may have no more city sets.
-    pub(super) fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
+    pub fn limited_of(&self, label: &Arc<str>) -> impl Iterator<Item = &Arc<str>> {
         let from = (label.clone(), Arc::from(""));
         let label = label.clone();
         let all = self.limited.range(from..);
         all.take_while(move |(of, _)| *of == label).map(|(_, hub)| hub)
     }
+}
+
+/// True if a city's policy must stay: the city is in use, or the policy claims a binding.
+pub fn policy_needed(index: &GatewayIndex, hub: &str, kind: usize, city: &CityCode) -> bool {
+    index.cities_of_kind(kind, hub).contains(city) || policy_claims(index, hub, kind, city)
+}
+
+/// True if the policy of a city claims a binding.
+pub fn policy_claims(index: &GatewayIndex, hub: &str, kind: usize, city: &CityCode) -> bool {
+    let policy = index.city_policy(kind, hub, city);
+    policy.is_some_and(|(name, _)| index.hub.secondary.claims(hub, name))
 }
 
 #[cfg(test)]
@@ -190,9 +201,9 @@ mod tests {
         let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
         let shop = ProjectKey::parse("shop").unwrap();
         index.engage(shop.clone());
-        for role in index.hub_roles() {
-            index.hub_event(role, WatchEvent::Init);
-            index.hub_event(role, WatchEvent::InitDone);
+        for table in index.hub_tables() {
+            index.hub_event(table, WatchEvent::Init);
+            index.hub_event(table, WatchEvent::InitDone);
         }
         for n in 0..CITY_LIMIT + 2 {
             let cell = crate::gateway::index::fixture::cluster(&format!("C{:03}", 900 - n));
@@ -210,8 +221,8 @@ mod tests {
         let mut oldest = deployment(1_000, "NONE");
         oldest["metadata"]["creationTimestamp"] = json!("1970-01-02T00:00:00Z");
         index.project_event(&shop, TableId::Federated(0), applied(&oldest));
-        for role in index.project_roles() {
-            index.project_event(&shop, role, WatchEvent::InitDone);
+        for table in index.project_tables() {
+            index.project_event(&shop, table, WatchEvent::InitDone);
         }
         let refused = |index: &GatewayIndex, n: usize| {
             let key = index.source_key(0, &shop, "default", &format!("d-{n}"));

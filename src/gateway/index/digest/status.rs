@@ -1,6 +1,6 @@
 //! Status digests: enough of a status to decide whether returning another status would change anything.
 
-use super::digest::{Strings, size_of};
+use crate::gateway::index::digest::{Strings, size_of};
 use fedgate_api::conditions::Serving;
 use fedgate_engine::diff::Digest;
 use jiff::Timestamp;

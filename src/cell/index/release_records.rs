@@ -2,7 +2,7 @@
 
 use crate::cell::{
     index::{RELEASES_PREFIX, tables::TableId},
-    provider::pod::MANAGED_BY,
+    writes::MANAGED_BY,
 };
 use fedgate_api::names::{ProjectKey, short_hash};
 use fedgate_engine::{key::Plane, plan::Target};
@@ -127,13 +127,13 @@ impl Record {
 
     /// The object.
     pub fn target(&self) -> Target {
-        let (plane, role) = if self.plane == HUB {
+        let (plane, table) = if self.plane == HUB {
             (Plane::Hub, TableId::HubInstances)
         } else {
             let project = ProjectKey::parse(&self.plane);
             (project.map_or(Plane::Hub, Plane::Project), TableId::Claims)
         };
-        Target::namespaced(plane, &role.resource(), &self.namespace, &self.name)
+        Target::namespaced(plane, &table.resource(), &self.namespace, &self.name)
     }
 }
 

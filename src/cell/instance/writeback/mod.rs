@@ -5,7 +5,7 @@ pub mod observe;
 #[cfg(test)]
 mod tests;
 
-use super::{
+use crate::cell::{
     context::Context,
     instance::{decide::note, observe::Snapshot as Local},
 };

@@ -1,6 +1,6 @@
 //! Writes to the hub for an Instance, over an index filled from API objects.
 
-use super::{
+use crate::cell::instance::writeback::{
     Memory, WriteBack,
     decide::{self, Decision, Held, Written},
     observe,

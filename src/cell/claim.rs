@@ -1,7 +1,6 @@
 //! The quota claim of an Instance: its name, its manifest, and the evaluation of a claim that was read (contract:
 //! api.md §9). Pure functions.
 
-use super::quota::Claim;
 use crate::cell::{
     index::{CLAIM_PREFIX, digest},
     instance_types::InstanceSize,
@@ -10,6 +9,51 @@ use fedgate_api::{Reason, keys, names::ProjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// Why a project's control plane rejected a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The namespace does not exist in the project.
+    Namespace,
+    /// The project does not exist.
+    Project,
+    /// The control plane forbids the request or rejects it as invalid.
+    Misconfigured,
+}
+
+/// State of an Instance's claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The namespace does not name its project.
+    NoIdentity,
+    /// No claim exists.
+    Absent,
+    /// The claim is being deleted.
+    Terminating,
+    /// The claim belongs to a predecessor of the same name; its UID.
+    Predecessors(Arc<str>),
+    /// Another cell created the claim; name of that cell.
+    AnotherCells(Arc<str>),
+    /// The claim is granted.
+    Granted,
+    /// The claim is undecided; its creation time.
+    Pending(Timestamp),
+    /// The claim is denied.
+    Denied {
+        /// UID of the claim.
+        uid: Arc<str>,
+        /// True if the claim itself failed validation.
+        invalid: bool,
+        /// Message of the claim's condition Granted.
+        message: String,
+        /// Time of the denial.
+        since: Timestamp,
+    },
+    /// The project's control plane did not answer.
+    NoAnswer(String),
+    /// The project's control plane rejected the claim.
+    Refused(Refused, String),
+}
 
 /// Name of the claim of an Instance.
 pub fn name(instance: &str) -> String {

@@ -1,6 +1,6 @@
 //! The decision on an Instance's copy on the hub. Pure.
 
-use super::{
+use crate::cell::instance::writeback::{
     Memory,
     observe::{HubCopy, Seen},
 };

@@ -1,10 +1,23 @@
 //! Resolves the `ConfigMaps` and Secrets that a deployment expects at its cell, from its references and the objects of
 //! the project (contract: federation.md §3.9 step 1). Pure.
 
-use crate::gateway::index::digest::{REFERENCE_LIMIT, Reference};
 use fedgate_kinds::CompanionKind;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
+
+/// Maximum number of references that are synced. One more is kept, so that an excess is visible.
+pub const REFERENCE_LIMIT: usize = 1_024;
+
+/// One reference of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// `ConfigMap` or Secret.
+    pub kind: CompanionKind,
+    /// Its name.
+    pub name: Arc<str>,
+    /// True if the object may be missing.
+    pub optional: bool,
+}
 
 /// Longest name of a companion: its binding adds `-configmap`.
 const NAME_LIMIT: usize = 243;

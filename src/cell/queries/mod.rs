@@ -1,0 +1,3 @@
+//! Questions to the index that several controllers ask.
+
+pub mod network;
