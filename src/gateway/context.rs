@@ -16,7 +16,7 @@ pub struct State {
     /// Settings.
     pub settings: Settings,
     /// Rate limiter of writes to the hub.
-    pub rate_limiter: Mutex<RateLimiter>,
+    pub rate_limiter: Arc<Mutex<RateLimiter>>,
 }
 
 impl RoleState for State {
@@ -28,27 +28,23 @@ pub type Shared = runtime::context::Shared<State>;
 /// Context of one reconcile.
 pub type Context<'a> = runtime::context::Context<'a, State>;
 
-/// Records whether the hub rejects the object of a key in a hub namespace, and enqueues the deployments there, whose
-/// conditions report the rejection.
-pub fn record_refusal<T>(
-    ctx: &Context<'_>,
-    key: &Key,
-    hub: &str,
-    result: Result<T, Failure>,
-) -> Result<T, Failure> {
-    let refused = |f: &Failure| f.plane == Plane::Hub && f.retry() == Retry::Quarantine;
+/// Records that the hub has rejected the object of a key in a hub namespace, or that it has not, and enqueues the
+/// deployments there, whose conditions report the rejection. Other failures say nothing.
+pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&Failure>) {
+    let refused = |f: &&Failure| f.plane == Plane::Hub && f.retry() == Retry::Quarantine;
     let mut index = ctx.index.lock();
-    let news = match &result {
-        Ok(_) => index.refused.remove(key).is_some(),
-        Err(f) if refused(f) => {
-            index.refused.insert(key.clone(), f.message.clone()).as_ref() != Some(&f.message)
+    let news = match failure {
+        None => index.refused.remove(key).is_some(),
+        Some(failure) => {
+            let message = Some(failure).filter(refused).map(|f| &f.message);
+            message.is_some_and(|message| {
+                index.refused.insert(key.clone(), message.clone()).as_ref() != Some(message)
+            })
         }
-        Err(_) => false,
     };
     let keys = if news { index.source_keys(hub) } else { Vec::new() };
     drop(index);
     ctx.queue.extend(keys, Priority::Fresh);
-    result
 }
 
 /// Clears `withdrawing` for these cities of a hub namespace, and enqueues the deployments that waited for it.

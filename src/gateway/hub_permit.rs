@@ -1,27 +1,31 @@
 //! A reconcile's permit to write an object to the hub.
 
-use super::rate_limit::{Class, Permit, RateLimiter};
+use super::{
+    context::Shared,
+    rate_limit::{Class, Permit, RateLimiter},
+};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{clock::Clock, key::Key};
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// A permit of one key. A granted permit without a write is refunded.
 #[derive(Debug)]
-pub struct HubPermit<'a> {
-    limiter: &'a Mutex<RateLimiter>,
-    clock: &'a Clock,
+pub struct HubPermit {
+    limiter: Arc<Mutex<RateLimiter>>,
+    clock: Clock,
     project: ProjectKey,
     key: Key,
     permit: Permit,
     class: Class,
 }
 
-impl<'a> HubPermit<'a> {
+impl HubPermit {
     /// A permit that is not requested yet.
-    pub fn new(limiter: &'a Mutex<RateLimiter>, clock: &'a Clock, project: &ProjectKey, key: &Key) -> Self {
+    pub fn new(ctx: &Shared, project: &ProjectKey, key: &Key) -> Self {
         Self {
-            limiter,
-            clock,
+            limiter: ctx.rate_limiter.clone(),
+            clock: ctx.clock.clone(),
             project: project.clone(),
             key: key.clone(),
             permit: Permit::Unasked,
@@ -50,7 +54,7 @@ impl<'a> HubPermit<'a> {
     }
 }
 
-impl Drop for HubPermit<'_> {
+impl Drop for HubPermit {
     fn drop(&mut self) {
         if self.permit == Permit::Granted {
             let mut limiter = self.limiter.lock();

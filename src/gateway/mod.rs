@@ -23,6 +23,7 @@ mod testing;
 mod tests;
 pub mod workload;
 
+use companions::Companions;
 use context::{Context, Shared, State};
 use federator::Federator;
 use fedgate_api::names::{HubNamespace, ProjectKey};
@@ -34,7 +35,7 @@ use fedgate_engine::{
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
     runtime::{
-        self, Runtime,
+        self, Runtime, driver,
         queue::Priority,
         role::{Role, Triggers},
     },
@@ -46,7 +47,9 @@ use index::{
     ownership::RejectedClaim, watches::Command,
 };
 use interpreters::Interpreters;
+use namespaces::Namespaces;
 use parking_lot::Mutex;
+use policies::Policies;
 use projector::Projector;
 use rate_limit::RateLimiter;
 use settings::Settings;
@@ -102,7 +105,7 @@ pub fn new(
     index.largest_spec = settings.max_spec_size;
     let tables = index.hub_tables();
     let state = State {
-        rate_limiter: Mutex::new(RateLimiter::new(settings.hub_limits)),
+        rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings.hub_limits))),
         settings,
     };
     let gateway = Runtime::new(Gateway::default(), state, index, setup);
@@ -180,28 +183,23 @@ impl Role for Gateway {
             return Ok(Requeue::AwaitChange);
         };
         match (&key.plane, table) {
-            (Plane::Project(project), TableId::Federated(_)) => {
-                self.federator.reconcile(ctx, key, project).await
-            }
-            (Plane::Project(project), TableId::Workloads) => {
-                self.workloads.reconcile(ctx, key, project).await
-            }
+            (Plane::Project(_), TableId::Federated(_)) => driver::reconcile(&self.federator, ctx, key).await,
+            (Plane::Project(_), TableId::Workloads) => driver::reconcile(&self.workloads, ctx, key).await,
             (Plane::Hub, TableId::Namespaces) if owned => {
                 self.garbage.lives(key);
-                namespaces::reconcile(ctx, key).await
+                driver::reconcile(&Namespaces, ctx, key).await
             }
-            (Plane::Hub, TableId::Namespaces) => self.garbage.namespace(ctx, key).await,
-            (Plane::Hub, TableId::CityPolicies) => policies::reconcile(ctx, &key.namespace).await,
-            (Plane::Hub, TableId::CitySets) => self.garbage.city_set(ctx, key).await,
-            (Plane::Hub, TableId::Interpreters) => self.interpreters.reconcile(ctx, &key.name).await,
-            (Plane::Hub, TableId::Federated(kind)) => self.garbage.copy(ctx, key, kind).await,
-            (Plane::Hub, TableId::Bindings) => self.garbage.binding(ctx, key).await,
-            (Plane::Hub, TableId::WrittenBack(_)) => self.projector.reconcile(ctx, key).await,
-            (Plane::Hub, table) => match table.companion() {
-                Some(kind) => companions::reconcile(ctx, key, kind).await,
-                None => Ok(Requeue::AwaitChange),
-            },
-            (Plane::Project(_) | Plane::Cell, _) => Ok(Requeue::AwaitChange),
+            (Plane::Hub, TableId::CityPolicies) => driver::reconcile(&Policies, ctx, key).await,
+            (Plane::Hub, TableId::Interpreters) => driver::reconcile(&self.interpreters, ctx, key).await,
+            (
+                Plane::Hub,
+                TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings,
+            ) => driver::reconcile(&self.garbage, ctx, key).await,
+            (Plane::Hub, TableId::WrittenBack(_)) => driver::reconcile(&self.projector, ctx, key).await,
+            (Plane::Hub, table) if table.companion().is_some() => {
+                driver::reconcile(&Companions, ctx, key).await
+            }
+            _ => Ok(Requeue::AwaitChange),
         }
     }
 

@@ -152,7 +152,7 @@ impl Rig {
 pub(crate) fn context(index: Arc<Mutex<GatewayIndex>>, access: Arc<dyn PlaneAccess>) -> Shared {
     let state = State {
         settings: settings(),
-        rate_limiter: Mutex::new(RateLimiter::new(settings().hub_limits)),
+        rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings().hub_limits))),
     };
     shared_for_tests(index, state, setup(), access)
 }

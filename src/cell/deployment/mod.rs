@@ -12,7 +12,7 @@ pub mod triggers;
 
 use super::context::{Context, request_project};
 use decide::Decision;
-use fedgate_engine::runtime::context::MAX_PASSES;
+use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     error::Failure,
     key::Key,

@@ -19,7 +19,7 @@ use super::{
     release::{self, Released, Releaser},
 };
 use fedgate_api::{keys, names::ProjectKey};
-use fedgate_engine::runtime::context::MAX_PASSES;
+use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     error::Failure,
     key::Key,

@@ -23,7 +23,7 @@ pub mod triggers;
 use super::{context::Context, index::tables::TableId};
 use crate::cell::settings::ProviderSettings;
 use decide::PodContext;
-use fedgate_engine::runtime::context::MAX_PASSES;
+use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Key,

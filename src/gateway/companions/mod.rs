@@ -9,10 +9,10 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, record_refusal},
+    context::{Context, State, record_refusal},
     hub_permit::HubPermit,
     index::{
-        GatewayIndex, Project,
+        GatewayIndex, Project, TableId,
         digest::{self, Companion, Source},
         secondary,
     },
@@ -22,16 +22,19 @@ use super::{
 };
 use decide::{Decision, Snapshot};
 use fedgate_api::keys;
-use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
-    plan::{Requeue, Target},
+    plan::{Applied, Plan, Prepared, Requeue, Target},
     reconcile::quarantine::RETRY_AFTER,
-    runtime::queue::Priority,
+    runtime::{
+        driver::{Flow, Reconciler, Step},
+        queue::Priority,
+    },
     store::table::Row,
 };
 use fedgate_kinds::CompanionKind;
+use kube::core::DynamicObject;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete or absence is not proven.
@@ -211,70 +214,131 @@ fn expects(
     Some(found.expected?.iter().any(|(k, n)| *k == kind && **n == *name))
 }
 
-/// Reconciles a companion's key.
-pub async fn reconcile(ctx: &Context<'_>, key: &Key, kind: CompanionKind) -> Result<Requeue, Failure> {
-    let mut body = None;
-    let mut permit: Option<HubPermit<'_>> = None;
-    for _ in 0..MAX_PASSES {
+/// The companion controller.
+#[derive(Debug, Default)]
+pub struct Companions;
+
+/// State of a companion's reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The source, read for the next write only.
+    body: Option<DynamicObject>,
+    permit: Option<HubPermit>,
+}
+
+impl Reconciler for Companions {
+    type State = State;
+    type Session = Session;
+    type Basis = Snapshot;
+
+    const NAME: &'static str = "companions";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) -> Session {
+        Session::default()
+    }
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Snapshot> {
         let snapshot = {
             let mut index = ctx.index.lock();
             confirm::awaits_proof(&mut index, key, &key.namespace);
-            observe(&index, kind, &key.namespace, &key.name)
+            let kind = index.table_of_kind(&key.kind).and_then(TableId::companion);
+            kind.and_then(|kind| observe(&index, kind, &key.namespace, &key.name))
         };
         let Some(snapshot) = snapshot else {
-            return Ok(Requeue::AwaitChange);
+            return Step::End(Requeue::AwaitChange);
         };
-        let decision = decide::decide(&snapshot, body.as_ref());
+        let decision = decide::decide(&snapshot, session.body.as_ref());
         if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
-            let permit =
-                permit.get_or_insert_with(|| HubPermit::new(&ctx.rate_limiter, &ctx.clock, project, key));
+            let permit = session
+                .permit
+                .get_or_insert_with(|| HubPermit::new(ctx, project, key));
             if let Permit::Wait(wait) = permit.ask(class) {
-                return Ok(Requeue::After(wait));
+                return Step::End(Requeue::After(wait));
             }
         }
         match decision {
-            Decision::Read => {
-                let Some(project) = snapshot.project else {
-                    return Ok(Requeue::AwaitChange);
-                };
-                let target = Target::namespaced(
-                    Plane::Project(project),
-                    &snapshot.resource,
-                    &snapshot.namespace,
-                    &snapshot.name,
-                );
-                body = ctx.executor.get(&target).await?;
-                if body.is_none() {
-                    return Ok(Requeue::AwaitChange);
-                }
-            }
-            Decision::Do(plan) if plan.is_idle() => {
-                ctx.quarantine.release(key);
-                record_name_taken(ctx, key, kind, false);
-                return record_refusal(ctx, key, &key.namespace, Ok(plan.next));
-            }
-            Decision::Do(plan) => {
-                if snapshot.wanted_by.is_empty() && !nobody_wants(ctx, key, &snapshot).await? {
-                    return Ok(Requeue::AwaitChange);
-                }
-                let reason = plan.effects.first().map_or("", |e| e.reason);
-                match ctx.execute(plan).await {
-                    Err(failure) if failure.category == Category::AlreadyExists => {
-                        return held(ctx, key, kind, &snapshot, failure).await;
-                    }
-                    result => drop(record_refusal(ctx, key, &key.namespace, result)?),
-                }
-                if let Some(permit) = &mut permit {
-                    permit.used();
-                }
-                ctx.quarantine.release(key);
-                record_name_taken(ctx, key, kind, false);
-                body = None;
-                tracing::info!(plane = "hub", controller = "companions", %key, reason, "companion changed");
-            }
+            Decision::Read => Step::Read(snapshot),
+            Decision::Do(plan) => Step::Apply(plan, snapshot),
         }
     }
-    Ok(Requeue::AwaitChange)
+
+    async fn read(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        session: &mut Session,
+        snapshot: &Snapshot,
+    ) -> Result<Flow, Failure> {
+        if let Some(project) = &snapshot.project {
+            let plane = Plane::Project(project.clone());
+            let target = Target::namespaced(plane, &snapshot.resource, &snapshot.namespace, &snapshot.name);
+            session.body = ctx.executor.get(&target).await?;
+        }
+        Ok(match session.body {
+            Some(_) => Flow::Again,
+            None => Flow::End(Requeue::AwaitChange),
+        })
+    }
+
+    fn settled(&self, ctx: &Context<'_>, key: &Key, _: &mut Session, snapshot: &Snapshot) {
+        accepted(ctx, key, snapshot);
+    }
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Session,
+        snapshot: &Snapshot,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        if snapshot.wanted_by.is_empty() && !nobody_wants(ctx, key, snapshot).await? {
+            return Ok(Flow::End(Requeue::AwaitChange));
+        }
+        Ok(Flow::Go)
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        session: &mut Session,
+        snapshot: &Snapshot,
+        _: &Plan<Applied>,
+    ) -> Flow {
+        accepted(ctx, key, snapshot);
+        session.body = None;
+        if let Some(permit) = &mut session.permit {
+            permit.used();
+        }
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Session,
+        snapshot: &Snapshot,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        if failure.category == Category::AlreadyExists {
+            return name_held(ctx, key, snapshot, failure).await.map(Flow::End);
+        }
+        record_refusal(ctx, key, &key.namespace, Some(&failure));
+        Err(failure)
+    }
+
+    fn message(&self, _: &Snapshot) -> Option<&'static str> {
+        Some("companion changed")
+    }
+}
+
+/// The hub has the companion as it is wanted: no rejection and no foreign object stands against it.
+fn accepted(ctx: &Context<'_>, key: &Key, snapshot: &Snapshot) {
+    ctx.quarantine.release(key);
+    record_name_taken(ctx, key, snapshot.kind, false);
+    record_refusal(ctx, key, &key.namespace, None);
 }
 
 /// True if the plane confirms that every listed deployment that is not visible is gone, or the whole project namespace
@@ -322,13 +386,7 @@ fn unseen(index: &GatewayIndex, s: &Snapshot) -> Vec<Target> {
 
 /// Handles a companion's name that is taken: by the companion itself, if the response to its creation was lost, or by
 /// an object that fedgate does not manage.
-async fn held(
-    ctx: &Context<'_>,
-    key: &Key,
-    kind: CompanionKind,
-    s: &Snapshot,
-    failure: Failure,
-) -> Result<Requeue, Failure> {
+async fn name_held(ctx: &Context<'_>, key: &Key, s: &Snapshot, failure: Failure) -> Result<Requeue, Failure> {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
     let Some(found) = ctx.executor.get(&target).await? else {
         return Err(failure);
@@ -340,7 +398,7 @@ async fn held(
     if ctx.quarantine.insert(key, "name_taken") {
         tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
     }
-    record_name_taken(ctx, key, kind, true);
+    record_name_taken(ctx, key, s.kind, true);
     Ok(Requeue::After(RETRY_AFTER))
 }
 

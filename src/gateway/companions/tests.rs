@@ -10,7 +10,7 @@ use crate::gateway::{
     rate_limit::Class,
     testing::{Rig, refusal},
 };
-use fedgate_engine::{error::Retry, plan::Plan};
+use fedgate_engine::{error::Retry, plan::Plan, runtime::driver::reconcile};
 use http::Method;
 use serde_json::{Value, json};
 use std::{
@@ -117,7 +117,7 @@ async fn held_by(labels: Value) -> (Requeue, usize, bool) {
     });
     let key = rig.context.index.lock().hub_key(TableId::Secrets, HUB, "db");
     let ctx = rig.reconcile_once();
-    let next = reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap();
+    let next = reconcile(&Companions, &ctx, &key).await.unwrap();
     assert_eq!(rig.asked(), ["GET db", "POST secrets", "GET db"]);
     let taken = !rig.context.index.lock().name_taken.is_empty();
     (next, rig.context.quarantine.counts().len(), taken)
@@ -142,7 +142,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
         (index.hub_key(TableId::Secrets, HUB, "db"), web)
     };
     let ctx = rig.reconcile_once();
-    reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap_err();
+    reconcile(&Companions, &ctx, &key).await.unwrap_err();
     assert_eq!(rig.context.index.lock().refused[&key], "Invalid");
     assert_eq!(rig.enqueued().await, std::slice::from_ref(&web));
     let seen = observe_source(&rig.context.index.lock(), &web, &shop()).unwrap();
@@ -150,10 +150,10 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
         seen.companion_refused,
         Some(("Secret/db".into(), "Invalid".into()))
     );
-    reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap_err();
+    reconcile(&Companions, &ctx, &key).await.unwrap_err();
     assert_eq!(rig.enqueued().await, [], "it is no news");
     open.store(true, Ordering::Relaxed);
-    reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap();
+    reconcile(&Companions, &ctx, &key).await.unwrap();
     assert!(rig.context.index.lock().refused.is_empty());
     assert!(rig.enqueued().await.contains(&web));
 }
@@ -181,7 +181,7 @@ async fn a_hub_namespace_that_is_not_there_is_awaited() {
         });
         let key = rig.context.index.lock().hub_key(TableId::Secrets, HUB, "db");
         let ctx = rig.reconcile_once();
-        let failure = reconcile(&ctx, &key, CompanionKind::Secret).await.unwrap_err();
+        let failure = reconcile(&Companions, &ctx, &key).await.unwrap_err();
         assert_eq!(failure.retry(), retry);
     }
 }

@@ -16,20 +16,19 @@ pub mod triggers;
 mod tests;
 
 use super::{
-    context::{Context, Shared},
+    context::{Context, Shared, State},
     hub_permit::HubPermit,
     index::GatewayIndex,
 };
 use decide::{Action, Settings, source_target};
-use fedgate_api::names::ProjectKey;
 use fedgate_engine::random::HashMap;
-use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure, Retry},
     key::{Key, Plane},
     metrics::Stage,
-    plan::{Applied, Plan, Requeue, Target},
+    plan::{Applied, Event, Plan, Prepared, Requeue, Target},
     reconcile::quarantine::RETRY_AFTER,
+    runtime::driver::{Flow, Reconciler, Step},
     shrink::shrink_if_sparse,
 };
 use memory::Memory;
@@ -43,25 +42,6 @@ pub struct Federator {
 }
 
 impl Federator {
-    /// Reconciles the key of a deployment.
-    pub async fn reconcile(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        project: &ProjectKey,
-    ) -> Result<Requeue, Failure> {
-        let settings = Settings {
-            status_interval: ctx.settings.status_interval,
-            release_after: ctx.settings.release_after,
-        };
-        let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = reconcile_once(ctx, key, project, &settings, &mut memory).await;
-        if memory != Memory::default() {
-            self.memory.lock().insert(key.clone(), memory);
-        }
-        result
-    }
-
     /// Number of deployments with state.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
@@ -108,123 +88,238 @@ impl Federator {
     }
 }
 
-async fn reconcile_once(
-    ctx: &Context<'_>,
-    key: &Key,
-    project: &ProjectKey,
-    settings: &Settings,
-    memory: &mut Memory,
-) -> Result<Requeue, Failure> {
-    let mut permit = HubPermit::new(&ctx.rate_limiter, &ctx.clock, project, key);
-    for _ in 0..MAX_PASSES {
-        let snapshot = {
-            let mut index = ctx.index.lock();
-            let Some(snapshot) = observe::observe(&index, key, project) else {
-                index.drop_source(key, project);
-                return Ok(Requeue::AwaitChange);
-            };
-            arrival::note_seen(&mut index, &snapshot);
-            if snapshot.cell_unproven {
-                index.await_proof(Plane::Hub, key);
-            }
-            snapshot
+/// State of a deployment's reconcile.
+#[derive(Debug)]
+pub struct Session {
+    memory: Memory,
+    /// The memory before the last decision.
+    before: Memory,
+    permit: Option<HubPermit>,
+}
+
+/// What a decision on a deployment was made of.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    then: Then,
+}
+
+/// What is needed once a decision is carried out.
+#[derive(Debug)]
+enum Then {
+    /// Publish this Event.
+    Report(Event),
+    /// Read these bodies again.
+    Read { source: bool, copy: bool },
+    /// Read the deployment, of which the index has seen the end.
+    ConfirmGone,
+    /// Remember this.
+    Remember {
+        /// The memory once the plan is applied.
+        applied: Memory,
+        /// True if the deployment is read before.
+        confirm: bool,
+        /// Reason of the first write.
+        reason: &'static str,
+    },
+}
+
+impl Reconciler for Federator {
+    type State = State;
+    type Session = Session;
+    type Basis = Basis;
+
+    const NAME: &'static str = "federator";
+
+    fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
+        let memory = self.memory.lock().remove(key).unwrap_or_default();
+        let permit = match &key.plane {
+            Plane::Project(project) => Some(HubPermit::new(ctx, project, key)),
+            Plane::Hub | Plane::Cell => None,
         };
-        if snapshot.complete {
-            quarantine(ctx, key, &snapshot).await;
+        Session {
+            before: memory.clone(),
+            memory,
+            permit,
         }
-        let now = ctx.now();
-        let mut decision = decide::decide(&snapshot, memory, settings, permit.state(), now);
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
+        if session.memory != Memory::default() {
+            self.memory.lock().insert(key.clone(), session.memory);
+        }
+    }
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Basis> {
+        let (Plane::Project(project), Some(permit)) = (&key.plane, &mut session.permit) else {
+            return Step::End(Requeue::AwaitChange);
+        };
+        let mut index = ctx.index.lock();
+        let Some(snapshot) = observe::observe(&index, key, project) else {
+            index.drop_source(key, project);
+            return Step::End(Requeue::AwaitChange);
+        };
+        arrival::note_seen(&mut index, &snapshot);
+        if snapshot.cell_unproven {
+            index.await_proof(Plane::Hub, key);
+        }
+        drop(index);
+        if snapshot.complete
+            && let Some(event) = quarantine(ctx, key, &snapshot)
+        {
+            let then = Then::Report(event);
+            return Step::Read(Basis { snapshot, then });
+        }
+        let settings = Settings {
+            status_interval: ctx.settings.status_interval,
+            release_after: ctx.settings.release_after,
+        };
+        let (memory, now) = (&mut session.memory, ctx.now());
+        let mut decision = decide::decide(&snapshot, memory, &settings, permit.state(), now);
         if let Action::Permit(class) = decision.action {
             let state = permit.ask(class);
-            decision = decide::decide(&snapshot, memory, settings, state, now);
+            decision = decide::decide(&snapshot, memory, &settings, state, now);
         }
-        let before = std::mem::replace(memory, decision.memory.observed);
-        if matches!(decision.action, Action::Confirm(_)) && !is_as_seen(ctx, &snapshot).await? {
-            // The object that was read instead has enqueued the key.
-            return Ok(Requeue::AwaitChange);
-        }
+        session.before = std::mem::replace(memory, decision.memory.observed);
+        let confirm = matches!(decision.action, Action::Confirm(_));
         match decision.action {
             Action::Read { source, copy } => {
-                if !read(ctx, &snapshot, source, copy).await? {
-                    // An object that was deleted meanwhile triggers its own event.
-                    return Ok(Requeue::AwaitChange);
-                }
+                let then = Then::Read { source, copy };
+                Step::Read(Basis { snapshot, then })
             }
             Action::ConfirmGone => {
-                if !arrival::is_gone(ctx, &snapshot).await? {
-                    // Its event may have arrived and been superseded by its deletion.
-                    return Ok(Requeue::After(memory::GRACE_PERIOD));
-                }
-                memory.bound = true;
+                let then = Then::ConfirmGone;
+                Step::Read(Basis { snapshot, then })
             }
             // The write was requested a moment ago: the object exists now, or its event has to be awaited.
-            Action::Permit(_) => return Ok(Requeue::AwaitChange),
+            Action::Permit(_) => Step::End(Requeue::AwaitChange),
             Action::Apply(plan) | Action::Confirm(plan) => {
-                if plan.is_idle() {
-                    drop_bodies(ctx, &snapshot);
-                    if !snapshot
-                        .source
-                        .as_ref()
-                        .is_some_and(|source| memory.refuses(source))
-                    {
-                        ctx.quarantine.lift(key, Category::Refused.as_str());
-                    }
-                    return Ok(plan.next);
-                }
-                let wrote = plan.effects.first().map(|e| (e.reason, e.target.plane.clone()));
-                if !arrival::note_sent(ctx, &snapshot, &plan) {
-                    return Ok(Requeue::AwaitChange);
-                }
-                let result = ctx.execute(plan).await;
-                arrival::note_outcome(ctx, &snapshot, result.as_ref().err());
-                let applied = match result {
-                    Ok(applied) => applied,
-                    Err(failure) if failure.category == Category::NotLeader => {
-                        // A new leader reads the objects itself.
-                        *memory = before;
-                        return Err(failure);
-                    }
-                    Err(failure) => {
-                        refused(ctx, key, &snapshot, memory, failure)?;
-                        continue;
-                    }
+                let then = Then::Remember {
+                    applied: decision.memory.applied,
+                    confirm,
+                    reason: plan.effects.first().map_or("", |e| e.reason),
                 };
-                *memory = decision.memory.applied;
-                if wrote
-                    .as_ref()
-                    .is_some_and(|(reason, _)| decide::WRITES.contains(reason))
-                {
-                    permit.used();
-                }
-                if let Some((reason, plane)) = wrote {
-                    tracing::info!(plane = %plane, controller = "federator", %key, reason, "deployment federated");
-                    record_stage(ctx, &snapshot, memory, reason);
-                    settle(ctx, key, &snapshot, memory, reason, &applied);
-                }
+                Step::Apply(plan, Basis { snapshot, then })
             }
         }
     }
-    Ok(Requeue::AwaitChange)
+
+    async fn read(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        session: &mut Session,
+        Basis { snapshot, then }: &Basis,
+    ) -> Result<Flow, Failure> {
+        match then {
+            Then::Report(event) => {
+                if let Err(error) = ctx.execute(Plan::with_event(event.clone())).await {
+                    tracing::debug!(%error, "event not published");
+                }
+            }
+            Then::Read { source, copy } => {
+                if !read(ctx, snapshot, *source, *copy).await? {
+                    // An object that was deleted meanwhile triggers its own event.
+                    return Ok(Flow::End(Requeue::AwaitChange));
+                }
+            }
+            Then::ConfirmGone => {
+                if !arrival::is_gone(ctx, snapshot).await? {
+                    // Its event may have arrived and been superseded by its deletion.
+                    return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
+                }
+                session.memory.bound = true;
+            }
+            Then::Remember { .. } => {}
+        }
+        Ok(Flow::Again)
+    }
+
+    fn settled(&self, ctx: &Context<'_>, key: &Key, session: &mut Session, basis: &Basis) {
+        drop_bodies(ctx, &basis.snapshot);
+        let source = basis.snapshot.source.as_ref();
+        if !source.is_some_and(|source| session.memory.refuses(source)) {
+            ctx.quarantine.lift(key, Category::Refused.as_str());
+        }
+    }
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        _: &mut Session,
+        Basis { snapshot, then }: &Basis,
+        plan: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let doubtful = matches!(then, Then::Remember { confirm: true, .. });
+        // The object that was read instead has enqueued the key.
+        let differs = doubtful && !is_as_seen(ctx, snapshot).await?;
+        if differs || !arrival::note_sent(ctx, snapshot, plan) {
+            return Ok(Flow::End(Requeue::AwaitChange));
+        }
+        Ok(Flow::Go)
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        session: &mut Session,
+        Basis { snapshot, then }: &Basis,
+        plan: &Plan<Applied>,
+    ) -> Flow {
+        arrival::note_outcome(ctx, snapshot, None);
+        let Then::Remember { applied, reason, .. } = then else {
+            return Flow::Again;
+        };
+        session.memory = applied.clone();
+        if decide::WRITES.contains(reason)
+            && let Some(permit) = &mut session.permit
+        {
+            permit.used();
+        }
+        record_stage(ctx, snapshot, &mut session.memory, reason);
+        settle(ctx, key, snapshot, &mut session.memory, reason, plan);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        session: &mut Session,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        arrival::note_outcome(ctx, &basis.snapshot, Some(&failure));
+        if failure.category == Category::NotLeader {
+            // A new leader reads the objects itself.
+            session.memory = session.before.clone();
+            return Err(failure);
+        }
+        refused(ctx, key, &basis.snapshot, &mut session.memory, failure)?;
+        Ok(Flow::Again)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("deployment federated")
+    }
 }
 
 /// Verdict on a deployment whose status cannot be returned.
 const TOO_LARGE: &str = "too_large";
 
-/// Reports a status that is too large to be returned, once.
-async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) {
-    let Some(note) = conditions::too_large(s) else {
+/// Quarantines a status that is too large to be returned; returns the Event that reports it, once.
+fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
+    let Some(event) = conditions::too_large(s) else {
         ctx.quarantine.lift(key, TOO_LARGE);
-        return;
+        return None;
     };
     if !ctx.quarantine.insert(key, TOO_LARGE) {
-        return;
+        return None;
     }
-    tracing::warn!(plane = "hub", controller = "federator", %key, reason = TOO_LARGE, message = note.message, "status quarantined");
-    let mut plan = Plan::default();
-    plan.notes.push(note);
-    if let Err(error) = ctx.execute(plan).await {
-        tracing::debug!(%error, "event not published");
-    }
+    tracing::warn!(plane = "hub", controller = "federator", %key, reason = TOO_LARGE, message = event.message, "status quarantined");
+    Some(event)
 }
 
 /// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.

@@ -3,17 +3,12 @@
 //! (contract: federation.md §3.11).
 
 use super::{Garbage, decide::left};
-use crate::gateway::{
-    context::Context,
-    index::{GatewayIndex, TableId},
-};
+use crate::gateway::index::{GatewayIndex, TableId};
 use fedgate_api::names::HubNamespace;
-use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     clock::Now,
-    error::Failure,
     key::{Key, Plane},
-    plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
+    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -36,7 +31,7 @@ pub(super) struct OrphanedBinding {
 
 /// Result of a read of the template from the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Lookup {
+pub enum Lookup {
     /// The template has not been read in this reconcile.
     Unknown,
     /// No object of this name exists.
@@ -85,32 +80,7 @@ pub(super) fn decide(orphan: Option<&OrphanedBinding>, template: &Lookup, now: N
 }
 
 impl Garbage {
-    /// Reconciles a binding on the hub.
-    pub async fn binding(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-        let mut template = Lookup::Unknown;
-        for _ in 0..MAX_PASSES {
-            let decision = self.decide_binding(&ctx.index.lock(), key, &template, ctx.now());
-            match decision {
-                Decision::Keep => return Ok(Requeue::AwaitChange),
-                Decision::Wait(_, left) => return Ok(Requeue::After(left)),
-                Decision::Read(target) => {
-                    // Read for this decision only. The index holds labelled ConfigMaps and Secrets alone; an unlabelled
-                    // object stored there would count as a companion without references.
-                    let found = ctx.executor.get(&target).await?;
-                    template = found.map_or(Lookup::Absent, |object| {
-                        Lookup::Found(object.metadata.uid.unwrap_or_default())
-                    });
-                }
-                Decision::Delete(plan) => {
-                    return self
-                        .execute_decision(ctx, key, plan, "orphaned binding deleted")
-                        .await;
-                }
-            }
-        }
-        Ok(Requeue::AwaitChange)
-    }
-
+    /// Decides on a binding, and remembers since when it is an orphan.
     pub(super) fn decide_binding(
         &self,
         index: &GatewayIndex,

@@ -12,15 +12,25 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
-use super::{confirm, context::Context, index::GatewayIndex, queries::lifecycle, settings::Settings};
+use super::{
+    confirm,
+    context::{Context, State},
+    index::{GatewayIndex, TableId},
+    queries::lifecycle,
+    settings::Settings,
+};
+use bindings::Lookup;
 use decide::Decision;
 use fedgate_api::keys;
 use fedgate_engine::{
     clock::Now,
     error::Failure,
     key::{Key, Plane},
-    plan::{Plan, Prepared, Requeue, Target},
-    runtime::queue::Priority,
+    plan::{Applied, Plan, Prepared, Requeue, Target},
+    runtime::{
+        driver::{Flow, Reconciler, Step},
+        queue::Priority,
+    },
 };
 use observe::Memory;
 use parking_lot::Mutex;
@@ -88,101 +98,6 @@ impl Garbage {
     /// Records that a hub Namespace has a project namespace; its retention starts again if that is deleted later.
     pub fn lives(&self, key: &Key) {
         self.memory.lock().rest.forget(key);
-    }
-
-    /// Reconciles a copy on the hub.
-    pub async fn copy(&self, ctx: &Context<'_>, key: &Key, kind: usize) -> Result<Requeue, Failure> {
-        let (plan, origin) = {
-            let mut index = ctx.index.lock();
-            if let Some(plane) = observe::unproven_copy(&index, key, kind) {
-                index.await_proof(plane, key);
-            }
-            let plan = self.decide_copy(&index, key, kind, (&ctx.settings).into(), ctx.now());
-            (plan, observe::origin(&index, key, kind))
-        };
-        if !plan.is_idle() && !confirm::deployment_gone(ctx, origin).await? {
-            self.forget(key);
-            return Ok(Requeue::AwaitChange);
-        }
-        self.execute_decision(ctx, key, plan, "orphaned copy deleted")
-            .await
-    }
-
-    /// Reconciles a hub Namespace that no project namespace owns.
-    pub async fn namespace(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-        let (plan, wake, origin) = {
-            let mut index = ctx.index.lock();
-            if let Some(plane) = observe::unproven_namespace(&index, key) {
-                index.await_proof(plane, key);
-            }
-            let (plan, wake) = self.decide_namespace(&index, key, (&ctx.settings).into(), ctx.now());
-            (plan, wake, lifecycle::origin_namespace(&index, &key.name))
-        };
-        ctx.queue.extend(wake, Priority::Fresh);
-        if !plan.is_idle() && !confirm::namespace_gone(ctx, origin).await? {
-            self.forget(key);
-            return Ok(Requeue::AwaitChange);
-        }
-        self.execute_decision(ctx, key, plan, "hub Namespace collected")
-            .await
-    }
-
-    /// Reconciles a city set's policy.
-    pub async fn city_set(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-        let plan = {
-            let mut index = ctx.index.lock();
-            if !index.hub_proves() {
-                index.await_proof(Plane::Hub, key);
-            }
-            let plan = self.decide_city_set(&index, key, (&ctx.settings).into(), ctx.now());
-            if !plan.is_idle() {
-                index.ending_sets.insert(key.name.clone());
-            }
-            plan
-        };
-        if plan.is_idle() {
-            return Ok(plan.next);
-        }
-        let ended = self.end_city_set(ctx, key, plan).await;
-        let waiting = {
-            let mut index = ctx.index.lock();
-            index.ending_sets.remove(&key.name);
-            // If the policy is deleted, its delete event enqueues the keys that wait for it.
-            let stays = index.hub.city_sets.get("", &key.name).is_some();
-            if stays {
-                let set = key.name.strip_prefix("cities-").unwrap_or_default();
-                index.namespace_keys_of_set(set)
-            } else {
-                Vec::new()
-            }
-        };
-        ctx.queue.extend(waiting, Priority::Fresh);
-        ended
-    }
-
-    /// Deletes the policy of a city set unless a list from the hub, not the index, shows a Namespace with the set's
-    /// label.
-    async fn end_city_set(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        plan: Plan<Prepared>,
-    ) -> Result<Requeue, Failure> {
-        let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
-        let set = key.name.strip_prefix("cities-").unwrap_or_default();
-        if confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await? {
-            return self
-                .execute_decision(ctx, key, plan, "unused city set deleted")
-                .await;
-        }
-        tracing::warn!(
-            plane = "hub",
-            controller = "garbage",
-            %key,
-            "a Namespace that the watch had not shown uses this city set; its policy is kept"
-        );
-        self.forget(key);
-        Ok(Requeue::After(ctx.settings.sweep_interval))
     }
 
     fn decide_copy(
@@ -263,27 +178,201 @@ impl Garbage {
         plan
     }
 
-    async fn execute_decision(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        plan: Plan<Prepared>,
-        done: &'static str,
-    ) -> Result<Requeue, Failure> {
-        if plan.is_idle() {
-            return Ok(plan.next);
-        }
-        ctx.execute(plan).await?;
-        self.forget(key);
-        tracing::info!(plane = "hub", controller = "garbage", %key, "{done}");
-        Ok(Requeue::AwaitChange)
-    }
-
     fn forget(&self, key: &Key) {
         let mut memory = self.memory.lock();
         memory.copies.forget(key);
         memory.brakes.forget(key);
         memory.rest.forget(key);
+    }
+}
+
+/// What a deletion was decided from.
+#[derive(Debug)]
+pub enum Basis {
+    /// A copy without the deployment that it was made from.
+    Copy(confirm::Origin),
+    /// A Namespace without the project namespace that it was made for.
+    Namespace(confirm::Origin),
+    /// The policy of a city set without users.
+    CitySet,
+    /// A binding without its template, which has this address.
+    Binding(Option<Target>),
+}
+
+impl Garbage {
+    /// True unless a list from the hub, not the index, shows a Namespace with the set's label.
+    async fn is_unused(&self, ctx: &Context<'_>, key: &Key) -> Result<bool, Failure> {
+        let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
+        let set = key.name.strip_prefix("cities-").unwrap_or_default();
+        let unused = confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?;
+        if !unused {
+            tracing::warn!(
+                plane = "hub",
+                controller = Self::NAME,
+                %key,
+                "a Namespace that the watch had not shown uses this city set; its policy is kept"
+            );
+        }
+        Ok(unused)
+    }
+}
+
+/// The deletion of a city set's policy has ended: Namespaces may rely on the policy again, if it still exists.
+fn city_set_ended(ctx: &Context<'_>, key: &Key) {
+    let mut index = ctx.index.lock();
+    index.ending_sets.remove(&key.name);
+    // If the policy is deleted, its delete event enqueues the keys that wait for it.
+    let stays = index.hub.city_sets.get("", &key.name).is_some();
+    let set = key.name.strip_prefix("cities-").unwrap_or_default();
+    let waiting = if stays {
+        index.namespace_keys_of_set(set)
+    } else {
+        Vec::new()
+    };
+    drop(index);
+    ctx.queue.extend(waiting, Priority::Fresh);
+}
+
+impl Reconciler for Garbage {
+    type State = State;
+    /// The template of a binding, as it was read.
+    type Session = Lookup;
+    type Basis = Basis;
+
+    const NAME: &'static str = "garbage";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) -> Lookup {
+        Lookup::Unknown
+    }
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, template: &mut Lookup) -> Step<Basis> {
+        let settings = (&ctx.settings).into();
+        let mut index = ctx.index.lock();
+        match index.table_of_kind(&key.kind) {
+            Some(TableId::Federated(kind)) => {
+                if let Some(plane) = observe::unproven_copy(&index, key, kind) {
+                    index.await_proof(plane, key);
+                }
+                let plan = self.decide_copy(&index, key, kind, settings, ctx.now());
+                Step::Apply(plan, Basis::Copy(observe::origin(&index, key, kind)))
+            }
+            Some(TableId::Namespaces) => {
+                if let Some(plane) = observe::unproven_namespace(&index, key) {
+                    index.await_proof(plane, key);
+                }
+                let (plan, leftovers) = self.decide_namespace(&index, key, settings, ctx.now());
+                let origin = lifecycle::origin_namespace(&index, &key.name);
+                drop(index);
+                ctx.queue.extend(leftovers, Priority::Fresh);
+                Step::Apply(plan, Basis::Namespace(origin))
+            }
+            Some(TableId::CitySets) => {
+                if !index.hub_proves() {
+                    index.await_proof(Plane::Hub, key);
+                }
+                let plan = self.decide_city_set(&index, key, settings, ctx.now());
+                if !plan.is_idle() {
+                    index.ending_sets.insert(key.name.clone());
+                }
+                Step::Apply(plan, Basis::CitySet)
+            }
+            Some(TableId::Bindings) => match self.decide_binding(&index, key, template, ctx.now()) {
+                bindings::Decision::Keep => Step::End(Requeue::AwaitChange),
+                bindings::Decision::Wait(_, left) => Step::End(Requeue::After(left)),
+                bindings::Decision::Read(target) => Step::Read(Basis::Binding(Some(target))),
+                bindings::Decision::Delete(plan) => Step::Apply(plan, Basis::Binding(None)),
+            },
+            _ => Step::End(Requeue::AwaitChange),
+        }
+    }
+
+    /// Reads the template of a binding for this decision only. The index holds labelled `ConfigMaps` and Secrets alone;
+    /// an unlabelled object stored there would count as a companion without references.
+    async fn read(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        template: &mut Lookup,
+        basis: &Basis,
+    ) -> Result<Flow, Failure> {
+        if let Basis::Binding(Some(target)) = basis {
+            let found = ctx.executor.get(target).await?;
+            *template = found.map_or(Lookup::Absent, |object| {
+                Lookup::Found(object.metadata.uid.unwrap_or_default())
+            });
+        }
+        Ok(Flow::Again)
+    }
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Lookup,
+        basis: &Basis,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let gone = match basis {
+            Basis::Copy(origin) => confirm::deployment_gone(ctx, origin.clone()).await?,
+            Basis::Namespace(origin) => confirm::namespace_gone(ctx, origin.clone()).await?,
+            Basis::CitySet => match self.is_unused(ctx, key).await {
+                Ok(unused) => unused,
+                Err(failure) => {
+                    city_set_ended(ctx, key);
+                    return Err(failure);
+                }
+            },
+            Basis::Binding(_) => true,
+        };
+        if gone {
+            return Ok(Flow::Go);
+        }
+        self.forget(key);
+        Ok(Flow::End(match basis {
+            Basis::CitySet => {
+                city_set_ended(ctx, key);
+                Requeue::After(ctx.settings.sweep_interval)
+            }
+            Basis::Copy(_) | Basis::Namespace(_) | Basis::Binding(_) => Requeue::AwaitChange,
+        }))
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Lookup,
+        basis: &Basis,
+        _: &Plan<Applied>,
+    ) -> Flow {
+        self.forget(key);
+        if matches!(basis, Basis::CitySet) {
+            city_set_ended(ctx, key);
+        }
+        Flow::End(Requeue::AwaitChange)
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Lookup,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        if matches!(basis, Basis::CitySet) {
+            city_set_ended(ctx, key);
+        }
+        Err(failure)
+    }
+
+    fn message(&self, basis: &Basis) -> Option<&'static str> {
+        Some(match basis {
+            Basis::Copy(_) => "orphaned copy deleted",
+            Basis::Namespace(_) => "hub Namespace collected",
+            Basis::CitySet => "unused city set deleted",
+            Basis::Binding(_) => "orphaned binding deleted",
+        })
     }
 }
 

@@ -10,11 +10,14 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
-use super::context::Context;
+use super::context::{Context, State};
 use decide::{Decision, decide};
 use fedgate_engine::random::HashMap;
-use fedgate_engine::runtime::context::MAX_PASSES;
-use fedgate_engine::{error::Failure, plan::Requeue};
+use fedgate_engine::{
+    key::Key,
+    plan::{Applied, Plan, Requeue},
+    runtime::driver::{Flow, Reconciler, Step},
+};
 use observe::observe;
 use parking_lot::Mutex;
 use std::{
@@ -35,39 +38,6 @@ impl Interpreters {
     /// Number of interpreters that differ from ours or compete with them.
     pub fn drift(&self) -> usize {
         self.drift.lock().len() + self.duplicates.lock().len()
-    }
-
-    /// Reconciles an interpreter.
-    pub async fn reconcile(&self, ctx: &Context<'_>, name: &Arc<str>) -> Result<Requeue, Failure> {
-        for _ in 0..MAX_PASSES {
-            let plan = {
-                // Reported under the same lock, so that an older list of competing interpreters never replaces a newer
-                // one.
-                let index = ctx.index.lock();
-                let restored = self.restored.lock().get(name).copied();
-                let Some(snapshot) = observe(&index, name, restored) else {
-                    return Ok(Requeue::AwaitChange);
-                };
-                let decision = decide(&snapshot, ctx.settings.manage_interpreters, ctx.now());
-                self.report(name, &decision);
-                decision.plan
-            };
-            if plan.is_idle() {
-                return Ok(plan.next);
-            }
-            let restores = plan.effects.iter().any(|e| e.reason == decide::RESTORE);
-            ctx.execute(plan).await?;
-            if restores {
-                self.restored.lock().insert(name.clone(), ctx.now().instant);
-            }
-            tracing::info!(
-                plane = "hub",
-                controller = "interpreters",
-                name = &**name,
-                "interpreter written"
-            );
-        }
-        Ok(Requeue::AwaitChange)
     }
 
     /// Logs new findings, and remembers all current ones.
@@ -98,5 +68,48 @@ impl Interpreters {
             );
         }
         duplicates.clone_from(&decision.duplicates);
+    }
+}
+
+impl Reconciler for Interpreters {
+    type State = State;
+    type Session = ();
+    /// True if the plan restores the interpreter.
+    type Basis = bool;
+
+    const NAME: &'static str = "interpreters";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) {}
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<bool> {
+        let name = &key.name;
+        // Reported under the same lock, so that an older list of competing interpreters never replaces a newer one.
+        let index = ctx.index.lock();
+        let last = self.restored.lock().get(name).copied();
+        let Some(snapshot) = observe(&index, name, last) else {
+            return Step::End(Requeue::AwaitChange);
+        };
+        let decision = decide(&snapshot, ctx.settings.manage_interpreters, ctx.now());
+        self.report(name, &decision);
+        let restores = decision.plan.effects.iter().any(|e| e.reason == decide::RESTORE);
+        Step::Apply(decision.plan, restores)
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        (): &mut (),
+        restores: &bool,
+        _: &Plan<Applied>,
+    ) -> Flow {
+        if *restores {
+            self.restored.lock().insert(key.name.clone(), ctx.now().instant);
+        }
+        Flow::Again
+    }
+
+    fn message(&self, _: &bool) -> Option<&'static str> {
+        Some("interpreter written")
     }
 }

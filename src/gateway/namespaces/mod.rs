@@ -9,14 +9,21 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, clear_withdrawing, record_refusal},
+    context::{Context, State, clear_withdrawing, record_refusal},
     index::GatewayIndex,
     queries::lifecycle,
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, city_set};
-use fedgate_engine::runtime::context::MAX_PASSES;
-use fedgate_engine::{error::Failure, key::Key, plan::Requeue, runtime::queue::Priority};
+use fedgate_engine::{
+    error::Failure,
+    key::Key,
+    plan::{Applied, Plan, Prepared, Requeue},
+    runtime::{
+        driver::{Flow, Reconciler, Step},
+        queue::Priority,
+    },
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Quarantine verdict on a Namespace that names another owner.
@@ -90,97 +97,144 @@ fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
     index.deliveries.leave(&hub.into(), set.as_ref(), written);
 }
 
-/// Reconciles a hub Namespace that belongs to a live project namespace.
-pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-    let hub = &*key.name;
-    for _ in 0..MAX_PASSES {
-        let now = ctx.now();
-        let (decision, withdrawing, told) = {
-            let mut index = ctx.index.lock();
-            confirm::awaits_proof(&mut index, key, hub);
-            let Some(snapshot) = observe(&index, hub) else {
-                return Ok(Requeue::AwaitChange);
-            };
-            let (linger, limit) = (ctx.settings.city_linger, ctx.settings.city_sets_per_project);
-            let decision = sets::decided(&index, &snapshot, linger, limit, now);
-            let told = sets::note_limit(&mut index, hub, decision.limited);
-            index.deliveries.want(&hub.into(), decision.wanted.as_ref());
-            if decision.left.is_empty() {
-                index.lingering.remove(hub);
-            } else {
-                index.lingering.insert(hub.into(), decision.left.clone());
-            }
-            let withdrawing: Vec<(Arc<str>, CityCode)> = decision
-                .narrowed
-                .iter()
-                .map(|c| (Arc::from(hub), c.clone()))
-                .collect();
-            index.withdrawing.extend(withdrawing.iter().cloned());
-            if let Some(set) = &decision.set {
-                index.deliveries.record_intended(&hub.into(), set);
-                index
-                    .moving
-                    .insert(hub.into(), (snapshot.cluster.as_str().into(), set.clone()));
-            }
-            (decision, withdrawing, told)
+/// The controller of hub Namespaces that belong to a live project namespace.
+#[derive(Debug, Default)]
+pub struct Namespaces;
+
+/// What a plan for a hub Namespace was decided from.
+#[derive(Debug)]
+pub struct Basis {
+    /// Cities that the plan takes from the Namespace.
+    withdrawing: Vec<(Arc<str>, CityCode)>,
+    /// True if the plan restores identity labels that were edited.
+    identity_restored: bool,
+}
+
+impl Reconciler for Namespaces {
+    type State = State;
+    type Session = ();
+    type Basis = Basis;
+
+    const NAME: &'static str = "namespaces";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) {}
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
+        let hub = &*key.name;
+        let mut index = ctx.index.lock();
+        confirm::awaits_proof(&mut index, key, hub);
+        let Some(snapshot) = observe(&index, hub) else {
+            return Step::End(Requeue::AwaitChange);
         };
-        ctx.queue.extend(told, Priority::Fresh);
-        if decision.foreign {
-            if ctx.quarantine.insert(key, FOREIGN) {
-                ctx.metrics.identity_rejected(FOREIGN);
-                tracing::warn!(
-                    plane = "hub",
-                    controller = "namespaces",
-                    namespace = hub,
-                    "the identity labels name another owner; nothing is written until they agree or the object is deleted"
-                );
-            }
-            return Ok(Requeue::AwaitChange);
+        let (linger, limit) = (ctx.settings.city_linger, ctx.settings.city_sets_per_project);
+        let decision = sets::decided(&index, &snapshot, linger, limit, ctx.now());
+        let limited = sets::note_limit(&mut index, hub, decision.limited);
+        index.deliveries.want(&hub.into(), decision.wanted.as_ref());
+        if decision.left.is_empty() {
+            index.lingering.remove(hub);
+        } else {
+            index.lingering.insert(hub.into(), decision.left.clone());
         }
-        if decision.collision {
-            if ctx.quarantine.insert(key, COLLISION) {
-                tracing::error!(
-                    plane = "hub",
-                    controller = "namespaces",
-                    namespace = hub,
-                    "the name of the city set collides with that of another set; the cities are not changed; use another set of cities in one of the two namespaces"
-                );
-            }
-            return Ok(Requeue::AwaitChange);
+        let narrowed = decision.narrowed.iter();
+        let withdrawing: Vec<(Arc<str>, CityCode)> =
+            narrowed.map(|city| (Arc::from(hub), city.clone())).collect();
+        index.withdrawing.extend(withdrawing.iter().cloned());
+        if let Some(set) = &decision.set {
+            index.deliveries.record_intended(&hub.into(), set);
+            let label = snapshot.cluster.as_str().into();
+            index.moving.insert(hub.into(), (label, set.clone()));
+        }
+        drop(index);
+        ctx.queue.extend(limited, Priority::Fresh);
+        if decision.foreign || decision.collision {
+            quarantine(ctx, key, decision.foreign);
+            return Step::End(Requeue::AwaitChange);
         }
         ctx.quarantine.release(key);
-        if decision.plan.is_idle() {
-            note_set(&mut ctx.index.lock(), hub, false);
-            return record_refusal(ctx, key, hub, Ok(decision.plan.next));
-        }
-        if decision.identity_restored {
+        let basis = Basis {
+            withdrawing,
+            identity_restored: decision.identity_restored,
+        };
+        Step::Apply(decision.plan, basis)
+    }
+
+    fn settled(&self, ctx: &Context<'_>, key: &Key, (): &mut (), _: &Basis) {
+        note_set(&mut ctx.index.lock(), &key.name, false);
+        record_refusal(ctx, key, &key.name, None);
+    }
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        (): &mut (),
+        basis: &Basis,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        if basis.identity_restored {
             ctx.metrics.identity_rejected("namespace_labels_edited");
             tracing::warn!(
                 plane = "hub",
-                controller = "namespaces",
-                namespace = hub,
+                controller = Self::NAME,
+                namespace = &*key.name,
                 "identity labels were edited; they are restored"
             );
         }
-        let reasons: Vec<_> = decision
-            .plan
-            .effects
-            .iter()
-            .map(|e| format!("{} {}", e.reason, e.target.name))
-            .collect();
-        let result = ctx.execute(decision.plan).await;
-        let room = sets::arrived(&mut ctx.index.lock(), hub, result.is_ok());
-        ctx.queue.extend(room, Priority::Fresh);
-        clear_withdrawing(ctx, hub, &withdrawing);
-        record_refusal(ctx, key, hub, result)?;
-        note_set(&mut ctx.index.lock(), hub, true);
-        tracing::info!(
+        Ok(Flow::Go)
+    }
+
+    fn executed(&self, ctx: &Context<'_>, key: &Key, (): &mut (), basis: &Basis, _: &Plan<Applied>) -> Flow {
+        written(ctx, key, basis, None);
+        note_set(&mut ctx.index.lock(), &key.name, true);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        (): &mut (),
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        written(ctx, key, basis, Some(&failure));
+        Err(failure)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("hub Namespace changed")
+    }
+}
+
+/// The writes have ended: the Namespace is no longer moving, and its cities are no longer withdrawn.
+fn written(ctx: &Context<'_>, key: &Key, basis: &Basis, failure: Option<&Failure>) {
+    let room = sets::arrived(&mut ctx.index.lock(), &key.name, failure.is_none());
+    ctx.queue.extend(room, Priority::Fresh);
+    clear_withdrawing(ctx, &key.name, &basis.withdrawing);
+    record_refusal(ctx, key, &key.name, failure);
+}
+
+/// Reports, once, a Namespace of another owner, or one whose city set has the name of another set.
+fn quarantine(ctx: &Context<'_>, key: &Key, foreign: bool) {
+    let verdict = if foreign { FOREIGN } else { COLLISION };
+    if !ctx.quarantine.insert(key, verdict) {
+        return;
+    }
+    let namespace = &*key.name;
+    if foreign {
+        ctx.metrics.identity_rejected(FOREIGN);
+        tracing::warn!(
             plane = "hub",
-            controller = "namespaces",
-            namespace = hub,
-            changes = reasons.join(", "),
-            "hub Namespace changed"
+            controller = Namespaces::NAME,
+            namespace,
+            "the identity labels name another owner; nothing is written until they agree or the object is deleted"
+        );
+    } else {
+        tracing::error!(
+            plane = "hub",
+            controller = Namespaces::NAME,
+            namespace,
+            "the name of the city set collides with that of another set; the cities are not changed; use another set of cities in one of the two namespaces"
         );
     }
-    Ok(Requeue::AwaitChange)
 }

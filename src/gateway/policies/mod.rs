@@ -14,64 +14,109 @@ pub use observe::observe;
 
 use super::{
     confirm,
-    context::{Context, clear_withdrawing, record_refusal},
-    index::TableId,
+    context::{Context, State, clear_withdrawing, record_refusal},
     queries::lifecycle,
 };
 use decide::{decide, withdrawing};
-use fedgate_engine::runtime::context::MAX_PASSES;
-use fedgate_engine::{error::Failure, plan::Requeue, runtime::queue::Priority};
+use fedgate_api::names::CityCode;
+use fedgate_engine::{
+    error::Failure,
+    key::Key,
+    plan::{Applied, Plan, Prepared, Requeue},
+    runtime::{
+        driver::{Flow, Reconciler, Step},
+        queue::Priority,
+    },
+};
+use std::sync::Arc;
 
-/// Reconciles the policies of a hub namespace.
-pub async fn reconcile(ctx: &Context<'_>, hub: &str) -> Result<Requeue, Failure> {
-    let key = ctx.index.lock().hub_key(TableId::CityPolicies, hub, "");
-    for _ in 0..MAX_PASSES {
-        let (plan, withdrawing, origin) = {
-            let mut index = ctx.index.lock();
-            confirm::awaits_proof(&mut index, &key, hub);
-            let Some(snapshot) = observe(&index, hub) else {
-                return Ok(Requeue::AwaitChange);
-            };
-            let plan = decide(&snapshot);
-            let withdrawing = withdrawing(&snapshot, &plan);
-            // From here on no controller may rely on these policies; see `GatewayIndex::city_ready`.
-            index.withdrawing.extend(withdrawing.iter().cloned());
-            // A deletion because the project namespace is missing needs confirmation by the project's plane.
-            let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);
-            let origin = suspected.then(|| lifecycle::origin_namespace(&index, hub));
-            (plan, withdrawing, origin)
+/// The controller of city policies.
+#[derive(Debug, Default)]
+pub struct Policies;
+
+/// What a plan for the policies of a hub namespace was decided from.
+#[derive(Debug)]
+pub struct Basis {
+    /// Cities whose policies the plan deletes.
+    withdrawing: Vec<(Arc<str>, CityCode)>,
+    /// The project namespace of which the plan assumes that it is gone.
+    gone: Option<confirm::Origin>,
+}
+
+impl Reconciler for Policies {
+    type State = State;
+    type Session = ();
+    type Basis = Basis;
+
+    const NAME: &'static str = "policies";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) {}
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
+        let hub = &*key.namespace;
+        let mut index = ctx.index.lock();
+        confirm::awaits_proof(&mut index, key, hub);
+        let Some(snapshot) = observe(&index, hub) else {
+            return Step::End(Requeue::AwaitChange);
         };
-        if plan.is_idle() {
-            // A deployment that leaves may have waited for the deletion of a policy that is needed again.
-            let leaving = ctx.index.lock().leaving_keys(hub);
-            ctx.queue.extend(leaving, Priority::Fresh);
-            return record_refusal(ctx, &key, hub, Ok(plan.next));
-        }
-        let reasons: Vec<_> = plan
-            .effects
-            .iter()
-            .map(|e| format!("{} {}", e.reason, e.target.name))
-            .collect();
-        let result = match origin {
-            Some(origin) => match confirm::namespace_gone(ctx, origin).await {
-                Ok(true) => ctx.execute(plan).await,
-                Ok(false) => {
-                    clear_withdrawing(ctx, hub, &withdrawing);
-                    return Ok(Requeue::AwaitChange);
-                }
-                Err(failure) => Err(failure),
-            },
-            None => ctx.execute(plan).await,
-        };
-        clear_withdrawing(ctx, hub, &withdrawing);
-        record_refusal(ctx, &key, hub, result)?;
-        tracing::info!(
-            plane = "hub",
-            controller = "policies",
-            namespace = hub,
-            changes = reasons.join(", "),
-            "city policies changed"
-        );
+        let plan = decide(&snapshot);
+        let withdrawing = withdrawing(&snapshot, &plan);
+        // From here on no controller may rely on these policies; see `GatewayIndex::city_ready`.
+        index.withdrawing.extend(withdrawing.iter().cloned());
+        // A deletion because the project namespace is missing needs confirmation by the project's plane.
+        let suspected = !withdrawing.is_empty() && !index.owners.contains_key(hub);
+        let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
+        Step::Apply(plan, Basis { withdrawing, gone })
     }
-    Ok(Requeue::AwaitChange)
+
+    fn settled(&self, ctx: &Context<'_>, key: &Key, (): &mut (), _: &Basis) {
+        // A deployment that leaves may have waited for the deletion of a policy that is needed again.
+        let leaving = ctx.index.lock().leaving_keys(&key.namespace);
+        ctx.queue.extend(leaving, Priority::Fresh);
+        record_refusal(ctx, key, &key.namespace, None);
+    }
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        (): &mut (),
+        basis: &Basis,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let Some(origin) = basis.gone.clone() else {
+            return Ok(Flow::Go);
+        };
+        match confirm::namespace_gone(ctx, origin).await {
+            Ok(true) => Ok(Flow::Go),
+            Ok(false) => {
+                clear_withdrawing(ctx, &key.namespace, &basis.withdrawing);
+                Ok(Flow::End(Requeue::AwaitChange))
+            }
+            Err(failure) => self.failed(ctx, key, &mut (), basis, failure).await,
+        }
+    }
+
+    fn executed(&self, ctx: &Context<'_>, key: &Key, (): &mut (), basis: &Basis, _: &Plan<Applied>) -> Flow {
+        clear_withdrawing(ctx, &key.namespace, &basis.withdrawing);
+        record_refusal(ctx, key, &key.namespace, None);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        (): &mut (),
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        clear_withdrawing(ctx, &key.namespace, &basis.withdrawing);
+        record_refusal(ctx, key, &key.namespace, Some(&failure));
+        Err(failure)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("city policies changed")
+    }
 }

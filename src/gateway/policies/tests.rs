@@ -13,6 +13,7 @@ use fedgate_api::{
     keys,
     names::{CityCode, ProjectKey},
 };
+use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{
     plan::{Effect, Requeue, Write},
     plane::watch::WatchEvent,
@@ -262,7 +263,8 @@ async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
     let key = index.source_key(0, &fixture::shop(), "default", "first");
     let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
     let ctx = rig.reconcile_once();
-    let next = super::reconcile(&ctx, fixture::HUB).await.unwrap();
+    let policies = ctx.index.lock().hub_key(TableId::CityPolicies, fixture::HUB, "");
+    let next = reconcile(&super::Policies, &ctx, &policies).await.unwrap();
     assert_eq!((next, rig.enqueued().await), (Requeue::AwaitChange, vec![key]));
 }
 

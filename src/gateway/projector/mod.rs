@@ -12,23 +12,23 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, Shared},
+    context::{Context, Shared, State},
     index::{GatewayIndex, TableId},
 };
 use crate::gateway::queries::instances;
 use decide::{Decision, Reporting, Snapshot, Verdict};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::random::HashMap;
-use fedgate_engine::runtime::context::MAX_PASSES;
 use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},
     metrics::Stage,
-    plan::{Applied, Endpoint, Event, ObjectRef, Plan, Requeue, Target},
+    plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
     reconcile::{
         quarantine::RETRY_AFTER,
         throttle::{Rate, TokenBucket},
     },
+    runtime::driver::{Flow, Reconciler, Step},
 };
 use memory::Memory;
 use parking_lot::Mutex;
@@ -57,16 +57,6 @@ impl Projector {
     pub(crate) fn kept(&self) -> usize {
         self.memory.lock().len()
     }
-
-    /// Reconciles the key of a write-back.
-    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-        let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = reconcile_once(ctx, key, &mut memory).await;
-        if memory != Memory::default() {
-            self.memory.lock().insert(key.clone(), memory);
-        }
-        result
-    }
 }
 
 fn settings(ctx: &Shared) -> decide::Settings {
@@ -77,76 +67,159 @@ fn settings(ctx: &Shared) -> decide::Settings {
     }
 }
 
-async fn reconcile_once(ctx: &Context<'_>, key: &Key, memory: &mut Memory) -> Result<Requeue, Failure> {
-    for _ in 0..MAX_PASSES {
-        // The guard must end before the index is locked again.
-        let snapshot = {
-            let mut index = ctx.index.lock();
-            confirm::awaits_proof(&mut index, key, &key.namespace);
-            observe(&index, key)
-        };
-        let Some(snapshot) = snapshot else {
-            *memory = Memory::default();
-            ctx.index.lock().drop_write_back(key);
-            return Ok(Requeue::AwaitChange);
-        };
-        let decision = decide::decide(&snapshot, memory, settings(ctx), ctx.now());
-        if matches!(decision, Decision::Confirm(_))
-            && !confirm::is_absent(ctx, &written_back(&snapshot)).await?
-        {
-            return Ok(Requeue::AwaitChange);
+/// What a decision on a write-back was made of.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    /// A write-back that is quarantined.
+    verdict: Option<Verdict>,
+    /// True if the plan assumes that the write-back does not exist.
+    gone: bool,
+    /// Endpoints that the plan writes.
+    endpoints: Vec<Endpoint>,
+}
+
+impl Basis {
+    fn of(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            verdict: None,
+            gone: false,
+            endpoints: Vec::new(),
         }
+    }
+}
+
+impl Reconciler for Projector {
+    type State = State;
+    type Session = Memory;
+    type Basis = Basis;
+
+    const NAME: &'static str = "projector";
+
+    fn begin(&self, _: &Context<'_>, key: &Key) -> Memory {
+        self.memory.lock().remove(key).unwrap_or_default()
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, memory: Memory) {
+        if memory != Memory::default() {
+            self.memory.lock().insert(key.clone(), memory);
+        }
+    }
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, memory: &mut Memory) -> Step<Basis> {
+        let mut index = ctx.index.lock();
+        confirm::awaits_proof(&mut index, key, &key.namespace);
+        let Some(snapshot) = observe(&index, key) else {
+            *memory = Memory::default();
+            index.drop_write_back(key);
+            return Step::End(Requeue::AwaitChange);
+        };
+        // The guard must end before the index is locked again.
+        drop(index);
+        let decision = decide::decide(&snapshot, memory, settings(ctx), ctx.now());
+        let wait = |requeue| {
+            drop_body(ctx, &snapshot);
+            ctx.quarantine.release(key);
+            Step::End(requeue)
+        };
+        let gone = matches!(decision, Decision::Confirm(_));
         match decision {
-            Decision::Wait => {
-                drop_body(ctx, &snapshot);
+            Decision::Wait => wait(Requeue::AwaitChange),
+            Decision::WaitFor(after) => wait(Requeue::After(after)),
+            Decision::Later(after) => {
                 ctx.quarantine.release(key);
-                return Ok(Requeue::AwaitChange);
+                Step::End(Requeue::After(after))
             }
-            Decision::WaitFor(wait) => {
-                drop_body(ctx, &snapshot);
-                ctx.quarantine.release(key);
-                return Ok(Requeue::After(wait));
-            }
-            Decision::Later(wait) => {
-                ctx.quarantine.release(key);
-                return Ok(Requeue::After(wait));
-            }
-            Decision::Quarantine(verdict) => return Ok(quarantine(ctx, key, &snapshot, verdict).await),
-            Decision::Read => {
-                let target = written_back(&snapshot);
-                let kind = snapshot.kind;
-                if !ctx
-                    .read_body(&target, |w, object| w.hub.write_backs[kind].keep_body(object))
-                    .await?
-                {
-                    return Ok(Requeue::AwaitChange);
-                }
-            }
-            Decision::Do(plan) if plan.is_idle() => {
-                ctx.quarantine.release(key);
-                drop_body(ctx, &snapshot);
-                return Ok(plan.next);
-            }
+            Decision::Quarantine(verdict) => Step::Read(Basis {
+                verdict: Some(verdict),
+                ..Basis::of(snapshot)
+            }),
+            Decision::Read => Step::Read(Basis::of(snapshot)),
             Decision::Do(plan) | Decision::Confirm(plan) => {
-                let reason = plan.effects.first().map_or("", |e| e.reason);
-                let endpoints: Vec<Endpoint> = plan.effects.iter().map(|e| e.endpoint).collect();
-                match ctx.execute(plan).await {
-                    Err(failure) if failure.retry() == Retry::Quarantine => {
-                        let verdict = Verdict {
-                            reason: failure.category.as_str(),
-                            message: failure.to_string(),
-                        };
-                        return Ok(quarantine(ctx, key, &snapshot, verdict).await);
-                    }
-                    result => settle(ctx, key, &snapshot, &endpoints, memory, &result?),
-                }
-                ctx.quarantine.release(key);
-                ctx.record_stage(Stage::WritebackToProjection, ctx.enqueued_at);
-                tracing::info!(plane = %snapshot.plane(), controller = "projector", %key, reason, "Instance projected");
+                let basis = Basis {
+                    gone,
+                    endpoints: plan.effects.iter().map(|e| e.endpoint).collect(),
+                    ..Basis::of(snapshot)
+                };
+                Step::Apply(plan, basis)
             }
         }
     }
-    Ok(Requeue::AwaitChange)
+
+    async fn read(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Memory,
+        basis: &Basis,
+    ) -> Result<Flow, Failure> {
+        let s = &basis.snapshot;
+        if let Some(verdict) = &basis.verdict {
+            return Ok(Flow::End(quarantine(ctx, key, s, verdict.clone()).await));
+        }
+        let keep = |index: &mut GatewayIndex, object| index.hub.write_backs[s.kind].keep_body(object);
+        Ok(if ctx.read_body(&written_back(s), keep).await? {
+            Flow::Again
+        } else {
+            Flow::End(Requeue::AwaitChange)
+        })
+    }
+
+    fn settled(&self, ctx: &Context<'_>, key: &Key, _: &mut Memory, basis: &Basis) {
+        ctx.quarantine.release(key);
+        drop_body(ctx, &basis.snapshot);
+    }
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        _: &mut Memory,
+        basis: &Basis,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        if basis.gone && !confirm::is_absent(ctx, &written_back(&basis.snapshot)).await? {
+            return Ok(Flow::End(Requeue::AwaitChange));
+        }
+        Ok(Flow::Go)
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        memory: &mut Memory,
+        basis: &Basis,
+        plan: &Plan<Applied>,
+    ) -> Flow {
+        settle(ctx, key, &basis.snapshot, &basis.endpoints, memory, plan);
+        ctx.quarantine.release(key);
+        ctx.record_stage(Stage::WritebackToProjection, ctx.enqueued_at);
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        _: &mut Memory,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        if failure.retry() != Retry::Quarantine {
+            return Err(failure);
+        }
+        let verdict = Verdict {
+            reason: failure.category.as_str(),
+            message: failure.to_string(),
+        };
+        Ok(Flow::End(quarantine(ctx, key, &basis.snapshot, verdict).await))
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        Some("Instance projected")
+    }
 }
 
 /// The write-back's object on the hub.

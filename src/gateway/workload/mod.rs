@@ -14,15 +14,17 @@ pub mod snapshot;
 mod tests;
 pub mod triggers;
 
-use super::{context::Context, index::GatewayIndex};
-use fedgate_api::names::ProjectKey;
-use fedgate_engine::runtime::context::MAX_PASSES;
+use super::{
+    context::{Context, State},
+    index::GatewayIndex,
+};
 use fedgate_engine::{
     diff::Digest,
     error::Failure,
     key::{Key, Plane},
-    plan::{Event, ObjectRef, Plan, Prepared, Requeue, Write},
+    plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
     reconcile::quarantine::RETRY_AFTER,
+    runtime::driver::{Flow, Reconciler, Step},
 };
 use kube::core::ObjectMeta;
 use normalized::Normalized;
@@ -69,21 +71,11 @@ impl Workloads {
     pub(crate) fn kept(&self) -> usize {
         self.normalized.kept()
     }
-
-    /// Reconciles a Workload.
-    pub async fn reconcile(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        project: &ProjectKey,
-    ) -> Result<Requeue, Failure> {
-        reconcile_once(ctx, key, project, &self.normalized).await
-    }
 }
 
 /// Identifies a state of a Workload.
 #[derive(Debug, PartialEq)]
-struct ObjectState {
+pub struct ObjectState {
     uid: Option<String>,
     generation: Option<i64>,
     deleting: bool,
@@ -111,30 +103,58 @@ fn asked_for(plan: &Plan<Prepared>) -> Digest {
     Digest::of(&effects.collect())
 }
 
-async fn reconcile_once(
-    ctx: &Context<'_>,
-    key: &Key,
-    project: &ProjectKey,
-    normalized: &Normalized,
-) -> Result<Requeue, Failure> {
-    let mut asked = None;
-    let mut confirmed = None;
-    for _ in 0..MAX_PASSES {
-        // The lock guard must be dropped before the first await.
+/// State of a Workload's reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The last plan, and the state that it was decided from.
+    asked: Option<(Digest, Digest)>,
+    /// The Workload as its plane has it, if it was read.
+    confirmed: Option<ObjectState>,
+}
+
+/// The state that a plan for a Workload was decided from.
+#[derive(Debug)]
+pub struct Decided {
+    /// The Workload.
+    target: Target,
+    /// Its state.
+    state: ObjectState,
+    /// True if the plan deletes or creates something, so that the Workload is read before.
+    doubtful: bool,
+    /// Digest of the plan, and of the state that it was decided from.
+    asked: (Digest, Digest),
+}
+
+impl Reconciler for Workloads {
+    type State = State;
+    type Session = Session;
+    /// `None` if the Workload cannot be decoded, which the plan reports.
+    type Basis = Option<Decided>;
+
+    const NAME: &'static str = "workload";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) -> Session {
+        Session::default()
+    }
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Option<Decided>> {
+        let Plane::Project(project) = &key.plane else {
+            return Step::End(Requeue::AwaitChange);
+        };
         let observed = observe::observe(&ctx.index.lock(), key, project);
         let observed = match observed {
             Ok(observed) => observed,
             Err(NoSnapshot::Nothing) => {
-                normalized.forget(key);
+                self.normalized.forget(key);
                 ctx.quarantine.release(key);
-                return Ok(Requeue::AwaitChange);
+                return Step::End(Requeue::AwaitChange);
             }
             Err(NoSnapshot::Undecodable { uid, error }) => {
-                if ctx.quarantine.insert(key, "undecodable") {
-                    tracing::warn!(%key, controller = "workload", error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
-                    ctx.execute(undecodable(key, uid, &error)).await?;
+                if !ctx.quarantine.insert(key, "undecodable") {
+                    return Step::End(Requeue::After(RETRY_AFTER));
                 }
-                return Ok(Requeue::After(RETRY_AFTER));
+                tracing::warn!(%key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
+                return Step::Apply(undecodable(key, uid, &error), None);
             }
         };
         ctx.quarantine.release(key);
@@ -142,39 +162,78 @@ async fn reconcile_once(
         let doubtful = plan.needs_confirmation(&observed.snapshot);
         let plan = prepare::prepare(&observed, project, plan);
         if plan.is_idle() {
-            normalized.forget(key);
-            return Ok(plan.next);
+            self.normalized.forget(key);
+            return Step::End(plan.next);
         }
         let wanted = asked_for(&plan);
-        if !normalized.goes_on(key, asked, wanted, observed.basis) {
-            return Ok(plan.next);
+        if !self
+            .normalized
+            .goes_on(key, session.asked, wanted, observed.basis)
+        {
+            return Step::End(plan.next);
         }
-        let seen = ObjectState::of(&observed.snapshot.workload.metadata);
-        if doubtful && confirmed.as_ref() != Some(&seen) {
-            if confirmed.is_some() {
-                // The Workload has just been read and still differs from the index: the index is stale, or the plane
-                // is.
-                return Ok(Requeue::After(RETRY_AFTER));
-            }
-            let Some(object) = ctx
-                .executor
-                .refresh(&prepare::workload(&observed, project))
-                .await?
-            else {
-                return Ok(Requeue::After(RETRY_AFTER));
-            };
-            let is = ObjectState::of(&object.metadata);
-            let agrees = is == seen;
-            confirmed = Some(is);
-            if !agrees {
-                tracing::info!(plane = %key.plane, controller = "workload", %key, "the index has an older Workload than the plane; the Workload was read again");
-                continue;
-            }
-        }
-        asked = Some((wanted, observed.basis));
-        let reasons: Vec<&str> = plan.effects.iter().map(|e| e.reason).collect();
-        ctx.execute(plan).await?;
-        tracing::info!(plane = %key.plane, controller = "workload", %key, changes = reasons.join(", "), "Workload reconciled");
+        let basis = Decided {
+            target: prepare::workload(&observed, project),
+            state: ObjectState::of(&observed.snapshot.workload.metadata),
+            doubtful,
+            asked: (wanted, observed.basis),
+        };
+        Step::Apply(plan, Some(basis))
     }
-    Ok(Requeue::AwaitChange)
+
+    async fn confirm(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        session: &mut Session,
+        basis: &Option<Decided>,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let Some(Decided {
+            target,
+            state,
+            doubtful: true,
+            ..
+        }) = basis
+        else {
+            return Ok(Flow::Go);
+        };
+        if session.confirmed.as_ref() == Some(state) {
+            return Ok(Flow::Go);
+        }
+        if session.confirmed.is_some() {
+            // The Workload has just been read and still differs from the index: the index is stale, or the plane is.
+            return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
+        }
+        let Some(object) = ctx.executor.refresh(target).await? else {
+            return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
+        };
+        let is = ObjectState::of(&object.metadata);
+        let agrees = is == *state;
+        session.confirmed = Some(is);
+        if agrees {
+            return Ok(Flow::Go);
+        }
+        tracing::info!(plane = %key.plane, controller = Self::NAME, %key, "the index has an older Workload than the plane; the Workload was read again");
+        Ok(Flow::Again)
+    }
+
+    fn executed(
+        &self,
+        _: &Context<'_>,
+        _: &Key,
+        session: &mut Session,
+        basis: &Option<Decided>,
+        _: &Plan<Applied>,
+    ) -> Flow {
+        let Some(basis) = basis else {
+            return Flow::End(Requeue::After(RETRY_AFTER));
+        };
+        session.asked = Some(basis.asked);
+        Flow::Again
+    }
+
+    fn message(&self, _: &Option<Decided>) -> Option<&'static str> {
+        Some("Workload reconciled")
+    }
 }

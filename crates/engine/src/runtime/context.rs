@@ -28,9 +28,6 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Maximum number of passes of one reconcile: each write may enable the next step.
-pub const MAX_PASSES: usize = 8;
-
 /// Maximum number of independent writes in flight.
 const CONCURRENT_WRITES: usize = 16;
 

@@ -3,6 +3,7 @@
 
 mod conflict_backoff;
 pub mod context;
+pub mod driver;
 pub mod failures;
 pub mod planes;
 pub mod queue;

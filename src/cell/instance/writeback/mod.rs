@@ -12,7 +12,7 @@ use crate::cell::{
 use decide::{Decision, Held};
 use fedgate_engine::backoff::{Backoff, RetryTimer};
 use fedgate_engine::reconcile::throttle::{TokenBucket, WriteKind};
-use fedgate_engine::runtime::context::MAX_PASSES;
+use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},

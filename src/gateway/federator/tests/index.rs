@@ -10,6 +10,7 @@ use crate::gateway::{
     testing::{Rig, refusal},
 };
 use fedgate_api::names::CityCode;
+use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Plane,
@@ -113,7 +114,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
     let mut turns = Vec::new();
     for _ in 0..2 {
         let ctx = rig.reconcile_once();
-        let result = federator.reconcile(&ctx, &key, &shop()).await;
+        let result = reconcile(&federator, &ctx, &key).await;
         let outcome = outcome(&key, result, &rig.context.quarantine);
         assert!(
             matches!(outcome, Outcome::RequeueAfter(after) if after > Duration::from_secs(200)),
@@ -144,9 +145,7 @@ async fn asked_of_the_hub(copy: (u16, Value), bindings: &[Value]) -> Vec<String>
         _ => refusal(404, "NotFound", &json!({})),
     });
     let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
-    let _ = Federator::default()
-        .reconcile(&rig.reconcile_once(), &key, &shop())
-        .await;
+    let _ = reconcile(&Federator::default(), &rig.reconcile_once(), &key).await;
     rig.asked()
 }
 

@@ -10,6 +10,7 @@ use crate::gateway::{
     testing::{LOST, Rig, refusal},
 };
 use fedgate_engine::reconcile::throttle::{Rate, TokenBucket};
+use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{diff::Digest, key::Key, reconcile::quarantine::RETRY_AFTER};
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
@@ -101,7 +102,7 @@ async fn failed(index: GatewayIndex, key: &Key, before: &Memory, code: u16) -> (
     });
     let federator = Federator::default();
     federator.memory.lock().insert(key.clone(), before.clone());
-    let end = federator.reconcile(&rig.reconcile_once(), key, &shop()).await;
+    let end = reconcile(&federator, &rig.reconcile_once(), key).await;
     assert!(end.is_err(), "{code}: {:?}", rig.asked());
     (
         federator.memory.lock().remove(key).unwrap_or_default(),

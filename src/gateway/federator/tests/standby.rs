@@ -11,6 +11,7 @@ use crate::gateway::{
 };
 use axum::body::Body;
 use fedgate_engine::reconcile::throttle::TokenBucket;
+use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{error::Category, key::Key, testing::access::SinglePlane};
 use http::{Request, Response};
 use parking_lot::Mutex;
@@ -56,13 +57,8 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
 /// One reconcile: its failure, if any, and the memory afterwards.
 async fn reconcile_once(ctx: &Shared, key: &Key) -> (Option<Category>, Memory) {
     let federator = Federator::default();
-    let end = federator
-        .reconcile(
-            &Context::new(ctx, Instant::now(), &AtomicBool::new(false)),
-            key,
-            &shop(),
-        )
-        .await;
+    let wrote = AtomicBool::new(false);
+    let end = reconcile(&federator, &Context::new(ctx, Instant::now(), &wrote), key).await;
     let memory = federator.memory.lock().remove(key).unwrap_or_default();
     (end.err().map(|failure| failure.category), memory)
 }

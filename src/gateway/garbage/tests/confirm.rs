@@ -9,6 +9,7 @@ use crate::gateway::{
     testing::{Rig, refusal},
 };
 use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{key::Plane, plan::Requeue, plane::watch::WatchEvent};
 use http::Method;
 use serde_json::{Value, json};
@@ -46,12 +47,12 @@ async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
         let (rig, garbage) = (rig(answer.clone()), Garbage::default());
         let copy = key(&rig.context.index.lock(), 0, "c-0");
         assert_eq!(
-            garbage.copy(&rig.reconcile_once(), &copy, 0).await.unwrap(),
+            reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap(),
             Requeue::After(PATIENCE)
         );
         assert!(rig.asked().is_empty(), "it has patience");
         tokio::time::advance(PATIENCE).await;
-        let failed = garbage.copy(&rig.reconcile_once(), &copy, 0).await.is_err();
+        let failed = reconcile(&garbage, &rig.reconcile_once(), &copy).await.is_err();
         assert_eq!(rig.asked(), expected, "{answer:?}");
         assert_eq!(failed, answer.0 >= 403 && answer.0 != 404);
     }
@@ -68,7 +69,7 @@ async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_wa
     };
     tell(WatchEvent::Failed);
     assert_eq!(
-        garbage.copy(&rig.reconcile_once(), &copy, 0).await.unwrap(),
+        reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap(),
         Requeue::AwaitChange
     );
     assert_eq!(garbage.waiting(), 0);
@@ -81,7 +82,7 @@ async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_wa
         rig.context.index.lock().take_unproven(&plane),
         std::slice::from_ref(&copy)
     );
-    garbage.copy(&rig.reconcile_once(), &copy, 0).await.unwrap();
+    reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap();
     assert_eq!(garbage.waiting(), 1);
 }
 
@@ -120,10 +121,10 @@ async fn a_city_set_goes_only_when_the_hub_lists_no_namespace_that_carries_it() 
                 json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}),
             ),
         });
-        garbage.city_set(&rig.reconcile_once(), &key).await.unwrap();
+        reconcile(&garbage, &rig.reconcile_once(), &key).await.unwrap();
         assert!(rig.asked().is_empty(), "it has patience");
         tokio::time::advance(UNUSED).await;
-        let failed = garbage.city_set(&rig.reconcile_once(), &key).await.is_err();
+        let failed = reconcile(&garbage, &rig.reconcile_once(), &key).await.is_err();
         assert_eq!(rig.asked(), expected, "{status}");
         assert_eq!(failed, status != 200);
         assert!(rig.context.index.lock().ending_sets.is_empty());
