@@ -38,7 +38,7 @@ use fedgate_engine::{
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     runtime::{
-        self, Runtime,
+        self, Runtime, driver,
         queue::Priority,
         role::{Role, Triggers},
     },
@@ -194,12 +194,9 @@ impl Role for Cell {
     async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let table = ctx.index.lock().table_of_key(key);
         match table {
-            Some(TableId::Deployments) => self.deployments.reconcile(ctx, key).await,
+            Some(TableId::Deployments) => driver::reconcile(&self.deployments, ctx, key).await,
             Some(TableId::Instances) => self.instances.reconcile(ctx, key, &self.releaser).await,
-            Some(TableId::Pods) => {
-                let settings = ctx.settings.provider.as_ref();
-                self.provider.reconcile(ctx, key, settings).await
-            }
+            Some(TableId::Pods) => driver::reconcile(&self.provider, ctx, key).await,
             Some(TableId::Releases) => releases::reconcile(ctx, key, &self.releaser).await,
             _ => Ok(Requeue::AwaitChange),
         }

@@ -225,8 +225,13 @@ pub struct Applied(Vec<String>);
 /// The output of a decision: effects in order, events, and the time of the next reconcile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<Stage> {
-    /// Writes, in the order of execution.
+    /// Writes, in the order of execution unless they are `independent`.
     pub effects: Vec<Effect>,
+    /// True if the effects do not depend on each other: several are in flight at a time, and each is written whatever
+    /// became of the others.
+    pub independent: bool,
+    /// A write after all effects, even if one of them failed: the status that reports them.
+    pub status: Option<Box<Effect>>,
     /// Events, published after the writes.
     pub notes: Vec<Event>,
     /// Time of the next reconcile.
@@ -238,6 +243,8 @@ impl Default for Plan<Prepared> {
     fn default() -> Self {
         Self {
             effects: Vec::new(),
+            independent: false,
+            status: None,
             notes: Vec::new(),
             next: Requeue::AwaitChange,
             stage: Prepared::default(),
@@ -274,6 +281,17 @@ impl Plan<Prepared> {
         }
     }
 
+    /// A plan whose effects do not depend on each other, and a status that is written after them.
+    pub fn independent(effects: Vec<Effect>, status: Option<Effect>, next: Requeue) -> Self {
+        Self {
+            effects,
+            independent: true,
+            status: status.map(Box::new),
+            next,
+            ..Self::default()
+        }
+    }
+
     /// A plan with a single event.
     pub fn with_event(note: Event) -> Self {
         Self {
@@ -282,21 +300,25 @@ impl Plan<Prepared> {
         }
     }
 
-    /// True if the plan has neither effects nor events.
+    /// True if the plan has no write and no event.
     pub fn is_idle(&self) -> bool {
-        self.effects.is_empty() && self.notes.is_empty()
+        self.effects.is_empty() && self.status.is_none() && self.notes.is_empty()
     }
 
     /// Marks the plan as applied, with the resourceVersions that the servers returned; only the executor calls it.
     pub(super) fn applied(self, versions: Vec<String>) -> Plan<Applied> {
         let Self {
             effects,
+            independent,
+            status,
             notes,
             next,
             stage: Prepared(()),
         } = self;
         Plan {
             effects,
+            independent,
+            status,
             notes,
             next,
             stage: Applied(versions),

@@ -10,14 +10,13 @@ pub mod status;
 mod tests;
 pub mod triggers;
 
-use super::context::{Context, request_project};
+use super::context::{Context, State, request_project};
 use decide::Decision;
-use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
-    error::Failure,
     key::Key,
-    plan::{Plan, Requeue},
+    plan::{Applied, Plan, Requeue},
     reconcile::throttle::{Rate, Throttle},
+    runtime::driver::{Flow, Reconciler, Step},
 };
 use std::time::Duration;
 
@@ -32,44 +31,70 @@ pub struct Deployments {
 /// server for that.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-impl Deployments {
-    /// Reconciles a deployment's key.
-    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
-        let mut next = Requeue::AwaitChange;
-        for _ in 0..MAX_PASSES {
-            let Some(snapshot) = observe::observe(ctx, key) else {
-                self.written.forget(key);
-                return Ok(Requeue::AwaitChange);
-            };
-            if let Some(project) = &snapshot.unwatched {
-                request_project(ctx, project);
-            }
-            let now = ctx.now();
-            let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
-            let worked = !writes.is_empty();
-            let done = ctx.execute_all(writes).await;
-            let rate = Rate::new(ctx.settings.status_interval);
-            let wait = status.as_ref().and_then(|effect| {
-                let write_kind = decide::write_kind(&snapshot, effect);
-                self.written.wait(key, rate, write_kind, now.instant)
-            });
-            match (status, wait) {
-                (Some(_), Some(left)) => next = Requeue::After(left),
-                (Some(effect), None) => {
-                    next = Requeue::AwaitChange;
-                    ctx.execute(Plan::one(effect)).await?;
-                    self.written.take(key, rate, ctx.now().instant);
-                }
-                (None, _) => next = Requeue::AwaitChange,
-            }
-            done?;
-            if !worked {
-                if held {
-                    next = next.earlier(Requeue::After(LOOK_AGAIN));
-                }
-                break;
-            }
+/// What a plan for a deployment was decided from.
+#[derive(Debug)]
+pub struct Basis {
+    /// True if the plan writes more than the status.
+    works: bool,
+    /// When the deployment is reconciled again if it writes the status alone.
+    next: Requeue,
+}
+
+impl Reconciler for Deployments {
+    type State = State;
+    type Session = ();
+    type Basis = Basis;
+
+    const NAME: &'static str = "deployment";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) {}
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
+        let Some(snapshot) = observe::observe(ctx, key) else {
+            self.written.forget(key);
+            return Step::End(Requeue::AwaitChange);
+        };
+        if let Some(project) = &snapshot.unwatched {
+            request_project(ctx, project);
         }
-        Ok(next)
+        let now = ctx.now();
+        let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
+        let mut next = if held && writes.is_empty() {
+            Requeue::After(LOOK_AGAIN)
+        } else {
+            Requeue::AwaitChange
+        };
+        let works = !writes.is_empty();
+        let rate = Rate::new(ctx.settings.status_interval);
+        let status = status.filter(|effect| {
+            let write_kind = decide::write_kind(&snapshot, effect);
+            let wait = self.written.wait(key, rate, write_kind, now.instant);
+            next = next.earlier(wait.map_or(Requeue::AwaitChange, Requeue::After));
+            wait.is_none()
+        });
+        Step::Apply(Plan::independent(writes, status, next), Basis { works, next })
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        (): &mut (),
+        basis: &Basis,
+        plan: &Plan<Applied>,
+    ) -> Flow {
+        if plan.status.is_some() {
+            let rate = Rate::new(ctx.settings.status_interval);
+            self.written.take(key, rate, ctx.now().instant);
+        }
+        if basis.works {
+            Flow::Again
+        } else {
+            Flow::End(basis.next)
+        }
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        None
     }
 }

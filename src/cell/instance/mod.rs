@@ -4,6 +4,7 @@
 //! hub.
 
 pub mod decide;
+mod local;
 pub mod observe;
 pub mod quota;
 pub mod referenced_data;
@@ -19,16 +20,16 @@ use super::{
     release::{self, Released, Releaser},
 };
 use fedgate_api::{keys, names::ProjectKey};
-use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     error::Failure,
     key::Key,
     plan::{Plan, Requeue},
     random::HashMap,
     reconcile::throttle::Throttle,
-    runtime::queue::Priority,
+    runtime::{driver, queue::Priority},
     store::table::Row,
 };
+use local::Local;
 use observe::Snapshot;
 use parking_lot::Mutex;
 use quota::Answer;
@@ -47,15 +48,6 @@ pub struct Instances {
     pub(super) progress: Throttle,
     /// First time that an absent Instance was found with a claim or hub copy left.
     left_behind: Mutex<HashMap<Key, Instant>>,
-}
-
-/// Result of the local writes to an Instance.
-#[derive(Debug, Default)]
-struct Passed {
-    /// True if a change of Ready was written that users wait for.
-    urgent: bool,
-    /// When to write the rest.
-    next: Requeue,
 }
 
 impl Instances {
@@ -95,14 +87,15 @@ impl Instances {
             // Finalizers come first, so that no claim is leaked; that write enqueues the key again.
             Answer::default()
         };
-        let local = self.pass(ctx, key, &snapshot, &quota).await;
+        let writes = Local::new(&self.progress, &snapshot, &quota);
+        let local = driver::reconcile(&writes, ctx, key).await;
         // The hub copy is synced even if an earlier step failed, so that users see the current state.
         let Some(snapshot) = observe::observe(ctx, key) else {
             return Ok(Requeue::AwaitChange);
         };
         // A copy that is about to be released is not written again.
         let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
-            let hurry = snapshot.deleting || local.as_ref().is_ok_and(|passed| passed.urgent);
+            let hurry = snapshot.deleting || local.is_ok() && writes.is_urgent();
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
             Ok(Requeue::AwaitChange)
@@ -114,46 +107,8 @@ impl Instances {
         let copied = copied?;
         match quota.failure {
             Some(failure) => Err(failure),
-            None => Ok(quota.next.earlier(copied).earlier(local.next)),
+            None => Ok(quota.next.earlier(copied).earlier(local)),
         }
-    }
-
-    /// Writes finalizers, conditions and gates to the Instance, one step per pass.
-    async fn pass(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        asked: &Snapshot,
-        quota: &Answer,
-    ) -> Result<Passed, Failure> {
-        let mut passed = Passed::default();
-        for _ in 0..MAX_PASSES {
-            let snapshot = observe::observe(ctx, key);
-            // The quota answer does not apply to a successor of the same name.
-            let Some(snapshot) = snapshot.filter(|now| now.version.uid == asked.version.uid) else {
-                break;
-            };
-            let now = ctx.now();
-            let plan = decide::decide(&snapshot, quota.verdict.as_ref(), now.wall);
-            if plan.is_idle() {
-                break;
-            }
-            let urgent = decide::is_urgent(&snapshot, &plan);
-            if urgent == Some(false) {
-                let rate = ctx.settings.progress_rate();
-                if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
-                    passed.next = Requeue::After(left);
-                    break;
-                }
-            }
-            ctx.execute(plan.clone()).await?;
-            if let Some(urgent) = urgent {
-                passed.urgent |= urgent && decide::is_seen(&snapshot, &plan);
-                let rate = ctx.settings.progress_rate();
-                self.progress.take(key, rate, ctx.now().instant);
-            }
-        }
-        Ok(passed)
     }
 
     /// Removes the Instance from the quota requests of its project and enqueues the deployments that this concerns.

@@ -20,16 +20,19 @@ pub mod service;
 mod tests;
 pub mod triggers;
 
-use super::{context::Context, index::tables::TableId};
+use super::{
+    context::{Context, State},
+    index::tables::TableId,
+};
 use crate::cell::settings::ProviderSettings;
 use decide::PodContext;
-use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     error::{Category, Failure},
     key::Key,
-    plan::{Effect, Endpoint, Plan, Requeue, Write},
+    plan::{Applied, Effect, Endpoint, Plan, Requeue, Write},
     random::HashMap,
     reconcile::throttle::Throttle,
+    runtime::driver::{Flow, Reconciler, Step},
 };
 use observe::Snapshot;
 use parking_lot::Mutex;
@@ -51,107 +54,161 @@ pub struct Provider {
     pub(super) progress: Throttle,
 }
 
-impl Provider {
-    /// Reconciles a Pod's key, which has the name of its Instance. Without settings no Pod is started.
-    pub async fn reconcile(
+/// State of a Pod's reconcile.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Reason why the Pod or another object except the Service cannot be written.
+    held: Option<String>,
+    /// Reason why the Service cannot be written.
+    service_held: Option<String>,
+    /// The rejection of a write, which is returned to the queue once the remaining steps are done.
+    refused: Option<Failure>,
+}
+
+impl Session {
+    /// Ends the reconcile. A requeue time for the Pod takes precedence over the retry of a rejected write.
+    fn finish(&mut self, next: Requeue) -> Step<Basis> {
+        if next == Requeue::AwaitChange
+            && let Some(failure) = self.refused.take()
+        {
+            return Step::Fail(failure);
+        }
+        // No event reports that a held name is free again.
+        let held = self.held.is_some() || self.service_held.is_some();
+        Step::End(if held {
+            next.earlier(Requeue::After(recovery::LOOK_AGAIN))
+        } else {
+            next
+        })
+    }
+}
+
+/// What a plan for a Pod was decided from.
+#[derive(Debug)]
+pub struct Basis {
+    snapshot: Snapshot,
+    /// Time of the decision.
+    now: Instant,
+    /// True if the plan reports progress, which is limited.
+    progress: bool,
+    /// The objects that the plan creates.
+    creates: Vec<Effect>,
+}
+
+impl Reconciler for Provider {
+    type State = State;
+    type Session = Session;
+    type Basis = Basis;
+
+    const NAME: &'static str = "provider";
+
+    fn begin(&self, _: &Context<'_>, _: &Key) -> Session {
+        Session::default()
+    }
+
+    /// The key has the name of its Instance. Without settings no Pod is started.
+    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Basis> {
+        let Some(snapshot) = observe::observe(ctx, key) else {
+            return Step::End(Requeue::AwaitChange);
+        };
+        if snapshot.instance.is_none() {
+            self.replaced.lock().remove(key);
+            self.progress.forget(key);
+        }
+        let now = ctx.now();
+        let successor_in = self.replaced.lock().get(key).and_then(|at| {
+            let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(*at));
+            (!left.is_zero()).then_some(left)
+        });
+        let sightings = self.see(key, &snapshot, now.instant);
+        let settings = ctx.settings.provider.as_ref();
+        let none = ProviderSettings::default();
+        let around = PodContext {
+            settings: settings.unwrap_or(&none),
+            sizes: &ctx.settings.sizes,
+            successor_in,
+            held: session.held.as_deref(),
+            sightings: &sightings,
+            service_held: session.service_held.as_deref(),
+            going: self.going.see(key, &snapshot, now.instant),
+            now,
+        };
+        let plan = match settings {
+            Some(_) => decide::decide(&snapshot, &around),
+            None => retire::decide(&snapshot, &around),
+        };
+        if plan.is_idle() {
+            return session.finish(plan.next);
+        }
+        let progress = decide::is_progress(&snapshot, &plan);
+        if progress {
+            let rate = ctx.settings.progress_rate();
+            if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
+                return session.finish(plan.next.earlier(Requeue::After(left)));
+            }
+        }
+        let creates = plan.effects.iter().filter(|effect| is_creation(effect));
+        let basis = Basis {
+            now: now.instant,
+            progress,
+            creates: creates.cloned().collect(),
+            snapshot,
+        };
+        Step::Apply(plan, basis)
+    }
+
+    fn executed(
         &self,
         ctx: &Context<'_>,
         key: &Key,
-        settings: Option<&ProviderSettings>,
-    ) -> Result<Requeue, Failure> {
-        let none = ProviderSettings::default();
-        let mut held: Option<String> = None;
-        let mut service_held: Option<String> = None;
-        let mut refused: Option<Failure> = None;
-        let mut next = Requeue::AwaitChange;
-        for _ in 0..MAX_PASSES {
-            let Some(snapshot) = observe::observe(ctx, key) else {
-                return Ok(Requeue::AwaitChange);
-            };
-            if snapshot.instance.is_none() {
-                self.replaced.lock().remove(key);
-                self.progress.forget(key);
-            }
-            let now = ctx.now();
-            let successor_in = self.replaced.lock().get(key).and_then(|at| {
-                let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(*at));
-                (!left.is_zero()).then_some(left)
-            });
-            let sightings = self.see(key, &snapshot, now.instant);
-            let around = PodContext {
-                settings: settings.unwrap_or(&none),
-                sizes: &ctx.settings.sizes,
-                successor_in,
-                held: held.as_deref(),
-                sightings: &sightings,
-                service_held: service_held.as_deref(),
-                going: self.going.see(key, &snapshot, now.instant),
-                now,
-            };
-            let plan = match settings {
-                Some(_) => decide::decide(&snapshot, &around),
-                None => retire::decide(&snapshot, &around),
-            };
-            next = plan.next;
-            if plan.is_idle() {
-                break;
-            }
-            let progress = decide::is_progress(&snapshot, &plan);
-            if progress {
-                let rate = ctx.settings.progress_rate();
-                if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
-                    next = next.earlier(Requeue::After(left));
-                    break;
+        _: &mut Session,
+        basis: &Basis,
+        plan: &Plan<Applied>,
+    ) -> Flow {
+        if basis.progress {
+            self.progress.take(key, ctx.settings.progress_rate(), basis.now);
+        }
+        let mut effects = plan.effects.iter();
+        if effects.any(|effect| effect.reason == "instance_report") {
+            log_runtime(&basis.snapshot);
+        }
+        if plan.effects.iter().any(is_replacement) {
+            self.replaced.lock().insert(key.clone(), basis.now);
+        } else if plan.effects.iter().any(is_pod) {
+            self.replaced.lock().remove(key);
+        }
+        Flow::Again
+    }
+
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        session: &mut Session,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        let slot = if refusal::is_of(&failure, TableId::Services) {
+            &mut session.service_held
+        } else {
+            &mut session.held
+        };
+        match obstacle(ctx, key, &basis.creates, &failure).await? {
+            Some(Obstacle::Removed) => {}
+            Some(Obstacle::Stays(why)) if slot.is_none() => {
+                *slot = Some(why);
+                // The next pass reports the rejection and continues with the remaining steps.
+                if failure.category != Category::AlreadyExists {
+                    session.refused = Some(failure);
                 }
             }
-            let (replaces, makes) = (
-                plan.effects.iter().any(is_replacement),
-                plan.effects.iter().any(is_pod),
-            );
-            let made = plan.effects.iter().filter(|effect| is_creation(effect));
-            let made: Vec<Effect> = made.cloned().collect();
-            let reports = plan
-                .effects
-                .iter()
-                .any(|effect| effect.reason == "instance_report");
-            let result = ctx.execute(plan).await;
-            if progress && result.is_ok() {
-                self.progress.take(key, ctx.settings.progress_rate(), now.instant);
-            }
-            if reports && result.is_ok() {
-                log_runtime(&snapshot);
-            }
-            match result {
-                Ok(_) if replaces => drop(self.replaced.lock().insert(key.clone(), now.instant)),
-                Ok(_) if makes => drop(self.replaced.lock().remove(key)),
-                Ok(_) => {}
-                Err(failure) => {
-                    let slot = if refusal::is_of(&failure, TableId::Services) {
-                        &mut service_held
-                    } else {
-                        &mut held
-                    };
-                    match obstacle(ctx, key, &made, &failure).await? {
-                        Some(Obstacle::Removed) => {}
-                        Some(Obstacle::Stays(why)) if slot.is_none() => {
-                            *slot = Some(why);
-                            // The next pass reports the rejection and continues with the remaining steps.
-                            if failure.category != Category::AlreadyExists {
-                                refused = Some(failure);
-                            }
-                        }
-                        Some(Obstacle::Stays(_)) | None => return Err(failure),
-                    }
-                }
-            }
+            Some(Obstacle::Stays(_)) | None => return Err(failure),
         }
-        // A requeue time for the Pod takes precedence over the retry of the rejected write.
-        if let Some(failure) = refused.filter(|_| next == Requeue::AwaitChange) {
-            return Err(failure);
-        }
-        // No event reports that a held name is free again.
-        let held = held.or(service_held);
-        Ok(held.map_or(next, |_| next.earlier(Requeue::After(recovery::LOOK_AGAIN))))
+        Ok(Flow::Again)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        None
     }
 }
 

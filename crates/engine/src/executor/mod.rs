@@ -18,7 +18,7 @@ use crate::{
     plane::health::PlaneHealth,
 };
 use events::EventRecorder;
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture, stream};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -30,6 +30,9 @@ use std::{sync::Arc, time::Duration};
 
 /// The field manager of every write (contract: federation.md §2.1).
 pub const FIELD_MANAGER: &str = "fedgate";
+
+/// Maximum number of independent writes in flight.
+const CONCURRENT_WRITES: usize = 16;
 
 /// The executor's access to planes, the write permit and the index.
 pub trait PlaneAccess: Send + Sync {
@@ -90,12 +93,16 @@ impl Executor {
         }
     }
 
-    /// Executes the effects in order and stops at the first failure; then publishes the events.
+    /// Executes the effects in order and stops at the first failure, or all if they are independent; then writes the
+    /// status, and publishes the events if nothing failed.
     pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
-        let mut versions = Vec::new();
-        for effect in &plan.effects {
-            versions.extend(self.effect(effect).await?);
-        }
+        let written = self.effects(&plan).await;
+        let reported = match &plan.status {
+            Some(status) => self.effect(status).await,
+            None => Ok(None),
+        };
+        let mut versions = written?;
+        versions.extend(reported?);
         for note in &plan.notes {
             self.publish(note).await;
         }
@@ -123,6 +130,26 @@ impl Executor {
             self.surroundings.object_observed(target, engagement, answer);
         }
         Ok(object)
+    }
+
+    /// Executes the effects of a plan; returns the resourceVersions of the responses, or the first failure.
+    async fn effects(&self, plan: &Plan<Prepared>) -> Result<Vec<String>, Failure> {
+        let mut versions = Vec::new();
+        if !plan.independent {
+            for effect in &plan.effects {
+                versions.extend(self.effect(effect).await?);
+            }
+            return Ok(versions);
+        }
+        let writes: Vec<_> = plan.effects.iter().map(|effect| self.effect(effect)).collect();
+        let ends: Vec<_> = stream::iter(writes)
+            .buffer_unordered(CONCURRENT_WRITES)
+            .collect()
+            .await;
+        for end in ends {
+            versions.extend(end?);
+        }
+        Ok(versions)
     }
 
     fn api(

@@ -12,10 +12,9 @@ use crate::{
     executor::Executor,
     key::Plane,
     metrics::{Metrics, Stage},
-    plan::{Applied, Effect, Plan, Prepared, Target},
+    plan::{Applied, Plan, Prepared, Target},
     reconcile::quarantine::Quarantine,
 };
-use futures::{StreamExt, stream};
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use std::{
@@ -27,9 +26,6 @@ use std::{
     },
 };
 use tokio::time::Instant;
-
-/// Maximum number of independent writes in flight.
-const CONCURRENT_WRITES: usize = 16;
 
 /// State that all controllers of a role share; it dereferences to the role's own state.
 pub struct Shared<S: RoleState> {
@@ -138,22 +134,15 @@ impl<'a, S: RoleState> Context<'a, S> {
 
     /// Executes a plan.
     pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
-        if !plan.effects.is_empty() {
+        if !plan.effects.is_empty() || plan.status.is_some() {
             self.wrote.store(true, Ordering::Relaxed);
         }
         let plan = self.executor.execute(plan).await?;
-        plan.effects.iter().for_each(S::log_write);
+        plan.effects
+            .iter()
+            .chain(plan.status.as_deref())
+            .for_each(S::log_write);
         Ok(plan)
-    }
-
-    /// Executes independent writes; returns the first failure after all have ended.
-    pub async fn execute_all(&self, effects: Vec<Effect>) -> Result<(), Failure> {
-        let writes = effects.into_iter().map(|effect| self.execute(Plan::one(effect)));
-        let ends: Vec<_> = stream::iter(writes)
-            .buffer_unordered(CONCURRENT_WRITES)
-            .collect()
-            .await;
-        ends.into_iter().try_for_each(|end| end.map(drop))
     }
 
     /// Records in the metrics that a change reached the other plane; `since` is the time of its first observation.

@@ -15,6 +15,8 @@ pub const MAX_PASSES: usize = 8;
 pub enum Step<B> {
     /// Nothing can or need be done now.
     End(Requeue),
+    /// A write of this reconcile has failed, and nothing else is left to do.
+    Fail(Failure),
     /// [`Reconciler::read`] is called, and the key is decided again.
     Read(B),
     /// The plan is executed if [`Reconciler::confirm`] agrees, and the key is decided again. An idle plan ends the
@@ -141,6 +143,7 @@ async fn passes<R: Reconciler>(
     for _ in 0..MAX_PASSES {
         let flow = match controller.decide(cx, key, session) {
             Step::End(requeue) => return Ok(requeue),
+            Step::Fail(failure) => return Err(failure),
             Step::Read(basis) => controller.read(cx, key, session, &basis).await?,
             Step::Apply(plan, basis) if plan.is_idle() => {
                 controller.settled(cx, key, session, &basis);

@@ -6,19 +6,19 @@ pub mod observe;
 mod tests;
 
 use crate::cell::{
-    context::Context,
+    context::{Context, State},
     instance::{decide::note, observe::Snapshot as Local},
 };
 use decide::{Decision, Held};
 use fedgate_engine::backoff::{Backoff, RetryTimer};
 use fedgate_engine::reconcile::throttle::{TokenBucket, WriteKind};
-use fedgate_engine::runtime::driver::MAX_PASSES;
 use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},
     key::Key,
-    plan::{Effect, Plan, Requeue},
+    plan::{Applied, Plan, Requeue, Target},
     random::HashMap,
+    runtime::driver::{self, Flow, Reconciler, Step},
 };
 use observe::{HubCopy, Seen};
 use parking_lot::Mutex;
@@ -66,10 +66,12 @@ impl WriteBack {
         local: &Local,
         hurry: bool,
     ) -> Result<Requeue, Failure> {
-        let mut memory = self.memory.lock().remove(key).unwrap_or_default();
-        let result = reconcile_once(ctx, key, local, hurry, &mut memory).await;
-        self.memory.lock().insert(key.clone(), memory);
-        result
+        let copy = Copy {
+            memory: &self.memory,
+            local,
+            hurry,
+        };
+        driver::reconcile(&copy, ctx, key).await
     }
 
     /// Drops the state of a deleted Instance.
@@ -80,83 +82,158 @@ impl WriteBack {
     }
 }
 
-async fn reconcile_once(
-    ctx: &Context<'_>,
-    key: &Key,
-    local: &Local,
+/// The copy of one Instance.
+struct Copy<'a> {
+    memory: &'a Mutex<HashMap<Key, Memory>>,
+    local: &'a Local,
     hurry: bool,
-    memory: &mut Memory,
-) -> Result<Requeue, Failure> {
-    let now = ctx.now().instant;
-    if let Some(left) = memory.held.wait(now) {
-        // Other events of the key do not change the holder of the name.
-        return Ok(Requeue::After(left));
+}
+
+/// State of a copy's reconcile.
+struct Session {
+    memory: Memory,
+    began: Instant,
+    /// Time until the token bucket permits a write; `None` if it does now.
+    left: Option<Duration>,
+    /// The object that holds the copy's name, as it was read.
+    holder: Option<HubCopy>,
+}
+
+/// What a decision on a copy was made of.
+enum Basis {
+    /// This is written to this object.
+    Write(decide::Written, Target),
+    /// Another object holds the name.
+    Held(Held),
+}
+
+impl Reconciler for Copy<'_> {
+    type State = State;
+    type Session = Session;
+    type Basis = Basis;
+
+    const NAME: &'static str = "instance";
+
+    fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
+        let memory = self.memory.lock().remove(key).unwrap_or_default();
+        let now = ctx.now().instant;
+        let left = memory
+            .writes
+            .wait(ctx.settings.copy_rate(), WriteKind::Progress, now);
+        Session {
+            memory,
+            began: now,
+            left: left.filter(|_| !self.hurry),
+            holder: None,
+        }
     }
-    let rate = ctx.settings.copy_rate();
-    let left = memory
-        .writes
-        .wait(rate, WriteKind::Progress, now)
-        .filter(|_| !hurry);
-    let mut read: Option<HubCopy> = None;
-    for _ in 0..MAX_PASSES {
+
+    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
+        self.memory.lock().insert(key.clone(), session.memory);
+    }
+
+    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Basis> {
+        let memory = &mut session.memory;
+        if let Some(left) = memory.held.wait(session.began) {
+            // Other events of the key do not change the holder of the name.
+            return Step::End(Requeue::After(left));
+        }
         let Some(mut seen) = observe::observe(ctx, key) else {
             // The completion of its lists enqueues every key.
-            return Ok(Requeue::AwaitChange);
+            return Step::End(Requeue::AwaitChange);
         };
-        seen.copy = seen.copy.or_else(|| read.take());
-        match decide::decide(local, &seen, memory) {
+        seen.copy = seen.copy.or_else(|| session.holder.take());
+        match decide::decide(self.local, &seen, memory) {
             Decision::Nothing => {
                 memory.said = None;
                 memory.held = RetryTimer::default();
-                return Ok(Requeue::AwaitChange);
+                Step::End(Requeue::AwaitChange)
             }
-            Decision::Write(..) if let Some(left) = left => return Ok(Requeue::After(left)),
-            Decision::Write(effect, about) => {
-                match write(ctx, *effect).await? {
-                    // No event reports its deletion.
-                    Some(other) if other.deleting => return Ok(memory.pause(ctx.now().instant)),
-                    Some(other) => read = Some(other),
-                    None => {
-                        memory.writes.take(rate, now);
-                        remember(ctx, key, memory, about);
-                    }
-                }
+            Decision::Write(..) if let Some(left) = session.left => Step::End(Requeue::After(left)),
+            Decision::Write(effect, written) => {
+                let basis = Basis::Write(written, effect.target.clone());
+                Step::Apply(Plan::one(*effect), basis)
             }
             Decision::Unclear(what) => {
                 if memory.said.as_ref() != Some(&what) {
                     tracing::warn!(%key, what, "an Instance is not written back to the hub");
                     memory.said = Some(what);
                 }
-                return Ok(Requeue::AwaitChange);
+                Step::End(Requeue::AwaitChange)
             }
-            Decision::Held(Held { by }) => return Ok(held(ctx, local, memory, &by).await),
+            Decision::Held(held) => Step::Read(Basis::Held(held)),
         }
     }
-    Ok(Requeue::AwaitChange)
-}
 
-/// Writes; returns the object that holds the name if the name is taken. Copies of other cells are not watched, so
-/// the holder is read.
-async fn write(ctx: &Context<'_>, effect: Effect) -> Result<Option<HubCopy>, Failure> {
-    let target = effect.target.clone();
-    match ctx.execute(Plan::one(effect)).await {
-        Ok(_) => Ok(None),
-        Err(failure) if failure.category == Category::AlreadyExists => {
-            let found = ctx.executor.get(&target).await?;
-            found.map(|object| Some(observe::read(&object))).ok_or(failure)
+    async fn read(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        session: &mut Session,
+        basis: &Basis,
+    ) -> Result<Flow, Failure> {
+        let Basis::Held(Held { by }) = basis else {
+            return Ok(Flow::Again);
+        };
+        Ok(Flow::End(held(ctx, self.local, &mut session.memory, by).await))
+    }
+
+    fn executed(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        session: &mut Session,
+        basis: &Basis,
+        _: &Plan<Applied>,
+    ) -> Flow {
+        session
+            .memory
+            .writes
+            .take(ctx.settings.copy_rate(), session.began);
+        if let Basis::Write(written, _) = basis {
+            remember(ctx, key, &mut session.memory, written);
         }
-        Err(failure) => Err(failure),
+        Flow::Again
+    }
+
+    /// If the name is taken, reads the object that holds it: copies of other cells are not watched.
+    async fn failed(
+        &self,
+        ctx: &Context<'_>,
+        _: &Key,
+        session: &mut Session,
+        basis: &Basis,
+        failure: Failure,
+    ) -> Result<Flow, Failure> {
+        let Basis::Write(_, target) = basis else {
+            return Err(failure);
+        };
+        if failure.category != Category::AlreadyExists {
+            return Err(failure);
+        }
+        let found = ctx.executor.get(target).await?;
+        let holder = found.map(|object| observe::read(&object)).ok_or(failure)?;
+        if holder.deleting {
+            // No event reports its deletion.
+            return Ok(Flow::End(session.memory.pause(ctx.now().instant)));
+        }
+        session.holder = Some(holder);
+        Ok(Flow::Again)
+    }
+
+    fn message(&self, _: &Basis) -> Option<&'static str> {
+        None
     }
 }
 
 /// Records the copy as the hub has stored it.
-fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, about: decide::Written) {
+fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, written: &decide::Written) {
     let Some(Seen { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
         return;
     };
-    match about {
-        decide::Written::Object(written) => memory.written = Some((written, copy.copy.owned)),
-        decide::Written::Status(written) => memory.reported = Some((written, copy.copy.status)),
+    match written {
+        decide::Written::Object(written) => memory.written = Some((*written, copy.copy.owned)),
+        decide::Written::Status(written) => memory.reported = Some((*written, copy.copy.status)),
         decide::Written::Other => {}
     }
 }

@@ -20,6 +20,7 @@ use crate::cell::{
 };
 use fedgate_api::keys;
 use fedgate_engine::reconcile::throttle::WriteKind;
+use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{
     clock::Now,
     key::{Key, Plane::Cell},
@@ -401,17 +402,13 @@ async fn a_failed_report_of_progress_takes_no_token() {
     let interval = Duration::from_secs(60);
     fixture.context.state.settings.status_interval = interval;
     let rate = fixture.context.settings.progress_rate();
-    let (provider, settings, wrote) = (
-        Provider::default(),
-        ProviderSettings::default(),
-        AtomicBool::new(false),
-    );
+    let (provider, wrote) = (Provider::default(), AtomicBool::new(false));
     let ctx = Context::new(&fixture.context, fixture.context.now().instant, &wrote);
-    let first = provider.reconcile(&ctx, &key(), Some(&settings)).await;
+    let first = reconcile(&provider, &ctx, &key()).await;
     assert_eq!(first.ok(), Some(Requeue::After(rate.interval)));
     tokio::time::advance(rate.interval).await;
     for attempt in 1..=3 {
-        let end = provider.reconcile(&ctx, &key(), Some(&settings)).await;
+        let end = reconcile(&provider, &ctx, &key()).await;
         assert!(end.is_err(), "the fixture's planes take no write");
         let now = fixture.context.now().instant;
         let wait = provider.progress.wait(&key(), rate, WriteKind::Progress, now);
