@@ -56,7 +56,7 @@ fn one_at_a_time() -> Vec<Trial> {
 fn main() {
     let failed = support::run_all(together(), vec![one_at_a_time(), closing::trials()], PARALLEL);
     if let Some(suite) = support::suite::Suite::present() {
-        support::suite::RUNTIME.block_on(suite.down());
+        support::RUNTIME.block_on(suite.down());
     }
     std::process::exit(i32::from(failed) * 101);
 }

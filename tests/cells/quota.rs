@@ -1,7 +1,7 @@
 //! Budgets: undecided, granted, denied, raised; and claims that are somebody else's.
 
 use crate::support::{
-    Case, Wish,
+    Case, TestCase, Wish,
     case::is_true,
     condition,
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, WORKLOAD},

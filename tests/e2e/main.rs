@@ -82,7 +82,7 @@ fn alone() -> Vec<Trial> {
 fn main() {
     let failed = support::run_all(together(), vec![alone(), closing::trials()], PARALLEL);
     if let Some(suite) = support::suite::Suite::present() {
-        support::suite::RUNTIME.block_on(suite.down());
+        support::RUNTIME.block_on(suite.down());
     }
     std::process::exit(i32::from(failed) * 101);
 }

@@ -1,8 +1,10 @@
 //! What one test works with: a project namespace of its own, and the planes.
 
 use super::{
+    TestCase,
     audit::{AuditLog, Entry},
     cell::CellRole,
+    dump,
     kinds::{DEPLOYMENT, INSTANCE, Kind, NAMESPACE, POD, WORKLOAD},
     objects::Wish,
     plane::{Plane, brief, seconds, wait_for},
@@ -13,6 +15,7 @@ use std::{
     collections::BTreeSet,
     hash::{BuildHasher, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
 /// What a test awaits on planes that are busy with other tests' objects.
@@ -42,12 +45,37 @@ fn number(name: &str) -> &str {
     own.split('_').next().unwrap_or("t")
 }
 
-impl Case {
-    pub(crate) async fn new(name: &str) -> Case {
+impl TestCase for Case {
+    async fn begin(name: &str) -> Self {
         let suite = Suite::get().await;
         Self::within(suite, ALPHA, number(name)).await
     }
 
+    fn limit() -> Duration {
+        seconds(400)
+    }
+
+    /// Deletes the project namespace, and does not wait: the closing tests look at the end of all its objects.
+    async fn clean_up(&self) {
+        if !self.suite.keeps(&self.ns).await {
+            self.project.delete(&NAMESPACE, "", &self.ns).await;
+        }
+    }
+
+    async fn dump(&self, name: &str, problem: &str, _: bool) -> String {
+        dump::write(self, name, problem).await
+    }
+
+    async fn abandon(&self) {
+        let _ = self.project.try_delete(&NAMESPACE, "", &self.ns, None).await;
+    }
+
+    async fn recover(&self) {
+        self.suite.recover().await;
+    }
+}
+
+impl Case {
     /// The same in a namespace of the project with budgets.
     pub(crate) async fn with_budgets(&self) -> Case {
         Self::within(Arc::clone(&self.suite), BETA, "b").await
@@ -72,18 +100,6 @@ impl Case {
             marks: Arc::new(marks),
             suite,
         }
-    }
-
-    /// Deletes the project namespace. Nobody waits here: that all of it goes is what the closing tests look at.
-    pub(crate) async fn clean_up(&self) {
-        if !self.suite.keeps(&self.ns).await {
-            self.project.delete(&NAMESPACE, "", &self.ns).await;
-        }
-    }
-
-    /// The same after a failure, which may have left nothing that answers.
-    pub(crate) async fn abandon(&self) {
-        let _ = self.project.try_delete(&NAMESPACE, "", &self.ns, None).await;
     }
 
     pub(crate) fn dfw(&self) -> &CellRole {

@@ -17,15 +17,10 @@ use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
-use tokio::{
-    runtime::Runtime,
-    sync::{Mutex, OnceCell},
-};
+use tokio::sync::{Mutex, OnceCell};
 
-/// The runtime of the planes' tasks and of every test.
-pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("start the runtime"));
 static SUITE: OnceCell<Result<Arc<Suite>, String>> = OnceCell::const_new();
 
 /// The project of most tests.

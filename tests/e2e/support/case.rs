@@ -1,12 +1,14 @@
 //! What one test works with: a project namespace of its own and the planes.
 
 use super::{
+    TestCase,
     audit::{Entry, GATEWAY, between},
     cell::Cell,
+    dump,
     gateway::RETENTION,
     kinds::{CLUSTER, CLUSTER_POLICY, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, Kind, NAMESPACE, SECRET},
     plane::{Plane, seconds, wait_for},
-    suite::{ALPHA_KEY, Suite},
+    suite::{ALPHA_KEY, Suite, rest_seconds},
 };
 use serde_json::{Value, json};
 use std::{
@@ -47,8 +49,8 @@ pub(crate) fn unique_city() -> String {
     format!("T{}", unique().to_uppercase())
 }
 
-impl Case {
-    pub(crate) async fn new(name: &str) -> Case {
+impl TestCase for Case {
+    async fn begin(name: &str) -> Self {
         let suite = Suite::get().await;
         let number = name
             .rsplit("::")
@@ -79,6 +81,41 @@ impl Case {
         }
     }
 
+    fn limit() -> Duration {
+        seconds(400 + 2 * rest_seconds())
+    }
+
+    /// Deletes the project namespace, and does not wait: the closing tests look at the end of all its objects.
+    async fn clean_up(&self) {
+        if self.suite.keeps(&self.ns).await {
+            return;
+        }
+        // A write-back that the test made without an owner has no cell that would take it away.
+        for made in self.hub.list(&INSTANCE, &self.hub_ns, "").await {
+            if made["metadata"]["ownerReferences"].is_null()
+                && let Some(name) = made["metadata"]["name"].as_str()
+            {
+                self.hub.delete(&INSTANCE, &self.hub_ns, name).await;
+            }
+        }
+        self.hub.delete(&CLUSTER, "", &self.unready_cell()).await;
+        self.project.delete(&NAMESPACE, "", &self.ns).await;
+    }
+
+    async fn dump(&self, name: &str, problem: &str, alone: bool) -> String {
+        dump::write(self, name, problem, alone).await
+    }
+
+    async fn abandon(&self) {
+        let _ = self.project.try_delete(&NAMESPACE, "", &self.ns, None).await;
+    }
+
+    async fn recover(&self) {
+        self.suite.recover(&self.ns).await;
+    }
+}
+
+impl Case {
     /// Lets a cell join that serves a city, is not ready and never will be: what is for it goes as far as the hub.
     pub(crate) async fn join_unready(&self, city: &str) {
         self.hub.join_unready(&self.unready_cell(), city).await;
@@ -102,23 +139,6 @@ impl Case {
             hub_ns,
             ..self.clone()
         }
-    }
-
-    /// Deletes the project namespace. Nobody waits here: that all of it goes is what the closing tests look at.
-    pub(crate) async fn clean_up(&self) {
-        if self.suite.keeps(&self.ns).await {
-            return;
-        }
-        // A write-back that the test made without an owner has no cell that would take it away.
-        for made in self.hub.list(&INSTANCE, &self.hub_ns, "").await {
-            if made["metadata"]["ownerReferences"].is_null()
-                && let Some(name) = made["metadata"]["name"].as_str()
-            {
-                self.hub.delete(&INSTANCE, &self.hub_ns, name).await;
-            }
-        }
-        self.hub.delete(&CLUSTER, "", &self.unready_cell()).await;
-        self.project.delete(&NAMESPACE, "", &self.ns).await;
     }
 
     /// The value of label `upstream-cluster-name` for this test's project.

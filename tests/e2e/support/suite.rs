@@ -21,15 +21,10 @@ use serde_json::{Value, json};
 use std::{
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
-use tokio::{
-    runtime::Runtime,
-    sync::{Mutex, OnceCell},
-};
+use tokio::sync::{Mutex, OnceCell};
 
-/// The runtime of the planes' tasks and of every test.
-pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("start the runtime"));
 static SUITE: OnceCell<Result<Arc<Suite>, String>> = OnceCell::const_new();
 
 /// File name, hence project key, of the project plane `alpha`.
