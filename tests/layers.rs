@@ -141,6 +141,7 @@ const ROLES: &[(&str, &[&str])] = &[
         "gateway",
         &[
             "rate_limit",
+            "reason",
             "settings",
             "policy_spec",
             // References are values of the digests, and digests name them.
@@ -157,6 +158,7 @@ const ROLES: &[(&str, &[&str])] = &[
         &[
             "instance_types",
             "limits",
+            "reason",
             "settings",
             "writes",
             "conditions",
@@ -178,6 +180,7 @@ const DECISION: &[&[&str]] = &[
     &["fedgate_engine", "key"],
     &["fedgate_engine", "reconcile", "memory"],
     &["fedgate_engine", "plan"],
+    &["fedgate_engine", "write_reasons"],
     &["fedgate_engine", "error"],
     &["fedgate_engine", "clock"],
     &["fedgate_engine", "diff"],
@@ -209,6 +212,8 @@ const VALUES: &[&[&str]] = &[
     &["cell", "index", "digest"],
     &["cell", "index", "tables"],
     &["cell", "writes"],
+    &["cell", "reason"],
+    &["gateway", "reason"],
     &["cell", "rollout"],
     &["cell", "network", "decide"],
     // What decisions are given.

@@ -2,6 +2,7 @@
 
 use super::{
     index::{CellIndex, watches::Command},
+    reason::WriteReason,
     settings::Settings,
 };
 use fedgate_api::names::ProjectKey;
@@ -22,43 +23,20 @@ pub type Shared = runtime::context::Shared<State>;
 /// Context of one reconcile.
 pub type Context<'a> = runtime::context::Context<'a, State>;
 
-/// Reasons of writes that change more than a status.
-const STEPS: [&str; 19] = [
-    "instance_missing",
-    "instance_stray",
-    "instance_surplus",
-    "instance_fix_forward",
-    "instance_roll",
-    "instance_suspension",
-    "instance_gates",
-    "instance_network",
-    "instance_released",
-    "network_binding",
-    "network_binding_unused",
-    "quota_claim_anew",
-    "pod",
-    "pod_replaced",
-    "pod_suspended",
-    "pod_stopped",
-    "write_back_leftover",
-    "release_recorded",
-    "release_done",
-];
-
 impl RoleState for State {
     type Index = CellIndex;
 
     /// Logs one line for each executed step.
     fn log_write(effect: &Effect) {
         let Effect { target, reason, .. } = effect;
-        if STEPS.contains(reason) {
+        if WriteReason::of(*reason).is_some_and(WriteReason::is_milestone) {
             let Target {
                 plane,
                 namespace,
                 name,
                 ..
             } = target;
-            tracing::info!(%plane, kind = %target.kind(), namespace, name, reason, "done");
+            tracing::info!(%plane, kind = %target.kind(), namespace, name, reason = reason.label(), "done");
         }
     }
 }

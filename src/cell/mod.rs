@@ -20,6 +20,7 @@ pub mod network;
 pub mod projects;
 pub mod provider;
 pub mod queries;
+pub mod reason;
 pub mod release;
 pub mod releases;
 pub mod rollout;

@@ -14,7 +14,7 @@ use fedgate_engine::{
     executor::PlaneAccess,
     key::{Key, Plane},
     metrics::Metrics,
-    plan::{Effect, Endpoint, Target, Write, WriteResult},
+    plan::{Effect, Endpoint, ReasonLabel, Target, Write, WriteResult},
     plane::{health::PlaneHealth, lease::LeaseHandle, watch::WatchEvent},
     runtime::{Setup, shared_for_tests},
 };
@@ -71,7 +71,7 @@ impl PlaneAccess for Nowhere {
 
     fn object_observed(&self, _: &Target, _: u64, _: WriteResult) {}
 
-    fn wrote(&self, _: &Target, _: &'static str) {}
+    fn wrote(&self, _: &Target, _: ReasonLabel) {}
 
     fn fight_detected(&self, _: &Target, _: &'static str) {}
 }

@@ -1,5 +1,6 @@
 //! Writes in the forms that the cell's controllers use.
 
+use crate::cell::reason::WriteReason;
 use fedgate_api::keys;
 use fedgate_engine::plan::{Effect, Endpoint, Target, Write};
 use serde_json::{Value, json};
@@ -19,31 +20,25 @@ pub struct ObjectVersion {
 
 impl ObjectVersion {
     /// A merge patch that fails unless the object still has this version.
-    pub fn patch(
-        &self,
-        target: Target,
-        endpoint: Endpoint,
-        mut patch: Value,
-        reason: &'static str,
-    ) -> Effect {
+    pub fn patch(&self, target: Target, endpoint: Endpoint, mut patch: Value, reason: WriteReason) -> Effect {
         patch["metadata"]["uid"] = json!(*self.uid);
         patch["metadata"]["resourceVersion"] = json!(*self.version);
         Effect {
             target,
             endpoint,
             write: Write::Merge { patch },
-            reason,
+            reason: reason.into(),
         }
     }
 
     /// The deletion of exactly this object.
-    pub fn delete(&self, target: Target, reason: &'static str) -> Effect {
+    pub fn delete(&self, target: Target, reason: WriteReason) -> Effect {
         delete(target, &self.uid, reason)
     }
 }
 
 /// The deletion of the object with this UID.
-pub fn delete(target: Target, uid: &str, reason: &'static str) -> Effect {
+pub fn delete(target: Target, uid: &str, reason: WriteReason) -> Effect {
     Effect {
         target,
         endpoint: Endpoint::Main,
@@ -51,17 +46,17 @@ pub fn delete(target: Target, uid: &str, reason: &'static str) -> Effect {
             uid: uid.to_owned(),
             resource_version: None,
         },
-        reason,
+        reason: reason.into(),
     }
 }
 
 /// The creation of an object.
-pub fn create(target: Target, body: Value, reason: &'static str) -> Effect {
+pub fn create(target: Target, body: Value, reason: WriteReason) -> Effect {
     Effect {
         target,
         endpoint: Endpoint::Main,
         write: Write::Create { body },
-        reason,
+        reason: reason.into(),
     }
 }
 

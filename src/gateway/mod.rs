@@ -15,6 +15,7 @@ pub mod policy_spec;
 pub mod projector;
 pub mod queries;
 pub mod rate_limit;
+pub mod reason;
 pub mod references;
 pub mod settings;
 #[cfg(test)]

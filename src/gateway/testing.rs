@@ -13,7 +13,7 @@ use fedgate_engine::{
     executor::PlaneAccess,
     key::{Key, Plane},
     metrics::Metrics,
-    plan::{Target, WriteResult},
+    plan::{ReasonLabel, Target, WriteResult},
     plane::{health::PlaneHealth, lease::LeaseHandle, watch::WatchEvent},
     runtime::{Setup, queue::Outcome, shared_for_tests},
 };
@@ -71,7 +71,7 @@ impl PlaneAccess for Planes {
         }
     }
 
-    fn wrote(&self, _: &Target, _: &'static str) {}
+    fn wrote(&self, _: &Target, _: ReasonLabel) {}
 
     fn fight_detected(&self, _: &Target, _: &'static str) {}
 }

@@ -47,10 +47,10 @@ use std::{
     time::Duration,
 };
 use support::{
-    Cell,
+    Cell, RUNTIME,
     gateway::{Gateway, Projects, Setup},
     seconds,
-    suite::{RUNTIME, Suite, kinds_folder},
+    suite::{Suite, kinds_folder},
 };
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 

@@ -4,7 +4,7 @@
 use crate::key::{Kind, Plane};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// The object that an effect writes.
 #[derive(Debug, Clone)]
@@ -149,6 +149,70 @@ impl ExactFields {
     }
 }
 
+/// Why a write is sent: a word of the closed set of its role (see [`write_reasons`](crate::write_reasons)), for the metric
+/// `fedgate_writes_total` and the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReasonLabel(&'static str);
+
+impl ReasonLabel {
+    /// A reason with this label; only [`write_reasons`](crate::write_reasons) and tests call it.
+    pub const fn new(label: &'static str) -> Self {
+        Self(label)
+    }
+
+    /// The label.
+    pub const fn label(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for ReasonLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Declares the closed set of reasons for which a role writes.
+#[macro_export]
+macro_rules! write_reasons {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// Value of the metric label `reason`.
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $label,)+
+                }
+            }
+
+            /// The reason with this label.
+            pub fn of(label: $crate::plan::ReasonLabel) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| label == *reason)
+            }
+        }
+
+        impl From<$name> for $crate::plan::ReasonLabel {
+            fn from(reason: $name) -> Self {
+                Self::new(reason.label())
+            }
+        }
+
+        impl PartialEq<$name> for $crate::plan::ReasonLabel {
+            fn eq(&self, other: &$name) -> bool {
+                self.label() == other.label()
+            }
+        }
+    };
+}
+
 /// A write with its target and reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
@@ -158,8 +222,8 @@ pub struct Effect {
     pub endpoint: Endpoint,
     /// The write itself.
     pub write: Write,
-    /// The reason, a word for the metric `fedgate_writes_total` and the log.
-    pub reason: &'static str,
+    /// The reason.
+    pub reason: ReasonLabel,
 }
 
 /// An Event on a project's object.

@@ -4,6 +4,7 @@ use super::{
     observe::{Known, Snapshot},
     status::{self, Blocker, Seen},
 };
+use crate::cell::reason::WriteReason;
 use crate::cell::{
     conditions::{Verdict, gates},
     index::{
@@ -221,7 +222,7 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
                 if new.contains(&gates::REFERENCED_DATA) {
                     body["metadata"]["annotations"][keys::GATE_START] = json!(now.to_string());
                 }
-                effects.push(create(target, body, "instance_missing"));
+                effects.push(create(target, body, WriteReason::InstanceMissing));
             }
             Act::Delete { uid, version } => effects.push(Effect {
                 target,
@@ -230,7 +231,7 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
                     uid: uid.to_string(),
                     resource_version: version.as_ref().map(ToString::to_string),
                 },
-                reason: reason(step.why),
+                reason: reason(step.why).into(),
             }),
             Act::PatchLabels { uid, patch } => effects.push(Effect {
                 target,
@@ -238,7 +239,7 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
                 write: Write::Merge {
                     patch: json!({"metadata": {"uid": **uid, "labels": patch}}),
                 },
-                reason: "instance_labels",
+                reason: WriteReason::InstanceLabels.into(),
             }),
             Act::Wait => {}
         }
@@ -246,12 +247,12 @@ fn performed(snapshot: &Snapshot, spec: &Spec, steps: &[Step], now: Timestamp) -
     effects
 }
 
-fn reason(why: StepReason) -> &'static str {
+fn reason(why: StepReason) -> WriteReason {
     match why {
-        StepReason::Stray => "instance_stray",
-        StepReason::Surplus => "instance_surplus",
-        StepReason::FixForward => "instance_fix_forward",
-        _ => "instance_roll",
+        StepReason::Stray => WriteReason::InstanceStray,
+        StepReason::Surplus => WriteReason::InstanceSurplus,
+        StepReason::FixForward => WriteReason::InstanceFixForward,
+        _ => WriteReason::InstanceRoll,
     }
 }
 
@@ -271,12 +272,16 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
                 },
                 "spec": {"network": network, "location": location},
             });
-            create(target(snapshot, TableId::Bindings, name), body, "network_binding")
+            create(
+                target(snapshot, TableId::Bindings, name),
+                body,
+                WriteReason::NetworkBinding,
+            )
         }
         NetworkAct::Unbind { name, uid } => delete(
             target(snapshot, TableId::Bindings, name),
             uid,
-            "network_binding_unused",
+            WriteReason::NetworkBindingUnused,
         ),
         NetworkAct::Claim {
             namespace,
@@ -296,7 +301,7 @@ fn network(snapshot: &Snapshot) -> Vec<Effect> {
                     "location": location},
             });
             let target = Target::namespaced(Plane::Cell, &TableId::SubnetClaims.resource(), namespace, name);
-            create(target, body, "subnet_claim")
+            create(target, body, WriteReason::SubnetClaim)
         }
     };
     acts.iter().map(effect).collect()
@@ -321,12 +326,12 @@ fn in_place(snapshot: &Snapshot, steps: &[Step]) -> Vec<Effect> {
         };
         let target = target(snapshot, TableId::Instances, &control.name);
         if let Some(patch) = placed(snapshot, instance, network_done) {
-            return Some(version.patch(target, Endpoint::Main, patch, "instance_network"));
+            return Some(version.patch(target, Endpoint::Main, patch, WriteReason::InstanceNetwork));
         }
         (instance.suspended != snapshot.deployment.suspended).then(|| {
             let suspended = snapshot.deployment.suspended.then_some(true);
             let patch = json!({"status": {"suspended": suspended}});
-            version.patch(target, Endpoint::Status, patch, "instance_suspension")
+            version.patch(target, Endpoint::Status, patch, WriteReason::InstanceSuspension)
         })
     })
     .collect()
@@ -408,7 +413,7 @@ fn write_status(
     let target = target(snapshot, TableId::Deployments, &snapshot.name);
     let patch = json!({"status": patch});
     let version = &snapshot.version;
-    Some(version.patch(target, Endpoint::Status, patch, "deployment_status"))
+    Some(version.patch(target, Endpoint::Status, patch, WriteReason::DeploymentStatus))
 }
 
 /// Whether a status changes `Available`, for which the tenant waits.

@@ -2,6 +2,7 @@
 
 use super::observe::Snapshot;
 use crate::cell::conditions::{self, Verdict, gates, is_final_state};
+use crate::cell::reason::WriteReason;
 use crate::cell::{index::tables::TableId, writes::finalizers};
 use fedgate_api::{
     Condition,
@@ -29,12 +30,12 @@ pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> P
     if !snapshot.deleting
         && let Some(patch) = metadata(snapshot, now)
     {
-        return write(snapshot, Endpoint::Main, patch, "instance_finalizers");
+        return write(snapshot, Endpoint::Main, patch, WriteReason::InstanceFinalizers);
     }
     let conditions = conditions(snapshot, quota, now);
     if conditions[..] != snapshot.instance.conditions[..] {
         let patch = json!({"status": {"conditions": conditions}});
-        let mut plan = write(snapshot, Endpoint::Status, patch, "instance_conditions");
+        let mut plan = write(snapshot, Endpoint::Status, patch, WriteReason::InstanceConditions);
         plan.notes = notes(snapshot, &conditions);
         return plan;
     }
@@ -47,10 +48,10 @@ pub fn decide(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> P
     }
     let left: Vec<Value> = left.into_iter().map(|gate| json!({"name": gate})).collect();
     let patch = json!({"spec": {"controller": {"schedulingGates": left}}});
-    write(snapshot, Endpoint::Main, patch, "instance_gates")
+    write(snapshot, Endpoint::Main, patch, WriteReason::InstanceGates)
 }
 
-fn write(snapshot: &Snapshot, endpoint: Endpoint, patch: Value, reason: &'static str) -> Plan<Prepared> {
+fn write(snapshot: &Snapshot, endpoint: Endpoint, patch: Value, reason: WriteReason) -> Plan<Prepared> {
     let target = target(snapshot);
     Plan::one(snapshot.version.patch(target, endpoint, patch, reason))
 }
@@ -126,7 +127,7 @@ pub fn release(snapshot: &Snapshot) -> Effect {
     let target = target(snapshot);
     snapshot
         .version
-        .patch(target, Endpoint::Main, patch, "instance_released")
+        .patch(target, Endpoint::Main, patch, WriteReason::InstanceReleased)
 }
 
 fn conditions(snapshot: &Snapshot, quota: Option<&Verdict>, now: Timestamp) -> Vec<Condition> {

@@ -1,6 +1,7 @@
 //! The objects of an Instance besides its Pod: its Service and its `NetworkPolicy`.
 
 use super::{decide::Of, observe::Known};
+use crate::cell::reason::WriteReason;
 use crate::cell::{
     index::{
         digest::{self, Attached},
@@ -20,27 +21,27 @@ pub(super) struct Kind {
     /// Extracts the part of a spec that is compared.
     compared: fn(&Value) -> Value,
     /// Write reason for a create or patch.
-    reason: &'static str,
+    reason: WriteReason,
     /// Write reason for a delete while the Instance stays.
-    unwanted: &'static str,
+    unwanted: WriteReason,
     /// Write reason for a delete together with the Instance.
-    stopped: &'static str,
+    stopped: WriteReason,
 }
 
 pub(super) const SERVICE: Kind = Kind {
     table: TableId::Services,
     compared: digest::service_spec,
-    reason: "service",
-    unwanted: "service_unwanted",
-    stopped: "service_stopped",
+    reason: WriteReason::Service,
+    unwanted: WriteReason::ServiceUnwanted,
+    stopped: WriteReason::ServiceStopped,
 };
 
 pub(super) const POLICY: Kind = Kind {
     table: TableId::NetworkPolicies,
     compared: digest::network_policy_spec,
-    reason: "network_policy",
-    unwanted: "network_policy_unwanted",
-    stopped: "network_policy_stopped",
+    reason: WriteReason::NetworkPolicy,
+    unwanted: WriteReason::NetworkPolicyUnwanted,
+    stopped: WriteReason::NetworkPolicyStopped,
 };
 
 impl Of<'_> {
@@ -103,7 +104,7 @@ impl Of<'_> {
             write: Write::Merge {
                 patch: json!({"metadata": {"uid": uid, "labels": labels}}),
             },
-            reason: "provider_labels",
+            reason: WriteReason::ProviderLabels.into(),
         })
     }
 }

@@ -11,6 +11,7 @@ use super::{
     report::{self, ConditionValue, Report},
     service,
 };
+use crate::cell::reason::WriteReason;
 use crate::cell::settings::ProviderSettings;
 use crate::cell::{
     conditions::is_final_state,
@@ -137,7 +138,7 @@ impl Of<'_> {
     }
 
     /// A patch of the Instance itself.
-    fn change(&self, endpoint: Endpoint, patch: Value, reason: &'static str) -> Effect {
+    fn change(&self, endpoint: Endpoint, patch: Value, reason: WriteReason) -> Effect {
         let target = self.target(TableId::Instances);
         self.instance.version.patch(target, endpoint, patch, reason)
     }
@@ -147,9 +148,9 @@ impl Of<'_> {
         let others = all.filter(|name| *name != keys::PROVIDER_FINALIZER);
         let all: Vec<&str> = others.chain(add.then_some(keys::PROVIDER_FINALIZER)).collect();
         let reason = if add {
-            "provider_finalizer"
+            WriteReason::ProviderFinalizer
         } else {
-            "provider_done"
+            WriteReason::ProviderDone
         };
         self.change(Endpoint::Main, json!({"metadata": {"finalizers": all}}), reason)
     }
@@ -172,8 +173,10 @@ impl Of<'_> {
         let pod = self.own_pod();
         let mut plan = Plan::default().by(next);
         if let Some(pod) = pod.filter(|pod| !pod.deleting) {
-            plan.effects
-                .push(pod.version.delete(self.target(TableId::Pods), "pod_stopped"));
+            plan.effects.push(
+                pod.version
+                    .delete(self.target(TableId::Pods), WriteReason::PodStopped),
+            );
         }
         plan.effects.extend(self.detach(&SERVICE));
         let left = [&SERVICE, &POLICY].map(|kind| self.own_attached(kind).is_some());
@@ -213,7 +216,9 @@ impl Of<'_> {
             return Plan::one(self.remember(None));
         }
         if let Some(pod) = self.own_pod().filter(|pod| !pod.deleting) {
-            let effect = pod.version.delete(self.target(TableId::Pods), "pod_suspended");
+            let effect = pod
+                .version
+                .delete(self.target(TableId::Pods), WriteReason::PodSuspended);
             return Plan::one(effect);
         }
         self.say(&Report::suspended(), None)
@@ -225,7 +230,7 @@ impl Of<'_> {
     fn remember(&self, state: Option<&recovery::State>) -> Effect {
         let text = state.map(|state| json!(state).to_string());
         let patch = json!({"metadata": {"annotations": {keys::RECOVERY: text}}});
-        self.change(Endpoint::Main, patch, "recovery")
+        self.change(Endpoint::Main, patch, WriteReason::Recovery)
     }
 
     fn run(&self) -> Plan<Prepared> {
@@ -255,8 +260,11 @@ impl Of<'_> {
                         return Plan::one(said);
                     }
                     let mut plan = Plan::one(self.remember(Some(&state)));
-                    plan.effects
-                        .push(known.version.delete(self.target(TableId::Pods), "pod_replaced"));
+                    plan.effects.push(
+                        known
+                            .version
+                            .delete(self.target(TableId::Pods), WriteReason::PodReplaced),
+                    );
                     return plan;
                 }
             }
@@ -297,7 +305,7 @@ impl Of<'_> {
             write: Write::Merge {
                 patch: json!({"metadata": {"labels": {keys::POD_SECURITY: security}}}),
             },
-            reason: "namespace_pod_security",
+            reason: WriteReason::NamespacePodSecurity.into(),
         })
     }
 
@@ -333,7 +341,8 @@ impl Of<'_> {
                 if let Some(left) = self.around.successor_in {
                     plan.next = Requeue::After(left);
                 } else {
-                    plan.effects.push(create(self.target(TableId::Pods), pod, "pod"));
+                    plan.effects
+                        .push(create(self.target(TableId::Pods), pod, WriteReason::Pod));
                     plan.notes.extend(self.skipped(instance));
                 }
             }
@@ -420,7 +429,11 @@ impl Of<'_> {
     /// Patch of the status, if the report changes anything.
     pub(super) fn say(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Effect> {
         let patch = self.status(report, pod)?;
-        Some(self.change(Endpoint::Status, json!({"status": patch}), "instance_report"))
+        Some(self.change(
+            Endpoint::Status,
+            json!({"status": patch}),
+            WriteReason::InstanceReport,
+        ))
     }
 
     fn status(&self, report: &Report, pod: Option<(&Known<Pod>, &Value)>) -> Option<Value> {

@@ -24,6 +24,7 @@ use super::{
     context::{Context, State},
     index::tables::TableId,
 };
+use crate::cell::reason::WriteReason;
 use crate::cell::settings::ProviderSettings;
 use decide::PodContext;
 use fedgate_engine::{
@@ -169,7 +170,7 @@ impl Reconciler for Provider {
             self.progress.take(key, ctx.settings.progress_rate(), basis.now);
         }
         let mut effects = plan.effects.iter();
-        if effects.any(|effect| effect.reason == "instance_report") {
+        if effects.any(|effect| effect.reason == WriteReason::InstanceReport) {
             log_runtime(&basis.snapshot);
         }
         if plan.effects.iter().any(is_replacement) {
@@ -302,7 +303,7 @@ async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<
                 target: effect.target.clone(),
                 endpoint: Endpoint::Main,
                 write: Write::Merge { patch },
-                reason: "provider_labels",
+                reason: WriteReason::ProviderLabels.into(),
             }))));
         }
     }
@@ -321,11 +322,11 @@ fn log_runtime(snapshot: &Snapshot) {
 }
 
 fn is_replacement(effect: &Effect) -> bool {
-    effect.reason == "pod_replaced"
+    effect.reason == WriteReason::PodReplaced
 }
 
 fn is_pod(effect: &Effect) -> bool {
-    effect.reason == "pod" && is_creation(effect)
+    effect.reason == WriteReason::Pod && is_creation(effect)
 }
 
 fn is_creation(effect: &Effect) -> bool {

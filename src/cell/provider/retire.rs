@@ -12,6 +12,7 @@ use super::{
     report,
 };
 use crate::cell::index::tables::TableId;
+use crate::cell::reason::WriteReason;
 use fedgate_api::conditions::types::{AVAILABLE, PROGRAMMED};
 use fedgate_engine::plan::{Plan, Prepared};
 use serde_json::Value;
@@ -44,7 +45,10 @@ pub fn decide(snapshot: &Snapshot, around: &PodContext<'_>) -> Plan<Prepared> {
     }
     let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
     if recovery::is_over(&seen) && !pod.deleting {
-        return Plan::one(pod.version.delete(of.target(TableId::Pods), "pod_stopped"));
+        return Plan::one(
+            pod.version
+                .delete(of.target(TableId::Pods), WriteReason::PodStopped),
+        );
     }
     Plan::default()
 }

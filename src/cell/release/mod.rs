@@ -4,6 +4,7 @@
 
 use crate::cell::claim;
 use crate::cell::index::release_records::{self, Place, Record};
+use crate::cell::reason::WriteReason;
 use crate::cell::{
     context::{Context, request_project},
     index::{digest, tables::TableId},
@@ -121,7 +122,11 @@ impl Releaser {
             let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": name, "namespace": *home, "labels": labels}, "data": data});
             let made = ctx
-                .execute(Plan::one(create(target.clone(), body, "release_recorded")))
+                .execute(Plan::one(create(
+                    target.clone(),
+                    body,
+                    WriteReason::ReleaseRecorded,
+                )))
                 .await;
             match made {
                 // The ConfigMap exists without its label, or the watch is late.
@@ -134,7 +139,7 @@ impl Releaser {
             target,
             endpoint: Endpoint::Main,
             write: Write::Merge { patch },
-            reason: "release_recorded",
+            reason: WriteReason::ReleaseRecorded.into(),
         };
         ctx.execute(Plan::one(effect)).await.map(drop)
     }
@@ -171,7 +176,7 @@ async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Fa
     else {
         return Ok(());
     };
-    ctx.execute(Plan::one(delete(target.clone(), uid, "release")))
+    ctx.execute(Plan::one(delete(target.clone(), uid, WriteReason::Release)))
         .await?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::{
     writes::delete,
 };
 use crate::cell::index::release_records::{self, Record, Records};
+use crate::cell::reason::WriteReason;
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
@@ -82,7 +83,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Res
         .keys()
         .all(|instance| done.get(instance) == Some(&Value::Null))
     {
-        let mut effect = delete(target, &uid, "releases_done");
+        let mut effect = delete(target, &uid, WriteReason::ReleasesDone);
         if let Write::Delete { resource_version, .. } = &mut effect.write {
             // Another record may have been added meanwhile.
             *resource_version = Some(version);
@@ -96,7 +97,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Res
             target,
             endpoint: Endpoint::Main,
             write,
-            reason: "release_done",
+            reason: WriteReason::ReleaseDone.into(),
         };
         ctx.execute(Plan::one(effect)).await?;
     }

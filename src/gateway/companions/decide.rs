@@ -1,6 +1,7 @@
 //! Decides the write for a companion. Pure.
 
 use super::referenced_by;
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     index::digest::{Companion, Payload},
     rate_limit::Class,
@@ -66,7 +67,7 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
                 Write::Create {
                     body: render(s, body, None),
                 },
-                "create_companion",
+                WriteReason::CreateCompanion,
             ),
         };
     };
@@ -74,28 +75,28 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         return idle;
     }
     if s.wanted_by.is_empty() {
-        return one(delete(row), "release_companion");
+        return one(delete(row), WriteReason::ReleaseCompanion);
     }
     if let Some(payload) = &s.payload
         && payload.payload != row.digest.payload
     {
         // The type of a Secret is immutable.
         if payload.secret_type != row.digest.secret_type {
-            return one(delete(row), "replace_companion");
+            return one(delete(row), WriteReason::ReplaceCompanion);
         }
         let Some(body) = body else { return Decision::Read };
         let write = Write::Apply {
             body: render(s, body, Some(&row.uid)),
             exact: ExactFields::roots(["data", "binaryData"]),
         };
-        return one(write, "update_companion");
+        return one(write, WriteReason::UpdateCompanion);
     }
     let wanted = referenced_by(&s.wanted_by);
     if row.digest.referenced_by.as_ref() == Some(&wanted) {
         return idle;
     }
     let patch = json!({"metadata": {"uid": &*row.uid, "annotations": {keys::REFERENCED_BY: &*wanted}}});
-    one(Write::Merge { patch }, "count_companion")
+    one(Write::Merge { patch }, WriteReason::CountCompanion)
 }
 
 /// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit, deletions do
@@ -116,13 +117,13 @@ pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
     writes.then_some(class)
 }
 
-fn effect(s: &Snapshot, write: Write, reason: &'static str) -> Effect {
+fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Effect {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
     Effect {
         target,
         endpoint: Endpoint::Main,
         write,
-        reason,
+        reason: reason.into(),
     }
 }
 

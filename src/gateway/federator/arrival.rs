@@ -5,6 +5,7 @@ use super::{
     decide::{copy_target, source_uid},
     observe::Snapshot,
 };
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     context::Context,
     index::{GatewayIndex, TableId},
@@ -19,7 +20,7 @@ use fedgate_engine::{
 };
 
 /// Reasons of the writes that bring a copy to a city where it was not.
-const ARRIVALS: [&str; 2] = ["create_copy", "move_copy"];
+const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCopy];
 
 /// Records that the copy is in the index.
 pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
@@ -32,7 +33,10 @@ pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
 /// until then no controller may remove what the copy needs. Returns `false` if that is being removed right now; the
 /// copy is then not sent.
 pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
-    let arrives = plan.effects.iter().any(|e| ARRIVALS.contains(&e.reason));
+    let arrives = plan
+        .effects
+        .iter()
+        .any(|e| ARRIVALS.iter().any(|reason| e.reason == *reason));
     let city = s.source.as_ref().and_then(|s| s.digest.city.as_ref().ok());
     let (true, Some(hub), Some(city)) = (arrives, &s.hub, city) else {
         return true;

@@ -20,6 +20,7 @@ use super::{
     hub_permit::HubPermit,
     index::GatewayIndex,
 };
+use crate::gateway::reason::WriteReason;
 use decide::{Action, Settings, source_target};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
@@ -120,7 +121,7 @@ enum Then {
         /// True if the deployment is read before.
         confirm: bool,
         /// Reason of the first write.
-        reason: &'static str,
+        reason: Option<WriteReason>,
     },
 }
 
@@ -197,7 +198,7 @@ impl Reconciler for Federator {
                 let then = Then::Remember {
                     applied: decision.memory.applied,
                     confirm,
-                    reason: plan.effects.first().map_or("", |e| e.reason),
+                    reason: plan.effects.first().and_then(|e| WriteReason::of(e.reason)),
                 };
                 Step::Apply(plan, Basis { snapshot, then })
             }
@@ -273,13 +274,13 @@ impl Reconciler for Federator {
             return Flow::Again;
         };
         session.memory = applied.clone();
-        if decide::WRITES.contains(reason)
+        if reason.is_some_and(|reason| decide::WRITES.contains(&reason))
             && let Some(permit) = &mut session.permit
         {
             permit.used();
         }
-        record_stage(ctx, snapshot, &mut session.memory, reason);
-        settle(ctx, key, snapshot, &mut session.memory, reason, plan);
+        record_stage(ctx, snapshot, &mut session.memory, *reason);
+        settle(ctx, key, snapshot, &mut session.memory, *reason, plan);
         Flow::Again
     }
 
@@ -323,14 +324,14 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
 }
 
 /// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.
-fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reason: &str) {
+fn record_stage(ctx: &Context<'_>, before: &Snapshot, memory: &mut Memory, reason: Option<WriteReason>) {
     match reason {
-        "announce" => drop(memory.carrying.get_or_insert(ctx.enqueued_at)),
-        _ if decide::WRITES.contains(&reason) => {
+        Some(WriteReason::Announce) => drop(memory.carrying.get_or_insert(ctx.enqueued_at)),
+        Some(reason) if decide::WRITES.contains(&reason) => {
             let since = memory.carrying.take().unwrap_or(ctx.enqueued_at);
             ctx.record_stage(Stage::ProjectToHub, since);
         }
-        "return_status" if before.copy.as_ref().is_some_and(|c| c.digest.status.reported) => {
+        Some(WriteReason::ReturnStatus) if before.copy.as_ref().is_some_and(|c| c.digest.status.reported) => {
             ctx.record_stage(Stage::HubStatusToProject, ctx.enqueued_at);
         }
         _ => {}
@@ -345,20 +346,25 @@ fn settle(
     key: &Key,
     before: &Snapshot,
     memory: &mut Memory,
-    reason: &str,
+    reason: Option<WriteReason>,
     applied: &Plan<Applied>,
 ) {
     let Some(after) = observe::observe(&ctx.index.lock(), key, &before.project) else {
         return;
     };
     match (reason, &before.source, &before.copy, &after.source, &after.copy) {
-        ("create_copy" | "update_copy" | "move_copy", Some(asked), _, _, Some(got))
-            if applied.produced_version(&got.resource_version())
-                && asked.digest.content != got.digest.content =>
+        (
+            Some(WriteReason::CreateCopy | WriteReason::UpdateCopy | WriteReason::MoveCopy),
+            Some(asked),
+            _,
+            _,
+            Some(got),
+        ) if applied.produced_version(&got.resource_version())
+            && asked.digest.content != got.digest.content =>
         {
             memory.settled = Some((asked.digest.content, got.digest.content));
         }
-        ("return_status", _, Some(asked), Some(got), _)
+        (Some(WriteReason::ReturnStatus), _, Some(asked), Some(got), _)
             if applied.produced_version(&got.resource_version())
                 && !got.digest.status.is_returned(
                     &asked.digest.status,

@@ -4,6 +4,7 @@
 
 use super::{Garbage, decide::left};
 use crate::gateway::index::{GatewayIndex, TableId};
+use crate::gateway::reason::WriteReason;
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
     clock::Now,
@@ -75,7 +76,7 @@ pub(super) fn decide(orphan: Option<&OrphanedBinding>, template: &Lookup, now: N
             uid: orphan.uid.to_string(),
             resource_version: None,
         },
-        reason: "delete_orphaned_binding",
+        reason: WriteReason::DeleteOrphanedBinding.into(),
     }))
 }
 

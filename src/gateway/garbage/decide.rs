@@ -5,6 +5,7 @@
 
 use super::brake::{Brake, Load};
 use crate::gateway::index::digest::{CitySet, HubNamespaceDigest};
+use crate::gateway::reason::WriteReason;
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
@@ -177,12 +178,12 @@ impl Decision {
         }
     }
 
-    fn delete(since: Instant, target: &Target, write: Write, reason: &'static str) -> Self {
+    fn delete(since: Instant, target: &Target, write: Write, reason: WriteReason) -> Self {
         let effect = Effect {
             target: target.clone(),
             endpoint: Endpoint::Main,
             write,
-            reason,
+            reason: reason.into(),
         };
         Self {
             plan: Plan::one(effect),
@@ -243,7 +244,10 @@ pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
         uid: orphan.uid.to_string(),
         resource_version: None,
     };
-    decided(Decision::delete(since, &s.target, write, "delete_orphan"), None)
+    decided(
+        Decision::delete(since, &s.target, write, WriteReason::DeleteOrphan),
+        None,
+    )
 }
 
 /// Deletes exactly the observed version.
@@ -270,7 +274,7 @@ pub fn namespace(s: &NamespaceSnapshot, settings: Settings, now: Now) -> Decisio
     let since = s.since.unwrap_or(now.instant);
     match left(since, settings.hub_namespace_retention, now) {
         Some(left) => Decision::after(since, left),
-        None => Decision::delete(since, &s.target, as_seen(row), "collect_namespace"),
+        None => Decision::delete(since, &s.target, as_seen(row), WriteReason::CollectNamespace),
     }
 }
 
@@ -295,6 +299,6 @@ pub fn city_set(s: &CitySetSnapshot, settings: Settings, now: Now) -> Decision {
     let since = s.since.unwrap_or(now.instant);
     match left(since, settings.unused_city_set_after, now) {
         Some(left) => Decision::after(since, left),
-        None => Decision::delete(since, &s.target, as_seen(row), "delete_city_set"),
+        None => Decision::delete(since, &s.target, as_seen(row), WriteReason::DeleteCitySet),
     }
 }

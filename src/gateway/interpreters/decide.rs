@@ -1,6 +1,7 @@
 //! Compares an interpreter with its kind's folder, and finds competing interpreters. Pure.
 
 use crate::gateway::index::digest::InterpreterDigest;
+use crate::gateway::reason::WriteReason;
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
@@ -16,9 +17,6 @@ use tokio::time::Instant;
 
 /// Shortest time between two restores of an interpreter that a client keeps changing.
 pub const RESTORE_EVERY: Duration = Duration::from_mins(1);
-
-/// Reason of the write that restores an interpreter; such writes count against [`RESTORE_EVERY`].
-pub const RESTORE: &str = "restore_interpreter";
 
 /// The interpreters of the hub, and the name of the reconciled one.
 #[derive(Debug, Clone)]
@@ -86,9 +84,9 @@ pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
                 exact: ExactFields::roots(["spec"]),
             },
             reason: if decision.drift {
-                RESTORE
+                WriteReason::RestoreInterpreter.into()
             } else {
-                "create_interpreter"
+                WriteReason::CreateInterpreter.into()
             },
         }),
     };

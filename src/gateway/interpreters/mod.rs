@@ -10,7 +10,10 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, State};
+use super::{
+    context::{Context, State},
+    reason::WriteReason,
+};
 use decide::{Decision, decide};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
@@ -91,7 +94,11 @@ impl Reconciler for Interpreters {
         };
         let decision = decide(&snapshot, ctx.settings.manage_interpreters, ctx.now());
         self.report(name, &decision);
-        let restores = decision.plan.effects.iter().any(|e| e.reason == decide::RESTORE);
+        let restores = decision
+            .plan
+            .effects
+            .iter()
+            .any(|e| e.reason == WriteReason::RestoreInterpreter);
         Step::Apply(decision.plan, restores)
     }
 

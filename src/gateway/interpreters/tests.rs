@@ -91,7 +91,7 @@ fn apply(reason: &'static str) -> Plan<fedgate_engine::plan::Prepared> {
             body: KINDS[0].interpreter_object(),
             exact: ExactFields::roots(["spec"]),
         },
-        reason,
+        reason: fedgate_engine::plan::ReasonLabel::new(reason),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Decides the city policies of a hub namespace and the writes for them. Pure.
 
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{index::digest::CityPolicy, policy_spec};
 use fedgate_api::names::{self, CityCode};
 use fedgate_engine::{
@@ -57,19 +58,20 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
                 uid: row.uid.to_string(),
                 resource_version: Some(row.resource_version()),
             };
-            plan.effects.push(effect(s, name, write, "delete_city_policy"));
+            plan.effects
+                .push(effect(s, name, write, WriteReason::DeleteCityPolicy));
         }
     }
     plan
 }
 
-fn effect(s: &Snapshot, name: &str, write: Write, reason: &'static str) -> Effect {
+fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.namespace, name);
     Effect {
         target,
         endpoint: Endpoint::Main,
         write,
-        reason,
+        reason: reason.into(),
     }
 }
 
@@ -83,13 +85,13 @@ fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> 
     if let Some((name, row)) = selecting {
         // A policy that is being deleted is created again on its deletion event.
         return (!row.deleting && !row.digest.exact)
-            .then(|| apply(s, kind, city, name, "restore_city_policy"));
+            .then(|| apply(s, kind, city, name, WriteReason::RestoreCityPolicy));
     }
     let name = name_for(s, index, kind, city);
     match s.policies.iter().find(|(n, _)| **n == *name) {
         Some((_, row)) if row.deleting => None,
-        Some(_) => Some(apply(s, kind, city, &name, "restore_city_policy")),
-        None if s.open => Some(apply(s, kind, city, &name, "create_city_policy")),
+        Some(_) => Some(apply(s, kind, city, &name, WriteReason::RestoreCityPolicy)),
+        None if s.open => Some(apply(s, kind, city, &name, WriteReason::CreateCityPolicy)),
         None => None,
     }
 }
@@ -118,7 +120,7 @@ fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -
     }
 }
 
-fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason: &'static str) -> Effect {
+fn apply(s: &Snapshot, kind: &FederatedKind, city: &CityCode, name: &str, reason: WriteReason) -> Effect {
     let body = json!({
         "apiVersion": s.resource.api_version,
         "kind": s.resource.kind,

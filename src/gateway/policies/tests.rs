@@ -67,7 +67,7 @@ fn done(s: &Snapshot) -> Vec<(String, &'static str)> {
     decide(s)
         .effects
         .into_iter()
-        .map(|e: Effect| (e.target.name, e.reason))
+        .map(|e: Effect| (e.target.name, e.reason.label()))
         .collect()
 }
 
@@ -172,7 +172,7 @@ fn nobody_may_rely_on_a_policy_that_is_taken_away() {
         ],
     );
     let plan = decide(&s);
-    let reasons: Vec<_> = plan.effects.iter().map(|e| e.reason).collect();
+    let reasons: Vec<_> = plan.effects.iter().map(|e| e.reason.label()).collect();
     assert_eq!(reasons, ["restore_city_policy", "delete_city_policy"]);
     assert_eq!(withdrawing(&s, &plan), [("ns-a1".into(), city("LHR"))]);
 }

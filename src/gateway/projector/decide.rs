@@ -1,5 +1,6 @@
 //! The decision for a write-back: a pure function of the snapshot (contract: federation.md §3.8).
 
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     index::digest::{
         HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
@@ -298,7 +299,7 @@ fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Deci
         uid: projection.uid.to_string(),
         resource_version: None,
     };
-    let plan = Plan::one(effect(s, Endpoint::Main, write, "delete_projection"));
+    let plan = Plan::one(effect(s, Endpoint::Main, write, WriteReason::DeleteProjection));
     if s.ended {
         return Decision::Do(plan);
     }
@@ -316,13 +317,13 @@ fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Deci
     Decision::Confirm(plan)
 }
 
-fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: &'static str) -> Effect {
+fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: WriteReason) -> Effect {
     let target = Target::namespaced(s.plane(), &s.rules().resource, &s.namespace, &s.name);
     Effect {
         target,
         endpoint,
         write,
-        reason,
+        reason: reason.into(),
     }
 }
 
@@ -342,7 +343,12 @@ fn write(
         let write = Write::Create {
             body: main(s, body, source, deployment, None),
         };
-        return Decision::Do(Plan::one(effect(s, Endpoint::Main, write, "create_projection")));
+        return Decision::Do(Plan::one(effect(
+            s,
+            Endpoint::Main,
+            write,
+            WriteReason::CreateProjection,
+        )));
     };
     let p = &projection.digest;
     let owner = p.owner.as_ref();
@@ -381,7 +387,7 @@ fn write(
             replace_metadata(s, projection, body)
         };
         plan.effects
-            .push(effect(s, Endpoint::Main, write, "update_projection"));
+            .push(effect(s, Endpoint::Main, write, WriteReason::UpdateProjection));
     }
     if status_differs {
         plan.effects.push(status(s, body, &projection.uid));
@@ -472,5 +478,5 @@ fn status(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
         body,
         exact: ExactFields::roots(["status"]),
     };
-    effect(s, Endpoint::Status, write, "project_status")
+    effect(s, Endpoint::Status, write, WriteReason::ProjectStatus)
 }

@@ -98,7 +98,7 @@ fn asked_for(plan: &Plan<Prepared>) -> Digest {
             Write::Create { body } | Write::Apply { body, .. } | Write::Merge { patch: body } => body.clone(),
             Write::Delete { uid, .. } => json!(uid),
         };
-        json!([effect.reason, effect.target.name, body])
+        json!([effect.reason.label(), effect.target.name, body])
     });
     Digest::of(&effects.collect())
 }

@@ -4,6 +4,7 @@ use super::{
     decide::{WorkloadEffect, WorkloadPlan},
     observe::Observed,
 };
+use crate::gateway::reason::WriteReason;
 use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys, names::ProjectKey};
 use fedgate_engine::{
     key::Plane,
@@ -43,16 +44,16 @@ impl Subject<'_> {
             WorkloadEffect::AddFinalizer => {
                 let all = self.foreign_finalizers().chain([keys::WORKLOAD_FINALIZER]);
                 let write = self.finalizers(&all.collect::<Vec<_>>());
-                main(self.workload(), write, "hold_workload")
+                main(self.workload(), write, WriteReason::HoldWorkload)
             }
             WorkloadEffect::RemoveFinalizer => {
                 let write = self.finalizers(&self.foreign_finalizers().collect::<Vec<_>>());
-                main(self.workload(), write, "let_workload_go")
+                main(self.workload(), write, WriteReason::LetWorkloadGo)
             }
             WorkloadEffect::Create(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
                 let body = without_status(&d);
-                main(target, Write::Create { body }, "create_deployment")
+                main(target, Write::Create { body }, WriteReason::CreateDeployment)
             }
             WorkloadEffect::Apply(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
@@ -60,20 +61,20 @@ impl Subject<'_> {
                     body: without_status(&d),
                     exact: ExactFields::roots(["spec"]),
                 };
-                main(target, write, "update_deployment")
+                main(target, write, WriteReason::UpdateDeployment)
             }
             WorkloadEffect::Delete { name, uid } => {
                 let write = Write::Delete {
                     uid,
                     resource_version: None,
                 };
-                main(self.deployment(Some(&name)), write, "delete_deployment")
+                main(self.deployment(Some(&name)), write, WriteReason::DeleteDeployment)
             }
             WorkloadEffect::PatchStatus(status) => Effect {
                 target: self.workload(),
                 endpoint: Endpoint::Status,
                 write: self.status(&status),
-                reason: "roll_up",
+                reason: WriteReason::RollUp.into(),
             },
         }
     }
@@ -135,12 +136,12 @@ impl Subject<'_> {
     }
 }
 
-fn main(target: Target, write: Write, reason: &'static str) -> Effect {
+fn main(target: Target, write: Write, reason: WriteReason) -> Effect {
     Effect {
         target,
         endpoint: Endpoint::Main,
         write,
-        reason,
+        reason: reason.into(),
     }
 }
 

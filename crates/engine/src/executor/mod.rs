@@ -14,7 +14,10 @@ use crate::{
     },
     key::Plane,
     object::LenientObject,
-    plan::{Applied, Effect, Endpoint, Event, ExactFields, Plan, Prepared, Target, Write, WriteResult},
+    plan::{
+        Applied, Effect, Endpoint, Event, ExactFields, Plan, Prepared, ReasonLabel, Target, Write,
+        WriteResult,
+    },
     plane::health::PlaneHealth,
 };
 use events::EventRecorder;
@@ -56,7 +59,7 @@ pub trait PlaneAccess: Send + Sync {
     /// event arrives.
     fn object_observed(&self, target: &Target, engagement: u64, answer: WriteResult);
     /// Counts a write and its reason, for metrics.
-    fn wrote(&self, target: &Target, reason: &'static str);
+    fn wrote(&self, target: &Target, reason: ReasonLabel);
     /// Counts a repeated write to these fields, for metrics: another writer keeps reverting them.
     fn fight_detected(&self, target: &Target, field_group: &'static str);
 }
@@ -210,14 +213,14 @@ impl Executor {
         let api = self.api(target, *endpoint, verb)?;
         match self.write(&api, target, *endpoint, verb, write).await {
             Ok(answer) => {
-                self.surroundings.wrote(target, reason);
+                self.surroundings.wrote(target, *reason);
                 self.watch_for_fights(target, *endpoint, write);
                 let version = match &answer {
                     WriteResult::Current(object) => object.metadata.resource_version.clone(),
                     WriteResult::Deleted { .. } => None,
                 };
                 self.surroundings.object_observed(target, engagement, answer);
-                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason, "wrote");
+                tracing::debug!(plane = %target.plane, kind = %target.kind(), namespace = target.namespace, name = target.name, verb, reason = reason.label(), "wrote");
                 Ok(version)
             }
             Err(failure) if failure.category == Category::NotFound => {

@@ -81,7 +81,7 @@ fn plan(write: Write) -> Plan<Prepared> {
         target: target(),
         endpoint: Endpoint::Main,
         write,
-        reason: "test",
+        reason: ReasonLabel::new("test"),
     })
 }
 

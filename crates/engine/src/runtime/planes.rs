@@ -8,7 +8,7 @@ use crate::{
     executor::PlaneAccess,
     key::Plane,
     metrics::{Metrics, PlaneKind},
-    plan::{Target, WriteResult},
+    plan::{ReasonLabel, Target, WriteResult},
     plane::{
         client::Connection,
         health::PlaneHealth,
@@ -354,9 +354,9 @@ impl<I: Index> PlaneAccess for EngagedPlanes<I> {
         self.event(&target.plane, engagement, table, event);
     }
 
-    fn wrote(&self, target: &Target, reason: &'static str) {
-        self.metrics
-            .wrote(PlaneKind::from(&target.plane), &target.resource.kind, reason);
+    fn wrote(&self, target: &Target, reason: ReasonLabel) {
+        let plane = PlaneKind::from(&target.plane);
+        self.metrics.wrote(plane, &target.resource.kind, reason.label());
     }
 
     fn fight_detected(&self, target: &Target, field_group: &'static str) {

@@ -3,7 +3,7 @@
 use crate::{
     executor::PlaneAccess,
     key::Plane,
-    plan::{Target, WriteResult},
+    plan::{ReasonLabel, Target, WriteResult},
     plane::health::PlaneHealth,
 };
 use futures::future::BoxFuture;
@@ -67,7 +67,7 @@ impl PlaneAccess for SinglePlane {
 
     fn object_observed(&self, _: &Target, _: u64, _: WriteResult) {}
 
-    fn wrote(&self, _: &Target, _: &'static str) {}
+    fn wrote(&self, _: &Target, _: ReasonLabel) {}
 
     fn fight_detected(&self, _: &Target, _: &'static str) {}
 }

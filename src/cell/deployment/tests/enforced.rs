@@ -46,7 +46,7 @@ fn deleted(fixture: &Fixture) -> Vec<String> {
         .iter()
         .filter(|effect| matches!(effect.write, Write::Delete { .. }));
     deletes
-        .map(|effect| format!("{}: {}", effect.target.name, effect.reason))
+        .map(|effect| format!("{}: {}", effect.target.name, effect.reason.label()))
         .collect()
 }
 

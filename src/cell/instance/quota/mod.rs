@@ -2,6 +2,7 @@
 
 pub mod decide;
 
+use crate::cell::reason::WriteReason;
 use crate::cell::{
     claim::{self, Claim, Claimant, Found, Refused},
     conditions::{Verdict, gates},
@@ -142,9 +143,9 @@ impl ClaimRequest<'_> {
                     }
                 };
                 let body = claim::render(&self.claimant(), self.project, self.home, footprint.size);
-                Plan::one(create(self.target(), body, "quota_claim"))
+                Plan::one(create(self.target(), body, WriteReason::QuotaClaim))
             }
-            Act::Delete(uid) => Plan::one(delete(self.target(), &uid, "quota_claim_anew")),
+            Act::Delete(uid) => Plan::one(delete(self.target(), &uid, WriteReason::QuotaClaimAnew)),
         };
         match ctx.execute(plan).await {
             Ok(_) => {

@@ -4,6 +4,7 @@ use crate::cell::instance::writeback::{
     Memory,
     observe::{HubCopy, Seen},
 };
+use crate::cell::reason::WriteReason;
 use crate::cell::{
     index::{
         digest::{self, HubInstance, Namespace},
@@ -81,7 +82,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
         let body = wanted.body(None);
         let written = wanted.digest();
         return Decision::Write(
-            Box::new(create(wanted.target(), body, "write_back")),
+            Box::new(create(wanted.target(), body, WriteReason::WriteBack)),
             Written::Object(written),
         );
     };
@@ -104,7 +105,7 @@ pub fn decide(local: &Local, seen: &Seen, memory: &Memory) -> Decision {
                     uid: found.version.uid.to_string(),
                     resource_version: Some(found.version.version.to_string()),
                 },
-                reason: "write_back_leftover",
+                reason: WriteReason::WriteBackLeftover.into(),
             }),
             Written::Other,
         ),
@@ -239,7 +240,7 @@ impl Wanted<'_> {
                     body: self.body(Some(&found.version.uid)),
                     exact: ExactFields::roots(["spec"]),
                 },
-                reason: "write_back",
+                reason: WriteReason::WriteBack.into(),
             };
             return Decision::Write(Box::new(effect), Written::Object(wanted));
         }
@@ -262,7 +263,7 @@ impl Wanted<'_> {
                 body,
                 exact: ExactFields::roots(["status"]),
             },
-            reason: "write_back_status",
+            reason: WriteReason::WriteBackStatus.into(),
         };
         Decision::Write(Box::new(effect), Written::Status(reported))
     }

@@ -46,7 +46,7 @@ fn a_lost_nodes_pod_is_said_and_what_the_server_wants_of_it_is_left_to_people() 
         assert!(
             rest.effects
                 .iter()
-                .all(|effect| effect.reason == "service_stopped"),
+                .all(|effect| effect.reason.label() == "service_stopped"),
             "{rest:?}"
         );
     }
@@ -169,7 +169,7 @@ fn disks_that_no_pod_can_have_are_told_of_when_it_is_made() {
         fixture.perform(&finalizer.effects);
         loop {
             let plan = decided(&fixture);
-            let made = plan.effects.iter().any(|effect| effect.reason == "pod");
+            let made = plan.effects.iter().any(|effect| effect.reason.label() == "pod");
             if made {
                 return plan.notes.len();
             }

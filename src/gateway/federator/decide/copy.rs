@@ -1,6 +1,7 @@
 //! The copy on the hub: its creation, updates, city moves and claim repair.
 
 use super::{Act, Step, act, copy_target};
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     federator::{conditions, memory::Memory, observe::Snapshot, render},
     index::digest::{HubCopy, Source},
@@ -49,7 +50,10 @@ pub(super) fn copy_step(
             return Step::Read(true, false);
         };
         let body = render::copy(s.profile(), body, hub.as_str(), city);
-        return act(apply(s, body, "create_copy"), written(memory, Some(now)));
+        return act(
+            apply(s, body, WriteReason::CreateCopy),
+            written(memory, Some(now)),
+        );
     };
     if copy.deleting || copy.partial || conditions::taken(s, copy) {
         return Step::Wait(Requeue::AwaitChange);
@@ -61,7 +65,7 @@ pub(super) fn copy_step(
         .is_some_and(|uid| *uid != source.uid)
     {
         return if s.complete {
-            act(delete_copy(s, copy, "replace_copy"), memory.clone()).unconfirmed()
+            act(delete_copy(s, copy, WriteReason::ReplaceCopy), memory.clone()).unconfirmed()
         } else {
             Step::Wait(Requeue::AwaitChange)
         };
@@ -98,7 +102,7 @@ pub(super) fn copy_step(
         };
         let mut body = render::copy(s.profile(), body, hub.as_str(), city);
         body["metadata"]["uid"] = json!(&*copy.uid);
-        let plan = Plan::one(apply(s, body, "update_copy"));
+        let plan = Plan::one(apply(s, body, WriteReason::UpdateCopy));
         return confirmed(s, source, copy, Act::new(plan, written(memory, None)));
     }
     // The hub has the payload that it rejected before, or the payload that was applied instead.
@@ -127,7 +131,7 @@ fn held_up(permit: Permit, class: Class) -> Option<Step> {
     }
 }
 
-pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: &'static str) -> Effect {
+pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: WriteReason) -> Effect {
     let write = Write::Delete {
         uid: copy.uid.to_string(),
         resource_version: None,
@@ -136,7 +140,7 @@ pub(super) fn delete_copy(s: &Snapshot, copy: &Row<HubCopy>, reason: &'static st
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason,
+        reason: reason.into(),
     }
 }
 
@@ -149,7 +153,7 @@ fn written(memory: &Memory, since: Option<Now>) -> Memory {
     }
 }
 
-fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Effect {
+fn apply(s: &Snapshot, body: Value, reason: WriteReason) -> Effect {
     // An apply keeps fields that another manager has set: a city move therefore uses a merge patch.
     let carried = &body["metadata"]["annotations"];
     let absent = s.profile().carried_annotations.iter();
@@ -160,7 +164,7 @@ fn apply(s: &Snapshot, body: Value, reason: &'static str) -> Effect {
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason,
+        reason: reason.into(),
     }
 }
 
@@ -197,7 +201,7 @@ fn move_copy(s: &Snapshot, copy: &Row<HubCopy>, from: &Value, body: &Value) -> E
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason: "move_copy",
+        reason: WriteReason::MoveCopy.into(),
     }
 }
 
@@ -221,7 +225,7 @@ fn repair_claim(s: &Snapshot, copy: &Row<HubCopy>, memory: &mut Memory, now: Now
         target: copy_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason: "repair_claim",
+        reason: WriteReason::RepairClaim.into(),
     };
     let applied = Memory {
         claim_repaired: Some(now.instant),

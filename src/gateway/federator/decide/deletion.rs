@@ -1,6 +1,7 @@
 //! Deletion of a deployment: its copy, the binding, companions and city policy, and our finalizers last.
 
 use super::{Settings, Step, act, copy::delete_copy, source_target, status::status_only};
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     federator::{
         conditions,
@@ -36,7 +37,7 @@ pub(super) fn delete_step(
         if conditions::taken(s, copy) {
             return remove_finalizers(s, source, memory);
         } else if !copy.deleting && refusal.is_none() {
-            return act(delete_copy(s, copy, "delete_copy"), memory.clone());
+            return act(delete_copy(s, copy, WriteReason::DeleteCopy), memory.clone());
         } else if !released {
             let Some((message, left)) = refusal.filter(|_| !copy.deleting) else {
                 return wait_for_cells(s, source, memory, settings, now);
@@ -79,7 +80,7 @@ fn remove_finalizers(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Ste
         target: source_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason: "let_go",
+        reason: WriteReason::LetGo.into(),
     };
     act(effect, memory.clone())
 }

@@ -11,6 +11,7 @@ use super::{
     memory::Memory,
     observe::{HubNamespaceState, Snapshot},
 };
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     index::digest::{HubCopy, Source},
     rate_limit::{Class, Permit},
@@ -31,7 +32,11 @@ use status::status_step;
 use std::time::Duration;
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
-pub const WRITES: [&str; 3] = ["create_copy", "update_copy", "move_copy"];
+pub const WRITES: [WriteReason; 3] = [
+    WriteReason::CreateCopy,
+    WriteReason::UpdateCopy,
+    WriteReason::MoveCopy,
+];
 
 /// Settings.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +140,11 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
             && s.hub_state == HubNamespaceState::EarlierLife
             && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
         {
-            return act(delete_copy(s, copy, "drain_earlier_life"), memory.clone()).unconfirmed();
+            return act(
+                delete_copy(s, copy, WriteReason::DrainEarlierLife),
+                memory.clone(),
+            )
+            .unconfirmed();
         }
         if s.hub_state == HubNamespaceState::Ours && s.city_ready {
             match copy_step(s, source, memory, permit, now) {
@@ -298,6 +307,6 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
         target: source_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason: "announce",
+        reason: WriteReason::Announce.into(),
     })
 }

@@ -1,6 +1,7 @@
 //! Returns the copy's status, with the gateway's own conditions, to the project.
 
 use super::{Act, Settings, Step, source_target};
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     federator::{
         conditions,
@@ -166,7 +167,7 @@ fn write_status(
         target: source_target(s),
         endpoint: Endpoint::Status,
         write,
-        reason: "return_status",
+        reason: WriteReason::ReturnStatus.into(),
     };
     let mut plan = Plan::one(effect);
     plan.notes

@@ -44,7 +44,7 @@ async fn a_spec_is_carried_as_with_all_lists() {
         (moved, Some(hub_copy()), "move_copy"),
     ] {
         let [all, some] = both(&snapshot(&source, copy.as_ref()), Duration::ZERO);
-        assert_eq!((all.len(), all[0].reason), (1, reason));
+        assert_eq!((all.len(), all[0].reason.label()), (1, reason));
         assert_eq!(some, all);
     }
 }
@@ -84,7 +84,7 @@ async fn nothing_else_is_decided_before_all_lists_are_complete() {
     ];
     for (reason, s) in cases {
         let [all, some] = both(&s, Duration::from_secs(10));
-        assert_eq!(all.iter().map(|e| e.reason).collect::<Vec<_>>(), [reason]);
+        assert_eq!(all.iter().map(|e| e.reason.label()).collect::<Vec<_>>(), [reason]);
         assert_eq!(some, [], "{reason}");
     }
 }
@@ -156,7 +156,7 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     assert!(!s.complete && s.city_ready && s.hub_state == HubNamespaceState::Ours);
     s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source("web", "DFW"))));
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-    assert_eq!(effect.reason, "update_copy");
+    assert_eq!(effect.reason.label(), "update_copy");
     assert!(namespaces::observe(&index, HOME).is_none());
     assert!(policies::observe(&index, HOME).is_none());
     let instance = index.hub_key(TableId::WrittenBack(0), HOME, "web-0");
@@ -192,7 +192,7 @@ async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new
         let web = seen(&index, "web");
         assert_eq!(web.complete, complete);
         let effect = one(decide(&web, &mut Memory::default(), &SETTINGS, now()));
-        assert_eq!(effect.reason, "update_copy");
+        assert_eq!(effect.reason.label(), "update_copy");
         let new = seen(&index, "new");
         assert!(!new.no_cell && new.cell_unproven && !new.city_ready);
     }

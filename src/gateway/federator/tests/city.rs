@@ -38,21 +38,21 @@ async fn a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thir
         &SETTINGS,
         later(start, Duration::from_secs(10)),
     ));
-    assert_eq!(effect.reason, "repair_claim");
+    assert_eq!(effect.reason.label(), "repair_claim");
     let (effects, _) = plan(decide(
         &s,
         &mut memory,
         &SETTINGS,
         later(start, Duration::from_secs(20)),
     ));
-    assert!(effects.iter().all(|e| e.reason != "repair_claim"));
+    assert!(effects.iter().all(|e| e.reason.label() != "repair_claim"));
     let effect = one(decide(
         &s,
         &mut memory,
         &SETTINGS,
         later(start, Duration::from_secs(40)),
     ));
-    assert_eq!(effect.reason, "repair_claim");
+    assert_eq!(effect.reason.label(), "repair_claim");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ async fn deletion_goes_copy_binding_companions_policy_finalizer() {
     let mut s = snapshot(&leaving(), Some(&hub_copy()));
     s.binding = Some(binding());
     let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
-    assert_eq!(effect.reason, "delete_copy");
+    assert_eq!(effect.reason.label(), "delete_copy");
     s.copy = None;
     idle(decide(&s, &mut memory, &SETTINGS, now()));
     s.binding = None;
@@ -36,13 +36,16 @@ async fn without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left() {
     let mut memory = Memory::default();
     let mut s = snapshot(&leaving(), Some(&hub_copy()));
     assert_eq!(
-        one(decide(&s, &mut memory, &SETTINGS, now())).reason,
+        one(decide(&s, &mut memory, &SETTINGS, now())).reason.label(),
         "delete_copy"
     );
     s.copy = None;
     assert_eq!(decide(&s, &mut memory, &SETTINGS, now()), Action::ConfirmGone);
     memory.bound = true;
-    assert_eq!(one(decide(&s, &mut memory, &SETTINGS, now())).reason, "let_go");
+    assert_eq!(
+        one(decide(&s, &mut memory, &SETTINGS, now())).reason.label(),
+        "let_go"
+    );
 }
 
 #[tokio::test]
@@ -80,7 +83,10 @@ async fn a_copy_that_the_hub_does_not_let_go_is_asked_for_once_in_five_minutes()
         "it is protected"
     );
     let due = later(start, fedgate_engine::reconcile::quarantine::RETRY_AFTER);
-    assert_eq!(one(decide(&s, &mut memory, &SETTINGS, due)).reason, "delete_copy");
+    assert_eq!(
+        one(decide(&s, &mut memory, &SETTINGS, due)).reason.label(),
+        "delete_copy"
+    );
 }
 
 #[tokio::test]
@@ -102,7 +108,7 @@ async fn released_it_waits_for_nothing_that_a_dead_cell_holds() {
         &settings,
         later(start, Duration::from_secs(60)),
     ));
-    assert_eq!(effect.reason, "let_go");
+    assert_eq!(effect.reason.label(), "let_go");
 }
 
 #[tokio::test]
@@ -128,7 +134,11 @@ async fn a_restart_neither_says_it_anew_nor_begins_to_wait_anew() {
     let mut copied = snapshot(&told, Some(&hub_copy()));
     copied.binding = s.binding.clone();
     let first = one(decide(&copied, &mut Memory::default(), &settings, hour));
-    assert_eq!(first.reason, "delete_copy", "however long it took to get there");
+    assert_eq!(
+        first.reason.label(),
+        "delete_copy",
+        "however long it took to get there"
+    );
     let effect = one(decide(&s, &mut Memory::default(), &settings, hour));
-    assert_eq!(effect.reason, "let_go");
+    assert_eq!(effect.reason.label(), "let_go");
 }

@@ -105,7 +105,7 @@ async fn what_was_settled_of_another_status_settles_nothing() {
     idle(decide(&s, &mut settled(&c), &SETTINGS, now()));
     let former = with_status(hub_copy(), json!({"replicas": 2}));
     let effect = one(decide(&s, &mut settled(&former), &SETTINGS, now()));
-    assert_eq!(effect.reason, "return_status");
+    assert_eq!(effect.reason.label(), "return_status");
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn a_copy_that_goes_or_is_not_whole_or_anothers_is_not_written() {
         change(s.copy.as_mut().unwrap());
         let (effects, _) = plan(decide(&s, &mut Memory::default(), &SETTINGS, now()));
         assert!(
-            effects.iter().all(|e| e.reason != "update_copy"),
+            effects.iter().all(|e| e.reason.label() != "update_copy"),
             "{n}: {effects:?}"
         );
     }
@@ -187,7 +187,7 @@ async fn a_claim_that_is_wrong_anew_has_its_ten_seconds_anew() {
     let (mut memory, start) = (Memory::default(), now());
     let mut at = |s: &Snapshot, seconds| {
         let (effects, _) = plan(decide(s, &mut memory, &SETTINGS, later(start, SECOND * seconds)));
-        effects.iter().any(|e| e.reason == "repair_claim")
+        effects.iter().any(|e| e.reason.label() == "repair_claim")
     };
     assert!(!at(&s, 0) && at(&s, 10));
     s.claim_good = true;
@@ -214,12 +214,12 @@ async fn to_the_second_a_cell_is_named_and_its_deployment_released() {
     };
     assert_eq!(waits(decided(None, almost)), Requeue::After(SECOND));
     assert_eq!(
-        one(decided(None, later(start, GRACE_PERIOD))).reason,
+        one(decided(None, later(start, GRACE_PERIOD))).reason.label(),
         "return_status"
     );
     let limit = Duration::from_secs(600);
     let released = one(decided(Some(limit), later(start, limit)));
-    assert_eq!(released.reason, "let_go");
+    assert_eq!(released.reason.label(), "let_go");
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn of_an_earlier_life_only_what_stays_and_is_anothers_goes() {
         s.hub_state = HubNamespaceState::EarlierLife;
         change(s.copy.as_mut().unwrap());
         let (effects, _) = plan(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-        effects.iter().any(|e| e.reason == "drain_earlier_life")
+        effects.iter().any(|e| e.reason.label() == "drain_earlier_life")
     };
     assert!(drained(|c| c.digest.source_uid = Some("u-former".into())));
     assert!(!drained(|_| {}), "it is this one's");

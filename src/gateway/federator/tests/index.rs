@@ -187,7 +187,7 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
         panic!("a copy is made");
     };
-    assert_eq!(plan.effects[0].reason, "create_copy");
+    assert_eq!(plan.effects[0].reason.label(), "create_copy");
     let going = (HUB.into(), dfw.clone());
     rig.context.index.lock().withdrawing.insert(going);
     assert!(!arrival::note_sent(&ctx, &s, &plan));

@@ -211,7 +211,10 @@ async fn finalizer_and_annotation_come_before_anything_on_the_hub() {
         &SETTINGS,
         now(),
     ));
-    assert_eq!((effect.reason, effect.endpoint), ("announce", Endpoint::Main));
+    assert_eq!(
+        (effect.reason.label(), effect.endpoint),
+        ("announce", Endpoint::Main)
+    );
     assert_eq!(
         patch(&effect),
         &json!({"metadata": {"uid": "u-source", "resourceVersion": "70",
@@ -227,7 +230,7 @@ async fn the_copy_carries_the_allow_list_and_the_whole_spec() {
         &SETTINGS,
         now(),
     ));
-    assert_eq!(effect.reason, "create_copy");
+    assert_eq!(effect.reason.label(), "create_copy");
     assert_eq!(
         patch(&effect),
         &json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
@@ -273,7 +276,7 @@ async fn a_new_generation_is_one_apply_that_cannot_create() {
         &SETTINGS,
         now(),
     ));
-    assert_eq!(effect.reason, "update_copy");
+    assert_eq!(effect.reason.label(), "update_copy");
     assert_eq!(patch(&effect)["metadata"]["uid"], "u-copy");
     assert_eq!(
         patch(&effect)["metadata"]["annotations"][keys::SOURCE_GENERATION],
@@ -307,7 +310,11 @@ async fn a_new_spec_or_city_waits_for_what_it_references() {
         &SETTINGS,
         later(start, Duration::from_secs(10)),
     ));
-    assert_eq!(claim.reason, "repair_claim", "what stays as it is does not wait");
+    assert_eq!(
+        claim.reason.label(),
+        "repair_claim",
+        "what stays as it is does not wait"
+    );
 }
 
 #[tokio::test]
@@ -322,7 +329,7 @@ async fn an_older_generation_is_carried_and_said_only_if_the_project_confirms_it
         panic!("it is not asked for")
     };
     assert_eq!(plan.effects.len(), 1);
-    assert_eq!(plan.effects[0].reason, "update_copy");
+    assert_eq!(plan.effects[0].reason.label(), "update_copy");
     assert_eq!(plan.notes[0].reason, "GenerationRewound");
     s.companions_there = false;
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
@@ -383,7 +390,7 @@ async fn a_copy_of_an_earlier_life_goes_and_none_is_made_before_the_rest_is_gone
     let mut s = snapshot(&deployment(), Some(&c));
     s.hub_state = HubNamespaceState::EarlierLife;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-    assert_eq!(effect.reason, "drain_earlier_life");
+    assert_eq!(effect.reason.label(), "drain_earlier_life");
     s.copy = None;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(

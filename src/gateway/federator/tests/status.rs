@@ -14,7 +14,7 @@ async fn status_returns_with_the_projects_generation() {
     let (mut memory, start) = (Memory::default(), now());
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
     assert_eq!(
-        (effect.reason, effect.endpoint),
+        (effect.reason.label(), effect.endpoint),
         ("return_status", Endpoint::Status)
     );
     let status = &patch(&effect)["status"];
@@ -53,7 +53,7 @@ async fn progress_waits_for_a_token_and_available_does_not_wait_behind_it() {
     let step = report("False", "pulling");
     for _ in 0..3 {
         let effect = one(decide(&bound(&step, &source), &mut memory, &SETTINGS, start));
-        assert_eq!(effect.reason, "return_status");
+        assert_eq!(effect.reason.label(), "return_status");
     }
     let soon = later(start, Duration::from_millis(100));
     let (effects, next) = plan(decide(&bound(&step, &source), &mut memory, &SETTINGS, soon));
@@ -63,7 +63,7 @@ async fn progress_waits_for_a_token_and_available_does_not_wait_behind_it() {
     );
     let available = bound(&report("True", "1/1"), &source);
     let effect = one(decide(&available, &mut memory, &SETTINGS, soon));
-    assert_eq!(effect.reason, "return_status");
+    assert_eq!(effect.reason.label(), "return_status");
     let (effects, _) = plan(decide(&available, &mut memory, &SETTINGS, soon));
     assert_eq!(effects, []);
 }
@@ -116,7 +116,7 @@ async fn a_condition_on_references_that_are_gone_goes_with_one_write_though_noth
             "observedGeneration": 2, "lastTransitionTime": "2026-05-04T09:00:00Z"}]});
     let s = snapshot(&d, Some(&hub_copy()));
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-    assert_eq!(effect.reason, "return_status");
+    assert_eq!(effect.reason.label(), "return_status");
     let status = &patch(&effect)["status"];
     assert_eq!(
         status["replicas"], 2,
@@ -161,12 +161,12 @@ async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_
     let s = snapshot(&d, Some(&c));
     let (mut memory, start) = (Memory::default(), now());
     assert_eq!(
-        one(decide(&s, &mut memory, &SETTINGS, start)).reason,
+        one(decide(&s, &mut memory, &SETTINGS, start)).reason.label(),
         "update_copy"
     );
     memory.refuse(&source(&d), "spec.x: too large", start);
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!(effect.reason, "return_status");
+    assert_eq!(effect.reason.label(), "return_status");
     let status = &patch(&effect)["status"];
     assert_eq!(status["replicas"], 1);
     let condition = &status["conditions"][0];
@@ -185,10 +185,10 @@ async fn what_the_hub_refused_is_not_asked_again_and_its_status_returns_all_the_
         &SETTINGS,
         due,
     ));
-    assert_eq!(again.reason, "update_copy");
+    assert_eq!(again.reason.label(), "update_copy");
     told["spec"]["scaleSettings"]["minReplicas"] = json!(3);
     let changed = one(decide(&snapshot(&told, Some(&c)), &mut memory, &SETTINGS, start));
-    assert_eq!(changed.reason, "update_copy", "a change heals it at once");
+    assert_eq!(changed.reason.label(), "update_copy", "a change heals it at once");
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn an_invalid_city_stops_nothing_that_its_copy_says() {
     s.claim_good = false;
     let (mut memory, start) = (Memory::default(), now());
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
-    assert_eq!(effect.reason, "return_status");
+    assert_eq!(effect.reason.label(), "return_status");
     let status = &patch(&effect)["status"];
     assert_eq!(
         (&status["replicas"], &status["observedGeneration"]),

@@ -40,7 +40,7 @@ fn delete(target: Target, version: Option<&str>, reason: &'static str) -> Plan<P
             uid: "u".into(),
             resource_version: version.map(str::to_owned),
         },
-        reason,
+        reason: fedgate_engine::plan::ReasonLabel::new(reason),
     })
 }
 

@@ -394,7 +394,7 @@ async fn a_namespace_waits_for_what_is_in_it_and_wakes_it() {
     assert_eq!(garbage.orphans(&index), 0);
     assert_eq!(judge(&index, now).0, Plan::wait(Requeue::After(RETENTION)));
     assert_eq!(
-        judge(&index, later(now, RETENTION)).0.effects[0].reason,
+        judge(&index, later(now, RETENTION)).0.effects[0].reason.label(),
         "collect_namespace"
     );
     // The project was restored from a backup; a later loss starts a new retention.

@@ -1,5 +1,6 @@
 //! Decides the cities of a hub Namespace and the writes for them. Pure.
 
+use crate::gateway::reason::WriteReason;
 use crate::gateway::{
     index::{
         Resources,
@@ -270,9 +271,9 @@ fn ensure_city_set(
             exact: policy_spec::exact_spec(),
         },
         reason: if restore {
-            "restore_city_set"
+            WriteReason::RestoreCitySet.into()
         } else {
-            "create_city_set"
+            WriteReason::CreateCitySet.into()
         },
     }
 }
@@ -326,7 +327,7 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
             target,
             endpoint: Endpoint::Main,
             write,
-            reason: "create_namespace",
+            reason: WriteReason::CreateNamespace.into(),
         });
     };
     let mut labels = serde_json::Map::new();
@@ -355,17 +356,17 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
         patch: json!({"metadata": metadata}),
     };
     let reason = if s.reassigned {
-        "reassign_namespace"
+        WriteReason::ReassignNamespace
     } else if moves {
-        "move_namespace"
+        WriteReason::MoveNamespace
     } else {
-        "restore_namespace"
+        WriteReason::RestoreNamespace
     };
     Some(Effect {
         target,
         endpoint: Endpoint::Main,
         write,
-        reason,
+        reason: reason.into(),
     })
 }
 

@@ -123,7 +123,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Seen {
 const LINGER: Duration = Duration::from_secs(60);
 
 fn reasons(d: &Decision) -> Vec<&'static str> {
-    d.plan.effects.iter().map(|e| e.reason).collect()
+    d.plan.effects.iter().map(|e| e.reason.label()).collect()
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ fn decided(index: &GatewayIndex, s: &Snapshot, now: Now) -> Decision {
 }
 
 fn reasons(d: &Decision) -> Vec<&'static str> {
-    d.plan.effects.iter().map(|e| e.reason).collect()
+    d.plan.effects.iter().map(|e| e.reason.label()).collect()
 }
 
 /// A Namespace of a set whose name does not list its cities, with a deployment in LHR.

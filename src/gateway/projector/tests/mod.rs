@@ -244,7 +244,7 @@ fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_
         left["metadata"]["labels"][key] = json!("x");
     }
     let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
-    assert_eq!(gone[0].reason, "delete_projection");
+    assert_eq!(gone[0].reason.label(), "delete_projection");
     for (path, value) in [
         (
             "/metadata/labels",

@@ -1,0 +1,104 @@
+//! Reasons for which the gateway writes.
+
+fedgate_engine::write_reasons! {
+    /// Why the gateway writes: the label `reason` of `fedgate_writes_total`.
+    pub enum WriteReason {
+        /// A deployment gets the federator's finalizer and the name of its hub namespace.
+        Announce = "announce",
+        /// A deployment has no copy.
+        CreateCopy = "create_copy",
+        /// A copy differs from its deployment.
+        UpdateCopy = "update_copy",
+        /// A deployment is in another city.
+        MoveCopy = "move_copy",
+        /// A copy belongs to an earlier deployment of the name.
+        ReplaceCopy = "replace_copy",
+        /// A policy's claim of a copy was lost.
+        RepairClaim = "repair_claim",
+        /// A deployment is deleted.
+        DeleteCopy = "delete_copy",
+        /// A copy belongs to an earlier project of the name.
+        DrainEarlierLife = "drain_earlier_life",
+        /// A deployment has nothing left on the hub.
+        LetGo = "let_go",
+        /// A deployment lacks the status of its copy, or a condition.
+        ReturnStatus = "return_status",
+        /// A companion is missing.
+        CreateCompanion = "create_companion",
+        /// A companion differs from its source.
+        UpdateCompanion = "update_companion",
+        /// A companion cannot be updated, e.g. another type of Secret.
+        ReplaceCompanion = "replace_companion",
+        /// Other deployments reference a companion.
+        CountCompanion = "count_companion",
+        /// No deployment references a companion.
+        ReleaseCompanion = "release_companion",
+        /// A hub Namespace is missing.
+        CreateNamespace = "create_namespace",
+        /// Labels of a hub Namespace were edited.
+        RestoreNamespace = "restore_namespace",
+        /// A hub Namespace uses other cities.
+        MoveNamespace = "move_namespace",
+        /// An administrator assigned a hub Namespace to another project.
+        ReassignNamespace = "reassign_namespace",
+        /// The policy of a city set is missing.
+        CreateCitySet = "create_city_set",
+        /// The policy of a city set was edited.
+        RestoreCitySet = "restore_city_set",
+        /// A city set has no users.
+        DeleteCitySet = "delete_city_set",
+        /// The policy of a city is missing.
+        CreateCityPolicy = "create_city_policy",
+        /// The policy of a city was edited.
+        RestoreCityPolicy = "restore_city_policy",
+        /// A city is not in use.
+        DeleteCityPolicy = "delete_city_policy",
+        /// A write-back has no projection.
+        CreateProjection = "create_projection",
+        /// A projection differs from its write-back.
+        UpdateProjection = "update_projection",
+        /// A projection lacks the status of its write-back.
+        ProjectStatus = "project_status",
+        /// A write-back is gone.
+        DeleteProjection = "delete_projection",
+        /// A copy has lost its deployment.
+        DeleteOrphan = "delete_orphan",
+        /// A hub Namespace has lost its project namespace.
+        CollectNamespace = "collect_namespace",
+        /// A binding has lost its template.
+        DeleteOrphanedBinding = "delete_orphaned_binding",
+        /// An interpreter is missing.
+        CreateInterpreter = "create_interpreter",
+        /// An interpreter was edited.
+        RestoreInterpreter = "restore_interpreter",
+        /// A Workload lacks the finalizer.
+        HoldWorkload = "hold_workload",
+        /// A deleted Workload has no deployment.
+        LetWorkloadGo = "let_workload_go",
+        /// A placement of a Workload lacks a deployment.
+        CreateDeployment = "create_deployment",
+        /// A deployment differs from its Workload.
+        UpdateDeployment = "update_deployment",
+        /// A Workload no longer wants a deployment.
+        DeleteDeployment = "delete_deployment",
+        /// A Workload's status differs from those of its deployments.
+        RollUp = "roll_up",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_label_is_a_word_of_its_own_and_leads_back_to_its_reason() {
+        let labels: BTreeSet<&str> = WriteReason::ALL.iter().map(|reason| reason.label()).collect();
+        assert_eq!(labels.len(), WriteReason::ALL.len());
+        for reason in WriteReason::ALL {
+            let letters = |c: char| c.is_ascii_lowercase() || c == '_';
+            assert!(reason.label().chars().all(letters), "{reason:?}");
+            assert_eq!(WriteReason::of((*reason).into()), Some(*reason));
+        }
+    }
+}
