@@ -20,7 +20,7 @@ fedgate_engine::write_reasons! {
         /// A copy belongs to an earlier project of the name.
         DrainEarlierLife = "drain_earlier_life",
         /// A deployment has nothing left on the hub.
-        LetGo = "let_go",
+        RemoveFinalizers = "let_go",
         /// A deployment lacks the status of its copy, or a condition.
         ReturnStatus = "return_status",
         /// A companion is missing.
@@ -74,7 +74,7 @@ fedgate_engine::write_reasons! {
         /// A Workload lacks the finalizer.
         HoldWorkload = "hold_workload",
         /// A deleted Workload has no deployment.
-        LetWorkloadGo = "let_workload_go",
+        RemoveWorkloadFinalizer = "let_workload_go",
         /// A placement of a Workload lacks a deployment.
         CreateDeployment = "create_deployment",
         /// A deployment differs from its Workload.

@@ -31,7 +31,7 @@ pub struct Deployments {
 /// server for that.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// What a plan for a deployment was decided from.
+/// The basis of a plan for a deployment, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
     /// True if the plan writes more than the status.

@@ -36,7 +36,7 @@ impl<'a> Local<'a> {
     }
 }
 
-/// What a plan for an Instance was decided from.
+/// The basis of a plan for an Instance, for the steps that follow it.
 pub(super) struct Basis {
     /// True if the plan changes conditions.
     conditions: bool,

@@ -84,7 +84,7 @@ impl Session {
     }
 }
 
-/// What a plan for a Pod was decided from.
+/// The basis of a plan for a Pod, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
     snapshot: Snapshot,

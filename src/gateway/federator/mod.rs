@@ -98,14 +98,14 @@ pub struct Session {
     permit: Option<HubPermit>,
 }
 
-/// What a decision on a deployment was made of.
+/// The basis of a decision on a deployment, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
     snapshot: Snapshot,
     then: Then,
 }
 
-/// What is needed once a decision is carried out.
+/// The step that follows a decision, and its inputs.
 #[derive(Debug)]
 enum Then {
     /// Publish this Event.

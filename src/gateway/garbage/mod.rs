@@ -186,7 +186,7 @@ impl Garbage {
     }
 }
 
-/// What a deletion was decided from.
+/// The basis of a deletion, for the steps that follow it.
 #[derive(Debug)]
 pub enum Basis {
     /// A copy without the deployment that it was made from.

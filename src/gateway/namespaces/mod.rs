@@ -101,7 +101,7 @@ fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
 #[derive(Debug, Default)]
 pub struct Namespaces;
 
-/// What a plan for a hub Namespace was decided from.
+/// The basis of a plan for a hub Namespace, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
     /// Cities that the plan takes from the Namespace.

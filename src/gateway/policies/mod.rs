@@ -34,7 +34,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Policies;
 
-/// What a plan for the policies of a hub namespace was decided from.
+/// The basis of a plan for the policies of a hub namespace, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
     /// Cities whose policies the plan deletes.

@@ -67,7 +67,7 @@ fn settings(ctx: &Shared) -> decide::Settings {
     }
 }
 
-/// What a decision on a write-back was made of.
+/// The basis of a decision on a write-back, for the steps that follow it.
 #[derive(Debug)]
 pub struct Basis {
     snapshot: Snapshot,

@@ -48,7 +48,7 @@ impl Subject<'_> {
             }
             WorkloadEffect::RemoveFinalizer => {
                 let write = self.finalizers(&self.foreign_finalizers().collect::<Vec<_>>());
-                main(self.workload(), write, WriteReason::LetWorkloadGo)
+                main(self.workload(), write, WriteReason::RemoveWorkloadFinalizer)
             }
             WorkloadEffect::Create(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());

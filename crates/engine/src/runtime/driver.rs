@@ -41,7 +41,7 @@ pub trait Reconciler: Send + Sync {
     type State: RoleState;
     /// State of one reconcile, e.g. what it has read.
     type Session: Send;
-    /// What a decision was made of, for the steps that follow it.
+    /// The basis of a decision, for the steps that follow it.
     type Basis: Send + Sync;
 
     /// Name of the controller, for logs.

@@ -99,7 +99,7 @@ struct Session {
     holder: Option<HubCopy>,
 }
 
-/// What a decision on a copy was made of.
+/// The basis of a decision on a copy, for the steps that follow it.
 enum Basis {
     /// This is written to this object.
     Write(decide::Written, Target),

@@ -80,7 +80,7 @@ fn remove_finalizers(s: &Snapshot, source: &Row<Source>, memory: &Memory) -> Ste
         target: source_target(s),
         endpoint: Endpoint::Main,
         write,
-        reason: WriteReason::LetGo.into(),
+        reason: WriteReason::RemoveFinalizers.into(),
     };
     act(effect, memory.clone())
 }
