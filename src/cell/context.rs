@@ -8,7 +8,7 @@ use super::{
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     plan::{Effect, Target},
-    runtime::{self, role::RoleState},
+    runtime::{self, index::RoleState},
 };
 
 /// State of a cell beside the runtime's own.

@@ -38,11 +38,7 @@ use fedgate_engine::{
     metrics::{Gauges, PlaneKind},
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
-    runtime::{
-        self, Runtime, driver,
-        queue::Priority,
-        role::{Role, Triggers},
-    },
+    runtime::{self, Runtime, driver, index::Triggers, queue::Priority, role::Role},
 };
 use index::{CellIndex, CellLocation, IndexConfig, change::Change, tables::TableId, watches::Command};
 use instance::Instances;

@@ -5,7 +5,7 @@ use fedgate_api::names::CityCode;
 use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},
-    runtime::{self, queue::Priority, role::RoleState},
+    runtime::{self, index::RoleState, queue::Priority},
 };
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -35,11 +35,7 @@ use fedgate_engine::{
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
-    runtime::{
-        self, Runtime, driver,
-        queue::Priority,
-        role::{Role, Triggers},
-    },
+    runtime::{self, Runtime, driver, index::Triggers, queue::Priority, role::Role},
 };
 use fedgate_kinds::FederatedKind;
 use garbage::Garbage;

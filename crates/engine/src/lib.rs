@@ -2,8 +2,9 @@
 //! any workload kind.
 //!
 //! A controller *observes* the known state of a [`key::Key`], *decides* with a pure function and returns a
-//! [`plan::Plan`], and the one [`executor::Executor`] executes it. [`runtime::queue::Queue`] schedules the keys, and
-//! [`runtime::workers::Workers`] run the controllers of a role for them.
+//! [`plan::Plan`], and the one [`executor::Executor`] executes it; [`runtime::driver`] is the loop of all controllers.
+//! [`runtime::Runtime`] engages the planes of a [`runtime::role::Role`], fills its index, and runs its controllers on the
+//! keys of the [`runtime::queue::Queue`].
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use fedgate_engine::{
     key::{Key, Kind, Plane},
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::role::{Index, Keys, Update},
+    runtime::index::{Index, Keys, Update},
 };
 
 /// A command to the cell's main loop.

@@ -3,6 +3,7 @@
 //! Watch events and answers to our own writes fill it ([`apply`]); the controllers' `observe` reads it.
 
 pub mod apply;
+mod apply_project;
 pub mod arriving;
 pub mod by_cell;
 pub mod change;

@@ -7,7 +7,7 @@ use fedgate_engine::{
     object::Unread,
     plan::Target,
     plane::watch::{self, WatchEvent, WatchSpec},
-    runtime::role::{Index, Keys, Phase, Update, Watches},
+    runtime::index::{Index, Keys, Phase, Update, Watches},
 };
 
 /// Each cell's status in a binding, which is not decoded: a cell may write any value there, and the gateway reads the

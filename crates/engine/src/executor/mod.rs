@@ -1,13 +1,14 @@
 //! The executor: the only writer. It executes plans effect by effect and reports the returned objects to the index.
 
 mod events;
+mod failures;
 mod fights;
 pub mod permissions;
 mod presence;
 
 use crate::{
     diff,
-    error::{Category, Failure, classify, misses_namespace},
+    error::{Category, Failure},
     executor::{
         fights::{FightDetector, field_group},
         permissions::{Permission, PermissionChange, Permissions},
@@ -21,6 +22,7 @@ use crate::{
     plane::health::PlaneHealth,
 };
 use events::EventRecorder;
+use failures::{empties_a_list, failed, failure};
 use futures::{StreamExt, future::BoxFuture, stream};
 use kube::{
     Api, Client,
@@ -29,7 +31,7 @@ use kube::{
 };
 pub use presence::Which;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// The field manager of every write (contract: federation.md §2.1).
 pub const FIELD_MANAGER: &str = "fedgate";
@@ -76,13 +78,6 @@ impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Executor")
     }
-}
-
-/// True if an API server rejects an apply because the result has `null` in place of a list. This happens if the apply
-/// removes the last items of a list of keyed items that an earlier fedgate merge patch had set to `[]`. A merge patch
-/// can empty it.
-fn empties_a_list(failure: &Failure) -> bool {
-    failure.category == Category::Refused && failure.message.contains("Invalid value: \"null\"")
 }
 
 impl Executor {
@@ -492,40 +487,6 @@ async fn merge(
     match endpoint {
         Endpoint::Main => api.patch(&target.name, &params, &patch).await,
         Endpoint::Status => api.patch_status(&target.name, &params, &patch).await,
-    }
-}
-
-fn failed(target: &Target, verb: &'static str, category: Category, message: &str) -> Failure {
-    Failure {
-        plane: target.plane.clone(),
-        verb,
-        object: format!(
-            "{} {}{}",
-            target.kind(),
-            target
-                .namespace
-                .as_ref()
-                .map(|n| format!("{n}/"))
-                .unwrap_or_default(),
-            target.name
-        ),
-        category,
-        message: message.to_owned(),
-        retry_after: Duration::ZERO,
-    }
-}
-
-fn failure(target: &Target, verb: &'static str, error: &kube::Error) -> Failure {
-    let (category, message, retry_after) = classify(error);
-    let namespace = target.namespace.as_deref();
-    let category = if namespace.is_some_and(|namespace| misses_namespace(error, namespace)) {
-        Category::NamespaceMissing
-    } else {
-        category
-    };
-    Failure {
-        retry_after,
-        ..failed(target, verb, category, &message)
     }
 }
 

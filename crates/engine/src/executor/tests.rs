@@ -5,7 +5,11 @@ use crate::testing::access::SinglePlane;
 use axum::body::Body;
 use http::{Method, Request, Response};
 use serde_json::json;
-use std::{convert::Infallible, sync::atomic::AtomicUsize, sync::atomic::Ordering};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},

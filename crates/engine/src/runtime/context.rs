@@ -1,9 +1,9 @@
 //! The state that all controllers of a role share, and the context of one reconcile.
 
 use super::{
+    index::{Index, RoleState},
     planes::EngagedPlanes,
     queue::Queue,
-    role::{Index, RoleState},
     workers::Workers,
 };
 use crate::{

@@ -1,6 +1,6 @@
 //! The loop of every controller: observe, decide, read or execute, and decide again until nothing is left to do.
 
-use super::{context::Context, role::RoleState};
+use super::{context::Context, index::RoleState};
 use crate::{
     error::Failure,
     key::Key,
@@ -69,7 +69,7 @@ pub trait Reconciler: Send + Sync {
         async { Ok(Flow::Again) }
     }
 
-    /// The plan has nothing to execute: returns when the key is reconciled again.
+    /// The plan has nothing to execute, and the reconcile ends.
     fn settled(
         &self,
         _cx: &Context<'_, Self::State>,

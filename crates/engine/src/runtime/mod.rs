@@ -5,6 +5,7 @@ mod conflict_backoff;
 pub mod context;
 pub mod driver;
 pub mod failures;
+pub mod index;
 pub mod planes;
 pub mod queue;
 pub mod role;
@@ -25,10 +26,11 @@ use crate::{
 use conflict_backoff::ConflictBackoff;
 use context::{Context, Shared};
 use futures::{Stream, StreamExt};
+use index::{Index, Keys, RoleState, Triggers};
 use parking_lot::Mutex;
 use planes::{Command, Commands, EngagedPlanes};
 use queue::{Priority, Queue};
-use role::{CommandOf, Index, IndexOf, Keys, Role, RoleState, Triggers};
+use role::{CommandOf, IndexOf, Role};
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicBool},

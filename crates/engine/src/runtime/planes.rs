@@ -1,8 +1,8 @@
 //! The engaged planes: their watches fill the index and enqueue keys, and the executor writes through their clients.
 
 use super::{
+    index::{Index, Keys, Phase, Triggers, Update},
     queue::{Priority, Queue},
-    role::{Index, Keys, Phase, Triggers, Update},
 };
 use crate::{
     executor::PlaneAccess,

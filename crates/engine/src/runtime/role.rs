@@ -1,154 +1,18 @@
-//! The parts that a role adds to the runtime: an index over its planes, state that its controllers share, and the
-//! controllers.
+//! The controllers of a process, and its reaction to changes of its planes.
 
-use super::context::{Context, Shared};
+use super::{
+    context::{Context, Shared},
+    index::{Index, RoleState},
+};
 use crate::{
     backoff::Backoff,
     error::Failure,
-    key::{Key, Kind, Plane},
+    key::{Key, Plane},
     metrics::{Gauges, PlaneKind},
-    plan::{Effect, Requeue, Target},
-    plane::{
-        discovery::ProjectEvent,
-        watch::{WatchEvent, WatchSpec, WatchStatus},
-    },
+    plan::Requeue,
+    plane::discovery::ProjectEvent,
 };
 use serde_json::{Map, Value};
-use std::{fmt::Debug, sync::Arc};
-
-/// The effects of an event.
-#[derive(Debug)]
-pub struct Update<I: Index> {
-    /// The changes of the index; the role's triggers return the keys that they concern.
-    pub changes: Vec<I::Change>,
-    /// Keys that have waited for this event.
-    pub keys: Vec<Key>,
-    /// True if the event completed a first list.
-    pub synced: bool,
-    /// True if the plane's lists of [`Phase::First`] are complete, so that its other lists may begin.
-    pub first_phase_synced: bool,
-    /// Commands for the role's main loop.
-    pub commands: Vec<I::Command>,
-}
-
-impl<I: Index> Default for Update<I> {
-    fn default() -> Self {
-        Self {
-            changes: Vec::new(),
-            keys: Vec::new(),
-            synced: false,
-            first_phase_synced: false,
-            commands: Vec::new(),
-        }
-    }
-}
-
-/// Keys to enqueue.
-#[derive(Debug, Default)]
-pub struct Keys {
-    /// Keys to enqueue with the priority of their event: backlog for a list, fresh for every other event.
-    pub keys: Vec<Key>,
-    /// Keys to enqueue as fresh even if the event belongs to a list: users may wait for them.
-    pub fresh: Vec<Key>,
-}
-
-/// Adds the keys that a change concerns: those of every object whose decision may depend on it.
-pub type Triggers<I> = fn(&I, &<I as Index>::Change, &mut Vec<Key>);
-
-/// When the list of a table begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// At once.
-    First,
-    /// After the first phase of its plane and of the hub, at the latest after
-    /// [`HEAD_START`](super::planes::HEAD_START).
-    Second,
-}
-
-/// The watches of a plane, by table.
-pub type Watches<T> = [(T, Arc<WatchStatus>)];
-
-/// The state of the planes, as their watches report it. It is synchronous and sends no request; the runtime locks it.
-pub trait Index: Sized + Send + 'static {
-    /// One watch of a plane.
-    type TableId: Copy + Ord + Debug + Send + Sync + 'static;
-    /// A change that decisions may depend on.
-    type Change: Send + 'static;
-    /// A command to the role's main loop.
-    type Command: Send + 'static;
-
-    /// Applies a watch event, or the response to a request, that belongs to this engagement of the plane.
-    fn apply(
-        &mut self,
-        plane: &Plane,
-        engagement: u64,
-        table: Self::TableId,
-        event: WatchEvent,
-    ) -> Update<Self>;
-
-    /// Drops the keys that may not be reconciled yet, because a list is incomplete, and adds those that have waited for
-    /// the list which an event of this table has just completed if `synced`.
-    fn admit(&self, plane: &Plane, table: Self::TableId, synced: bool, keys: Vec<Key>) -> Keys;
-
-    /// A plane was restored to an older state in this engagement. Returns the next engagement, in which all its tables
-    /// are listed again; `None` if the engagement has ended, or if each table is listed again on its own.
-    fn rewind(&mut self, _plane: &Plane, _engagement: u64) -> Option<u64> {
-        None
-    }
-
-    /// A plane forbids or allows the watch of a table. Returns the keys to enqueue.
-    fn access_changed(
-        &mut self,
-        _plane: &Plane,
-        _engagement: u64,
-        _table: Self::TableId,
-        _forbidden: bool,
-    ) -> Vec<Key> {
-        Vec::new()
-    }
-
-    /// All keys that may be reconciled now.
-    fn all_keys(&self) -> Keys;
-
-    /// Selection of the objects of a table.
-    fn watch_spec(&self, plane: &Plane, table: Self::TableId) -> WatchSpec;
-
-    /// When the list of a table begins.
-    fn phase(_table: Self::TableId) -> Phase {
-        Phase::First
-    }
-
-    /// True if a plane may forbid the table without harm to the others.
-    fn is_optional(_table: Self::TableId) -> bool {
-        false
-    }
-
-    /// The table that an object belongs to; `None` if it is not watched.
-    fn table_of(&self, target: &Target) -> Option<Self::TableId>;
-
-    /// The kind of a table's objects.
-    fn kind_of(&self, table: Self::TableId) -> Kind;
-
-    /// The plural name of a table's resource.
-    fn plural(&self, table: Self::TableId) -> String;
-
-    /// Value of the metric label `kind` for a kind.
-    fn kind_label(&self, kind: &Kind) -> String;
-
-    /// True if all lists of a plane are complete.
-    fn is_connected(&self, _plane: &Plane, watches: &Watches<Self::TableId>) -> bool {
-        watches.iter().all(|(_, status)| status.synced())
-    }
-}
-
-/// State that the controllers of a role share beside the runtime's own, e.g. their settings.
-pub trait RoleState: Send + Sync + 'static {
-    /// The index of the role.
-    type Index: Index;
-
-    /// Logs an executed write.
-    fn log_write(_effect: &Effect) {}
-}
 
 /// A command to the role's main loop.
 pub type CommandOf<R> = <<<R as Role>::State as RoleState>::Index as Index>::Command;

@@ -2,7 +2,8 @@
 
 use super::{
     Runtime, STALL_TIMEOUT,
-    role::{Index, IndexOf, Role, Watches},
+    index::{Index, Watches},
+    role::{IndexOf, Role},
 };
 use crate::{executor::permissions::Permission, key::Plane, metrics::Gauges};
 use serde_json::{Value, json};

@@ -1,0 +1,185 @@
+//! Applies watch events and answers to writes of projects to the index.
+
+use super::{
+    GatewayIndex, TableId,
+    apply::Applied,
+    change::Change,
+    digest::{Payload, Projection, Source, Strings},
+};
+use fedgate_api::names::{ProjectKey, is_label_value};
+use fedgate_engine::{
+    plane::watch::WatchEvent,
+    store::{
+        apply::{RowChange, apply_event},
+        table::Name,
+    },
+};
+use fedgate_kinds::CompanionKind;
+use kube::core::DynamicObject;
+
+/// Namespace whose UID identifies a project where no platform gives it one.
+const PROJECT_MARK: &str = "kube-system";
+
+impl GatewayIndex {
+    /// Applies an event of a project.
+    pub fn project_event(&mut self, key: &ProjectKey, table: TableId, event: WatchEvent) -> Applied {
+        let kinds = self.kinds.clone();
+        let mut applied = Applied::default();
+        let (words, project) = (&mut self.words, self.projects.get_mut(key));
+        let Some(project) = project else { return applied };
+        macro_rules! feed_table {
+            ($table:expr, $read:expr) => {{
+                let (deltas, first) = apply_event(&mut $table, event, words, $read);
+                applied.synced = first;
+                deltas
+            }};
+        }
+        match table {
+            TableId::Namespaces => {
+                let deltas = feed_table!(project.namespaces, |_, _| ());
+                let known = project.uid.clone();
+                if let Some(mark) = project.namespaces.get("", PROJECT_MARK) {
+                    project.uid = Some(mark.uid.clone()).filter(|uid| is_label_value(uid));
+                }
+                // Until then everything of the project waited for its UID, or belonged to an earlier project of the
+                // name.
+                applied.synced |= project.uid.is_some() && project.uid != known;
+                for d in deltas {
+                    self.claim_hub_namespace(key, &d, &mut applied);
+                }
+                if applied.synced {
+                    self.resolve_all_owners(&mut applied);
+                }
+            }
+            TableId::Workloads => return self.workload_event(key, event),
+            TableId::Locations => return self.location_event(key, event),
+            TableId::Networks => return self.network_event(key, event),
+            TableId::ConfigMaps => {
+                let deltas = feed_table!(project.config_maps, |o, _| Payload::read(o));
+                let changes = deltas
+                    .into_iter()
+                    .map(|d| payload_change(key, CompanionKind::ConfigMap, d.name));
+                applied.changes.extend(changes);
+            }
+            TableId::Secrets => {
+                let deltas = feed_table!(project.secrets, |o, _| Payload::read(o));
+                let changes = deltas
+                    .into_iter()
+                    .map(|d| payload_change(key, CompanionKind::Secret, d.name));
+                applied.changes.extend(changes);
+            }
+            TableId::Federated(i) => return self.source_event(key, i, event),
+            TableId::WrittenBack(i) => {
+                for d in feed_table!(project.projections[i], |o, words| Projection::read(
+                    o, &kinds[i], words
+                )) {
+                    if let Some(hub) = self.hub_namespace(key, &d.name.0) {
+                        self.forget_end(i, key, hub.as_str(), &d.name);
+                        applied.changes.push(Change::Projection {
+                            kind: i,
+                            hub: hub.as_str().into(),
+                            name: d.name.1,
+                        });
+                    }
+                }
+            }
+            TableId::Clusters
+            | TableId::CitySets
+            | TableId::CityPolicies
+            | TableId::Bindings
+            | TableId::Interpreters => {}
+        }
+        applied
+    }
+
+    fn workload_event(&mut self, key: &ProjectKey, event: WatchEvent) -> Applied {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Applied::default();
+        };
+        let read = |o: &DynamicObject, _: &mut Strings| {
+            let mut kept = o.clone();
+            kept.metadata.managed_fields = None;
+            kept.metadata.annotations = None;
+            kept.metadata.resource_version = None;
+            serde_json::to_string(&kept).unwrap_or_default().into_boxed_str()
+        };
+        let (deltas, synced) = apply_event(&mut project.workloads, event, &mut self.words, read);
+        let mut applied = Applied::synced(synced);
+        for d in deltas {
+            if let Some(old) = &d.old {
+                project.workloads_by_uid.remove(&old.uid);
+            }
+            if let Some(new) = project.workloads.get(&d.name.0, &d.name.1) {
+                project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
+            }
+            let (namespace, name) = d.name;
+            applied.changes.push(Change::Workload {
+                project: key.clone(),
+                namespace,
+                name,
+            });
+        }
+        applied
+    }
+
+    fn source_event(&mut self, key: &ProjectKey, kind: usize, event: WatchEvent) -> Applied {
+        let Some(project) = self.projects.get_mut(key) else {
+            return Applied::default();
+        };
+        let ends = matches!(event, WatchEvent::Delete(_));
+        let kinds = &self.kinds;
+        let (deltas, synced) = apply_event(&mut project.sources[kind], event, &mut self.words, |o, words| {
+            Source::read(o, &kinds[kind], words)
+        });
+        for d in &deltas {
+            let new = project.sources[kind].get(&d.name.0, &d.name.1);
+            project.secondary.change(kind, &d.name, d.old.as_ref(), new);
+        }
+        let mut applied = Applied::synced(synced);
+        let (ready, largest) = (self.specs_synced(key), self.largest_spec);
+        for d in deltas {
+            if ends {
+                self.record_departure(key, kind, &d);
+            }
+            if let Some(project) = self.projects.get_mut(key) {
+                let row = project.sources[kind].get(&d.name.0, &d.name.1);
+                if !ready || row.is_some_and(|row| !row.digest.fits(largest)) {
+                    project.sources[kind].drop_body(&d.name.0, &d.name.1);
+                }
+            }
+            applied.changes.extend(self.source_changed(key, kind, &d));
+        }
+        applied
+    }
+
+    /// Records that the deletion of a copy's deployment was observed.
+    fn record_departure(&mut self, project: &ProjectKey, kind: usize, delta: &RowChange<Source>) {
+        let (Some(old), Some(hub)) = (&delta.old, self.hub_namespace(project, &delta.name.0)) else {
+            return;
+        };
+        let copy = self.hub.copies[kind].get(hub.as_str(), &delta.name.1);
+        if self.is_owned_by(hub.as_str(), project)
+            && copy.is_some_and(|copy| copy.digest.source_uid.as_ref() == Some(&old.uid))
+        {
+            let copy = (kind, hub.as_str().into(), delta.name.1.clone());
+            self.hub.departed.insert(copy, old.uid.clone());
+        }
+    }
+
+    /// Drops that record once the projection is gone.
+    fn forget_end(&mut self, kind: usize, project: &ProjectKey, hub: &str, name: &Name) {
+        let project = self.projects.get(project);
+        if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
+            self.hub.ended.remove(&(kind, hub.into(), name.1.clone()));
+        }
+    }
+}
+
+fn payload_change(project: &ProjectKey, kind: CompanionKind, (namespace, name): Name) -> Change {
+    Change::Payload {
+        project: project.clone(),
+        kind,
+        namespace,
+        name,
+    }
+}
