@@ -47,10 +47,12 @@ impl Project {
             secondary: _,
             workloads_by_uid: _,
             references: _,
-            references_watched: _,
             forbidden: _,
+            references_watched,
         } = self;
         *of = engagement;
+        // The command of the earlier engagement may come too late.
+        *references_watched = false;
         namespaces.rewind();
         workloads.rewind();
         locations.rewind();

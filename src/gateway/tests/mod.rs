@@ -314,6 +314,10 @@ async fn what_comes_late_of_an_earlier_engagement_is_not_taken_for_the_present_o
         .role
         .on_command(&gateway.shared, Command::WatchReferences(key.clone(), second));
     assert_eq!(watches(), before + 2);
+    gateway
+        .role
+        .on_command(&gateway.shared, Command::WatchReferences(key.clone(), second));
+    assert_eq!(watches(), before + 2, "each table is watched once");
 }
 
 /// Number of remembered entries, without the hub's rows and the shared strings.

@@ -132,7 +132,7 @@ impl<I: Index> EngagedPlanes<I> {
         });
     }
 
-    /// Watches more tables of an engaged plane.
+    /// Watches these tables of an engaged plane too, each once.
     pub fn watch_more(self: &Arc<Self>, plane: &Plane, tables: &[I::TableId]) {
         let mut planes = self.registry.lock();
         // The hub's lists are long and paged, and all projects wait for them: the projects' longer lists must not delay
@@ -145,6 +145,9 @@ impl<I: Index> EngagedPlanes<I> {
             return;
         };
         for table in tables {
+            if engaged.watches.iter().any(|(watched, _)| watched == table) {
+                continue;
+            }
             let watch = Watch {
                 planes: self.clone(),
                 plane: plane.clone(),

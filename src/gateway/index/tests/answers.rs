@@ -1,8 +1,12 @@
 //! Tests of the index queries: cities that copies may go to, keys that wait for an object, rejected claims.
 
-use super::fixture::{HUB, city_policy, hub_namespace, object, shop, source};
-use super::*;
+use super::{
+    super::watches::Command,
+    fixture::{HUB, city_policy, hub_namespace, object, shop, source},
+    *,
+};
 use fedgate_api::keys;
+use fedgate_engine::{key::Plane, runtime::index::Index};
 use serde_json::Value;
 
 fn zoo() -> ProjectKey {
@@ -128,6 +132,28 @@ fn data_is_watched_once_a_deployment_references_some() {
     api["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
     index.shop_has(TableId::Federated(0), &api);
     assert!(references(&index));
+}
+
+#[test]
+fn data_is_watched_again_after_a_restore_that_overtook_the_command() {
+    let mut index = GatewayIndex::fixture();
+    let mut web = source("web", "DFW");
+    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
+    let project = Plane::Project(shop());
+    let commands = |index: &mut GatewayIndex, engagement, event| {
+        let update = Index::apply(index, &project, engagement, TableId::Federated(0), event);
+        let commands = update.commands.into_iter().map(|command| match command {
+            Command::WatchReferences(key, engagement) => (key, engagement),
+            Command::ReportRejected(claims) => panic!("{claims:?}"),
+        });
+        commands.collect::<Vec<_>>()
+    };
+    let event = || WatchEvent::Apply(Box::new(serde_json::from_value(web.clone()).unwrap()));
+    let first = index.projects[&shop()].engagement;
+    assert_eq!(commands(&mut index, first, event()), [(shop(), first)]);
+    assert_eq!(commands(&mut index, first, event()), [], "it is watched");
+    let second = Index::rewind(&mut index, &project, first).unwrap();
+    assert_eq!(commands(&mut index, second, event()), [(shop(), second)]);
 }
 
 #[test]
