@@ -102,7 +102,7 @@ const ARROWS: &[(&str, Arrows)] = &[
                     "random",
                 ],
             ),
-            ("reconcile", &["error", "key", "random", "shrink"]),
+            ("reconcile", &["diff", "error", "key", "random", "shrink"]),
             (
                 "runtime",
                 &[
@@ -178,7 +178,6 @@ const DECISION: &[&[&str]] = &[
     &["fedgate_api"],
     &["fedgate_kinds"],
     &["fedgate_engine", "key"],
-    &["fedgate_engine", "reconcile", "memory"],
     &["fedgate_engine", "plan"],
     &["fedgate_engine", "write_reasons"],
     &["fedgate_engine", "error"],
@@ -190,7 +189,9 @@ const DECISION: &[&[&str]] = &[
     &["fedgate_engine", "object"],
     &["fedgate_engine", "shrink"],
     &["fedgate_engine", "backoff", "Backoff"],
-    // Values alone; `Throttle` beside them has a lock and is not for decisions.
+    // Values alone; `Memories` and `Throttle` beside them have a lock and are not for decisions.
+    &["fedgate_engine", "reconcile", "memory", "MemoryUpdate"],
+    &["fedgate_engine", "reconcile", "normalized"],
     &["fedgate_engine", "reconcile", "throttle", "Rate"],
     &["fedgate_engine", "reconcile", "throttle", "TokenBucket"],
     &["fedgate_engine", "reconcile", "throttle", "WriteKind"],

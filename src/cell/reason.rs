@@ -115,20 +115,3 @@ impl WriteReason {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_label_is_a_word_of_its_own_and_leads_back_to_its_reason() {
-        let labels: BTreeSet<&str> = WriteReason::ALL.iter().map(|reason| reason.label()).collect();
-        assert_eq!(labels.len(), WriteReason::ALL.len());
-        for reason in WriteReason::ALL {
-            let letters = |c: char| c.is_ascii_lowercase() || c == '_';
-            assert!(reason.label().chars().all(letters), "{reason:?}");
-            assert_eq!(WriteReason::of((*reason).into()), Some(*reason));
-        }
-    }
-}

@@ -107,8 +107,13 @@ fn boxed(object: &Value) -> Box<DynamicObject> {
 }
 
 impl Fixture {
-    /// All lists are complete, and only the tenant's namespaces exist.
+    /// All lists are complete, and only the tenant's namespaces exist. No plane receives any request.
     pub(crate) fn new(reading: IndexConfig) -> Self {
+        Self::with_access(reading, Arc::new(Nowhere))
+    }
+
+    /// As [`Fixture::new`], with this access to planes.
+    pub(crate) fn with_access(reading: IndexConfig, access: Arc<dyn PlaneAccess>) -> Self {
         let mut index = CellIndex::new(reading);
         let lists = index.cell_tables().into_iter().map(|table| (Plane::Cell, table));
         let lists: Vec<_> = lists
@@ -138,7 +143,7 @@ impl Fixture {
             clock: Clock::system(),
         };
         let index = Arc::new(Mutex::new(index));
-        let context = shared_for_tests(index, state, setup, Arc::new(Nowhere));
+        let context = shared_for_tests(index, state, setup, access);
         let mut fixture = Self {
             context,
             objects: BTreeMap::new(),

@@ -177,7 +177,7 @@ mutants! {
     }
     "src/gateway/garbage/mod.rs" {
         orphan_without_a_get:
-            "confirm::deployment_gone(ctx, origin.clone()).await?" => "true",
+            "confirm::deployment_gone(run.ctx, origin.clone()).await?" => "true",
             "gateway::garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
         city_set_without_a_list:
             "confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?" => "true",

@@ -172,7 +172,7 @@ impl fmt::Display for ReasonLabel {
     }
 }
 
-/// Declares the closed set of reasons for which a role writes.
+/// Declares the closed set of reasons for which a role writes, and a test of their labels.
 #[macro_export]
 macro_rules! write_reasons {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal,)+ }) => {
@@ -208,6 +208,18 @@ macro_rules! write_reasons {
         impl PartialEq<$name> for $crate::plan::ReasonLabel {
             fn eq(&self, other: &$name) -> bool {
                 self.label() == other.label()
+            }
+        }
+
+        #[cfg(test)]
+        #[test]
+        fn each_label_is_a_word_of_its_own_and_leads_back_to_its_reason() {
+            let labels: std::collections::BTreeSet<&str> = $name::ALL.iter().map(|reason| reason.label()).collect();
+            assert_eq!(labels.len(), $name::ALL.len());
+            for reason in $name::ALL {
+                let letters = |c: char| c.is_ascii_lowercase() || c == '_';
+                assert!(reason.label().chars().all(letters), "{reason:?}");
+                assert_eq!($name::of((*reason).into()), Some(*reason));
             }
         }
     };

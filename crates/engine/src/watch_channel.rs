@@ -20,13 +20,13 @@ struct Shared<T> {
 struct State<T> {
     value: T,
     /// Number of sends so far.
-    times: u64,
+    version: u64,
 }
 
 impl<T: Copy> Sender<T> {
     /// A channel with an initial value that does not count as sent.
     pub fn new(value: T) -> Self {
-        let state = Mutex::new(State { value, times: 0 });
+        let state = Mutex::new(State { value, version: 0 });
         Self(Arc::new(Shared {
             state,
             changed: Notify::new(),
@@ -51,7 +51,7 @@ impl<T: Copy> Sender<T> {
         let tell = {
             let mut state = self.0.state.lock();
             let tell = change(&mut state.value);
-            state.times += u64::from(tell);
+            state.version += u64::from(tell);
             tell
         };
         if tell {
@@ -62,7 +62,7 @@ impl<T: Copy> Sender<T> {
     /// A receiver for all values sent from now on.
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver {
-            heard: self.0.state.lock().times,
+            seen: self.0.state.lock().version,
             of: self.0.clone(),
         }
     }
@@ -72,20 +72,20 @@ impl<T: Copy> Sender<T> {
 #[derive(Debug, Clone)]
 pub struct Receiver<T> {
     of: Arc<Shared<T>>,
-    heard: u64,
+    seen: u64,
 }
 
 impl<T: Copy> Receiver<T> {
     /// The last value, which is marked as seen.
     pub fn borrow_and_update(&mut self) -> T {
         let state = self.of.state.lock();
-        self.heard = state.times;
+        self.seen = state.version;
         state.value
     }
 
     /// True if a value was sent since the last one that this receiver has seen.
     pub fn has_changed(&self) -> bool {
-        self.of.state.lock().times != self.heard
+        self.of.state.lock().version != self.seen
     }
 
     /// Waits for a new value and marks it as seen. Never completes without a new value.
@@ -95,8 +95,8 @@ impl<T: Copy> Receiver<T> {
             changed.as_mut().enable();
             {
                 let state = self.of.state.lock();
-                if state.times != self.heard {
-                    self.heard = state.times;
+                if state.version != self.seen {
+                    self.seen = state.version;
                     return state.value;
                 }
             }

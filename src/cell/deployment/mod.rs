@@ -14,9 +14,9 @@ use super::context::{Context, State, request_project};
 use decide::Decision;
 use fedgate_engine::{
     key::Key,
-    plan::{Applied, Plan, Requeue},
+    plan::{Applied, Effect, Endpoint, Plan, Requeue},
     reconcile::throttle::{Rate, Throttle},
-    runtime::driver::{Flow, Reconciler, Step},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use std::time::Duration;
 
@@ -31,70 +31,54 @@ pub struct Deployments {
 /// server for that.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// The basis of a plan for a deployment, for the steps that follow it.
-#[derive(Debug)]
-pub struct Basis {
-    /// True if the plan writes more than the status.
-    works: bool,
-    /// When the deployment is reconciled again if it writes the status alone.
-    next: Requeue,
-}
-
 impl Reconciler for Deployments {
     type State = State;
     type Session = ();
-    type Basis = Basis;
+    type Basis = ();
 
     const NAME: &'static str = "deployment";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) {}
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
-        let Some(snapshot) = observe::observe(ctx, key) else {
-            self.written.forget(key);
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<()> {
+        let Some(snapshot) = observe::observe(run.ctx, run.key) else {
+            self.written.forget(run.key);
             return Step::End(Requeue::AwaitChange);
         };
         if let Some(project) = &snapshot.unwatched {
-            request_project(ctx, project);
+            request_project(run.ctx, project);
         }
-        let now = ctx.now();
+        let now = run.ctx.now();
         let Decision { writes, status, held } = decide::decide(&snapshot, now.wall);
         let mut next = if held && writes.is_empty() {
             Requeue::After(LOOK_AGAIN)
         } else {
             Requeue::AwaitChange
         };
-        let works = !writes.is_empty();
-        let rate = Rate::new(ctx.settings.status_interval);
+        let rate = Rate::new(run.ctx.settings.status_interval);
         let status = status.filter(|effect| {
             let write_kind = decide::write_kind(&snapshot, effect);
-            let wait = self.written.wait(key, rate, write_kind, now.instant);
+            let wait = self.written.wait(run.key, rate, write_kind, now.instant);
             next = next.earlier(wait.map_or(Requeue::AwaitChange, Requeue::After));
             wait.is_none()
         });
-        Step::Apply(Plan::independent(writes, status, next), Basis { works, next })
+        Step::Apply(Plan::independent(writes, status, next), ())
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        (): &mut (),
-        basis: &Basis,
-        plan: &Plan<Applied>,
-    ) -> Flow {
-        if plan.status.is_some() {
+    fn applied(&self, ctx: &Context<'_>, key: &Key, effect: &Effect) {
+        if effect.endpoint == Endpoint::Status {
             let rate = Rate::new(ctx.settings.status_interval);
             self.written.take(key, rate, ctx.now().instant);
         }
-        if basis.works {
-            Flow::Again
+    }
+
+    fn executed(&self, _: &mut Reconcile<'_, Self>, (): &(), plan: &Plan<Applied>) -> Flow {
+        if plan.effects.is_empty() {
+            Flow::End(plan.next)
         } else {
-            Flow::End(basis.next)
+            Flow::Again
         }
     }
 
-    fn message(&self, _: &Basis) -> Option<&'static str> {
+    fn message(&self, (): &()) -> Option<&'static str> {
         None
     }
 }

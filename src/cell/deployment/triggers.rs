@@ -28,13 +28,8 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
             let all = index.deployments.iter();
             keys.extend(all.map(|((namespace, name), _)| key(namespace, name)));
         }
-        Change::NetworkBinding(_)
-        | Change::NetworkContext(_)
-        | Change::SubnetClaim { .. }
-        | Change::Subnet(_) => {
-            for (namespace, deployment) in index.networked_deployments(change) {
-                keys.push(key(&namespace, &deployment));
-            }
+        Change::Network(deployments) => {
+            keys.extend(deployments.iter().map(|(namespace, name)| key(namespace, name)));
         }
         // Rolling updates of this project may wait for this list.
         Change::ClaimsListed(project) => keys.extend(index.deployments_of_project(project)),

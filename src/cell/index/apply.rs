@@ -124,17 +124,14 @@ impl CellIndex {
                 applied.moved = moved || applied.synced;
                 moved
             }
-            TableId::Bindings => take!(bindings, digest::binding, |_, d: RowChange<_>| {
-                Change::NetworkBinding(d.name)
-            }),
-            TableId::Contexts => take!(contexts, digest::context, |_, d: RowChange<_>| {
-                Change::NetworkContext(d.name)
-            }),
+            TableId::Bindings => take!(bindings, digest::binding, |index: &Self, d| index
+                .binding_change(&d)),
+            TableId::Contexts => take!(contexts, digest::context, |index: &Self, d| index
+                .context_change(&d)),
             TableId::SubnetClaims => take!(subnet_claims, digest::subnet_claim, |index: &Self, d| index
                 .subnet_claim_change(&d)),
-            TableId::Subnets => take!(subnets, digest::readiness, |_, d: RowChange<_>| Change::Subnet(
-                d.name
-            )),
+            TableId::Subnets => take!(subnets, digest::readiness, |index: &Self, d| index
+                .subnet_change(&d)),
             TableId::HubNamespaces => take!(hub_namespaces, digest::namespace, |_, d: RowChange<_>| {
                 Change::Namespace(d.name.1)
             }),

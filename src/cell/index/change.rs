@@ -5,7 +5,6 @@ use super::{
     CellIndex,
     digest::{Deployment, Instance},
 };
-use crate::cell::network::decide::Claim as SubnetClaim;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::store::{
     apply::RowChange,
@@ -45,19 +44,8 @@ pub enum Change {
     Release(Name),
     /// The location of the cell may have changed.
     Location,
-    /// A `NetworkBinding` changed.
-    NetworkBinding(Name),
-    /// A `NetworkContext` changed.
-    NetworkContext(Name),
-    /// A `SubnetClaim` of these contexts changed.
-    SubnetClaim {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// The contexts that it names, and named before.
-        contexts: BTreeSet<Arc<str>>,
-    },
-    /// A Subnet changed.
-    Subnet(Name),
+    /// The network of these deployments changed.
+    Network(BTreeSet<Name>),
     /// A deployment on the hub changed.
     HubDeployment(Name),
     /// The copy of an Instance on the hub changed.
@@ -91,16 +79,6 @@ impl CellIndex {
         Change::Instance {
             name: delta.name.clone(),
             deployments,
-        }
-    }
-
-    pub(super) fn subnet_claim_change(&self, delta: &RowChange<SubnetClaim>) -> Change {
-        let (namespace, name) = &delta.name;
-        let rows = [self.subnet_claims.get(namespace, name), delta.old.as_ref()];
-        let contexts = rows.into_iter().flatten();
-        Change::SubnetClaim {
-            namespace: namespace.clone(),
-            contexts: contexts.map(|row| row.digest.context.clone()).collect(),
         }
     }
 }

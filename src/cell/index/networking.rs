@@ -1,31 +1,41 @@
 //! Which deployments the networking objects belong to.
 
 use super::{CellIndex, change::Change};
-use crate::cell::network::decide::INTERFACE;
-use fedgate_engine::store::table::Name;
-use std::collections::BTreeSet;
+use crate::cell::network::decide::{Binding, Claim, Context, INTERFACE, Readiness};
+use fedgate_engine::store::{apply::RowChange, table::Name};
+use std::{collections::BTreeSet, sync::Arc};
 
 impl CellIndex {
-    /// Namespace and name of the deployments whose network a change concerns.
-    pub fn networked_deployments(&self, change: &Change) -> BTreeSet<Name> {
-        match change {
-            Change::NetworkBinding((namespace, name)) => self.bound(namespace, name).into_iter().collect(),
-            Change::NetworkContext((namespace, name)) => self.over(namespace, name).collect(),
-            Change::SubnetClaim { namespace, contexts } => {
-                let contexts = contexts.iter();
-                contexts
-                    .flat_map(|context| self.over(namespace, context))
-                    .collect()
-            }
-            Change::Subnet((namespace, name)) => {
-                let claims = self.subnet_claims.in_namespace(namespace);
-                let of_it = claims.filter(|(_, claim)| claim.digest.subnet.as_ref() == Some(name));
-                of_it
-                    .flat_map(|(_, claim)| self.over(namespace, &claim.digest.context))
-                    .collect()
-            }
-            _ => BTreeSet::new(),
-        }
+    pub(super) fn binding_change(&self, delta: &RowChange<Binding>) -> Change {
+        let (namespace, name) = &delta.name;
+        Change::Network(self.bound(namespace, name).into_iter().collect())
+    }
+
+    pub(super) fn context_change(&self, delta: &RowChange<Context>) -> Change {
+        let (namespace, name) = &delta.name;
+        Change::Network(self.over(namespace, name).collect())
+    }
+
+    pub(super) fn subnet_claim_change(&self, delta: &RowChange<Claim>) -> Change {
+        let (namespace, name) = &delta.name;
+        let rows = [self.subnet_claims.get(namespace, name), delta.old.as_ref()];
+        let contexts: BTreeSet<&Arc<str>> = rows
+            .into_iter()
+            .flatten()
+            .map(|row| &row.digest.context)
+            .collect();
+        let deployments = contexts
+            .into_iter()
+            .flat_map(|context| self.over(namespace, context));
+        Change::Network(deployments.collect())
+    }
+
+    pub(super) fn subnet_change(&self, delta: &RowChange<Readiness>) -> Change {
+        let (namespace, name) = &delta.name;
+        let claims = self.subnet_claims.in_namespace(namespace);
+        let of_it = claims.filter(|(_, claim)| claim.digest.subnet.as_ref() == Some(name));
+        let deployments = of_it.flat_map(|(_, claim)| self.over(namespace, &claim.digest.context));
+        Change::Network(deployments.collect())
     }
 
     /// The deployment that a binding belongs to, by the binding's name.

@@ -1,12 +1,11 @@
 //! Writes to the Instance itself: finalizers, conditions and gates, one step per pass.
 
 use super::{decide, observe, observe::Snapshot, quota::Answer};
-use crate::cell::context::{Context, State};
+use crate::cell::context::State;
 use fedgate_engine::{
-    key::Key,
     plan::{Applied, Plan, Requeue},
     reconcile::throttle::Throttle,
-    runtime::driver::{Flow, Reconciler, Step},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,22 +50,19 @@ impl Reconciler for Local<'_> {
 
     const NAME: &'static str = "instance";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) {}
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
-        let snapshot = observe::observe(ctx, key);
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let snapshot = observe::observe(run.ctx, run.key);
         // The quota answer does not apply to a successor of the same name.
         let snapshot = snapshot.filter(|now| now.version.uid == self.asked.version.uid);
         let Some(snapshot) = snapshot else {
             return Step::End(Requeue::AwaitChange);
         };
-        let now = ctx.now();
-        let mut plan = decide::decide(&snapshot, self.quota.verdict.as_ref(), now.wall);
-        plan.next = Requeue::AwaitChange;
+        let now = run.ctx.now();
+        let plan = decide::decide(&snapshot, self.quota.verdict.as_ref(), now.wall);
         let urgent = decide::is_urgent(&snapshot, &plan);
         if urgent == Some(false) {
-            let rate = ctx.settings.progress_rate();
-            if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
+            let rate = run.ctx.settings.progress_rate();
+            if let Some(left) = self.progress.wait_from_empty(run.key, rate, now.instant) {
                 return Step::End(Requeue::After(left));
             }
         }
@@ -77,10 +73,10 @@ impl Reconciler for Local<'_> {
         Step::Apply(plan, basis)
     }
 
-    fn executed(&self, ctx: &Context<'_>, key: &Key, (): &mut (), basis: &Basis, _: &Plan<Applied>) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
         if basis.conditions {
-            let rate = ctx.settings.progress_rate();
-            self.progress.take(key, rate, ctx.now().instant);
+            let rate = run.ctx.settings.progress_rate();
+            self.progress.take(run.key, rate, run.ctx.now().instant);
         }
         if basis.urgent {
             self.urgent.store(true, Ordering::Relaxed);

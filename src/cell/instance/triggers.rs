@@ -44,13 +44,10 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
                 .filter(|(_, row)| row.digest.has_gate(gates::NETWORK));
             keys.extend(gated.map(|((namespace, name), _)| key(namespace, name)));
         }
-        Change::NetworkBinding(_)
-        | Change::NetworkContext(_)
-        | Change::SubnetClaim { .. }
-        | Change::Subnet(_) => {
-            for (namespace, deployment) in index.networked_deployments(change) {
-                let gated = |row: &Instance| is_of(row, &deployment) && row.has_gate(gates::NETWORK);
-                instances(index, &namespace, gated, keys);
+        Change::Network(deployments) => {
+            for (namespace, deployment) in deployments {
+                let gated = |row: &Instance| is_of(row, deployment) && row.has_gate(gates::NETWORK);
+                instances(index, namespace, gated, keys);
             }
         }
         Change::HubDeployment((namespace, deployment)) => {

@@ -33,7 +33,7 @@ use fedgate_engine::{
     plan::{Applied, Effect, Endpoint, Plan, Requeue, Write},
     random::HashMap,
     reconcile::throttle::Throttle,
-    runtime::driver::{Flow, Reconciler, Step},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use observe::Snapshot;
 use parking_lot::Mutex;
@@ -103,35 +103,31 @@ impl Reconciler for Provider {
 
     const NAME: &'static str = "provider";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) -> Session {
-        Session::default()
-    }
-
     /// The key has the name of its Instance. Without settings no Pod is started.
-    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Basis> {
-        let Some(snapshot) = observe::observe(ctx, key) else {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let Some(snapshot) = observe::observe(run.ctx, run.key) else {
             return Step::End(Requeue::AwaitChange);
         };
         if snapshot.instance.is_none() {
-            self.replaced.lock().remove(key);
-            self.progress.forget(key);
+            self.replaced.lock().remove(run.key);
+            self.progress.forget(run.key);
         }
-        let now = ctx.now();
-        let successor_in = self.replaced.lock().get(key).and_then(|at| {
+        let now = run.ctx.now();
+        let successor_in = self.replaced.lock().get(run.key).and_then(|at| {
             let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(*at));
             (!left.is_zero()).then_some(left)
         });
-        let sightings = self.see(key, &snapshot, now.instant);
-        let settings = ctx.settings.provider.as_ref();
+        let sightings = self.see(run.key, &snapshot, now.instant);
+        let settings = run.ctx.settings.provider.as_ref();
         let none = ProviderSettings::default();
         let around = PodContext {
             settings: settings.unwrap_or(&none),
-            sizes: &ctx.settings.sizes,
+            sizes: &run.ctx.settings.sizes,
             successor_in,
-            held: session.held.as_deref(),
+            held: run.session.held.as_deref(),
             sightings: &sightings,
-            service_held: session.service_held.as_deref(),
-            going: self.going.see(key, &snapshot, now.instant),
+            service_held: run.session.service_held.as_deref(),
+            going: self.going.see(run.key, &snapshot, now.instant),
             now,
         };
         let plan = match settings {
@@ -139,13 +135,13 @@ impl Reconciler for Provider {
             None => retire::decide(&snapshot, &around),
         };
         if plan.is_idle() {
-            return session.finish(plan.next);
+            return run.session.finish(plan.next);
         }
         let progress = decide::is_progress(&snapshot, &plan);
         if progress {
-            let rate = ctx.settings.progress_rate();
-            if let Some(left) = self.progress.wait_from_empty(key, rate, now.instant) {
-                return session.finish(plan.next.earlier(Requeue::After(left)));
+            let rate = run.ctx.settings.progress_rate();
+            if let Some(left) = self.progress.wait_from_empty(run.key, rate, now.instant) {
+                return run.session.finish(plan.next.earlier(Requeue::After(left)));
             }
         }
         let creates = plan.effects.iter().filter(|effect| is_creation(effect));
@@ -158,49 +154,41 @@ impl Reconciler for Provider {
         Step::Apply(plan, basis)
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Session,
-        basis: &Basis,
-        plan: &Plan<Applied>,
-    ) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
         if basis.progress {
-            self.progress.take(key, ctx.settings.progress_rate(), basis.now);
+            self.progress
+                .take(run.key, run.ctx.settings.progress_rate(), basis.now);
         }
         let mut effects = plan.effects.iter();
         if effects.any(|effect| effect.reason == WriteReason::InstanceReport) {
             log_runtime(&basis.snapshot);
         }
         if plan.effects.iter().any(is_replacement) {
-            self.replaced.lock().insert(key.clone(), basis.now);
+            self.replaced.lock().insert(run.key.clone(), basis.now);
         } else if plan.effects.iter().any(is_pod) {
-            self.replaced.lock().remove(key);
+            self.replaced.lock().remove(run.key);
         }
         Flow::Again
     }
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        session: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
         let slot = if refusal::is_of(&failure, TableId::Services) {
-            &mut session.service_held
+            &mut run.session.service_held
         } else {
-            &mut session.held
+            &mut run.session.held
         };
-        match obstacle(ctx, key, &basis.creates, &failure).await? {
+        match obstacle(run.ctx, run.key, &basis.creates, &failure).await? {
             Some(Obstacle::Removed) => {}
             Some(Obstacle::Stays(why)) if slot.is_none() => {
                 *slot = Some(why);
                 // The next pass reports the rejection and continues with the remaining steps.
                 if failure.category != Category::AlreadyExists {
-                    session.refused = Some(failure);
+                    run.session.refused = Some(failure);
                 }
             }
             Some(Obstacle::Stays(_)) | None => return Err(failure),

@@ -20,10 +20,7 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Instance { .. }
         | Change::Location
         | Change::Namespace(_)
-        | Change::NetworkBinding(_)
-        | Change::NetworkContext(_)
-        | Change::Release(_)
-        | Change::Subnet(_)
-        | Change::SubnetClaim { .. } => {}
+        | Change::Network(_)
+        | Change::Release(_) => {}
     }
 }

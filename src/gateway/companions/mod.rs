@@ -28,7 +28,7 @@ use fedgate_engine::{
     plan::{Applied, Plan, Prepared, Requeue, Target},
     reconcile::quarantine::RETRY_AFTER,
     runtime::{
-        driver::{Flow, Reconciler, Step},
+        driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
     store::table::Row,
@@ -233,25 +233,22 @@ impl Reconciler for Companions {
 
     const NAME: &'static str = "companions";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) -> Session {
-        Session::default()
-    }
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Snapshot> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Snapshot> {
         let snapshot = {
-            let mut index = ctx.index.lock();
-            confirm::awaits_proof(&mut index, key, &key.namespace);
-            let kind = index.table_of_kind(&key.kind).and_then(TableId::companion);
-            kind.and_then(|kind| observe(&index, kind, &key.namespace, &key.name))
+            let mut index = run.ctx.index.lock();
+            confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
+            let kind = index.table_of_kind(&run.key.kind).and_then(TableId::companion);
+            kind.and_then(|kind| observe(&index, kind, &run.key.namespace, &run.key.name))
         };
         let Some(snapshot) = snapshot else {
             return Step::End(Requeue::AwaitChange);
         };
-        let decision = decide::decide(&snapshot, session.body.as_ref());
+        let decision = decide::decide(&snapshot, run.session.body.as_ref());
         if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
-            let permit = session
+            let permit = run
+                .session
                 .permit
-                .get_or_insert_with(|| HubPermit::new(ctx, project, key));
+                .get_or_insert_with(|| HubPermit::new(run.ctx, project, run.key));
             if let Permit::Wait(wait) = permit.ask(class) {
                 return Step::End(Requeue::After(wait));
             }
@@ -262,53 +259,38 @@ impl Reconciler for Companions {
         }
     }
 
-    async fn read(
-        &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        session: &mut Session,
-        snapshot: &Snapshot,
-    ) -> Result<Flow, Failure> {
+    async fn read(&self, run: &mut Reconcile<'_, Self>, snapshot: &Snapshot) -> Result<Flow, Failure> {
         if let Some(project) = &snapshot.project {
             let plane = Plane::Project(project.clone());
             let target = Target::namespaced(plane, &snapshot.resource, &snapshot.namespace, &snapshot.name);
-            session.body = ctx.executor.get(&target).await?;
+            run.session.body = run.ctx.executor.get(&target).await?;
         }
-        Ok(match session.body {
+        Ok(match run.session.body {
             Some(_) => Flow::Again,
             None => Flow::End(Requeue::AwaitChange),
         })
     }
 
-    fn settled(&self, ctx: &Context<'_>, key: &Key, _: &mut Session, snapshot: &Snapshot) {
-        accepted(ctx, key, snapshot);
+    fn settled(&self, run: &mut Reconcile<'_, Self>, snapshot: &Snapshot) {
+        accepted(run.ctx, run.key, snapshot);
     }
 
     async fn confirm(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         snapshot: &Snapshot,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        if snapshot.wanted_by.is_empty() && !nobody_wants(ctx, key, snapshot).await? {
+        if snapshot.wanted_by.is_empty() && !nobody_wants(run.ctx, run.key, snapshot).await? {
             return Ok(Flow::End(Requeue::AwaitChange));
         }
         Ok(Flow::Go)
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        session: &mut Session,
-        snapshot: &Snapshot,
-        _: &Plan<Applied>,
-    ) -> Flow {
-        accepted(ctx, key, snapshot);
-        session.body = None;
-        if let Some(permit) = &mut session.permit {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, snapshot: &Snapshot, _: &Plan<Applied>) -> Flow {
+        accepted(run.ctx, run.key, snapshot);
+        run.session.body = None;
+        if let Some(permit) = &mut run.session.permit {
             permit.used();
         }
         Flow::Again
@@ -316,16 +298,16 @@ impl Reconciler for Companions {
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         snapshot: &Snapshot,
         failure: Failure,
     ) -> Result<Flow, Failure> {
         if failure.category == Category::AlreadyExists {
-            return name_held(ctx, key, snapshot, failure).await.map(Flow::End);
+            return name_held(run.ctx, run.key, snapshot, failure)
+                .await
+                .map(Flow::End);
         }
-        record_refusal(ctx, key, &key.namespace, Some(&failure));
+        record_refusal(run.ctx, run.key, &run.key.namespace, Some(&failure));
         Err(failure)
     }
 

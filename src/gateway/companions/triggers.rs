@@ -56,7 +56,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         }
         Change::Binding(_)
         | Change::BindingOrphaned { .. }
-        | Change::City(_)
+        | Change::City { .. }
         | Change::CitySet { .. }
         | Change::CitySetLeft { .. }
         | Change::CitySetsOfProject { .. }

@@ -4,7 +4,7 @@ use crate::gateway::index::digest::Source;
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
-    reconcile::{quarantine::RETRY_AFTER, throttle::TokenBucket},
+    reconcile::{normalized::Normalized, quarantine::RETRY_AFTER, throttle::TokenBucket},
     store::table::Row,
 };
 use std::time::Duration;
@@ -33,12 +33,10 @@ pub struct Memory {
     pub claim_repaired: Option<Instant>,
     /// Limits the writes of the project's status.
     pub status_writes: TokenBucket,
-    /// Set if the project's API server changes a returned status: digests of the hub's status and of the stored
-    /// one.
-    pub status_settled: Option<(Digest, Digest)>,
-    /// Set if the hub changes the payload by a default of its own: digests of the applied and of the stored
-    /// payload.
-    pub settled: Option<(Digest, Digest)>,
+    /// The last status that the project's API server changed when it was returned.
+    pub status: Normalized,
+    /// The last payload that the hub changed, e.g. by a default of its own.
+    pub payload: Normalized,
     /// The last rejection by the hub.
     pub refused: Option<RejectedSpec>,
     /// While the deployment is being deleted: true once its binding was seen, or the hub has confirmed that it has

@@ -22,79 +22,47 @@ use super::{
 };
 use crate::gateway::reason::WriteReason;
 use decide::{Action, Settings, source_target};
-use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     error::{Category, Failure, Retry},
     key::{Key, Plane},
     metrics::Stage,
     plan::{Applied, Event, Plan, Prepared, Requeue, Target},
-    reconcile::quarantine::RETRY_AFTER,
-    runtime::driver::{Flow, Reconciler, Step},
-    shrink::shrink_if_sparse,
+    reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use memory::Memory;
 use observe::Snapshot;
-use parking_lot::Mutex;
 
 /// The federator and the state that it keeps for each deployment.
 #[derive(Debug, Default)]
 pub struct Federator {
-    memory: Mutex<HashMap<Key, Memory>>,
+    memory: Memories<Memory>,
 }
 
 impl Federator {
     /// Number of deployments with state.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.memory.lock().len()
+        self.memory.len()
     }
 
     /// Drops state that no longer matters, above all that of projects that were removed; called every few seconds.
     pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
         let now = ctx.now();
-        let mut memories = self.memory.lock();
-        memories.retain(|key, m| {
-            if matches!(&key.plane, Plane::Project(project) if !index.projects.contains_key(project)) {
-                return false;
+        self.memory.retain(|key, memory| {
+            if memory.status_writes.is_full(now.instant) {
+                memory.status_writes = TokenBucket::default();
             }
-            let Memory {
-                undelivered,
-                unresolved,
-                carrying,
-                unreported,
-                true_since,
-                claim_mismatch_since,
-                claim_repaired,
-                status_writes,
-                status_settled,
-                settled,
-                refused,
-                bound,
-            } = m;
-            let waits = [
-                *undelivered,
-                *unresolved,
-                *carrying,
-                *unreported,
-                *true_since,
-                *claim_mismatch_since,
-            ]
-            .iter()
-            .any(Option::is_some);
-            let recent = claim_repaired.is_some_and(|at| now.since(at) < RETRY_AFTER)
-                || !status_writes.is_full(now.instant);
-            waits || recent || *bound || refused.is_some() || status_settled.is_some() || settled.is_some()
+            memory.claim_repaired.take_if(|at| now.since(*at) >= RETRY_AFTER);
+            !matches!(&key.plane, Plane::Project(project) if !index.projects.contains_key(project))
         });
-        shrink_if_sparse(&mut memories);
     }
 }
 
 /// State of a deployment's reconcile.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Session {
     memory: Memory,
-    /// The memory before the last decision.
-    before: Memory,
     permit: Option<HubPermit>,
 }
 
@@ -109,19 +77,19 @@ pub struct Basis {
 #[derive(Debug)]
 enum Then {
     /// Publish this Event.
-    Report(Event),
+    Report(Box<Event>),
     /// Read these bodies again.
     Read { source: bool, copy: bool },
     /// Read the deployment, of which the index has seen the end.
     ConfirmGone,
     /// Remember this.
     Remember {
+        /// The memory before the decision.
+        before: Box<Memory>,
         /// The memory once the plan is applied.
-        applied: Memory,
+        applied: Box<Memory>,
         /// True if the deployment is read before.
         confirm: bool,
-        /// Reason of the first write.
-        reason: Option<WriteReason>,
     },
 }
 
@@ -133,55 +101,51 @@ impl Reconciler for Federator {
     const NAME: &'static str = "federator";
 
     fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
-        let memory = self.memory.lock().remove(key).unwrap_or_default();
         let permit = match &key.plane {
             Plane::Project(project) => Some(HubPermit::new(ctx, project, key)),
             Plane::Hub | Plane::Cell => None,
         };
         Session {
-            before: memory.clone(),
-            memory,
+            memory: self.memory.take(key),
             permit,
         }
     }
 
     fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
-        if session.memory != Memory::default() {
-            self.memory.lock().insert(key.clone(), session.memory);
-        }
+        self.memory.put(key, session.memory);
     }
 
-    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Basis> {
-        let (Plane::Project(project), Some(permit)) = (&key.plane, &mut session.permit) else {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let (Plane::Project(project), Some(permit)) = (&run.key.plane, &mut run.session.permit) else {
             return Step::End(Requeue::AwaitChange);
         };
-        let mut index = ctx.index.lock();
-        let Some(snapshot) = observe::observe(&index, key, project) else {
-            index.drop_source(key, project);
+        let mut index = run.ctx.index.lock();
+        let Some(snapshot) = observe::observe(&index, run.key, project) else {
+            index.drop_source(run.key, project);
             return Step::End(Requeue::AwaitChange);
         };
         arrival::note_seen(&mut index, &snapshot);
         if snapshot.cell_unproven {
-            index.await_proof(Plane::Hub, key);
+            index.await_proof(Plane::Hub, run.key);
         }
         drop(index);
         if snapshot.complete
-            && let Some(event) = quarantine(ctx, key, &snapshot)
+            && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
         {
-            let then = Then::Report(event);
+            let then = Then::Report(Box::new(event));
             return Step::Read(Basis { snapshot, then });
         }
         let settings = Settings {
-            status_interval: ctx.settings.status_interval,
-            release_after: ctx.settings.release_after,
+            status_interval: run.ctx.settings.status_interval,
+            release_after: run.ctx.settings.release_after,
         };
-        let (memory, now) = (&mut session.memory, ctx.now());
+        let (memory, now) = (&mut run.session.memory, run.ctx.now());
         let mut decision = decide::decide(&snapshot, memory, &settings, permit.state(), now);
         if let Action::Permit(class) = decision.action {
             let state = permit.ask(class);
             decision = decide::decide(&snapshot, memory, &settings, state, now);
         }
-        session.before = std::mem::replace(memory, decision.memory.observed);
+        let before = std::mem::replace(memory, decision.memory.observed);
         let confirm = matches!(decision.action, Action::Confirm(_));
         match decision.action {
             Action::Read { source, copy } => {
@@ -196,9 +160,9 @@ impl Reconciler for Federator {
             Action::Permit(_) => Step::End(Requeue::AwaitChange),
             Action::Apply(plan) | Action::Confirm(plan) => {
                 let then = Then::Remember {
-                    applied: decision.memory.applied,
+                    before: Box::new(before),
+                    applied: Box::new(decision.memory.applied),
                     confirm,
-                    reason: plan.effects.first().and_then(|e| WriteReason::of(e.reason)),
                 };
                 Step::Apply(plan, Basis { snapshot, then })
             }
@@ -207,55 +171,51 @@ impl Reconciler for Federator {
 
     async fn read(
         &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        session: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         Basis { snapshot, then }: &Basis,
     ) -> Result<Flow, Failure> {
         match then {
             Then::Report(event) => {
-                if let Err(error) = ctx.execute(Plan::with_event(event.clone())).await {
+                if let Err(error) = run.ctx.execute(Plan::with_event(Event::clone(event))).await {
                     tracing::debug!(%error, "event not published");
                 }
             }
             Then::Read { source, copy } => {
-                if !read(ctx, snapshot, *source, *copy).await? {
+                if !read(run.ctx, snapshot, *source, *copy).await? {
                     // An object that was deleted meanwhile triggers its own event.
                     return Ok(Flow::End(Requeue::AwaitChange));
                 }
             }
             Then::ConfirmGone => {
-                if !arrival::is_gone(ctx, snapshot).await? {
+                if !arrival::is_gone(run.ctx, snapshot).await? {
                     // Its event may have arrived and been superseded by its deletion.
                     return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
                 }
-                session.memory.bound = true;
+                run.session.memory.bound = true;
             }
             Then::Remember { .. } => {}
         }
         Ok(Flow::Again)
     }
 
-    fn settled(&self, ctx: &Context<'_>, key: &Key, session: &mut Session, basis: &Basis) {
-        drop_bodies(ctx, &basis.snapshot);
+    fn settled(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) {
+        drop_bodies(run.ctx, &basis.snapshot);
         let source = basis.snapshot.source.as_ref();
-        if !source.is_some_and(|source| session.memory.refuses(source)) {
-            ctx.quarantine.lift(key, Category::Refused.as_str());
+        if !source.is_some_and(|source| run.session.memory.refuses(source)) {
+            run.ctx.quarantine.lift(run.key, Category::Refused.as_str());
         }
     }
 
     async fn confirm(
         &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        _: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         Basis { snapshot, then }: &Basis,
         plan: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         let doubtful = matches!(then, Then::Remember { confirm: true, .. });
         // The object that was read instead has enqueued the key.
-        let differs = doubtful && !is_as_seen(ctx, snapshot).await?;
-        if differs || !arrival::note_sent(ctx, snapshot, plan) {
+        let differs = doubtful && !is_as_seen(run.ctx, snapshot).await?;
+        if differs || !arrival::note_sent(run.ctx, snapshot, plan) {
             return Ok(Flow::End(Requeue::AwaitChange));
         }
         Ok(Flow::Go)
@@ -263,42 +223,48 @@ impl Reconciler for Federator {
 
     fn executed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        session: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         Basis { snapshot, then }: &Basis,
         plan: &Plan<Applied>,
     ) -> Flow {
-        arrival::note_outcome(ctx, snapshot, None);
-        let Then::Remember { applied, reason, .. } = then else {
+        arrival::note_outcome(run.ctx, snapshot, None);
+        let Then::Remember { applied, .. } = then else {
             return Flow::Again;
         };
-        session.memory = applied.clone();
+        let first = plan.effects.first();
+        let reason = first.and_then(|effect| WriteReason::of(effect.reason));
+        run.session.memory = Memory::clone(applied);
         if reason.is_some_and(|reason| decide::WRITES.contains(&reason))
-            && let Some(permit) = &mut session.permit
+            && let Some(permit) = &mut run.session.permit
         {
             permit.used();
         }
-        record_stage(ctx, snapshot, &mut session.memory, *reason);
-        settle(ctx, key, snapshot, &mut session.memory, *reason, plan);
+        record_stage(run.ctx, snapshot, &mut run.session.memory, reason);
+        settle(run.ctx, run.key, snapshot, &mut run.session.memory, reason, plan);
         Flow::Again
     }
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        session: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        arrival::note_outcome(ctx, &basis.snapshot, Some(&failure));
+        arrival::note_outcome(run.ctx, &basis.snapshot, Some(&failure));
         if failure.category == Category::NotLeader {
             // A new leader reads the objects itself.
-            session.memory = session.before.clone();
+            if let Then::Remember { before, .. } = &basis.then {
+                run.session.memory = Memory::clone(before);
+            }
             return Err(failure);
         }
-        refused(ctx, key, &basis.snapshot, &mut session.memory, failure)?;
+        refused(
+            run.ctx,
+            run.key,
+            &basis.snapshot,
+            &mut run.session.memory,
+            failure,
+        )?;
         Ok(Flow::Again)
     }
 
@@ -359,10 +325,8 @@ fn settle(
             _,
             _,
             Some(got),
-        ) if applied.produced_version(&got.resource_version())
-            && asked.digest.content != got.digest.content =>
-        {
-            memory.settled = Some((asked.digest.content, got.digest.content));
+        ) if applied.produced_version(&got.resource_version()) => {
+            memory.payload.record(asked.digest.content, got.digest.content);
         }
         (Some(WriteReason::ReturnStatus), _, Some(asked), Some(got), _)
             if applied.produced_version(&got.resource_version())
@@ -372,7 +336,8 @@ fn settle(
                     got.digest.generation,
                 ) =>
         {
-            memory.status_settled = Some(decide::settlement(asked, got));
+            let (hub, project) = decide::status_digests(asked, got);
+            memory.status.record(hub, project);
         }
         _ => {}
     }

@@ -4,7 +4,7 @@ use crate::gateway::index::{
     GatewayIndex,
     change::{BindingChange, Change, SourceChange},
 };
-use fedgate_api::names::{CityCode, ProjectKey};
+use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::Key;
 use fedgate_kinds::CompanionKind;
 
@@ -18,7 +18,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::ProjectNamespace {
             project, namespace, ..
         } => index.source_keys_in(project, namespace, keys),
-        Change::City(city) => in_city(index, city, keys),
+        Change::City { sources, .. } => keys.extend_from_slice(sources),
         Change::Binding(BindingChange {
             hub,
             template: Some((kind, name)),
@@ -74,14 +74,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::WorkloadChecks { .. }
         | Change::WriteBack { .. } => {}
     }
-}
-
-/// The deployments that name a city.
-fn in_city(index: &GatewayIndex, city: &CityCode, keys: &mut Vec<Key>) {
-    let sources = index.sources_in_city(city);
-    keys.extend(
-        sources.map(|(kind, project, (namespace, name))| index.source_key(kind, project, namespace, name)),
-    );
 }
 
 /// The deployments that reference a `ConfigMap` or Secret of their namespace.

@@ -31,9 +31,10 @@ pub(super) struct OrphanedBinding {
 }
 
 /// Result of a read of the template from the hub.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Lookup {
     /// The template has not been read in this reconcile.
+    #[default]
     Unknown,
     /// No object of this name exists.
     Absent,

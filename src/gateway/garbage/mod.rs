@@ -28,7 +28,7 @@ use fedgate_engine::{
     key::{Key, Plane},
     plan::{Applied, Plan, Prepared, Requeue, Target},
     runtime::{
-        driver::{Flow, Reconciler, Step},
+        driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
 };
@@ -241,63 +241,55 @@ impl Reconciler for Garbage {
 
     const NAME: &'static str = "garbage";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) -> Lookup {
-        Lookup::Unknown
-    }
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, template: &mut Lookup) -> Step<Basis> {
-        let settings = (&ctx.settings).into();
-        let mut index = ctx.index.lock();
-        match index.table_of_kind(&key.kind) {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let settings = (&run.ctx.settings).into();
+        let mut index = run.ctx.index.lock();
+        match index.table_of_kind(&run.key.kind) {
             Some(TableId::Federated(kind)) => {
-                if let Some(plane) = observe::unproven_copy(&index, key, kind) {
-                    index.await_proof(plane, key);
+                if let Some(plane) = observe::unproven_copy(&index, run.key, kind) {
+                    index.await_proof(plane, run.key);
                 }
-                let plan = self.decide_copy(&index, key, kind, settings, ctx.now());
-                Step::Apply(plan, Basis::Copy(observe::origin(&index, key, kind)))
+                let plan = self.decide_copy(&index, run.key, kind, settings, run.ctx.now());
+                Step::Apply(plan, Basis::Copy(observe::origin(&index, run.key, kind)))
             }
             Some(TableId::Namespaces) => {
-                if let Some(plane) = observe::unproven_namespace(&index, key) {
-                    index.await_proof(plane, key);
+                if let Some(plane) = observe::unproven_namespace(&index, run.key) {
+                    index.await_proof(plane, run.key);
                 }
-                let (plan, leftovers) = self.decide_namespace(&index, key, settings, ctx.now());
-                let origin = lifecycle::origin_namespace(&index, &key.name);
+                let (plan, leftovers) = self.decide_namespace(&index, run.key, settings, run.ctx.now());
+                let origin = lifecycle::origin_namespace(&index, &run.key.name);
                 drop(index);
-                ctx.queue.extend(leftovers, Priority::Fresh);
+                run.ctx.queue.extend(leftovers, Priority::Fresh);
                 Step::Apply(plan, Basis::Namespace(origin))
             }
             Some(TableId::CitySets) => {
                 if !index.hub_proves() {
-                    index.await_proof(Plane::Hub, key);
+                    index.await_proof(Plane::Hub, run.key);
                 }
-                let plan = self.decide_city_set(&index, key, settings, ctx.now());
+                let plan = self.decide_city_set(&index, run.key, settings, run.ctx.now());
                 if !plan.is_idle() {
-                    index.ending_sets.insert(key.name.clone());
+                    index.ending_sets.insert(run.key.name.clone());
                 }
                 Step::Apply(plan, Basis::CitySet)
             }
-            Some(TableId::Bindings) => match self.decide_binding(&index, key, template, ctx.now()) {
-                bindings::Decision::Keep => Step::End(Requeue::AwaitChange),
-                bindings::Decision::Wait(_, left) => Step::End(Requeue::After(left)),
-                bindings::Decision::Read(target) => Step::Read(Basis::Binding(Some(target))),
-                bindings::Decision::Delete(plan) => Step::Apply(plan, Basis::Binding(None)),
-            },
+            Some(TableId::Bindings) => {
+                match self.decide_binding(&index, run.key, &run.session, run.ctx.now()) {
+                    bindings::Decision::Keep => Step::End(Requeue::AwaitChange),
+                    bindings::Decision::Wait(_, left) => Step::End(Requeue::After(left)),
+                    bindings::Decision::Read(target) => Step::Read(Basis::Binding(Some(target))),
+                    bindings::Decision::Delete(plan) => Step::Apply(plan, Basis::Binding(None)),
+                }
+            }
             _ => Step::End(Requeue::AwaitChange),
         }
     }
 
     /// Reads the template of a binding for this decision only. The index holds labelled `ConfigMaps` and Secrets alone;
     /// an unlabelled object stored there would count as a companion without references.
-    async fn read(
-        &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        template: &mut Lookup,
-        basis: &Basis,
-    ) -> Result<Flow, Failure> {
+    async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         if let Basis::Binding(Some(target)) = basis {
-            let found = ctx.executor.get(target).await?;
-            *template = found.map_or(Lookup::Absent, |object| {
+            let found = run.ctx.executor.get(target).await?;
+            run.session = found.map_or(Lookup::Absent, |object| {
                 Lookup::Found(object.metadata.uid.unwrap_or_default())
             });
         }
@@ -306,19 +298,17 @@ impl Reconciler for Garbage {
 
     async fn confirm(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Lookup,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         let gone = match basis {
-            Basis::Copy(origin) => confirm::deployment_gone(ctx, origin.clone()).await?,
-            Basis::Namespace(origin) => confirm::namespace_gone(ctx, origin.clone()).await?,
-            Basis::CitySet => match self.is_unused(ctx, key).await {
+            Basis::Copy(origin) => confirm::deployment_gone(run.ctx, origin.clone()).await?,
+            Basis::Namespace(origin) => confirm::namespace_gone(run.ctx, origin.clone()).await?,
+            Basis::CitySet => match self.is_unused(run.ctx, run.key).await {
                 Ok(unused) => unused,
                 Err(failure) => {
-                    city_set_ended(ctx, key);
+                    city_set_ended(run.ctx, run.key);
                     return Err(failure);
                 }
             },
@@ -327,41 +317,32 @@ impl Reconciler for Garbage {
         if gone {
             return Ok(Flow::Go);
         }
-        self.forget(key);
+        self.forget(run.key);
         Ok(Flow::End(match basis {
             Basis::CitySet => {
-                city_set_ended(ctx, key);
-                Requeue::After(ctx.settings.sweep_interval)
+                city_set_ended(run.ctx, run.key);
+                Requeue::After(run.ctx.settings.sweep_interval)
             }
             Basis::Copy(_) | Basis::Namespace(_) | Basis::Binding(_) => Requeue::AwaitChange,
         }))
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Lookup,
-        basis: &Basis,
-        _: &Plan<Applied>,
-    ) -> Flow {
-        self.forget(key);
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
+        self.forget(run.key);
         if matches!(basis, Basis::CitySet) {
-            city_set_ended(ctx, key);
+            city_set_ended(run.ctx, run.key);
         }
         Flow::End(Requeue::AwaitChange)
     }
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Lookup,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
         if matches!(basis, Basis::CitySet) {
-            city_set_ended(ctx, key);
+            city_set_ended(run.ctx, run.key);
         }
         Err(failure)
     }

@@ -33,7 +33,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         }
         Change::BindingOrphaned { hub, name } => keys.push(index.hub_key(TableId::Bindings, hub, name)),
         Change::Binding(_)
-        | Change::City(_)
+        | Change::City { .. }
         | Change::CityPolicy { .. }
         | Change::CitySetsOfProject { .. }
         | Change::ClaimRejected { .. }

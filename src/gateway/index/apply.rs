@@ -95,7 +95,7 @@ impl GatewayIndex {
                 for d in deltas {
                     let copy = self.hub.copies[i].get(&d.name.0, &d.name.1);
                     let too_large = copy.is_some_and(|row| row.digest.status.size > SIZE_LIMIT);
-                    if too_large || !self.heard(&d.name.0, Self::specs_synced) {
+                    if too_large || !self.needs_body(&d.name.0, Self::specs_synced) {
                         self.hub.copies[i].drop_body(&d.name.0, &d.name.1);
                     }
                     applied.changes.push(self.copy_change(i, &d));
@@ -118,8 +118,8 @@ impl GatewayIndex {
                 }
                 for d in deltas {
                     let row = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
-                    let heard = self.heard(&d.name.0, Self::is_complete);
-                    if !heard || row.is_some_and(|row| row.digest.is_too_large()) {
+                    let needed = self.needs_body(&d.name.0, Self::is_complete);
+                    if !needed || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
                     }
                     self.write_back_changed(i, d, &mut applied.changes);
@@ -244,7 +244,8 @@ impl GatewayIndex {
         for d in deltas {
             let new = self.hub.clusters.get("", &d.name.1);
             let cities = self.hub.secondary.cluster(d.old.as_ref(), new).into_iter();
-            applied.changes.extend(cities.map(Change::City));
+            let changes: Vec<_> = cities.map(|city| self.city_change(&city)).collect();
+            applied.changes.extend(changes);
         }
         applied
     }
@@ -306,7 +307,7 @@ impl GatewayIndex {
 
     /// True if a reconcile that may need the body follows an event in a hub namespace, and drops the body
     /// afterwards.
-    fn heard(&self, hub: &str, ready: impl Fn(&Self, &ProjectKey) -> bool) -> bool {
+    fn needs_body(&self, hub: &str, ready: impl Fn(&Self, &ProjectKey) -> bool) -> bool {
         let owner = self.owners.get(hub);
         owner.is_some_and(|owner| ready(self, &owner.project))
     }

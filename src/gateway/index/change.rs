@@ -8,8 +8,11 @@ use super::{
     secondary::entries,
 };
 use crate::gateway::references::Reference;
-use fedgate_api::names::{CityCode, ProjectKey};
-use fedgate_engine::store::{apply::RowChange, table::Row};
+use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
+use fedgate_engine::{
+    key::Key,
+    store::{apply::RowChange, table::Row},
+};
 use fedgate_kinds::CompanionKind;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -63,7 +66,12 @@ pub enum Change {
         hub: Arc<str>,
     },
     /// The first cell of a city has joined, or its last cell has left.
-    City(CityCode),
+    City {
+        /// Keys of the deployments that name it.
+        sources: Vec<Key>,
+        /// Their hub namespaces.
+        hubs: BTreeSet<HubNamespace>,
+    },
     /// A binding changed.
     Binding(BindingChange),
     /// A binding has lost its template.
@@ -216,6 +224,20 @@ pub struct SourceChange {
 }
 
 impl GatewayIndex {
+    pub(super) fn city_change(&self, city: &CityCode) -> Change {
+        let (mut sources, mut hubs) = (Vec::new(), BTreeSet::new());
+        for (project, of) in &self.projects {
+            for (kind, table) in of.sources.iter().enumerate() {
+                let all = table.iter();
+                for ((namespace, name), _) in all.filter(|(_, row)| row.digest.city.as_ref() == Ok(city)) {
+                    sources.push(self.source_key(kind, project, namespace, name));
+                    hubs.extend(self.hub_namespace(project, namespace));
+                }
+            }
+        }
+        Change::City { sources, hubs }
+    }
+
     pub(super) fn binding_change(&self, delta: &RowChange<Binding>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);

@@ -10,16 +10,12 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
-use super::{
-    context::{Context, State},
-    reason::WriteReason,
-};
+use super::{context::State, reason::WriteReason};
 use decide::{Decision, decide};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
-    key::Key,
     plan::{Applied, Plan, Requeue},
-    runtime::driver::{Flow, Reconciler, Step},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use observe::observe;
 use parking_lot::Mutex;
@@ -82,17 +78,15 @@ impl Reconciler for Interpreters {
 
     const NAME: &'static str = "interpreters";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) {}
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<bool> {
-        let name = &key.name;
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<bool> {
+        let name = &run.key.name;
         // Reported under the same lock, so that an older list of competing interpreters never replaces a newer one.
-        let index = ctx.index.lock();
+        let index = run.ctx.index.lock();
         let last = self.restored.lock().get(name).copied();
         let Some(snapshot) = observe(&index, name, last) else {
             return Step::End(Requeue::AwaitChange);
         };
-        let decision = decide(&snapshot, ctx.settings.manage_interpreters, ctx.now());
+        let decision = decide(&snapshot, run.ctx.settings.manage_interpreters, run.ctx.now());
         self.report(name, &decision);
         let restores = decision
             .plan
@@ -102,16 +96,11 @@ impl Reconciler for Interpreters {
         Step::Apply(decision.plan, restores)
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        (): &mut (),
-        restores: &bool,
-        _: &Plan<Applied>,
-    ) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, restores: &bool, _: &Plan<Applied>) -> Flow {
         if *restores {
-            self.restored.lock().insert(key.name.clone(), ctx.now().instant);
+            self.restored
+                .lock()
+                .insert(run.key.name.clone(), run.ctx.now().instant);
         }
         Flow::Again
     }

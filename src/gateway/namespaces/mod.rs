@@ -18,9 +18,9 @@ use fedgate_api::names::{CityCode, city_set};
 use fedgate_engine::{
     error::Failure,
     key::Key,
-    plan::{Applied, Plan, Prepared, Requeue},
+    plan::{Applied, Plan, Requeue},
     runtime::{
-        driver::{Flow, Reconciler, Step},
+        driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
 };
@@ -101,33 +101,28 @@ fn note_set(index: &mut GatewayIndex, hub: &str, written: bool) {
 #[derive(Debug, Default)]
 pub struct Namespaces;
 
-/// The basis of a plan for a hub Namespace, for the steps that follow it.
-#[derive(Debug)]
-pub struct Basis {
-    /// Cities that the plan takes from the Namespace.
-    withdrawing: Vec<(Arc<str>, CityCode)>,
-    /// True if the plan restores identity labels that were edited.
-    identity_restored: bool,
-}
+/// Cities that a plan takes from the Namespace.
+type Withdrawing = Vec<(Arc<str>, CityCode)>;
 
 impl Reconciler for Namespaces {
     type State = State;
     type Session = ();
-    type Basis = Basis;
+    type Basis = Withdrawing;
 
     const NAME: &'static str = "namespaces";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) {}
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
-        let hub = &*key.name;
-        let mut index = ctx.index.lock();
-        confirm::awaits_proof(&mut index, key, hub);
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Withdrawing> {
+        let hub = &*run.key.name;
+        let mut index = run.ctx.index.lock();
+        confirm::awaits_proof(&mut index, run.key, hub);
         let Some(snapshot) = observe(&index, hub) else {
             return Step::End(Requeue::AwaitChange);
         };
-        let (linger, limit) = (ctx.settings.city_linger, ctx.settings.city_sets_per_project);
-        let decision = sets::decided(&index, &snapshot, linger, limit, ctx.now());
+        let (linger, limit) = (
+            run.ctx.settings.city_linger,
+            run.ctx.settings.city_sets_per_project,
+        );
+        let decision = sets::decided(&index, &snapshot, linger, limit, run.ctx.now());
         let limited = sets::note_limit(&mut index, hub, decision.limited);
         index.deliveries.want(&hub.into(), decision.wanted.as_ref());
         if decision.left.is_empty() {
@@ -136,8 +131,7 @@ impl Reconciler for Namespaces {
             index.lingering.insert(hub.into(), decision.left.clone());
         }
         let narrowed = decision.narrowed.iter();
-        let withdrawing: Vec<(Arc<str>, CityCode)> =
-            narrowed.map(|city| (Arc::from(hub), city.clone())).collect();
+        let withdrawing: Withdrawing = narrowed.map(|city| (Arc::from(hub), city.clone())).collect();
         index.withdrawing.extend(withdrawing.iter().cloned());
         if let Some(set) = &decision.set {
             index.deliveries.record_intended(&hub.into(), set);
@@ -145,72 +139,55 @@ impl Reconciler for Namespaces {
             index.moving.insert(hub.into(), (label, set.clone()));
         }
         drop(index);
-        ctx.queue.extend(limited, Priority::Fresh);
+        run.ctx.queue.extend(limited, Priority::Fresh);
         if decision.foreign || decision.collision {
-            quarantine(ctx, key, decision.foreign);
+            quarantine(run.ctx, run.key, decision.foreign);
             return Step::End(Requeue::AwaitChange);
         }
-        ctx.quarantine.release(key);
-        let basis = Basis {
-            withdrawing,
-            identity_restored: decision.identity_restored,
-        };
-        Step::Apply(decision.plan, basis)
-    }
-
-    fn settled(&self, ctx: &Context<'_>, key: &Key, (): &mut (), _: &Basis) {
-        note_set(&mut ctx.index.lock(), &key.name, false);
-        record_refusal(ctx, key, &key.name, None);
-    }
-
-    async fn confirm(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        (): &mut (),
-        basis: &Basis,
-        _: &Plan<Prepared>,
-    ) -> Result<Flow, Failure> {
-        if basis.identity_restored {
-            ctx.metrics.identity_rejected("namespace_labels_edited");
+        run.ctx.quarantine.release(run.key);
+        if decision.identity_restored {
+            run.ctx.metrics.identity_rejected("namespace_labels_edited");
             tracing::warn!(
                 plane = "hub",
                 controller = Self::NAME,
-                namespace = &*key.name,
+                namespace = hub,
                 "identity labels were edited; they are restored"
             );
         }
-        Ok(Flow::Go)
+        Step::Apply(decision.plan, withdrawing)
     }
 
-    fn executed(&self, ctx: &Context<'_>, key: &Key, (): &mut (), basis: &Basis, _: &Plan<Applied>) -> Flow {
-        written(ctx, key, basis, None);
-        note_set(&mut ctx.index.lock(), &key.name, true);
+    fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Withdrawing) {
+        note_set(&mut run.ctx.index.lock(), &run.key.name, false);
+        record_refusal(run.ctx, run.key, &run.key.name, None);
+    }
+
+    fn executed(&self, run: &mut Reconcile<'_, Self>, withdrawing: &Withdrawing, _: &Plan<Applied>) -> Flow {
+        written(run.ctx, run.key, withdrawing, None);
+        note_set(&mut run.ctx.index.lock(), &run.key.name, true);
         Flow::Again
     }
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        (): &mut (),
-        basis: &Basis,
+        run: &mut Reconcile<'_, Self>,
+        withdrawing: &Withdrawing,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        written(ctx, key, basis, Some(&failure));
+        written(run.ctx, run.key, withdrawing, Some(&failure));
         Err(failure)
     }
 
-    fn message(&self, _: &Basis) -> Option<&'static str> {
+    fn message(&self, _: &Withdrawing) -> Option<&'static str> {
         Some("hub Namespace changed")
     }
 }
 
 /// The writes have ended: the Namespace is no longer moving, and its cities are no longer withdrawn.
-fn written(ctx: &Context<'_>, key: &Key, basis: &Basis, failure: Option<&Failure>) {
+fn written(ctx: &Context<'_>, key: &Key, withdrawing: &Withdrawing, failure: Option<&Failure>) {
     let room = sets::arrived(&mut ctx.index.lock(), &key.name, failure.is_none());
     ctx.queue.extend(room, Priority::Fresh);
-    clear_withdrawing(ctx, &key.name, &basis.withdrawing);
+    clear_withdrawing(ctx, &key.name, withdrawing);
     record_refusal(ctx, key, &key.name, failure);
 }
 

@@ -44,11 +44,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::ProjectNamespace { left, hub, .. } => {
             keys.extend([left, hub].into_iter().flatten().map(|hub| key(hub)));
         }
-        Change::City(city) => {
-            let sources = index.sources_in_city(city);
-            let hubs = sources.filter_map(|(_, project, (namespace, _))| index.hub_namespace(project, namespace));
-            keys.extend(hubs.map(|hub| key(hub.as_str())));
-        }
+        Change::City { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
         // Namespaces that are to have this set may have waited for the deletion of its policy.
         Change::CitySet { set, .. } => keys.extend(index.namespace_keys_of_set(set)),
         Change::CitySetsOfProject { label, new } => keys.extend(index.limited_keys(label, new.as_ref())),

@@ -14,17 +14,16 @@ pub use observe::observe;
 
 use super::{
     confirm,
-    context::{Context, State, clear_withdrawing, record_refusal},
+    context::{State, clear_withdrawing, record_refusal},
     queries::lifecycle,
 };
 use decide::{decide, withdrawing};
 use fedgate_api::names::CityCode;
 use fedgate_engine::{
     error::Failure,
-    key::Key,
     plan::{Applied, Plan, Prepared, Requeue},
     runtime::{
-        driver::{Flow, Reconciler, Step},
+        driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
 };
@@ -50,12 +49,10 @@ impl Reconciler for Policies {
 
     const NAME: &'static str = "policies";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) {}
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, (): &mut ()) -> Step<Basis> {
-        let hub = &*key.namespace;
-        let mut index = ctx.index.lock();
-        confirm::awaits_proof(&mut index, key, hub);
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let hub = &*run.key.namespace;
+        let mut index = run.ctx.index.lock();
+        confirm::awaits_proof(&mut index, run.key, hub);
         let Some(snapshot) = observe(&index, hub) else {
             return Step::End(Requeue::AwaitChange);
         };
@@ -69,50 +66,46 @@ impl Reconciler for Policies {
         Step::Apply(plan, Basis { withdrawing, gone })
     }
 
-    fn settled(&self, ctx: &Context<'_>, key: &Key, (): &mut (), _: &Basis) {
+    fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Basis) {
         // A deployment that leaves may have waited for the deletion of a policy that is needed again.
-        let leaving = ctx.index.lock().leaving_keys(&key.namespace);
-        ctx.queue.extend(leaving, Priority::Fresh);
-        record_refusal(ctx, key, &key.namespace, None);
+        let leaving = run.ctx.index.lock().leaving_keys(&run.key.namespace);
+        run.ctx.queue.extend(leaving, Priority::Fresh);
+        record_refusal(run.ctx, run.key, &run.key.namespace, None);
     }
 
     async fn confirm(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        (): &mut (),
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         let Some(origin) = basis.gone.clone() else {
             return Ok(Flow::Go);
         };
-        match confirm::namespace_gone(ctx, origin).await {
+        match confirm::namespace_gone(run.ctx, origin).await {
             Ok(true) => Ok(Flow::Go),
             Ok(false) => {
-                clear_withdrawing(ctx, &key.namespace, &basis.withdrawing);
+                clear_withdrawing(run.ctx, &run.key.namespace, &basis.withdrawing);
                 Ok(Flow::End(Requeue::AwaitChange))
             }
-            Err(failure) => self.failed(ctx, key, &mut (), basis, failure).await,
+            Err(failure) => self.failed(run, basis, failure).await,
         }
     }
 
-    fn executed(&self, ctx: &Context<'_>, key: &Key, (): &mut (), basis: &Basis, _: &Plan<Applied>) -> Flow {
-        clear_withdrawing(ctx, &key.namespace, &basis.withdrawing);
-        record_refusal(ctx, key, &key.namespace, None);
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
+        clear_withdrawing(run.ctx, &run.key.namespace, &basis.withdrawing);
+        record_refusal(run.ctx, run.key, &run.key.namespace, None);
         Flow::Again
     }
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        (): &mut (),
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        clear_withdrawing(ctx, &key.namespace, &basis.withdrawing);
-        record_refusal(ctx, key, &key.namespace, Some(&failure));
+        clear_withdrawing(run.ctx, &run.key.namespace, &basis.withdrawing);
+        record_refusal(run.ctx, run.key, &run.key.namespace, Some(&failure));
         Err(failure)
     }
 

@@ -30,12 +30,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             announced: true,
             ..
         }) => keys.push(key(hub)),
-        Change::City(city) => {
-            let sources = index.sources_in_city(city);
-            let hubs =
-                sources.filter_map(|(_, project, (namespace, _))| index.hub_namespace(project, namespace));
-            keys.extend(hubs.map(|hub| key(hub.as_str())));
-        }
+        Change::City { hubs, .. } => keys.extend(hubs.iter().map(|hub| key(hub.as_str()))),
         Change::Binding(_)
         | Change::BindingOrphaned { .. }
         | Change::CitySet { .. }

@@ -18,25 +18,24 @@ use super::{
 use crate::gateway::queries::instances;
 use decide::{Decision, Reporting, Snapshot, Verdict};
 use fedgate_api::names::HubNamespace;
-use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     error::{Failure, Retry},
     key::{Key, Plane},
     metrics::Stage,
     plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
     reconcile::{
+        memory::Memories,
         quarantine::RETRY_AFTER,
         throttle::{Rate, TokenBucket},
     },
-    runtime::driver::{Flow, Reconciler, Step},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use memory::Memory;
-use parking_lot::Mutex;
 
 /// The projector and the state that it keeps for each write-back.
 #[derive(Debug, Default)]
 pub struct Projector {
-    memory: Mutex<HashMap<Key, Memory>>,
+    memory: Memories<Memory>,
 }
 
 impl Projector {
@@ -44,18 +43,18 @@ impl Projector {
     /// Called every few seconds.
     pub fn prune(&self, ctx: &Shared, index: &GatewayIndex) {
         let now = ctx.now().instant;
-        self.memory.lock().retain(|key, m| {
+        self.memory.retain(|key, m| {
             if m.updates.is_full(now) {
                 m.updates = TokenBucket::default();
             }
-            *m != Memory::default() && index.owners.contains_key(&key.namespace)
+            index.owners.contains_key(&key.namespace)
         });
     }
 
     /// Number of write-backs with state.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.memory.lock().len()
+        self.memory.len()
     }
 }
 
@@ -75,8 +74,6 @@ pub struct Basis {
     verdict: Option<Verdict>,
     /// True if the plan assumes that the write-back does not exist.
     gone: bool,
-    /// Endpoints that the plan writes.
-    endpoints: Vec<Endpoint>,
 }
 
 impl Basis {
@@ -85,7 +82,6 @@ impl Basis {
             snapshot,
             verdict: None,
             gone: false,
-            endpoints: Vec::new(),
         }
     }
 }
@@ -98,29 +94,27 @@ impl Reconciler for Projector {
     const NAME: &'static str = "projector";
 
     fn begin(&self, _: &Context<'_>, key: &Key) -> Memory {
-        self.memory.lock().remove(key).unwrap_or_default()
+        self.memory.take(key)
     }
 
     fn end(&self, _: &Context<'_>, key: &Key, memory: Memory) {
-        if memory != Memory::default() {
-            self.memory.lock().insert(key.clone(), memory);
-        }
+        self.memory.put(key, memory);
     }
 
-    fn decide(&self, ctx: &Context<'_>, key: &Key, memory: &mut Memory) -> Step<Basis> {
-        let mut index = ctx.index.lock();
-        confirm::awaits_proof(&mut index, key, &key.namespace);
-        let Some(snapshot) = observe(&index, key) else {
-            *memory = Memory::default();
-            index.drop_write_back(key);
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let mut index = run.ctx.index.lock();
+        confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
+        let Some(snapshot) = observe(&index, run.key) else {
+            run.session = Memory::default();
+            index.drop_write_back(run.key);
             return Step::End(Requeue::AwaitChange);
         };
         // The guard must end before the index is locked again.
         drop(index);
-        let decision = decide::decide(&snapshot, memory, settings(ctx), ctx.now());
+        let decision = decide::decide(&snapshot, &mut run.session, settings(run.ctx), run.ctx.now());
         let wait = |requeue| {
-            drop_body(ctx, &snapshot);
-            ctx.quarantine.release(key);
+            drop_body(run.ctx, &snapshot);
+            run.ctx.quarantine.release(run.key);
             Step::End(requeue)
         };
         let gone = matches!(decision, Decision::Confirm(_));
@@ -128,7 +122,7 @@ impl Reconciler for Projector {
             Decision::Wait => wait(Requeue::AwaitChange),
             Decision::WaitFor(after) => wait(Requeue::After(after)),
             Decision::Later(after) => {
-                ctx.quarantine.release(key);
+                run.ctx.quarantine.release(run.key);
                 Step::End(Requeue::After(after))
             }
             Decision::Quarantine(verdict) => Step::Read(Basis {
@@ -139,7 +133,6 @@ impl Reconciler for Projector {
             Decision::Do(plan) | Decision::Confirm(plan) => {
                 let basis = Basis {
                     gone,
-                    endpoints: plan.effects.iter().map(|e| e.endpoint).collect(),
                     ..Basis::of(snapshot)
                 };
                 Step::Apply(plan, basis)
@@ -147,63 +140,47 @@ impl Reconciler for Projector {
         }
     }
 
-    async fn read(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Memory,
-        basis: &Basis,
-    ) -> Result<Flow, Failure> {
+    async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         let s = &basis.snapshot;
         if let Some(verdict) = &basis.verdict {
-            return Ok(Flow::End(quarantine(ctx, key, s, verdict.clone()).await));
+            return Ok(Flow::End(quarantine(run.ctx, run.key, s, verdict.clone()).await));
         }
         let keep = |index: &mut GatewayIndex, object| index.hub.write_backs[s.kind].keep_body(object);
-        Ok(if ctx.read_body(&written_back(s), keep).await? {
+        Ok(if run.ctx.read_body(&written_back(s), keep).await? {
             Flow::Again
         } else {
             Flow::End(Requeue::AwaitChange)
         })
     }
 
-    fn settled(&self, ctx: &Context<'_>, key: &Key, _: &mut Memory, basis: &Basis) {
-        ctx.quarantine.release(key);
-        drop_body(ctx, &basis.snapshot);
+    fn settled(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) {
+        run.ctx.quarantine.release(run.key);
+        drop_body(run.ctx, &basis.snapshot);
     }
 
     async fn confirm(
         &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        _: &mut Memory,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        if basis.gone && !confirm::is_absent(ctx, &written_back(&basis.snapshot)).await? {
+        if basis.gone && !confirm::is_absent(run.ctx, &written_back(&basis.snapshot)).await? {
             return Ok(Flow::End(Requeue::AwaitChange));
         }
         Ok(Flow::Go)
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        memory: &mut Memory,
-        basis: &Basis,
-        plan: &Plan<Applied>,
-    ) -> Flow {
-        settle(ctx, key, &basis.snapshot, &basis.endpoints, memory, plan);
-        ctx.quarantine.release(key);
-        ctx.record_stage(Stage::WritebackToProjection, ctx.enqueued_at);
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
+        settle(run.ctx, run.key, &basis.snapshot, &mut run.session, plan);
+        run.ctx.quarantine.release(run.key);
+        run.ctx
+            .record_stage(Stage::WritebackToProjection, run.ctx.enqueued_at);
         Flow::Again
     }
 
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        _: &mut Memory,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
@@ -214,7 +191,9 @@ impl Reconciler for Projector {
             reason: failure.category.as_str(),
             message: failure.to_string(),
         };
-        Ok(Flow::End(quarantine(ctx, key, &basis.snapshot, verdict).await))
+        Ok(Flow::End(
+            quarantine(run.ctx, run.key, &basis.snapshot, verdict).await,
+        ))
     }
 
     fn message(&self, _: &Basis) -> Option<&'static str> {
@@ -228,14 +207,7 @@ fn written_back(s: &Snapshot) -> Target {
 }
 
 /// Records that the project's API server answered with something other than what was applied.
-fn settle(
-    ctx: &Context<'_>,
-    key: &Key,
-    before: &Snapshot,
-    written: &[Endpoint],
-    memory: &mut Memory,
-    applied: &Plan<Applied>,
-) {
+fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, applied: &Plan<Applied>) {
     if before.write_back.is_some() && before.projection.is_some() {
         let rate = Rate::new(ctx.settings.status_interval);
         memory.updates.take(rate, ctx.now().instant);
@@ -247,8 +219,8 @@ fn settle(
     if !applied.produced_version(&got.resource_version()) {
         return;
     }
-    for endpoint in written {
-        memory.settle(*endpoint == Endpoint::Status, &asked.digest, &got.digest);
+    for effect in &applied.effects {
+        memory.settle(effect.endpoint == Endpoint::Status, &asked.digest, &got.digest);
     }
 }
 

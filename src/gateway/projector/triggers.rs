@@ -38,7 +38,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::Reported(deployment) => projections_of(index, deployment, keys),
         Change::Binding(_)
         | Change::BindingOrphaned { .. }
-        | Change::City(_)
+        | Change::City { .. }
         | Change::CityPolicy { .. }
         | Change::CitySet { .. }
         | Change::CitySetLeft { .. }

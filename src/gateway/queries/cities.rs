@@ -1,7 +1,7 @@
 //! Cities of a hub namespace: those of its copies and of announced deployments, up to a limit.
 
 use crate::gateway::index::{GatewayIndex, digest::Source};
-use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT, ProjectKey};
+use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::store::table::Row;
 use std::{
     cell::OnceCell,
@@ -124,23 +124,6 @@ impl GatewayIndex {
         self.owners
             .get(hub)
             .is_some_and(|owner| self.limited.contains(&(owner.project.label().into(), hub.into())))
-    }
-
-    /// The deployments of all projects that name a city: index of their kind, project, and name.
-    pub fn sources_in_city(
-        &self,
-        city: &CityCode,
-    ) -> impl Iterator<Item = (usize, &ProjectKey, (&Arc<str>, &Arc<str>))> {
-        let tables = self.projects.iter().flat_map(|(key, project)| {
-            let tables = project.sources.iter().enumerate();
-            tables.map(move |(kind, table)| (kind, key, table))
-        });
-        tables.flat_map(move |(kind, key, table)| {
-            let in_city = table
-                .iter()
-                .filter(|(_, row)| row.digest.city.as_ref() == Ok(city));
-            in_city.map(move |(name, _)| (kind, key, name))
-        })
     }
 
     /// The hub namespaces of a project, by its label, that may have no more city sets.

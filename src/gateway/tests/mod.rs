@@ -2,6 +2,7 @@
 //! only if no late write is possible.
 
 mod carrying;
+mod driver;
 
 use super::*;
 use crate::gateway::{index::fixture, rate_limit::Limits};

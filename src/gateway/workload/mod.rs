@@ -14,17 +14,14 @@ pub mod snapshot;
 mod tests;
 pub mod triggers;
 
-use super::{
-    context::{Context, State},
-    index::GatewayIndex,
-};
+use super::{context::State, index::GatewayIndex};
 use fedgate_engine::{
     diff::Digest,
     error::Failure,
     key::{Key, Plane},
     plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
     reconcile::quarantine::RETRY_AFTER,
-    runtime::driver::{Flow, Reconciler, Step},
+    runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use kube::core::ObjectMeta;
 use normalized::Normalized;
@@ -133,42 +130,38 @@ impl Reconciler for Workloads {
 
     const NAME: &'static str = "workload";
 
-    fn begin(&self, _: &Context<'_>, _: &Key) -> Session {
-        Session::default()
-    }
-
-    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Option<Decided>> {
-        let Plane::Project(project) = &key.plane else {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Option<Decided>> {
+        let Plane::Project(project) = &run.key.plane else {
             return Step::End(Requeue::AwaitChange);
         };
-        let observed = observe::observe(&ctx.index.lock(), key, project);
+        let observed = observe::observe(&run.ctx.index.lock(), run.key, project);
         let observed = match observed {
             Ok(observed) => observed,
             Err(NoSnapshot::Nothing) => {
-                self.normalized.forget(key);
-                ctx.quarantine.release(key);
+                self.normalized.forget(run.key);
+                run.ctx.quarantine.release(run.key);
                 return Step::End(Requeue::AwaitChange);
             }
             Err(NoSnapshot::Undecodable { uid, error }) => {
-                if !ctx.quarantine.insert(key, "undecodable") {
+                if !run.ctx.quarantine.insert(run.key, "undecodable") {
                     return Step::End(Requeue::After(RETRY_AFTER));
                 }
-                tracing::warn!(%key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
-                return Step::Apply(undecodable(key, uid, &error), None);
+                tracing::warn!(key = %run.key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
+                return Step::Apply(undecodable(run.key, uid, &error), None);
             }
         };
-        ctx.quarantine.release(key);
-        let plan = decide::decide(&observed.snapshot, ctx.now().wall);
+        run.ctx.quarantine.release(run.key);
+        let plan = decide::decide(&observed.snapshot, run.ctx.now().wall);
         let doubtful = plan.needs_confirmation(&observed.snapshot);
         let plan = prepare::prepare(&observed, project, plan);
         if plan.is_idle() {
-            self.normalized.forget(key);
+            self.normalized.forget(run.key);
             return Step::End(plan.next);
         }
         let wanted = asked_for(&plan);
         if !self
             .normalized
-            .goes_on(key, session.asked, wanted, observed.basis)
+            .goes_on(run.key, run.session.asked, wanted, observed.basis)
         {
             return Step::End(plan.next);
         }
@@ -183,9 +176,7 @@ impl Reconciler for Workloads {
 
     async fn confirm(
         &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        session: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         basis: &Option<Decided>,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
@@ -198,38 +189,31 @@ impl Reconciler for Workloads {
         else {
             return Ok(Flow::Go);
         };
-        if session.confirmed.as_ref() == Some(state) {
+        if run.session.confirmed.as_ref() == Some(state) {
             return Ok(Flow::Go);
         }
-        if session.confirmed.is_some() {
+        if run.session.confirmed.is_some() {
             // The Workload has just been read and still differs from the index: the index is stale, or the plane is.
             return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
         }
-        let Some(object) = ctx.executor.refresh(target).await? else {
+        let Some(object) = run.ctx.executor.refresh(target).await? else {
             return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
         };
         let is = ObjectState::of(&object.metadata);
         let agrees = is == *state;
-        session.confirmed = Some(is);
+        run.session.confirmed = Some(is);
         if agrees {
             return Ok(Flow::Go);
         }
-        tracing::info!(plane = %key.plane, controller = Self::NAME, %key, "the index has an older Workload than the plane; the Workload was read again");
+        tracing::info!(plane = %run.key.plane, controller = Self::NAME, key = %run.key, "the index has an older Workload than the plane; the Workload was read again");
         Ok(Flow::Again)
     }
 
-    fn executed(
-        &self,
-        _: &Context<'_>,
-        _: &Key,
-        session: &mut Session,
-        basis: &Option<Decided>,
-        _: &Plan<Applied>,
-    ) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Option<Decided>, _: &Plan<Applied>) -> Flow {
         let Some(basis) = basis else {
             return Flow::End(Requeue::After(RETRY_AFTER));
         };
-        session.asked = Some(basis.asked);
+        run.session.asked = Some(basis.asked);
         Flow::Again
     }
 

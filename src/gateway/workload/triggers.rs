@@ -32,7 +32,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         }
         Change::Binding(_)
         | Change::BindingOrphaned { .. }
-        | Change::City(_)
+        | Change::City { .. }
         | Change::CityPolicy { .. }
         | Change::CitySet { .. }
         | Change::CitySetLeft { .. }

@@ -66,6 +66,9 @@ pub trait PlaneAccess: Send + Sync {
     fn fight_detected(&self, target: &Target, field_group: &'static str);
 }
 
+/// Called for each applied effect of a plan.
+pub type OnApplied<'a> = dyn Fn(&Effect) + Send + Sync + 'a;
+
 /// Executes plans: the only component that writes to planes.
 pub struct Executor {
     surroundings: Arc<dyn PlaneAccess>,
@@ -94,9 +97,18 @@ impl Executor {
     /// Executes the effects in order and stops at the first failure, or all if they are independent; then writes the
     /// status, and publishes the events if nothing failed.
     pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
-        let written = self.effects(&plan).await;
+        self.execute_each(plan, &|_| {}).await
+    }
+
+    /// As [`Executor::execute`]; calls `applied` for each effect as soon as it is applied, whatever becomes of the others.
+    pub async fn execute_each(
+        &self,
+        plan: Plan<Prepared>,
+        applied: &OnApplied<'_>,
+    ) -> Result<Plan<Applied>, Failure> {
+        let written = self.effects(&plan, applied).await;
         let reported = match &plan.status {
-            Some(status) => self.effect(status).await,
+            Some(status) => self.effect(status, applied).await,
             None => Ok(None),
         };
         let mut versions = written?;
@@ -131,15 +143,16 @@ impl Executor {
     }
 
     /// Executes the effects of a plan; returns the resourceVersions of the responses, or the first failure.
-    async fn effects(&self, plan: &Plan<Prepared>) -> Result<Vec<String>, Failure> {
+    async fn effects(&self, plan: &Plan<Prepared>, applied: &OnApplied<'_>) -> Result<Vec<String>, Failure> {
         let mut versions = Vec::new();
         if !plan.independent {
             for effect in &plan.effects {
-                versions.extend(self.effect(effect).await?);
+                versions.extend(self.effect(effect, applied).await?);
             }
             return Ok(versions);
         }
-        let writes: Vec<_> = plan.effects.iter().map(|effect| self.effect(effect)).collect();
+        let effects = plan.effects.iter();
+        let writes: Vec<_> = effects.map(|effect| self.effect(effect, applied)).collect();
         let ends: Vec<_> = stream::iter(writes)
             .buffer_unordered(CONCURRENT_WRITES)
             .collect()
@@ -189,7 +202,13 @@ impl Executor {
     }
 
     /// Executes an effect; returns the resourceVersion of the response.
-    async fn effect(&self, effect: &Effect) -> Result<Option<String>, Failure> {
+    async fn effect(&self, effect: &Effect, applied: &OnApplied<'_>) -> Result<Option<String>, Failure> {
+        let version = self.send_effect(effect).await?;
+        applied(effect);
+        Ok(version)
+    }
+
+    async fn send_effect(&self, effect: &Effect) -> Result<Option<String>, Failure> {
         let Effect {
             target,
             endpoint,

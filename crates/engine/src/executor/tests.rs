@@ -1,7 +1,7 @@
 //! The write permit: the executor checks it at each request, and no request outlives it.
 
 use super::*;
-use crate::testing::access::SinglePlane;
+use crate::{plan::Requeue, testing::access::SinglePlane};
 use axum::body::Body;
 use http::{Method, Request, Response};
 use serde_json::json;
@@ -334,4 +334,57 @@ async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
     assert_eq!((sent.len(), result), (2, Err(Category::Refused)));
     let (sent, result) = sent_when_refused("data.gates: Required value", live(json!([]))).await;
     assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
+}
+
+#[tokio::test]
+async fn each_applied_effect_is_reported_though_another_one_failed() {
+    // The server knows no DELETE of this object, whose UID is another one.
+    let server = tower::service_fn(|request: Request<kube::client::Body>| async move {
+        let (code, body) = match *request.method() {
+            Method::DELETE => (
+                409,
+                json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}),
+            ),
+            _ => (200, body()),
+        };
+        let response = Response::builder()
+            .status(code)
+            .body(Body::from(body.to_string()));
+        Ok::<_, Infallible>(response.unwrap())
+    });
+    let ground = SinglePlane::new(Client::new(server, "default"), Instant::now() + seconds(60));
+    let effect = |endpoint, write| Effect {
+        target: target(),
+        endpoint,
+        write,
+        reason: ReasonLabel::new("test"),
+    };
+    let [create, _, merge, delete] = writes();
+    let effects = vec![effect(Endpoint::Main, delete), effect(Endpoint::Main, create)];
+    let status = effect(Endpoint::Status, merge);
+    let independent = Plan::independent(effects.clone(), Some(status), Requeue::AwaitChange);
+    let mut ordered = Plan::default();
+    ordered.effects = effects;
+    for (plan, expected) in [
+        (
+            independent,
+            vec![(Endpoint::Main, "create"), (Endpoint::Status, "merge")],
+        ),
+        (ordered, vec![]),
+    ] {
+        let applied = parking_lot::Mutex::new(Vec::new());
+        let on_applied = |effect: &Effect| {
+            let write = match effect.write {
+                Write::Create { .. } => "create",
+                Write::Merge { .. } => "merge",
+                Write::Apply { .. } => "apply",
+                Write::Delete { .. } => "delete",
+            };
+            applied.lock().push((effect.endpoint, write));
+        };
+        let executor = Executor::new(ground.clone(), "test".into());
+        let failure = executor.execute_each(plan, &on_applied).await.unwrap_err();
+        assert_eq!(failure.category, Category::Conflict);
+        assert_eq!(applied.into_inner(), expected);
+    }
 }

@@ -80,7 +80,7 @@ pub struct Metrics {
     under_way: Mutex<BTreeMap<u64, Instant>>,
     deletions: Mutex<BTreeMap<Arc<str>, Instant>>,
     restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
-    next_turn: AtomicU64,
+    next_reconcile: AtomicU64,
     queue_name: &'static str,
 }
 
@@ -124,7 +124,7 @@ impl Metrics {
             under_way: Mutex::default(),
             deletions: Mutex::default(),
             restarts_seen: Mutex::default(),
-            next_turn: AtomicU64::new(0),
+            next_reconcile: AtomicU64::new(0),
             queue_name: queue,
             registry: registry.clone(),
         };
@@ -132,8 +132,11 @@ impl Metrics {
     }
 
     /// A controller starts to reconcile a key that has waited this long.
-    pub fn turn(self: &Arc<Self>, controller: &'static str, waited: Duration) -> ReconcileTimer {
-        let (number, began) = (self.next_turn.fetch_add(1, Ordering::Relaxed), Instant::now());
+    pub fn reconcile(self: &Arc<Self>, controller: &'static str, waited: Duration) -> ReconcileTimer {
+        let (number, began) = (
+            self.next_reconcile.fetch_add(1, Ordering::Relaxed),
+            Instant::now(),
+        );
         self.under_way.lock().insert(number, began);
         self.queue
             .waited
@@ -363,12 +366,12 @@ mod tests {
     fn a_turn_is_counted_by_its_result_also_when_it_is_lost() {
         let metrics = Metrics::new().unwrap();
         metrics
-            .turn("federator", Duration::ZERO)
+            .reconcile("federator", Duration::ZERO)
             .end(ReconcileResult::Success, false);
         metrics
-            .turn("federator", Duration::ZERO)
+            .reconcile("federator", Duration::ZERO)
             .end(ReconcileResult::Success, true);
-        let lost = metrics.turn("federator", Duration::ZERO);
+        let lost = metrics.reconcile("federator", Duration::ZERO);
         assert!(
             metrics
                 .render(&Gauges::default())

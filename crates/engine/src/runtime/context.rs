@@ -9,10 +9,10 @@ use super::{
 use crate::{
     clock::{Clock, Now},
     error::Failure,
-    executor::Executor,
+    executor::{Executor, OnApplied},
     key::Plane,
     metrics::{Metrics, Stage},
-    plan::{Applied, Plan, Prepared, Target},
+    plan::{Applied, Effect, Plan, Prepared, Target},
     reconcile::quarantine::Quarantine,
 };
 use kube::core::DynamicObject;
@@ -134,15 +134,23 @@ impl<'a, S: RoleState> Context<'a, S> {
 
     /// Executes a plan.
     pub async fn execute(&self, plan: Plan<Prepared>) -> Result<Plan<Applied>, Failure> {
+        self.execute_each(plan, &|_| {}).await
+    }
+
+    /// Executes a plan; calls `applied` for each effect as soon as it is applied, whatever becomes of the others.
+    pub async fn execute_each(
+        &self,
+        plan: Plan<Prepared>,
+        applied: &OnApplied<'_>,
+    ) -> Result<Plan<Applied>, Failure> {
         if !plan.effects.is_empty() || plan.status.is_some() {
             self.wrote.store(true, Ordering::Relaxed);
         }
-        let plan = self.executor.execute(plan).await?;
-        plan.effects
-            .iter()
-            .chain(plan.status.as_deref())
-            .for_each(S::log_write);
-        Ok(plan)
+        let applied = |effect: &Effect| {
+            S::log_write(effect);
+            applied(effect);
+        };
+        self.executor.execute_each(plan, &applied).await
     }
 
     /// Records in the metrics that a change reached the other plane; `since` is the time of its first observation.

@@ -35,12 +35,23 @@ pub enum Flow {
     End(Requeue),
 }
 
+/// One reconcile of a key by a controller.
+#[derive(Debug)]
+pub struct Reconcile<'a, R: Reconciler + ?Sized> {
+    /// The state that all controllers of the role share.
+    pub ctx: &'a Context<'a, R::State>,
+    /// The key.
+    pub key: &'a Key,
+    /// The state of this reconcile, e.g. an object that the controller has read.
+    pub session: R::Session,
+}
+
 /// A controller. The driver calls its methods in their order; those with a default do nothing.
 pub trait Reconciler: Send + Sync {
     /// State that the controllers of the role share.
     type State: RoleState;
-    /// State of one reconcile, e.g. what it has read.
-    type Session: Send;
+    /// State of one reconcile.
+    type Session: Default + Send;
     /// The basis of a decision, for the steps that follow it.
     type Basis: Send + Sync;
 
@@ -48,67 +59,47 @@ pub trait Reconciler: Send + Sync {
     const NAME: &'static str;
 
     /// Begins a reconcile.
-    fn begin(&self, cx: &Context<'_, Self::State>, key: &Key) -> Self::Session;
+    fn begin(&self, _ctx: &Context<'_, Self::State>, _key: &Key) -> Self::Session {
+        Self::Session::default()
+    }
 
     /// Observes the index and decides. Sends no request.
-    fn decide(
-        &self,
-        cx: &Context<'_, Self::State>,
-        key: &Key,
-        session: &mut Self::Session,
-    ) -> Step<Self::Basis>;
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Self::Basis>;
 
     /// Reads what the decision needs, or publishes its Event.
     fn read(
         &self,
-        _cx: &Context<'_, Self::State>,
-        _key: &Key,
-        _session: &mut Self::Session,
+        _run: &mut Reconcile<'_, Self>,
         _basis: &Self::Basis,
     ) -> impl Future<Output = Result<Flow, Failure>> + Send {
         async { Ok(Flow::Again) }
     }
 
     /// The plan has nothing to execute, and the reconcile ends.
-    fn settled(
-        &self,
-        _cx: &Context<'_, Self::State>,
-        _key: &Key,
-        _session: &mut Self::Session,
-        _basis: &Self::Basis,
-    ) {
-    }
+    fn settled(&self, _run: &mut Reconcile<'_, Self>, _basis: &Self::Basis) {}
 
     /// The last check before the plan is executed, e.g. by a read from the server; [`Flow::Go`] executes it.
     fn confirm(
         &self,
-        _cx: &Context<'_, Self::State>,
-        _key: &Key,
-        _session: &mut Self::Session,
+        _run: &mut Reconcile<'_, Self>,
         _basis: &Self::Basis,
         _plan: &Plan<Prepared>,
     ) -> impl Future<Output = Result<Flow, Failure>> + Send {
         async { Ok(Flow::Go) }
     }
 
+    /// A write of the plan was applied, whatever becomes of the others.
+    fn applied(&self, _ctx: &Context<'_, Self::State>, _key: &Key, _effect: &Effect) {}
+
     /// Every write of the plan was applied.
-    fn executed(
-        &self,
-        _cx: &Context<'_, Self::State>,
-        _key: &Key,
-        _session: &mut Self::Session,
-        _basis: &Self::Basis,
-        _plan: &Plan<Applied>,
-    ) -> Flow {
-        Flow::Go
+    fn executed(&self, _run: &mut Reconcile<'_, Self>, _basis: &Self::Basis, _plan: &Plan<Applied>) -> Flow {
+        Flow::Again
     }
 
     /// A write failed. An error is returned to the queue.
     fn failed(
         &self,
-        _cx: &Context<'_, Self::State>,
-        _key: &Key,
-        _session: &mut Self::Session,
+        _run: &mut Reconcile<'_, Self>,
         _basis: &Self::Basis,
         failure: Failure,
     ) -> impl Future<Output = Result<Flow, Failure>> + Send {
@@ -116,7 +107,7 @@ pub trait Reconciler: Send + Sync {
     }
 
     /// The reconcile has ended, whatever its result.
-    fn end(&self, _cx: &Context<'_, Self::State>, _key: &Key, _session: Self::Session) {}
+    fn end(&self, _ctx: &Context<'_, Self::State>, _key: &Key, _session: Self::Session) {}
 
     /// The log line of an executed plan; `None` if the writes are logged elsewhere.
     fn message(&self, basis: &Self::Basis) -> Option<&'static str>;
@@ -125,32 +116,32 @@ pub trait Reconciler: Send + Sync {
 /// Reconciles a key with its controller.
 pub async fn reconcile<R: Reconciler>(
     controller: &R,
-    cx: &Context<'_, R::State>,
+    ctx: &Context<'_, R::State>,
     key: &Key,
 ) -> Result<Requeue, Failure> {
-    let mut session = controller.begin(cx, key);
-    let result = passes(controller, cx, key, &mut session).await;
-    controller.end(cx, key, session);
+    let session = controller.begin(ctx, key);
+    let mut run = Reconcile { ctx, key, session };
+    let result = passes(controller, &mut run).await;
+    controller.end(ctx, key, run.session);
     result
 }
 
-async fn passes<R: Reconciler>(
-    controller: &R,
-    cx: &Context<'_, R::State>,
-    key: &Key,
-    session: &mut R::Session,
-) -> Result<Requeue, Failure> {
+async fn passes<R: Reconciler>(controller: &R, run: &mut Reconcile<'_, R>) -> Result<Requeue, Failure> {
+    let mut next = Requeue::AwaitChange;
     for _ in 0..MAX_PASSES {
-        let flow = match controller.decide(cx, key, session) {
+        let flow = match controller.decide(run) {
             Step::End(requeue) => return Ok(requeue),
             Step::Fail(failure) => return Err(failure),
-            Step::Read(basis) => controller.read(cx, key, session, &basis).await?,
+            Step::Read(basis) => controller.read(run, &basis).await?,
             Step::Apply(plan, basis) if plan.is_idle() => {
-                controller.settled(cx, key, session, &basis);
+                controller.settled(run, &basis);
                 return Ok(plan.next);
             }
-            Step::Apply(plan, basis) => match controller.confirm(cx, key, session, &basis, &plan).await? {
-                Flow::Go => execute(controller, cx, key, session, &basis, plan).await?,
+            Step::Apply(plan, basis) => match controller.confirm(run, &basis, &plan).await? {
+                Flow::Go => {
+                    next = plan.next;
+                    execute(controller, run, &basis, plan).await?
+                }
                 flow => flow,
             },
         };
@@ -158,25 +149,25 @@ async fn passes<R: Reconciler>(
             return Ok(requeue);
         }
     }
-    Ok(Requeue::AwaitChange)
+    Ok(next)
 }
 
 async fn execute<R: Reconciler>(
     controller: &R,
-    cx: &Context<'_, R::State>,
-    key: &Key,
-    session: &mut R::Session,
+    run: &mut Reconcile<'_, R>,
     basis: &R::Basis,
     plan: Plan<Prepared>,
 ) -> Result<Flow, Failure> {
-    match cx.execute(plan).await {
+    let (ctx, key) = (run.ctx, run.key);
+    let applied = |effect: &Effect| controller.applied(ctx, key, effect);
+    match ctx.execute_each(plan, &applied).await {
         Ok(plan) => {
             if let Some(message) = controller.message(basis) {
                 log(R::NAME, key, &plan, message);
             }
-            Ok(controller.executed(cx, key, session, basis, &plan))
+            Ok(controller.executed(run, basis, &plan))
         }
-        Err(failure) => controller.failed(cx, key, session, basis, failure).await,
+        Err(failure) => controller.failed(run, basis, failure).await,
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{executor::permissions::Permission, key::Plane, metrics::Gauges};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 impl<R: Role> Runtime<R> {
     /// An error if the main loop stands still.
@@ -41,6 +42,7 @@ impl<R: Role> Runtime<R> {
             let kind = index.kind_label(&kind);
             gauges.quarantined.insert((kind, verdict), count);
         }
+        let mut restarts: BTreeMap<_, u64> = BTreeMap::new();
         for (plane, engaged) in self.shared.planes.lock().iter() {
             let state = plane_state::<R>(&index, plane, &engaged.watches, &missing);
             *gauges.planes.entry(state).or_default() += 1;
@@ -54,10 +56,13 @@ impl<R: Role> Runtime<R> {
                     *gauges.quarantined.entry((kind, "undecodable")).or_default() += malformed;
                 }
                 for (cause, count) in status.restarts_by_cause() {
-                    let key = (plane.kind(), index.plural(*table), cause);
-                    *gauges.watch_restarts.entry(key).or_default() += count;
+                    *restarts.entry((plane.kind(), *table, cause)).or_default() += count;
                 }
             }
+        }
+        for ((plane, table, cause), count) in restarts {
+            let key = (plane, index.plural(table), cause);
+            *gauges.watch_restarts.entry(key).or_default() += count;
         }
         self.role.gauges(&self.shared, &index, &mut gauges);
         gauges

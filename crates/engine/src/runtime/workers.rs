@@ -92,23 +92,26 @@ impl Workers {
     /// block no other key; the queue limits how many keys of a tenant run at a time.
     pub async fn run<C: Dispatch>(self: Arc<Self>, controllers: Arc<C>) {
         let places = Arc::new(Semaphore::new(self.places));
-        let mut turns = JoinSet::new();
+        let mut reconciles = JoinSet::new();
         while let Ok(place) = places.clone().acquire_owned().await
             && let Some(taken) = self.queue.next().await
         {
-            while turns.try_join_next().is_some() {}
-            turns.spawn(self.clone().turn(controllers.clone(), taken, place));
+            while reconciles.try_join_next().is_some() {}
+            reconciles.spawn(self.clone().reconcile(controllers.clone(), taken, place));
         }
-        let last_turns = async { while turns.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN_TIMEOUT, last_turns).await.is_err() {
+        let last_reconciles = async { while reconciles.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_TIMEOUT, last_reconciles)
+            .await
+            .is_err()
+        {
             tracing::warn!("a plane does not answer; its requests under way are cancelled");
             // Awaits the cancelled tasks as well: the writes that they abandon decide whether the Lease may be
             // released.
-            turns.shutdown().await;
+            reconciles.shutdown().await;
         }
     }
 
-    async fn turn<C: Dispatch>(
+    async fn reconcile<C: Dispatch>(
         self: Arc<Self>,
         controllers: Arc<C>,
         Dequeued { key, since }: Dequeued,
@@ -116,7 +119,7 @@ impl Workers {
     ) {
         let measured = self
             .metrics
-            .turn(controllers.controller(&key), self.clock.now().since(since));
+            .reconcile(controllers.controller(&key), self.clock.now().since(since));
         let wrote = AtomicBool::new(false);
         let work = AssertUnwindSafe(controllers.reconcile(&key, since, &wrote)).catch_unwind();
         let mut work = std::pin::pin!(work);

@@ -1,6 +1,7 @@
 //! Writes for a deployment, decided from an index that is filled with servers' objects.
 
 mod enforced;
+mod executed;
 
 use super::{decide, observe};
 use crate::cell::{

@@ -103,7 +103,7 @@ impl ClaimRequest<'_> {
         let (claim, watched, failure) = match self.look(ctx).await {
             ClaimLookup::Later(next) => {
                 if next == Requeue::AwaitChange {
-                    self.heard(ctx, false, None);
+                    self.record_answer(ctx, false, None);
                 }
                 return Answer {
                     next,
@@ -125,7 +125,7 @@ impl ClaimRequest<'_> {
         let (answer, act) = decided(ctx, self.snapshot, &claim, watched, failure);
         let plan = match act {
             Act::None => {
-                self.heard(ctx, !watched, answer.failure.as_ref());
+                self.record_answer(ctx, !watched, answer.failure.as_ref());
                 return answer;
             }
             Act::Create => {
@@ -133,7 +133,7 @@ impl ClaimRequest<'_> {
                 let footprint = match ctx.settings.sizes.footprint(&spec) {
                     Ok(footprint) => footprint,
                     Err(why) => {
-                        self.heard(ctx, false, None);
+                        self.record_answer(ctx, false, None);
                         let message = format!("spec.{why}");
                         let verdict = Verdict::of(ConditionStatus::False, Reason::ValidationFailed, message);
                         return Answer {
@@ -149,12 +149,12 @@ impl ClaimRequest<'_> {
         };
         match ctx.execute(plan).await {
             Ok(_) => {
-                self.heard(ctx, true, None);
+                self.record_answer(ctx, true, None);
                 answer
             }
             // Another writer was faster, or the watch lags behind: the claim on the server decides.
             Err(failure) if matches!(failure.category, Category::AlreadyExists | Category::Conflict) => {
-                self.heard(ctx, true, None);
+                self.record_answer(ctx, true, None);
                 self.taken(ctx, watched).await.unwrap_or(Answer {
                     failure: Some(failure),
                     ..answer
@@ -162,7 +162,7 @@ impl ClaimRequest<'_> {
             }
             Err(failure) => {
                 let (answer, _) = decided(ctx, self.snapshot, &refusal(&failure), watched, Some(failure));
-                self.heard(ctx, true, answer.failure.as_ref());
+                self.record_answer(ctx, true, answer.failure.as_ref());
                 answer
             }
         }
@@ -238,7 +238,7 @@ impl ClaimRequest<'_> {
 
     /// Records whether the project answers quota requests, if one was sent, for the rolling updates that depend on
     /// quota.
-    fn heard(&self, ctx: &Context<'_>, asked: bool, failure: Option<&Failure>) {
+    fn record_answer(&self, ctx: &Context<'_>, asked: bool, failure: Option<&Failure>) {
         let away = failure.is_some_and(|failure| {
             failure.category == Category::Forbidden || matches!(refusal(failure), Claim::NoAnswer(_))
         });

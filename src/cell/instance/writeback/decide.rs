@@ -230,9 +230,7 @@ impl Wanted<'_> {
 
     fn update(&self, found: &HubCopy, memory: &Memory) -> Decision {
         let wanted = self.digest();
-        let settled =
-            |known: Option<(Digest, Digest)>, wanted, has| wanted == has || known == Some((wanted, has));
-        if !settled(memory.written, wanted, found.copy.owned) {
+        if !memory.written.accepts(wanted, found.copy.owned) {
             let effect = Effect {
                 target: self.target(),
                 endpoint: Endpoint::Main,
@@ -248,7 +246,7 @@ impl Wanted<'_> {
             return Decision::Nothing;
         };
         let reported = digest::fingerprint(Some(&status));
-        if settled(memory.reported, reported, found.copy.status) {
+        if memory.reported.accepts(reported, found.copy.status) {
             return Decision::Nothing;
         }
         let body = json!({

@@ -11,17 +11,18 @@ use crate::cell::{
 };
 use decide::{Decision, Held};
 use fedgate_engine::backoff::{Backoff, RetryTimer};
-use fedgate_engine::reconcile::throttle::{TokenBucket, WriteKind};
+use fedgate_engine::reconcile::{
+    memory::Memories,
+    normalized::Normalized,
+    throttle::{TokenBucket, WriteKind},
+};
 use fedgate_engine::{
-    diff::Digest,
     error::{Category, Failure},
     key::Key,
     plan::{Applied, Plan, Requeue, Target},
-    random::HashMap,
-    runtime::driver::{self, Flow, Reconciler, Step},
+    runtime::driver::{self, Flow, Reconcile, Reconciler, Step},
 };
 use observe::{HubCopy, Seen};
-use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -31,17 +32,17 @@ const NAME_HELD: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_m
 /// The write-back part of the Instance controller, with the state of each copy.
 #[derive(Debug, Default)]
 pub struct WriteBack {
-    memory: Mutex<HashMap<Key, Memory>>,
+    memory: Memories<Memory>,
 }
 
 /// State of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Digests of the last applied copy and of the stored one: a hub with older definitions drops fields that it
-    /// does not know, and writing them again changes nothing.
-    pub written: Option<(Digest, Digest)>,
+    /// The last copy that the hub changed when it was written: a hub with older definitions drops fields that it does
+    /// not know.
+    pub written: Normalized,
     /// As `written`, for the status.
-    pub reported: Option<(Digest, Digest)>,
+    pub reported: Normalized,
     /// The last logged reason why the copy cannot be written.
     said: Option<String>,
     /// While another object holds the name: the time of the next attempt.
@@ -70,29 +71,29 @@ impl WriteBack {
             memory: &self.memory,
             local,
             hurry,
+            began: ctx.now().instant,
         };
         driver::reconcile(&copy, ctx, key).await
     }
 
     /// Drops the state of a deleted Instance.
     pub fn forget(&self, key: &Key) {
-        let mut memory = self.memory.lock();
-        memory.remove(key);
-        fedgate_engine::shrink::shrink_if_sparse(&mut memory);
+        self.memory.forget(key);
     }
 }
 
 /// The copy of one Instance.
 struct Copy<'a> {
-    memory: &'a Mutex<HashMap<Key, Memory>>,
+    memory: &'a Memories<Memory>,
     local: &'a Local,
     hurry: bool,
+    began: Instant,
 }
 
 /// State of a copy's reconcile.
+#[derive(Default)]
 struct Session {
     memory: Memory,
-    began: Instant,
     /// Time until the token bucket permits a write; `None` if it does now.
     left: Option<Duration>,
     /// The object that holds the copy's name, as it was read.
@@ -115,48 +116,46 @@ impl Reconciler for Copy<'_> {
     const NAME: &'static str = "instance";
 
     fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
-        let memory = self.memory.lock().remove(key).unwrap_or_default();
-        let now = ctx.now().instant;
+        let memory = self.memory.take(key);
         let left = memory
             .writes
-            .wait(ctx.settings.copy_rate(), WriteKind::Progress, now);
+            .wait(ctx.settings.copy_rate(), WriteKind::Progress, self.began);
         Session {
             memory,
-            began: now,
             left: left.filter(|_| !self.hurry),
             holder: None,
         }
     }
 
     fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
-        self.memory.lock().insert(key.clone(), session.memory);
+        self.memory.put(key, session.memory);
     }
 
-    fn decide(&self, ctx: &Context<'_>, key: &Key, session: &mut Session) -> Step<Basis> {
-        let memory = &mut session.memory;
-        if let Some(left) = memory.held.wait(session.began) {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+        let memory = &mut run.session.memory;
+        if let Some(left) = memory.held.wait(self.began) {
             // Other events of the key do not change the holder of the name.
             return Step::End(Requeue::After(left));
         }
-        let Some(mut seen) = observe::observe(ctx, key) else {
+        let Some(mut seen) = observe::observe(run.ctx, run.key) else {
             // The completion of its lists enqueues every key.
             return Step::End(Requeue::AwaitChange);
         };
-        seen.copy = seen.copy.or_else(|| session.holder.take());
+        seen.copy = seen.copy.or_else(|| run.session.holder.take());
         match decide::decide(self.local, &seen, memory) {
             Decision::Nothing => {
                 memory.said = None;
                 memory.held = RetryTimer::default();
                 Step::End(Requeue::AwaitChange)
             }
-            Decision::Write(..) if let Some(left) = session.left => Step::End(Requeue::After(left)),
+            Decision::Write(..) if let Some(left) = run.session.left => Step::End(Requeue::After(left)),
             Decision::Write(effect, written) => {
                 let basis = Basis::Write(written, effect.target.clone());
                 Step::Apply(Plan::one(*effect), basis)
             }
             Decision::Unclear(what) => {
                 if memory.said.as_ref() != Some(&what) {
-                    tracing::warn!(%key, what, "an Instance is not written back to the hub");
+                    tracing::warn!(key = %run.key, what, "an Instance is not written back to the hub");
                     memory.said = Some(what);
                 }
                 Step::End(Requeue::AwaitChange)
@@ -165,33 +164,22 @@ impl Reconciler for Copy<'_> {
         }
     }
 
-    async fn read(
-        &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        session: &mut Session,
-        basis: &Basis,
-    ) -> Result<Flow, Failure> {
+    async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         let Basis::Held(Held { by }) = basis else {
             return Ok(Flow::Again);
         };
-        Ok(Flow::End(held(ctx, self.local, &mut session.memory, by).await))
+        Ok(Flow::End(
+            held(run.ctx, self.local, &mut run.session.memory, by).await,
+        ))
     }
 
-    fn executed(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        session: &mut Session,
-        basis: &Basis,
-        _: &Plan<Applied>,
-    ) -> Flow {
-        session
+    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
+        run.session
             .memory
             .writes
-            .take(ctx.settings.copy_rate(), session.began);
+            .take(run.ctx.settings.copy_rate(), self.began);
         if let Basis::Write(written, _) = basis {
-            remember(ctx, key, &mut session.memory, written);
+            remember(run.ctx, run.key, &mut run.session.memory, written);
         }
         Flow::Again
     }
@@ -199,9 +187,7 @@ impl Reconciler for Copy<'_> {
     /// If the name is taken, reads the object that holds it: copies of other cells are not watched.
     async fn failed(
         &self,
-        ctx: &Context<'_>,
-        _: &Key,
-        session: &mut Session,
+        run: &mut Reconcile<'_, Self>,
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
@@ -211,13 +197,13 @@ impl Reconciler for Copy<'_> {
         if failure.category != Category::AlreadyExists {
             return Err(failure);
         }
-        let found = ctx.executor.get(target).await?;
+        let found = run.ctx.executor.get(target).await?;
         let holder = found.map(|object| observe::read(&object)).ok_or(failure)?;
         if holder.deleting {
             // No event reports its deletion.
-            return Ok(Flow::End(session.memory.pause(ctx.now().instant)));
+            return Ok(Flow::End(run.session.memory.pause(run.ctx.now().instant)));
         }
-        session.holder = Some(holder);
+        run.session.holder = Some(holder);
         Ok(Flow::Again)
     }
 
@@ -232,8 +218,8 @@ fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, written: &decide:
         return;
     };
     match written {
-        decide::Written::Object(written) => memory.written = Some((*written, copy.copy.owned)),
-        decide::Written::Status(written) => memory.reported = Some((*written, copy.copy.status)),
+        decide::Written::Object(written) => memory.written.record(*written, copy.copy.owned),
+        decide::Written::Status(written) => memory.reported.record(*written, copy.copy.status),
         decide::Written::Other => {}
     }
 }

@@ -75,8 +75,7 @@ pub(super) fn copy_step(
         return Step::Wait(Requeue::AwaitChange);
     }
     let moves = copy.digest.city.is_some() && copy.digest.city.as_ref() != Some(city);
-    let same_content = copy.digest.content == source.digest.content
-        || memory.settled == Some((source.digest.content, copy.digest.content));
+    let same_content = memory.payload.accepts(source.digest.content, copy.digest.content);
     let differs = !same_content || copy.digest.source_generation != Some(source.digest.generation);
     if (moves || differs) && !furnished {
         return Step::Wait(Requeue::AwaitChange);

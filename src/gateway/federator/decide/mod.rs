@@ -4,7 +4,7 @@ mod copy;
 mod deletion;
 mod status;
 
-pub use status::settlement;
+pub use status::status_digests;
 
 use super::{
     conditions,

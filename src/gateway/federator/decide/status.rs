@@ -50,12 +50,16 @@ pub(super) fn status_step(
     });
     let (own, mut next) = conditions::own(s, source, report.is_some(), memory, now);
     let mut due = false;
+    let accepted = |copy| {
+        let (hub, project) = status_digests(copy, source);
+        memory.status.accepts(hub, project)
+    };
     if let Some(copy) = report
         && !source
             .digest
             .status
             .is_returned(&copy.digest.status, own_types, source.digest.generation)
-        && memory.status_settled != Some(settlement(copy, source))
+        && !accepted(copy)
     {
         match conditions::defer_no_cell_reporting(copy, source, memory, now) {
             Some(wait) => next = next.earlier(Requeue::After(wait)),
@@ -104,8 +108,8 @@ pub(super) fn status_step(
     write_status(s, source, report, &own, memory, settings, now).by(next)
 }
 
-/// Digests of the hub's and the project's status, for [`Memory::status_settled`].
-pub fn settlement(copy: &Row<HubCopy>, source: &Row<Source>) -> (Digest, Digest) {
+/// Digests of the hub's and the project's status, for [`Memory::status`].
+pub fn status_digests(copy: &Row<HubCopy>, source: &Row<Source>) -> (Digest, Digest) {
     (
         Digest::of_hash(&copy.digest.status),
         Digest::of_hash(&source.digest.status),

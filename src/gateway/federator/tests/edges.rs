@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::gateway::{
-    federator::decide::{Decision, settlement},
+    federator::decide::{Decision, status_digests},
     index::digest::status::SIZE_LIMIT,
     rate_limit::Class,
 };
@@ -98,9 +98,11 @@ async fn good_news_waits_for_what_the_cell_reports() {
 async fn what_was_settled_of_another_status_settles_nothing() {
     let c = with_status(hub_copy(), json!({"replicas": 1}));
     let s = snapshot(&deployment(), Some(&c));
-    let settled = |of: &Value| Memory {
-        status_settled: Some(settlement(&copy(of), &source(&deployment()))),
-        ..Memory::default()
+    let settled = |of: &Value| {
+        let mut memory = Memory::default();
+        let (hub, project) = status_digests(&copy(of), &source(&deployment()));
+        memory.status.record(hub, project);
+        memory
     };
     idle(decide(&s, &mut settled(&c), &SETTINGS, now()));
     let former = with_status(hub_copy(), json!({"replicas": 2}));

@@ -85,12 +85,12 @@ async fn a_project_that_has_left_is_forgotten() {
         undelivered: Some(Instant::now()),
         ..Memory::default()
     };
-    federator.memory.lock().insert(key, memory);
+    federator.memory.put(&key, memory);
     federator.prune(&rig.context, &rig.context.index.lock());
-    assert_eq!(federator.memory.lock().len(), 1);
+    assert_eq!(federator.memory.len(), 1);
     rig.context.index.lock().disengage(&shop());
     federator.prune(&rig.context, &rig.context.index.lock());
-    assert_eq!(federator.memory.lock().len(), 0);
+    assert_eq!(federator.memory.len(), 0);
 }
 
 #[tokio::test]

@@ -9,11 +9,21 @@ use crate::gateway::{
     },
     testing::{LOST, Rig, refusal},
 };
-use fedgate_engine::reconcile::throttle::{Rate, TokenBucket};
+use fedgate_engine::reconcile::{
+    normalized::Normalized,
+    throttle::{Rate, TokenBucket},
+};
 use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{diff::Digest, key::Key, reconcile::quarantine::RETRY_AFTER};
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
+
+/// A record that the server made `stored` of `wanted`.
+fn normalized(wanted: u8, stored: u8) -> Normalized {
+    let mut normalized = Normalized::default();
+    normalized.record(Digest::of_hash(&wanted), Digest::of_hash(&stored));
+    normalized
+}
 
 /// Every field that a write may change.
 fn everything(at: Instant) -> Memory {
@@ -32,8 +42,8 @@ fn everything(at: Instant) -> Memory {
         claim_mismatch_since: Some(at),
         claim_repaired: Some(at),
         status_writes: TokenBucket::empty(Rate::new(SETTINGS.status_interval), at),
-        status_settled: Some((Digest::of_hash(&1), Digest::of_hash(&2))),
-        settled: Some((Digest::of_hash(&3), Digest::of_hash(&4))),
+        status: normalized(1, 2),
+        payload: normalized(3, 4),
         refused,
         bound: true,
     }
@@ -101,13 +111,10 @@ async fn failed(index: GatewayIndex, key: &Key, before: &Memory, code: u16) -> (
         }
     });
     let federator = Federator::default();
-    federator.memory.lock().insert(key.clone(), before.clone());
+    federator.memory.put(key, before.clone());
     let end = reconcile(&federator, &rig.reconcile_once(), key).await;
     assert!(end.is_err(), "{code}: {:?}", rig.asked());
-    (
-        federator.memory.lock().remove(key).unwrap_or_default(),
-        rig.asked(),
-    )
+    (federator.memory.take(key), rig.asked())
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,6 +59,6 @@ async fn reconcile_once(ctx: &Shared, key: &Key) -> (Option<Category>, Memory) {
     let federator = Federator::default();
     let wrote = AtomicBool::new(false);
     let end = reconcile(&federator, &Context::new(ctx, Instant::now(), &wrote), key).await;
-    let memory = federator.memory.lock().remove(key).unwrap_or_default();
+    let memory = federator.memory.take(key);
     (end.err().map(|failure| failure.category), memory)
 }
