@@ -11,7 +11,7 @@ use fedgate_api::{
     names::{CityCode, HubNamespace, ProjectKey},
 };
 use fedgate_engine::plane::watch::WatchEvent;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tikv_jemalloc_ctl::thread;
@@ -19,7 +19,7 @@ use tikv_jemalloc_ctl::thread;
 /// A time that never moves.
 const THEN: &str = "2026-05-04T10:00:00Z";
 const CITIES: [&str; 3] = ["DFW", "LHR", "SYD"];
-const KIND: usize = 0;
+const KIND: KindId = KindId::FIRST;
 
 /// How much there is.
 #[derive(Debug, Clone, Copy)]
@@ -236,7 +236,7 @@ pub(crate) fn list(
 impl Filled {
     /// Fills an index part by part.
     pub(crate) fn new(size: Size) -> Result<Self> {
-        let kinds = Arc::new(FederatedKind::builtin()?);
+        let kinds = Arc::new(FederatedKind::builtin()?.into());
         let homes = (0..size.projects).map(Home::new).collect::<Result<Vec<_>>>()?;
         let index = GatewayIndex::new(kinds, WorkloadChecks::default());
         let mut filled = Self {

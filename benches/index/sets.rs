@@ -57,7 +57,10 @@ fn cell(n: usize) -> Value {
 
 /// A project with so many namespaces, whose Namespaces on the hub carry the sets in turn.
 fn filled(count: usize, sets: usize) -> Result<(GatewayIndex, Vec<HubNamespace>)> {
-    let mut index = GatewayIndex::new(Arc::new(FederatedKind::builtin()?), WorkloadChecks::default());
+    let mut index = GatewayIndex::new(
+        Arc::new(FederatedKind::builtin()?.into()),
+        WorkloadChecks::default(),
+    );
     let (project, mark) = (ProjectKey::parse("shop")?, uid(10, 0));
     let hubs: Vec<HubNamespace> = (0..count).map(|n| HubNamespace::of(&uid(1, n))).collect();
     index.engage(project.clone());

@@ -6,6 +6,7 @@ use super::{
     index::{GatewayIndex, TableId},
 };
 use fedgate_engine::metrics::Gauges;
+use fedgate_kinds::KindId;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -58,16 +59,11 @@ fn tables(index: &GatewayIndex, figures: &mut Gauges) {
     add("hub", TableId::Interpreters, hub.interpreters.len());
     add("hub", TableId::ConfigMaps, hub.config_maps.len());
     add("hub", TableId::Secrets, hub.secrets.len());
-    for (kind, table) in hub.copies.iter().enumerate() {
+    for (kind, table) in hub.copies.enumerate() {
         add("hub", TableId::Federated(kind), table.len());
     }
-    let written_back = |kind: &usize| index.kinds.get(*kind).is_some_and(|k| k.write_back.is_some());
-    for (kind, table) in hub
-        .write_backs
-        .iter()
-        .enumerate()
-        .filter(|(kind, _)| written_back(kind))
-    {
+    let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
+    for (kind, table) in hub.write_backs.enumerate().filter(|(kind, _)| written_back(kind)) {
         add("hub", TableId::WrittenBack(kind), table.len());
     }
     for project in index.projects.values() {
@@ -81,12 +77,11 @@ fn tables(index: &GatewayIndex, figures: &mut Gauges) {
         }
         add("project", TableId::ConfigMaps, project.config_maps.len());
         add("project", TableId::Secrets, project.secrets.len());
-        for (kind, table) in project.sources.iter().enumerate() {
+        for (kind, table) in project.sources.enumerate() {
             add("project", TableId::Federated(kind), table.len());
         }
         for (kind, table) in project
             .projections
-            .iter()
             .enumerate()
             .filter(|(kind, _)| written_back(kind))
         {

@@ -98,7 +98,7 @@ pub fn new(
         locations: settings.location_checks,
         networks: settings.networking,
     };
-    let mut index = GatewayIndex::new(Arc::new(kinds), checks);
+    let mut index = GatewayIndex::new(Arc::new(kinds.into()), checks);
     index.largest_spec = settings.max_spec_size;
     let tables = index.hub_tables();
     let state = State {

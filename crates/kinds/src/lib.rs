@@ -7,9 +7,11 @@
 mod file;
 mod load;
 pub mod lua;
+mod per_kind;
 mod query;
 
 pub use load::LoadError;
+pub use per_kind::{KindId, PerKind};
 pub use query::{Query, QueryError};
 
 use kube::core::ApiResource;

@@ -33,7 +33,7 @@ use fedgate_engine::{
     },
     store::table::Row,
 };
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -81,7 +81,7 @@ pub fn observe(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str)
         .iter()
         .filter(|entry| {
             named(entry).is_some_and(|(namespace, name)| {
-                let absent = |i: usize| project.sources[i].get(namespace, name).is_none();
+                let absent = |i: KindId| project.sources[i].get(namespace, name).is_none();
                 *namespace == *owner.namespace && outlives(index, hub, name, absent)
             })
         })
@@ -134,14 +134,14 @@ fn concerned(
     kind: CompanionKind,
     name: &str,
     listed: &BTreeSet<String>,
-) -> BTreeSet<(usize, Arc<str>)> {
+) -> BTreeSet<(KindId, Arc<str>)> {
     let naming = project.secondary.naming(namespace, kind, name);
     let naming = naming.map(|(i, source)| (i, source.clone()));
     let listed = listed
         .iter()
         .filter_map(|entry| named(entry))
         .filter(|(of, _)| *of == namespace);
-    let kinds = 0..project.sources.len();
+    let kinds = project.sources.ids();
     naming
         .chain(listed.flat_map(|(_, source)| kinds.clone().map(move |i| (i, source.into()))))
         .collect()
@@ -160,8 +160,8 @@ fn named(entry: &str) -> Option<(&str, &str)> {
 }
 
 /// True if a copy or binding of a deployment exists in one of these kinds.
-fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(usize) -> bool) -> bool {
-    (0..index.kinds.len()).filter(|i| of_kind(*i)).any(|i| {
+fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(KindId) -> bool) -> bool {
+    index.kinds.ids().filter(|i| of_kind(*i)).any(|i| {
         match index.hub.copies[i].get(hub, name).map(|copy| &copy.digest) {
             // The copy names no source: fedgate does not manage it.
             Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
@@ -194,7 +194,7 @@ fn delivered(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -
 fn expects(
     index: &GatewayIndex,
     owner: &super::index::NamespaceOwner,
-    i: usize,
+    i: KindId,
     s: &Row<Source>,
     kind: CompanionKind,
     name: &str,

@@ -11,6 +11,7 @@ use crate::gateway::{
     testing::{Rig, refusal},
 };
 use fedgate_engine::{error::Retry, plan::Plan, runtime::driver::reconcile};
+use fedgate_kinds::KindId;
 use http::Method;
 use serde_json::{Value, json};
 use std::{
@@ -26,7 +27,7 @@ fn wanted(index: &GatewayIndex) -> Vec<String> {
 /// An index with companion `db` of deployment `web`, delivered.
 fn delivered(referenced_by: &Value) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
+    index.hub_has(TableId::DEPLOYMENTS, &copy("web", "DFW"));
     index.hub_has(TableId::Bindings, &binding("web"));
     index.hub_has(TableId::Secrets, &companion("db", referenced_by));
     index
@@ -40,7 +41,7 @@ fn a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_go
     assert_eq!(wanted(&index), ["default/web"]);
     assert!(
         index
-            .hub_lost(TableId::Federated(0), &copy("web", "DFW"))
+            .hub_lost(TableId::DEPLOYMENTS, &copy("web", "DFW"))
             .contains(&key)
     );
     assert_eq!(wanted(&index), ["default/web"], "its binding still delivers");
@@ -56,7 +57,7 @@ fn a_namespace_that_is_proven_gone_keeps_them_as_long() {
         &[fixture::namespace("kube-system", "p1", &json!({}))],
     );
     assert_eq!(wanted(&index), ["default/web"]);
-    index.hub_lost(TableId::Federated(0), &copy("web", "DFW"));
+    index.hub_lost(TableId::DEPLOYMENTS, &copy("web", "DFW"));
     assert_eq!(wanted(&index), ["default/web"], "its binding still delivers");
     index.hub_lost(TableId::Bindings, &binding("web"));
     assert_eq!(wanted(&index), [""; 0]);
@@ -67,20 +68,20 @@ fn a_list_without_it_or_a_copy_of_nobody_holds_nothing() {
     let mut index = delivered(&json!(["default/web"]));
     let mut live = source("web", "DFW");
     live["metadata"]["annotations"]["compute.datumapis.com/expected-referenced-data"] = json!("[]");
-    index.shop_has(TableId::Federated(0), &live);
+    index.shop_has(TableId::DEPLOYMENTS, &live);
     assert_eq!(wanted(&index), [""; 0], "its list no longer has it");
-    index.shop_lost(TableId::Federated(0), &live);
-    index.hub_lost(TableId::Federated(0), &copy("web", "DFW"));
+    index.shop_lost(TableId::DEPLOYMENTS, &live);
+    index.hub_lost(TableId::DEPLOYMENTS, &copy("web", "DFW"));
     let mut nobodys = copy("web", "DFW");
     nobodys["metadata"]["uid"] = json!("c-other");
     nobodys["metadata"]["labels"] = json!({});
     nobodys["metadata"]["annotations"] = json!({});
-    index.hub_has(TableId::Federated(0), &nobodys);
+    index.hub_has(TableId::DEPLOYMENTS, &nobodys);
     assert_eq!(wanted(&index), [""; 0]);
     assert_eq!(index.owners[HUB].project, shop());
     let mut gone = leaving("web", "DFW");
     gone["metadata"]["uid"] = json!("u-later");
-    index.shop_has(TableId::Federated(0), &gone);
+    index.shop_has(TableId::DEPLOYMENTS, &gone);
     assert_eq!(
         wanted(&index),
         [""; 0],
@@ -96,7 +97,7 @@ fn referencing() -> GatewayIndex {
     let mut web = source("web", "DFW");
     web["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[\"Secret/db\"]");
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
-    index.shop_has(TableId::Federated(0), &web);
+    index.shop_has(TableId::DEPLOYMENTS, &web);
     index.list_shop(TableId::ConfigMaps, &[]);
     let mut db = fixture::object("default", "db", "u-db");
     db["data"] = json!({"k": "dg=="});
@@ -138,7 +139,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     });
     let (key, web) = {
         let index = rig.context.index.lock();
-        let web = index.source_key(0, &shop(), "default", "web");
+        let web = index.source_key(KindId::FIRST, &shop(), "default", "web");
         (index.hub_key(TableId::Secrets, HUB, "db"), web)
     };
     let ctx = rig.reconcile_once();

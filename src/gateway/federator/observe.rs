@@ -10,7 +10,7 @@ use crate::gateway::{
 };
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{key::Key, store::table::Row};
-use fedgate_kinds::{CompanionKind, FederatedKind};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use std::sync::Arc;
 
 /// State of the hub namespace for a deployment.
@@ -36,9 +36,9 @@ pub enum HubNamespaceState {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.
-    pub kinds: Arc<Vec<FederatedKind>>,
-    /// Index of the deployment's kind in `kinds`.
-    pub kind: usize,
+    pub kinds: Arc<PerKind<FederatedKind>>,
+    /// The deployment's kind.
+    pub kind: KindId,
     /// The project.
     pub project: ProjectKey,
     /// Namespace and name in the project.
@@ -236,14 +236,14 @@ fn over_city_limit(index: &GatewayIndex, hub: &str, source: Option<&Row<Source>>
 }
 
 /// Only a policy that is ours by name is removed; a foreign policy with the same spec is used and stays.
-fn policy_leaving(index: &GatewayIndex, kind: usize, hub: &str, city: &CityCode) -> bool {
+fn policy_leaving(index: &GatewayIndex, kind: KindId, hub: &str, city: &CityCode) -> bool {
     let prefix = &index.kinds[kind].placement.policy_prefix;
     let policy = index.city_policy(kind, hub, city);
     policy.is_some_and(|(name, p)| !p.deleting && name.starts_with(prefix))
         && !policy_needed(index, hub, kind, city)
 }
 
-fn claim_good(index: &GatewayIndex, kind: usize, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
+fn claim_good(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
     let Some(copy) = copy else { return true };
     let (Some(policy), Some(city)) = (&copy.digest.claimed_by, &copy.digest.city) else {
         return true;
@@ -260,7 +260,7 @@ fn claim_good(index: &GatewayIndex, kind: usize, hub: &str, copy: Option<&Row<Hu
 fn references(
     index: &GatewayIndex,
     project: &ProjectKey,
-    kind: usize,
+    kind: KindId,
     namespace: &str,
     source: Option<&Row<Source>>,
 ) -> Option<Resolution> {

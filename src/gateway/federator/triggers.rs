@@ -93,7 +93,7 @@ fn referencing(
 /// The deployments of any kind with this name.
 fn existing(index: &GatewayIndex, project: &ProjectKey, namespace: &str, name: &str, keys: &mut Vec<Key>) {
     let tables = index.projects.get(project).into_iter();
-    let tables = tables.flat_map(|of| of.sources.iter().enumerate());
+    let tables = tables.flat_map(|of| of.sources.enumerate());
     let existing = tables.filter(|(_, table)| table.get(namespace, name).is_some());
     keys.extend(existing.map(|(i, _)| index.source_key(i, project, namespace, name)));
 }

@@ -32,6 +32,7 @@ use fedgate_engine::{
         queue::Priority,
     },
 };
+use fedgate_kinds::KindId;
 use observe::Memory;
 use parking_lot::Mutex;
 
@@ -104,7 +105,7 @@ impl Garbage {
         &self,
         index: &GatewayIndex,
         key: &Key,
-        kind: usize,
+        kind: KindId,
         settings: decide::Settings,
         now: Now,
     ) -> Plan<Prepared> {

@@ -15,6 +15,7 @@ use fedgate_engine::{
     plan::Target,
     store::table::Row,
 };
+use fedgate_kinds::KindId;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -99,7 +100,7 @@ impl<'a> OriginLookup<'a> {
         }
     }
 
-    fn origin(&self, kind: usize, name: &str) -> Origin {
+    fn origin(&self, kind: KindId, name: &str) -> Origin {
         let (project, namespace) = match self {
             Self::Unproven => return Origin::Unproven,
             Self::Gone => return Origin::NamespaceGone,
@@ -118,7 +119,7 @@ impl<'a> OriginLookup<'a> {
 
     fn standing(
         &self,
-        kind: usize,
+        kind: KindId,
         name: &str,
         row: &Row<digest::HubCopy>,
         seen: Option<&Arc<str>>,
@@ -143,7 +144,7 @@ pub(super) fn project(index: &GatewayIndex, hub: &Arc<str>) -> Arc<str> {
 /// The UID of a copy's deployment if its delete event was observed.
 fn seen_to_go<'a>(
     index: &'a GatewayIndex,
-    kind: usize,
+    kind: KindId,
     hub: &Arc<str>,
     name: &Arc<str>,
 ) -> Option<&'a Arc<str>> {
@@ -154,7 +155,7 @@ fn seen_to_go<'a>(
 pub(super) fn census(index: &GatewayIndex) -> Census {
     let mut census = Census::default();
     let complete = index.hub_proves();
-    for (kind, table) in index.hub.copies.iter().enumerate() {
+    for (kind, table) in index.hub.copies.enumerate() {
         // Rows are sorted by namespace.
         let mut home: Option<(&Arc<str>, OriginLookup<'_>, Arc<str>)> = None;
         for ((hub, name), row) in table.iter() {
@@ -169,7 +170,7 @@ pub(super) fn census(index: &GatewayIndex) -> Census {
 }
 
 /// Takes the snapshot of a copy's key. The caller adds the load of the project and of the hub if they matter.
-pub(super) fn copy(index: &GatewayIndex, memory: &Memory, key: &Key, kind: usize) -> CopySnapshot {
+pub(super) fn copy(index: &GatewayIndex, memory: &Memory, key: &Key, kind: KindId) -> CopySnapshot {
     let (hub, name) = (&key.namespace, &key.name);
     let seen = seen_to_go(index, kind, hub, name);
     let copy = index.hub.copies[kind]
@@ -216,7 +217,7 @@ pub(super) fn city_set(index: &GatewayIndex, memory: &Memory, key: &Key) -> City
 }
 
 /// The plane whose lists are incomplete or stale, if a copy appears to have no origin.
-pub(super) fn unproven_copy(index: &GatewayIndex, key: &Key, kind: usize) -> Option<Plane> {
+pub(super) fn unproven_copy(index: &GatewayIndex, key: &Key, kind: KindId) -> Option<Plane> {
     let (hub, name) = (&key.namespace, &key.name);
     let row = index.hub.copies[kind].get(hub, name)?;
     let plane = index.lacks_proof(hub)?;
@@ -235,7 +236,7 @@ pub(super) fn unproven_namespace(index: &GatewayIndex, key: &Key) -> Option<Plan
 }
 
 /// Address and UID of the deployment that a copy was made from.
-pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: usize) -> Option<(Target, Arc<str>)> {
+pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: KindId) -> Option<(Target, Arc<str>)> {
     let copy = index.hub.copies[kind].get(&key.namespace, &key.name)?;
     let (project, namespace) = home(index, &key.namespace)?;
     let resource = &index.kinds[kind].resource;
@@ -270,7 +271,7 @@ fn empty(index: &GatewayIndex, hub: &str) -> bool {
 /// Keys of the remaining objects in a Namespace without origin.
 pub(super) fn leftovers(index: &GatewayIndex, hub: &str) -> Vec<Key> {
     let mut keys = vec![index.hub_key(TableId::CityPolicies, hub, "")];
-    for (i, table) in index.hub.copies.iter().enumerate() {
+    for (i, table) in index.hub.copies.enumerate() {
         keys.extend(
             table
                 .in_namespace(hub)

@@ -16,7 +16,7 @@ use fedgate_engine::{
     plane::watch::WatchEvent,
     store::{apply::apply_event, table::Name},
 };
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, KindId};
 use std::sync::Arc;
 
 /// Result of an event.
@@ -156,7 +156,6 @@ impl GatewayIndex {
             "Secret" => Some(TableId::Secrets),
             _ => self
                 .kinds
-                .iter()
                 .position(|k| *k.resource.kind == *kind)
                 .map(TableId::Federated),
         }
@@ -185,7 +184,7 @@ impl GatewayIndex {
     }
 
     /// Records that the deletion of a write-back was observed, as long as a projection has to follow it.
-    fn record_end(&mut self, kind: usize, name: &Name, ends: bool) {
+    fn record_end(&mut self, kind: KindId, name: &Name, ends: bool) {
         let (hub, instance) = name;
         let entry = (kind, hub.clone(), instance.clone());
         let projected = self.owners.get(hub).and_then(|owner| {

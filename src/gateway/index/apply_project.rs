@@ -14,7 +14,7 @@ use fedgate_engine::{
         table::Name,
     },
 };
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 
 /// Namespace whose UID identifies a project where no platform gives it one.
@@ -122,7 +122,7 @@ impl GatewayIndex {
         applied
     }
 
-    fn source_event(&mut self, key: &ProjectKey, kind: usize, event: WatchEvent) -> Applied {
+    fn source_event(&mut self, key: &ProjectKey, kind: KindId, event: WatchEvent) -> Applied {
         let Some(project) = self.projects.get_mut(key) else {
             return Applied::default();
         };
@@ -153,7 +153,7 @@ impl GatewayIndex {
     }
 
     /// Records that the deletion of a copy's deployment was observed.
-    fn record_departure(&mut self, project: &ProjectKey, kind: usize, delta: &RowChange<Source>) {
+    fn record_departure(&mut self, project: &ProjectKey, kind: KindId, delta: &RowChange<Source>) {
         let (Some(old), Some(hub)) = (&delta.old, self.hub_namespace(project, &delta.name.0)) else {
             return;
         };
@@ -167,7 +167,7 @@ impl GatewayIndex {
     }
 
     /// Drops that record once the projection is gone.
-    fn forget_end(&mut self, kind: usize, project: &ProjectKey, hub: &str, name: &Name) {
+    fn forget_end(&mut self, kind: KindId, project: &ProjectKey, hub: &str, name: &Name) {
         let project = self.projects.get(project);
         if project.is_some_and(|p| p.projections[kind].get(&name.0, &name.1).is_none()) {
             self.hub.ended.remove(&(kind, hub.into(), name.1.clone()));

@@ -1,25 +1,26 @@
 //! Copies whose write to the hub has no known result: until it is known, the objects that they need there stay.
 
 use fedgate_api::names::CityCode;
+use fedgate_kinds::KindId;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Copies in flight, by kind, hub namespace and name.
 #[derive(Debug, Default)]
-pub struct Arriving(BTreeMap<(Arc<str>, usize, Arc<str>), CityCode>);
+pub struct Arriving(BTreeMap<(Arc<str>, KindId, Arc<str>), CityCode>);
 
 impl Arriving {
     /// Records that the copy of this name and kind is about to be sent to a city.
-    pub fn send(&mut self, hub: &str, kind: usize, name: &Arc<str>, city: &CityCode) {
+    pub fn send(&mut self, hub: &str, kind: KindId, name: &Arc<str>, city: &CityCode) {
         self.0.insert((hub.into(), kind, name.clone()), city.clone());
     }
 
     /// Records that the result is known; returns true if the copy was in flight.
-    pub fn settle(&mut self, hub: &str, kind: usize, name: &Arc<str>) -> bool {
+    pub fn settle(&mut self, hub: &str, kind: KindId, name: &Arc<str>) -> bool {
         !self.0.is_empty() && self.0.remove(&(hub.into(), kind, name.clone())).is_some()
     }
 
     /// Cities of the copies of a kind that are in flight to a hub namespace.
-    pub fn cities(&self, hub: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
+    pub fn cities(&self, hub: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
         let of: Arc<str> = hub.into();
         let here = self.0.range((of.clone(), kind, Arc::from(""))..);
         here.take_while(move |((hub, k, _), _)| *hub == of && *k == kind)
@@ -41,16 +42,18 @@ mod tests {
         let mut arriving = Arriving::default();
         let [dfw, lhr] = ["DFW", "LHR"].map(|code| CityCode::parse(code).unwrap());
         let [web, api]: [Arc<str>; 2] = ["web", "api"].map(Into::into);
-        arriving.send("ns-a", 0, &web, &dfw);
-        arriving.send("ns-a", 0, &api, &lhr);
-        arriving.send("ns-a", 1, &web, &lhr);
-        arriving.send("ns-b", 0, &web, &lhr);
-        let cities = |of: &Arriving| of.cities("ns-a", 0).cloned().collect::<Vec<_>>();
+        arriving.send("ns-a", KindId::FIRST, &web, &dfw);
+        arriving.send("ns-a", KindId::FIRST, &api, &lhr);
+        arriving.send("ns-a", KindId::nth(1), &web, &lhr);
+        arriving.send("ns-b", KindId::FIRST, &web, &lhr);
+        let cities = |of: &Arriving| of.cities("ns-a", KindId::FIRST).cloned().collect::<Vec<_>>();
         assert_eq!(cities(&arriving), [lhr.clone(), dfw]);
-        assert!(arriving.settle("ns-a", 0, &web) && !arriving.settle("ns-a", 0, &web));
+        assert!(
+            arriving.settle("ns-a", KindId::FIRST, &web) && !arriving.settle("ns-a", KindId::FIRST, &web)
+        );
         assert_eq!(cities(&arriving), [lhr]);
         arriving.retain(|hub| **hub == *"ns-b");
         assert_eq!(cities(&arriving), []);
-        assert_eq!(arriving.cities("ns-b", 0).count(), 1);
+        assert_eq!(arriving.cities("ns-b", KindId::FIRST).count(), 1);
     }
 }

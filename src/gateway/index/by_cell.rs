@@ -2,6 +2,7 @@
 
 use super::{Deployment, GatewayIndex, change::Change, digest::WriteBackDigest};
 use fedgate_engine::store::table::Row;
+use fedgate_kinds::KindId;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Group of a write-back: its deployment, and the cell that wrote it.
@@ -44,7 +45,7 @@ impl WriteBacksByCell {
 }
 
 /// The group of a write-back: its deployment, and the cell that wrote it.
-pub fn group(i: usize, hub: &Arc<str>, row: Option<&Row<WriteBackDigest>>) -> Option<Group> {
+pub fn group(i: KindId, hub: &Arc<str>, row: Option<&Row<WriteBackDigest>>) -> Option<Group> {
     let digest = &row?.digest;
     Some(((i, hub.clone(), digest.deployment.clone()?), digest.cell.clone()))
 }
@@ -53,7 +54,7 @@ impl GatewayIndex {
     /// Moves a changed write-back to its present group; returns the change of its former group.
     pub(super) fn move_group(
         &mut self,
-        i: usize,
+        i: KindId,
         (hub, name): (&Arc<str>, &Arc<str>),
         old: Option<&Row<WriteBackDigest>>,
     ) -> Option<Change> {

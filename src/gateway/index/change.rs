@@ -13,7 +13,7 @@ use fedgate_engine::{
     key::Key,
     store::{apply::RowChange, table::Row},
 };
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, KindId};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A change of the index. Names are those of objects on the hub, unless a project is given.
@@ -101,8 +101,8 @@ pub enum Change {
     },
     /// A write-back changed.
     WriteBack {
-        /// Index of its kind.
-        kind: usize,
+        /// Its kind.
+        kind: KindId,
         /// Its hub namespace.
         hub: Arc<str>,
         /// Its name.
@@ -166,8 +166,8 @@ pub enum Change {
     },
     /// A projection changed.
     Projection {
-        /// Index of its kind.
-        kind: usize,
+        /// Its kind.
+        kind: KindId,
         /// The hub namespace of its namespace.
         hub: Arc<str>,
         /// Its name.
@@ -180,8 +180,8 @@ pub enum Change {
 pub struct BindingChange {
     /// Its hub namespace.
     pub hub: Arc<str>,
-    /// Its template: index of the federated kind, and name; `None` if the kind is not federated.
-    pub template: Option<(usize, Arc<str>)>,
+    /// Its template: kind and name; `None` if the kind is not federated.
+    pub template: Option<(KindId, Arc<str>)>,
     /// True if its owner or its clusters changed.
     pub placed: bool,
     /// True if it is gone, or has another policy.
@@ -197,8 +197,8 @@ pub struct BindingChange {
 pub struct SourceChange {
     /// The project.
     pub project: ProjectKey,
-    /// Index of the federated kind.
-    pub kind: usize,
+    /// Its kind.
+    pub kind: KindId,
     /// The deployment's namespace.
     pub namespace: Arc<str>,
     /// Its name.
@@ -227,7 +227,7 @@ impl GatewayIndex {
     pub(super) fn city_change(&self, city: &CityCode) -> Change {
         let (mut sources, mut hubs) = (Vec::new(), BTreeSet::new());
         for (project, of) in &self.projects {
-            for (kind, table) in of.sources.iter().enumerate() {
+            for (kind, table) in of.sources.enumerate() {
                 let all = table.iter();
                 for ((namespace, name), _) in all.filter(|(_, row)| row.digest.city.as_ref() == Ok(city)) {
                     sources.push(self.source_key(kind, project, namespace, name));
@@ -242,7 +242,7 @@ impl GatewayIndex {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
         let digest = &new.or(delta.old.as_ref())?.digest;
-        let kind = self.kinds.iter().position(|k| *k.resource.kind == *digest.kind);
+        let kind = self.kinds.position(|k| *k.resource.kind == *digest.kind);
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
         let cells =
             |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
@@ -256,7 +256,7 @@ impl GatewayIndex {
         }))
     }
 
-    pub(super) fn copy_change(&self, kind: usize, delta: &RowChange<HubCopy>) -> Change {
+    pub(super) fn copy_change(&self, kind: KindId, delta: &RowChange<HubCopy>) -> Change {
         let (hub, name) = &delta.name;
         let new = self.hub.copies[kind].get(hub, name);
         let place = |row: Option<&Row<HubCopy>>| row.map(|r| (r.uid.clone(), r.digest.city.clone()));
@@ -277,7 +277,7 @@ impl GatewayIndex {
         }
     }
 
-    fn source_change(&self, project: &ProjectKey, kind: usize, delta: &RowChange<Source>) -> Option<Change> {
+    fn source_change(&self, project: &ProjectKey, kind: KindId, delta: &RowChange<Source>) -> Option<Change> {
         fn rollup(row: Option<&Row<Source>>) -> impl PartialEq + use<'_> {
             row.map(|r| (&r.uid, r.deleting, &r.digest.rollup))
         }
@@ -321,7 +321,7 @@ impl GatewayIndex {
     /// Groups a write-back by its deployment and cell, and adds its changes.
     pub(super) fn write_back_changed(
         &mut self,
-        kind: usize,
+        kind: KindId,
         delta: RowChange<WriteBackDigest>,
         changes: &mut Vec<Change>,
     ) {
@@ -343,7 +343,7 @@ impl GatewayIndex {
     pub(super) fn source_changed(
         &mut self,
         project: &ProjectKey,
-        kind: usize,
+        kind: KindId,
         delta: &RowChange<Source>,
     ) -> Option<Change> {
         let (namespace, name) = &delta.name;

@@ -111,7 +111,7 @@ pub(crate) fn companion(name: &str, referenced_by: &Value) -> Value {
 impl GatewayIndex {
     /// The hub and project `shop` with complete lists that contain only the two Namespaces and the project's UID.
     pub(crate) fn fixture() -> Self {
-        let kinds = Arc::new(FederatedKind::builtin().unwrap());
+        let kinds = Arc::new(FederatedKind::builtin().unwrap().into());
         let mut index = Self::new(kinds, WorkloadChecks::default());
         for table in index.hub_tables() {
             index.list_hub(table, &[]);

@@ -17,7 +17,7 @@ impl GatewayIndex {
         for ((namespace, name), _) in project.workloads.iter() {
             keys.push(self.workload_key(key, namespace, name));
         }
-        for (i, table) in project.sources.iter().enumerate() {
+        for (i, table) in project.sources.enumerate() {
             keys.extend(
                 table
                     .iter()
@@ -28,7 +28,7 @@ impl GatewayIndex {
             let hub = HubNamespace::of(&row.uid);
             self.namespace_keys(hub.as_str(), &mut keys);
             self.referenced_keys(hub.as_str(), &mut keys);
-            for (i, table) in project.projections.iter().enumerate() {
+            for (i, table) in project.projections.enumerate() {
                 keys.extend(
                     table
                         .in_namespace(name)
@@ -115,7 +115,7 @@ impl GatewayIndex {
 
     /// Keys of the copies in a hub namespace.
     pub fn copy_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        for (i, table) in self.hub.copies.iter().enumerate() {
+        for (i, table) in self.hub.copies.enumerate() {
             let names = table.in_namespace(hub).map(|(name, _)| name);
             keys.extend(names.map(|name| self.hub_key(TableId::Federated(i), hub, name)));
         }
@@ -123,7 +123,7 @@ impl GatewayIndex {
 
     /// Keys of the write-backs in a hub namespace.
     pub fn write_back_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        for (i, table) in self.hub.write_backs.iter().enumerate() {
+        for (i, table) in self.hub.write_backs.enumerate() {
             let names = table.in_namespace(hub).map(|(name, _)| name);
             keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(i), hub, name)));
         }
@@ -149,7 +149,7 @@ impl GatewayIndex {
 
     /// Enqueues the companions that the deployments of a hub namespace reference, existing or not.
     pub fn referenced_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        for i in 0..self.kinds.len() {
+        for i in self.kinds.ids() {
             for (_, source) in self.owned_sources(i, hub) {
                 keys.extend(
                     source
@@ -167,7 +167,8 @@ impl GatewayIndex {
         let Some(owner) = self.owners.get(hub) else {
             return Vec::new();
         };
-        (0..self.kinds.len())
+        self.kinds
+            .ids()
             .flat_map(|i| {
                 self.owned_sources(i, hub)
                     .map(move |(n, _)| self.source_key(i, &owner.project, &owner.namespace, n))
@@ -237,7 +238,7 @@ impl GatewayIndex {
         let Some(p) = self.projects.get(project) else {
             return;
         };
-        for (i, table) in p.sources.iter().enumerate() {
+        for (i, table) in p.sources.enumerate() {
             keys.extend(
                 table
                     .in_namespace(namespace)
@@ -256,6 +257,13 @@ pub fn companion_table(kind: CompanionKind) -> TableId {
 }
 
 impl TableId {
+    /// The deployments, in tests with the built-in kind alone.
+    #[cfg(test)]
+    pub(crate) const DEPLOYMENTS: Self = Self::Federated(fedgate_kinds::KindId::FIRST);
+    /// Their Instances.
+    #[cfg(test)]
+    pub(crate) const INSTANCES: Self = Self::WrittenBack(fedgate_kinds::KindId::FIRST);
+
     /// The companion kind of a table.
     pub fn companion(self) -> Option<CompanionKind> {
         match self {

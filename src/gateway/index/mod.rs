@@ -38,7 +38,7 @@ use fedgate_engine::{
     key::{Key, Kind, Plane},
     store::table::{Name, Row, Table},
 };
-use fedgate_kinds::{CompanionKind, FederatedKind};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
 use networking::{Location, WorkloadChecks};
 use ownership::OwnershipClaim;
@@ -78,10 +78,10 @@ pub enum TableId {
     Locations,
     /// Networks of a project.
     Networks,
-    /// Objects of the n-th federated kind: copies on the hub, sources in a project.
-    Federated(usize),
-    /// Objects of the n-th kind's write-back kind: write-backs on the hub, projections in a project.
-    WrittenBack(usize),
+    /// Objects of a federated kind: copies on the hub, sources in a project.
+    Federated(KindId),
+    /// Objects of a kind's write-back kind: write-backs on the hub, projections in a project.
+    WrittenBack(KindId),
 }
 
 /// State of the hub.
@@ -104,9 +104,9 @@ pub struct Hub {
     /// Companion Secrets.
     pub secrets: Table<Companion>,
     /// Copies, a table per kind.
-    pub copies: Vec<Table<HubCopy>>,
+    pub copies: PerKind<Table<HubCopy>>,
     /// Write-backs, a table per kind.
-    pub write_backs: Vec<Table<WriteBackDigest>>,
+    pub write_backs: PerKind<Table<WriteBackDigest>>,
     /// Secondary indexes over the rows.
     pub secondary: HubIndex,
     /// Bindings without their template.
@@ -122,8 +122,8 @@ pub struct Hub {
     pub by_deployment: HashMap<Deployment, WriteBacksByCell>,
 }
 
-/// A deployment on the hub: index of its kind, hub namespace, name.
-pub type Deployment = (usize, Arc<str>, Arc<str>);
+/// A deployment on the hub: kind, hub namespace, name.
+pub type Deployment = (KindId, Arc<str>, Arc<str>);
 
 /// State of a project.
 #[derive(Debug)]
@@ -145,9 +145,9 @@ pub struct Project {
     /// Networks, if interfaces are checked against them.
     pub networks: Table<()>,
     /// Objects of the federated kinds.
-    pub sources: Vec<Table<Source>>,
+    pub sources: PerKind<Table<Source>>,
     /// Projections.
-    pub projections: Vec<Table<Projection>>,
+    pub projections: PerKind<Table<Projection>>,
     /// `ConfigMaps` that may be referenced.
     pub config_maps: Table<Payload>,
     /// Secrets that may be referenced.
@@ -176,7 +176,7 @@ pub const LARGEST_SPEC: u32 = 256 * 1024;
 #[derive(Debug)]
 pub struct GatewayIndex {
     /// The federated kinds; tables are in their order.
-    pub kinds: Arc<Vec<FederatedKind>>,
+    pub kinds: Arc<PerKind<FederatedKind>>,
     tables: TableMap,
     /// Resources of foreign kinds.
     pub resources: Arc<Resources>,
@@ -224,7 +224,7 @@ pub struct GatewayIndex {
 
 impl GatewayIndex {
     /// An empty index over these kinds, for these checks.
-    pub fn new(kinds: Arc<Vec<FederatedKind>>, checks: WorkloadChecks) -> Self {
+    pub fn new(kinds: Arc<PerKind<FederatedKind>>, checks: WorkloadChecks) -> Self {
         let hub = Hub {
             namespaces: Table::default(),
             clusters: Table::default(),
@@ -234,8 +234,8 @@ impl GatewayIndex {
             interpreters: Table::default(),
             config_maps: Table::default(),
             secrets: Table::default(),
-            copies: kinds.iter().map(|_| Table::with_bodies()).collect(),
-            write_backs: kinds.iter().map(|_| Table::with_bodies()).collect(),
+            copies: kinds.map(|_| Table::with_bodies()),
+            write_backs: kinds.map(|_| Table::with_bodies()),
             secondary: HubIndex::default(),
             outlived: BTreeSet::new(),
             ended: HashSet::default(),
@@ -283,8 +283,8 @@ impl GatewayIndex {
             workloads: Table::default(),
             locations: Table::default(),
             networks: Table::default(),
-            sources: self.kinds.iter().map(|_| Table::with_bodies()).collect(),
-            projections: self.kinds.iter().map(|_| Table::default()).collect(),
+            sources: self.kinds.map(|_| Table::with_bodies()),
+            projections: self.kinds.map(|_| Table::default()),
             config_maps: Table::default(),
             secrets: Table::default(),
             references: false,
@@ -340,9 +340,9 @@ impl GatewayIndex {
         tables
     }
 
-    /// Index of the kind that the workload controller writes, if it is federated here.
-    pub fn workload_kind(&self) -> Option<usize> {
-        self.kinds.iter().position(|k| {
+    /// The kind that the workload controller writes, if it is federated here.
+    pub fn workload_kind(&self) -> Option<KindId> {
+        self.kinds.position(|k| {
             k.resource.group == self.resources.workloads.group && k.resource.kind == "WorkloadDeployment"
         })
     }
@@ -383,7 +383,7 @@ impl GatewayIndex {
     /// The sources of the project namespace that owns a hub namespace.
     pub fn owned_sources(
         &self,
-        kind: usize,
+        kind: KindId,
         hub_namespace: &str,
     ) -> impl Iterator<Item = (&Arc<str>, &Row<Source>)> {
         self.owners
@@ -407,7 +407,7 @@ impl GatewayIndex {
     /// The city policy of a code in a hub namespace: the policy of our form that selects exactly this code.
     pub fn city_policy<'a>(
         &'a self,
-        kind: usize,
+        kind: KindId,
         hub_namespace: &'a str,
         city: &CityCode,
     ) -> Option<(&'a Arc<str>, &'a Row<CityPolicy>)> {
@@ -423,7 +423,7 @@ impl GatewayIndex {
     }
 
     /// True if the Namespace and the policies that a copy of this city needs are in place.
-    pub fn city_ready(&self, kind: usize, hub_namespace: &str, city: &CityCode) -> bool {
+    pub fn city_ready(&self, kind: KindId, hub_namespace: &str, city: &CityCode) -> bool {
         if self
             .withdrawing
             .contains(&(Arc::from(hub_namespace), city.clone()))
@@ -446,19 +446,19 @@ impl GatewayIndex {
     }
 
     /// Karmada's name for the binding of a copy.
-    pub fn binding_name(&self, kind: usize, name: &str) -> String {
+    pub fn binding_name(&self, kind: KindId, name: &str) -> String {
         format!("{name}-{}", self.kinds[kind].resource.kind.to_lowercase()).replace(':', ".")
     }
 
     /// The binding of a copy.
-    pub fn binding(&self, kind: usize, hub_namespace: &str, name: &str) -> Option<&Row<Binding>> {
+    pub fn binding(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Row<Binding>> {
         self.hub
             .bindings
             .get(hub_namespace, &self.binding_name(kind, name))
     }
 
     /// The key of a source.
-    pub fn source_key(&self, kind: usize, project: &ProjectKey, namespace: &str, name: &str) -> Key {
+    pub fn source_key(&self, kind: KindId, project: &ProjectKey, namespace: &str, name: &str) -> Key {
         Key::new(
             Plane::Project(project.clone()),
             self.kind_of(TableId::Federated(kind)),

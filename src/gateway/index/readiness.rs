@@ -11,6 +11,7 @@ use fedgate_engine::{
     key::{Key, Plane},
     store::table::{Row, Table},
 };
+use fedgate_kinds::KindId;
 
 impl TableId {
     /// True if the federator reads this table to sync a spec, on the hub or in the project.
@@ -136,7 +137,7 @@ impl GatewayIndex {
             if !self.is_owned_by(hub.as_str(), key) {
                 continue;
             }
-            for (i, table) in project.sources.iter().enumerate() {
+            for (i, table) in project.sources.enumerate() {
                 let sources = table.in_namespace(namespace);
                 let differing =
                     sources.filter(|(name, source)| self.is_uncarried(i, hub.as_str(), name, source));
@@ -145,7 +146,7 @@ impl GatewayIndex {
         }
     }
 
-    fn is_uncarried(&self, kind: usize, hub: &str, name: &str, source: &Row<super::digest::Source>) -> bool {
+    fn is_uncarried(&self, kind: KindId, hub: &str, name: &str, source: &Row<super::digest::Source>) -> bool {
         let of = &source.digest;
         !source.deleting
             && self.hub.copies[kind].get(hub, name).is_none_or(|copy| {

@@ -3,7 +3,7 @@
 use super::{TableId, resources::Resources};
 use fedgate_engine::key::Kind;
 use fedgate_engine::random::HashMap;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, PerKind};
 use kube::core::ApiResource;
 
 /// Tables that every hub has, independent of the federated kinds.
@@ -28,7 +28,7 @@ pub(super) struct TableMap {
 }
 
 impl TableMap {
-    pub(super) fn new(resources: &Resources, kinds: &[FederatedKind]) -> Self {
+    pub(super) fn new(resources: &Resources, kinds: &PerKind<FederatedKind>) -> Self {
         let mut all = Self {
             kinds: HashMap::default(),
             tables: HashMap::default(),
@@ -53,15 +53,19 @@ impl TableMap {
 }
 
 /// Tables of the federated kinds and of their write-back kinds.
-pub(super) fn federated(kinds: &[FederatedKind]) -> impl Iterator<Item = TableId> {
-    kinds.iter().enumerate().flat_map(|(i, kind)| {
+pub(super) fn federated(kinds: &PerKind<FederatedKind>) -> impl Iterator<Item = TableId> {
+    kinds.enumerate().flat_map(|(i, kind)| {
         std::iter::once(TableId::Federated(i))
             .chain(kind.write_back.is_some().then_some(TableId::WrittenBack(i)))
     })
 }
 
 /// The API resource of a table.
-pub(super) fn resource<'a>(r: &'a Resources, kinds: &'a [FederatedKind], table: TableId) -> &'a ApiResource {
+pub(super) fn resource<'a>(
+    r: &'a Resources,
+    kinds: &'a PerKind<FederatedKind>,
+    table: TableId,
+) -> &'a ApiResource {
     match table {
         TableId::Namespaces => &r.namespaces,
         TableId::Clusters => &r.clusters,

@@ -8,6 +8,7 @@ use super::{
     digest::{HubCopy, WriteBackDigest},
 };
 use fedgate_engine::store::{apply::RowChange, table::Row};
+use fedgate_kinds::KindId;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ fn too_many(vanished: usize, total: usize) -> bool {
 
 impl GatewayIndex {
     /// Keeps the projections of the write-backs that a complete list lacks, if they are too many.
-    pub(super) fn withhold(&mut self, kind: usize, vanished: &[RowChange<WriteBackDigest>]) {
+    pub(super) fn withhold(&mut self, kind: KindId, vanished: &[RowChange<WriteBackDigest>]) {
         let total = vanished.len() + self.hub.write_backs[kind].len();
         if !too_many(vanished.len(), total) {
             return;
@@ -37,7 +38,11 @@ impl GatewayIndex {
     }
 
     /// Releases the projections of a deployment whose write-back was observed: its cell reports.
-    pub(super) fn written_back(&mut self, kind: usize, delta: &RowChange<WriteBackDigest>) -> Option<Change> {
+    pub(super) fn written_back(
+        &mut self,
+        kind: KindId,
+        delta: &RowChange<WriteBackDigest>,
+    ) -> Option<Change> {
         let (hub, name) = &delta.name;
         let row = self.hub.write_backs[kind].get(hub, name)?;
         let deployment = (kind, hub.clone(), row.digest.deployment.clone()?);
@@ -46,7 +51,7 @@ impl GatewayIndex {
     }
 
     /// Releases the projections of a deployment whose copy was observed with a changed status: its cell reports.
-    pub(super) fn copy_reported(&mut self, kind: usize, delta: &RowChange<HubCopy>) -> Option<Change> {
+    pub(super) fn copy_reported(&mut self, kind: KindId, delta: &RowChange<HubCopy>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let status = |row: &Row<HubCopy>| row.digest.status.clone();
         let new = self.hub.copies[kind].get(hub, name);

@@ -9,7 +9,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
     store::table::Row,
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, PerKind};
 use kube::core::ApiResource;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ pub const RESTORE_EVERY: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The federated kinds.
-    pub kinds: Arc<Vec<FederatedKind>>,
+    pub kinds: Arc<PerKind<FederatedKind>>,
     /// The API resource of interpreters.
     pub resource: ApiResource,
     /// Name of the reconciled interpreter.
@@ -99,7 +99,7 @@ fn duplicates(s: &Snapshot) -> BTreeMap<Arc<str>, String> {
         .iter()
         .filter(|(name, _)| !s.kinds.iter().any(|k| *k.interpreter.name == **name))
         .filter_map(|(name, row)| {
-            let kind = s.kinds.get(row.digest.kind?)?;
+            let kind = &s.kinds[row.digest.kind?];
             let scripts = &kind.interpreter.scripts;
             let operations = &row.digest.operations;
             scripts

@@ -16,7 +16,7 @@ use fedgate_engine::{
     plane::watch::WatchEvent,
     store::table::Row,
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::json;
 use std::{
@@ -26,8 +26,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
-    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
+    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
 const OURS: &str = "workloaddeployment";
 
@@ -47,7 +47,7 @@ fn later(now: Now, by: Duration) -> Now {
 
 type Named = (Arc<str>, Row<InterpreterDigest>);
 
-fn row(name: &str, kind: Option<usize>, content: Digest, operations: &[&str]) -> Named {
+fn row(name: &str, kind: Option<KindId>, content: Digest, operations: &[&str]) -> Named {
     let digest = InterpreterDigest {
         kind,
         content,
@@ -65,12 +65,12 @@ fn row(name: &str, kind: Option<usize>, content: Digest, operations: &[&str]) ->
 }
 
 fn equal() -> Named {
-    let content = Digest::of(&KINDS[0].interpreter_object()["spec"]);
-    row(OURS, Some(0), content, &["statusReflection"])
+    let content = Digest::of(&KINDS[KindId::FIRST].interpreter_object()["spec"]);
+    row(OURS, Some(KindId::FIRST), content, &["statusReflection"])
 }
 
 fn edited() -> Named {
-    row(OURS, Some(0), Digest::of(&json!("edited")), &["statusReflection"])
+    row(OURS, Some(KindId::FIRST), Digest::of(&json!("edited")), &["statusReflection"])
 }
 
 fn snapshot(name: &str, rows: Vec<Named>) -> Snapshot {
@@ -88,7 +88,7 @@ fn apply(reason: &'static str) -> Plan<fedgate_engine::plan::Prepared> {
         target: Target::cluster(Plane::Hub, &Resources::default().interpreters, OURS),
         endpoint: Endpoint::Main,
         write: Write::Apply {
-            body: KINDS[0].interpreter_object(),
+            body: KINDS[KindId::FIRST].interpreter_object(),
             exact: ExactFields::roots(["spec"]),
         },
         reason: fedgate_engine::plan::ReasonLabel::new(reason),
@@ -170,13 +170,13 @@ async fn without_management_drift_is_reported_and_nothing_written() {
 async fn a_rival_is_reported_and_never_touched() {
     let duplicate = row(
         "theirs",
-        Some(0),
+        Some(KindId::FIRST),
         Digest::of(&json!(1)),
         &["statusReflection", "retention"],
     );
     let others = [
         row("other-kind", None, Digest::of(&json!(2)), &["statusReflection"]),
-        row("other-operation", Some(0), Digest::of(&json!(3)), &["retention"]),
+        row("other-operation", Some(KindId::FIRST), Digest::of(&json!(3)), &["retention"]),
     ];
     let duplicates = BTreeMap::from([(Arc::from("theirs"), "WorkloadDeployment".to_owned())]);
     let mut rows = vec![equal(), duplicate];
@@ -203,7 +203,7 @@ async fn a_rival_is_reported_and_never_touched() {
 #[tokio::test]
 async fn what_is_reported_is_forgotten_when_it_is_over() {
     let state = Interpreters::default();
-    let duplicate = row("theirs", Some(0), Digest::of(&json!(1)), &["statusReflection"]);
+    let duplicate = row("theirs", Some(KindId::FIRST), Digest::of(&json!(1)), &["statusReflection"]);
     let reconcile_once = |name: &str, rows| {
         state.report(&name.into(), &decide(&snapshot(name, rows), false, now()));
         state.drift()

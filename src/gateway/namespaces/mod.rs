@@ -45,7 +45,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     let mut in_use = BTreeSet::new();
     let mut written_back = BTreeSet::new();
     let mut unlabelled = false;
-    for i in 0..index.kinds.len() {
+    for i in index.kinds.ids() {
         in_use.extend(index.cities_of_kind(i, hub));
     }
     for city in index.hub.secondary.written_back(hub) {

@@ -8,7 +8,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
     store::table::Row,
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::ApiResource;
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, sync::Arc};
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The federated kinds.
-    pub kinds: Arc<Vec<FederatedKind>>,
+    pub kinds: Arc<PerKind<FederatedKind>>,
     /// The resource of the policies.
     pub resource: ApiResource,
     /// The hub namespace.
@@ -25,10 +25,10 @@ pub struct Snapshot {
     /// True if the Namespace exists and accepts objects.
     pub open: bool,
     /// Cities in use, a set for each kind: only these get a policy.
-    pub used: Vec<BTreeSet<CityCode>>,
+    pub used: PerKind<BTreeSet<CityCode>>,
     /// Cities whose policy must stay: those in use, those whose policy still claims a binding, and all cities while the
     /// project's announcements are not visible.
-    pub needed: Vec<BTreeSet<CityCode>>,
+    pub needed: PerKind<BTreeSet<CityCode>>,
     /// True if absence is proven here: only then is a policy deleted.
     pub proven: bool,
     /// The existing policies.
@@ -38,13 +38,13 @@ pub struct Snapshot {
 /// Decides: create needed policies that are absent, restore those that differ, delete those that no city needs.
 pub fn decide(s: &Snapshot) -> Plan<Prepared> {
     let mut plan = Plan::default();
-    for (index, kind) in s.kinds.iter().enumerate() {
-        for city in &s.used[index] {
-            plan.effects.extend(ensure(s, index, kind, city));
+    for (id, kind) in s.kinds.enumerate() {
+        for city in &s.used[id] {
+            plan.effects.extend(ensure(s, id, kind, city));
         }
     }
     for (name, row) in &s.policies {
-        let Some((index, city)) = &row.digest.selects else {
+        let Some((id, city)) = &row.digest.selects else {
             continue;
         };
         let restored = plan.effects.iter().any(|e| e.target.name == **name);
@@ -52,7 +52,7 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
             && !row.deleting
             && !restored
             && s.proven
-            && !s.needed[*index].contains(city)
+            && !s.needed[*id].contains(city)
         {
             let write = Write::Delete {
                 uid: row.uid.to_string(),
@@ -75,19 +75,19 @@ fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect
     }
 }
 
-fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> Option<Effect> {
+fn ensure(s: &Snapshot, id: KindId, kind: &FederatedKind, city: &CityCode) -> Option<Effect> {
     let selecting = s.policies.iter().find(|(_, row)| {
         row.digest
             .selects
             .as_ref()
-            .is_some_and(|(k, c)| *k == index && c == city)
+            .is_some_and(|(k, c)| *k == id && c == city)
     });
     if let Some((name, row)) = selecting {
         // A policy that is being deleted is created again on its deletion event.
         return (!row.deleting && !row.digest.exact)
             .then(|| apply(s, kind, city, name, WriteReason::RestoreCityPolicy));
     }
-    let name = name_for(s, index, kind, city);
+    let name = name_for(s, id, kind, city);
     match s.policies.iter().find(|(n, _)| **n == *name) {
         Some((_, row)) if row.deleting => None,
         Some(_) => Some(apply(s, kind, city, &name, WriteReason::RestoreCityPolicy)),
@@ -97,7 +97,7 @@ fn ensure(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> 
 }
 
 /// Returns the plain name, unless the code has none or another code with the same plain name holds it.
-fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -> String {
+fn name_for(s: &Snapshot, id: KindId, kind: &FederatedKind, city: &CityCode) -> String {
     let prefix = &kind.placement.policy_prefix;
     let hashed = names::policy_name_hashed(prefix, city);
     let Some(plain) = names::policy_name(prefix, city) else {
@@ -110,9 +110,9 @@ fn name_for(s: &Snapshot, index: usize, kind: &FederatedKind, city: &CityCode) -
         .iter()
         .find(|(name, _)| **name == *plain)
         .and_then(|(_, row)| row.digest.selects.as_ref())
-        .is_some_and(|(k, other)| *k == index && twins(other));
+        .is_some_and(|(k, other)| *k == id && twins(other));
     // Of two new codes with the same plain name, the first in order gets it.
-    let first = s.used[index].iter().find(|c| *c == city || twins(c));
+    let first = s.used[id].iter().find(|c| *c == city || twins(c));
     if held || first != Some(city) {
         hashed
     } else {

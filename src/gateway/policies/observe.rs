@@ -5,6 +5,7 @@ use crate::gateway::{
     index::GatewayIndex,
     queries::{cities::policy_claims, lifecycle},
 };
+use fedgate_kinds::PerKind;
 use std::collections::BTreeSet;
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
@@ -15,7 +16,9 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     }
     // Policies of an earlier project are deleted after its copies; no policy of the new project is created before that.
     let earlier = owner.is_some_and(|owner| lifecycle::earlier_life(index, &owner.project, hub));
-    let used: Vec<_> = (0..index.kinds.len())
+    let used: PerKind<_> = index
+        .kinds
+        .ids()
         .map(|i| {
             if earlier {
                 BTreeSet::new()
@@ -33,7 +36,6 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     // While the project is not engaged, the cities that it announces are not visible: no policy is released then.
     let hidden = owner.is_none() && !lifecycle::proven_gone(index, hub);
     let needed = used
-        .iter()
         .enumerate()
         .map(|(i, cities)| {
             let held = policies

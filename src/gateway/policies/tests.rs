@@ -19,7 +19,7 @@ use fedgate_engine::{
     plane::watch::WatchEvent,
     store::table::Row,
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -34,7 +34,7 @@ fn cities(codes: &[&str]) -> BTreeSet<CityCode> {
 
 fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<CityPolicy>) {
     let digest = CityPolicy {
-        selects: selects.map(|c| (0, city(c))),
+        selects: selects.map(|c| (KindId::FIRST, city(c))),
         exact,
     };
     (
@@ -53,12 +53,12 @@ fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<City
 fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapshot {
     Snapshot {
         proven: true,
-        kinds: Arc::new(FederatedKind::builtin().unwrap()),
+        kinds: Arc::new(FederatedKind::builtin().unwrap().into()),
         resource: Resources::default().city_policies,
         namespace: "ns-a1".into(),
         open: true,
-        used: vec![cities(used)],
-        needed: vec![cities(used)],
+        used: vec![cities(used)].into(),
+        needed: vec![cities(used)].into(),
         policies,
     }
 }
@@ -105,7 +105,7 @@ fn at_rest_nothing_is_written_and_an_unused_policy_goes_by_version() {
         }
     );
     let mut claimed = snapshot(&[], vec![policy("city-dfw", Some("DFW"), true)]);
-    claimed.needed = vec![cities(&["DFW"])];
+    claimed.needed = vec![cities(&["DFW"])].into();
     assert_eq!(done(&claimed), [], "a binding still claims it");
     assert_eq!(
         done(&snapshot(
@@ -188,7 +188,7 @@ fn list(feed: &mut dyn FnMut(WatchEvent), objects: &[Value]) {
 
 #[test]
 fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
-    let kinds = Arc::new(FederatedKind::builtin().unwrap());
+    let kinds: Arc<PerKind<FederatedKind>> = Arc::new(FederatedKind::builtin().unwrap().into());
     let mut index = GatewayIndex::new(kinds.clone(), WorkloadChecks::default());
     let namespace = |name: &str, uid: &str, labels: Value| {
         json!({"apiVersion": "v1", "kind": "Namespace",
@@ -196,7 +196,7 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
     };
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "city-dfw", "namespace": "ns-a1", "uid": "u", "resourceVersion": "7"},
-        "spec": policy_spec::city_policy_spec(&kinds[0], "ns-a1", &city("DFW"))});
+        "spec": policy_spec::city_policy_spec(&kinds[KindId::FIRST], "ns-a1", &city("DFW"))});
     for table in index.hub_tables() {
         assert!(observe(&index, "ns-a1").is_none(), "a list of the hub is missing");
         let objects = match table {
@@ -255,12 +255,12 @@ fn a_policy_is_let_go_only_when_its_project_can_be_seen() {
 async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
     let mut index = GatewayIndex::fixture();
     let first = fixture::leaving("first", "DFW");
-    index.shop_has(TableId::Federated(0), &first);
-    index.shop_has(TableId::Federated(0), &fixture::leaving("delivered", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &first);
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("delivered", "DFW"));
     index.hub_has(TableId::Bindings, &fixture::binding("delivered"));
-    index.shop_has(TableId::Federated(0), &fixture::source("second", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("second", "DFW"));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    let key = index.source_key(0, &fixture::shop(), "default", "first");
+    let key = index.source_key(KindId::FIRST, &fixture::shop(), "default", "first");
     let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
     let ctx = rig.reconcile_once();
     let policies = ctx.index.lock().hub_key(TableId::CityPolicies, fixture::HUB, "");
@@ -271,7 +271,7 @@ async fn a_deployment_that_waits_for_a_policy_to_go_is_told_that_it_stays() {
 #[test]
 fn no_policy_is_made_in_a_namespace_that_names_another_owner() {
     let mut index = GatewayIndex::fixture();
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let create = [("city-dfw".into(), "create_city_policy")];
     assert_eq!(done(&observe(&index, fixture::HUB).unwrap()), create);
     let mut version = 5;

@@ -18,7 +18,7 @@ use fedgate_engine::{
     reconcile::throttle::{Rate, WriteKind},
     store::table::Row,
 };
-use fedgate_kinds::{FederatedKind, WriteBack};
+use fedgate_kinds::{FederatedKind, KindId, PerKind, WriteBack};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
@@ -34,9 +34,9 @@ const COLLECTION: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.
-    pub kinds: Arc<Vec<FederatedKind>>,
+    pub kinds: Arc<PerKind<FederatedKind>>,
     /// Index in `kinds` of the kind that owns the write-back.
-    pub kind: usize,
+    pub kind: KindId,
     /// The project that owns the hub namespace.
     pub project: ProjectKey,
     /// The namespace in that project.

@@ -30,6 +30,7 @@ use fedgate_engine::{
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
+use fedgate_kinds::KindId;
 use memory::Memory;
 
 /// The projector and the state that it keeps for each write-back.
@@ -280,7 +281,7 @@ fn drop_body(ctx: &Context<'_>, s: &Snapshot) {
 }
 
 /// Reports of the cells on the deployment that owns the projection of a write-back.
-fn reporting(index: &GatewayIndex, key: &Key, kind: usize) -> Reporting {
+fn reporting(index: &GatewayIndex, key: &Key, kind: KindId) -> Reporting {
     let found = index.owners.get(&key.namespace).and_then(|owner| {
         let project = index.projects.get(&owner.project)?;
         let projection = project.projections[kind].get(&owner.namespace, &key.name)?;

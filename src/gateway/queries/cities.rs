@@ -3,6 +3,7 @@
 use crate::gateway::index::{GatewayIndex, digest::Source};
 use fedgate_api::names::{CityCode, DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::store::table::Row;
+use fedgate_kinds::KindId;
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +33,11 @@ impl GatewayIndex {
     /// The cities of a hub namespace's copies and of its Namespace. A cell that is down for a while removes none.
     fn in_place(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
         let mut cities = self.delivered_to(hub_namespace);
-        cities.extend((0..self.kinds.len()).flat_map(|kind| self.cities_of_copies(kind, hub_namespace)));
+        cities.extend(
+            self.kinds
+                .ids()
+                .flat_map(|kind| self.cities_of_copies(kind, hub_namespace)),
+        );
         cities
     }
 
@@ -43,7 +48,11 @@ impl GatewayIndex {
 
     /// The cities, except those without a cell, of the announced deployments of a kind in the project namespace
     /// that owns a hub namespace.
-    fn announced_in<'a>(&'a self, kind: usize, hub_namespace: &'a str) -> impl Iterator<Item = &'a CityCode> {
+    fn announced_in<'a>(
+        &'a self,
+        kind: KindId,
+        hub_namespace: &'a str,
+    ) -> impl Iterator<Item = &'a CityCode> {
         let owner = self.owners.get(hub_namespace);
         let project = owner.and_then(|owner| Some((self.projects.get(&owner.project)?, owner)));
         let in_place = OnceCell::new();
@@ -57,7 +66,7 @@ impl GatewayIndex {
     }
 
     /// The cities that announced deployments and copies of a kind use in a hub namespace.
-    pub fn cities_of_kind(&self, kind: usize, hub_namespace: &str) -> BTreeSet<CityCode> {
+    pub fn cities_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<CityCode> {
         let over_city_limit = self.over_city_limit(hub_namespace, None);
         let announced = self.announced_in(kind, hub_namespace);
         announced
@@ -68,7 +77,7 @@ impl GatewayIndex {
     }
 
     /// The cities of the copies of a kind in a hub namespace, including copies in flight.
-    pub fn cities_of_copies(&self, kind: usize, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
+    pub fn cities_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
         let there = self.hub.secondary.copies(hub_namespace, kind);
         there.chain(self.arriving.cities(hub_namespace, kind)).cloned()
     }
@@ -82,7 +91,7 @@ impl GatewayIndex {
         hub_namespace: &'a str,
         asked: Option<&'a Row<Source>>,
     ) -> BTreeSet<&'a CityCode> {
-        let kinds = 0..self.kinds.len();
+        let kinds = self.kinds.ids();
         let mut placed: BTreeSet<&CityCode> = kinds
             .clone()
             .flat_map(|i| self.hub.secondary.copies(hub_namespace, i))
@@ -136,12 +145,12 @@ impl GatewayIndex {
 }
 
 /// True if a city's policy must stay: the city is in use, or the policy claims a binding.
-pub fn policy_needed(index: &GatewayIndex, hub: &str, kind: usize, city: &CityCode) -> bool {
+pub fn policy_needed(index: &GatewayIndex, hub: &str, kind: KindId, city: &CityCode) -> bool {
     index.cities_of_kind(kind, hub).contains(city) || policy_claims(index, hub, kind, city)
 }
 
 /// True if the policy of a city claims a binding.
-pub fn policy_claims(index: &GatewayIndex, hub: &str, kind: usize, city: &CityCode) -> bool {
+pub fn policy_claims(index: &GatewayIndex, hub: &str, kind: KindId, city: &CityCode) -> bool {
     let policy = index.city_policy(kind, hub, city);
     policy.is_some_and(|(name, _)| index.hub.secondary.claims(hub, name))
 }
@@ -180,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_newest_cities_beyond_the_limit_wait_and_say_so() {
-        let kinds = Arc::new(FederatedKind::builtin().unwrap());
+        let kinds = Arc::new(FederatedKind::builtin().unwrap().into());
         let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
         let shop = ProjectKey::parse("shop").unwrap();
         index.engage(shop.clone());
@@ -198,22 +207,22 @@ mod tests {
         // Among the newest, the name of the city decides.
         for n in 0..CITY_LIMIT + 2 {
             let one = deployment(n, &format!("C{:03}", 900 - n));
-            index.project_event(&shop, TableId::Federated(0), applied(&one));
+            index.project_event(&shop, TableId::DEPLOYMENTS, applied(&one));
         }
         // The oldest of all uses a city without a cell, which does not count.
         let mut oldest = deployment(1_000, "NONE");
         oldest["metadata"]["creationTimestamp"] = json!("1970-01-02T00:00:00Z");
-        index.project_event(&shop, TableId::Federated(0), applied(&oldest));
+        index.project_event(&shop, TableId::DEPLOYMENTS, applied(&oldest));
         for table in index.project_tables() {
             index.project_event(&shop, table, WatchEvent::InitDone);
         }
         let refused = |index: &GatewayIndex, n: usize| {
-            let key = index.source_key(0, &shop, "default", &format!("d-{n}"));
+            let key = index.source_key(KindId::FIRST, &shop, "default", &format!("d-{n}"));
             federator::observe::observe(index, &key, &shop)
                 .unwrap()
                 .over_city_limit
         };
-        let used = index.cities_of_kind(0, HUB);
+        let used = index.cities_of_kind(KindId::FIRST, HUB);
         assert_eq!(used.len(), CITY_LIMIT);
         assert!(!used.contains(&CityCode::parse("C835").unwrap()));
         assert!(!refused(&index, CITY_LIMIT - 1) && refused(&index, CITY_LIMIT));
@@ -221,7 +230,7 @@ mod tests {
         let mut copy = deployment(CITY_LIMIT + 1, "C835");
         copy["metadata"]["namespace"] = json!(HUB);
         copy["metadata"]["labels"] = json!({keys::CITY_CODE: "C835"});
-        index.hub_event(TableId::Federated(0), applied(&copy));
+        index.hub_event(TableId::DEPLOYMENTS, applied(&copy));
         assert!(!refused(&index, CITY_LIMIT + 1) && refused(&index, CITY_LIMIT - 1));
     }
 }

@@ -7,6 +7,7 @@ use crate::gateway::index::{
     digest::{Projection, Source},
 };
 use fedgate_engine::store::table::Row;
+use fedgate_kinds::KindId;
 use std::sync::Arc;
 
 /// Instances of a cell that every deployment may have, whatever its scale.
@@ -27,7 +28,7 @@ struct GroupRank<'a> {
 impl GatewayIndex {
     /// Rank of a write-back among those that its cell has written for its deployment: projected ones first, then by
     /// name. Far beyond the limit no new write-back is projected, which saves counting them.
-    pub fn rank(&self, i: usize, hub: &Arc<str>, name: &str) -> usize {
+    pub fn rank(&self, i: KindId, hub: &Arc<str>, name: &str) -> usize {
         let row = self.hub.write_backs[i].get(hub, name);
         let Some((deployment, cell)) = group(i, hub, row) else {
             return 0;

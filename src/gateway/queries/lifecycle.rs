@@ -20,7 +20,7 @@ pub fn earlier_life(index: &GatewayIndex, project: &ProjectKey, hub: &str) -> bo
         return false;
     }
     let mut dead = false;
-    for i in 0..index.kinds.len() {
+    for i in index.kinds.ids() {
         let live: BTreeSet<&Arc<str>> = index.owned_sources(i, hub).map(|(_, row)| &row.uid).collect();
         for (_, copy) in index.hub.copies[i].in_namespace(hub) {
             match &copy.digest.source_uid {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::gateway::index::fixture::{HUB, hub_namespace, shop};
 use fedgate_engine::{plane::watch::WatchEvent, runtime::queue::Outcome};
+use fedgate_kinds::KindId;
 use std::collections::BTreeSet;
 use tokio::sync::watch::Receiver;
 
@@ -44,7 +45,7 @@ fn list_project(gateway: &Runtime<Gateway>) {
     let mut edited = fixture::source("web", "DFW");
     edited["metadata"]["generation"] = json!(2);
     let sources = [fixture::source("same", "DFW"), edited];
-    list(gateway, &plane, TableId::Federated(0), &sources);
+    list(gateway, &plane, TableId::DEPLOYMENTS, &sources);
 }
 
 fn list_hub(gateway: &Runtime<Gateway>, carrying: bool) {
@@ -79,7 +80,7 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
         let gateway = silent();
         let key = |name: &str| {
             let index = gateway.shared.index.lock();
-            index.source_key(0, &shop(), "default", name)
+            index.source_key(KindId::FIRST, &shop(), "default", name)
         };
         for hub in [hub_first, !hub_first] {
             assert_eq!(waiting(&gateway), []);
@@ -102,7 +103,7 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
         gateway
             .shared
             .planes
-            .event(&plane, engagement, TableId::Federated(0), edit);
+            .event(&plane, engagement, TableId::DEPLOYMENTS, edit);
         assert_eq!(waiting(&gateway), [key("same")], "and no key of the hub's");
 
         list_hub(&gateway, false);
@@ -111,14 +112,14 @@ async fn an_edit_is_woken_by_whichever_list_lets_it_be_carried_last_and_the_rest
             !ready.iter().any(|key| key.plane == plane),
             "its other lists are missing"
         );
-        for table in [TableId::Workloads, TableId::WrittenBack(0)] {
+        for table in [TableId::Workloads, TableId::INSTANCES] {
             list(&gateway, &plane, table, &[]);
         }
         let ready: BTreeSet<Key> = waiting(&gateway).into_iter().collect();
         let index = gateway.shared.index.lock();
         for key in [
-            index.source_key(0, &shop(), "default", "same"),
-            index.source_key(0, &shop(), "default", "web"),
+            index.source_key(KindId::FIRST, &shop(), "default", "same"),
+            index.source_key(KindId::FIRST, &shop(), "default", "web"),
             index.hub_key(TableId::Namespaces, "", HUB),
             index.hub_key(TableId::CityPolicies, HUB, ""),
         ] {
@@ -148,7 +149,7 @@ async fn an_edit_goes_before_the_backlog_if_the_list_that_shows_it_is_the_last_o
     let gateway = silent();
     list_hub(&gateway, true);
     list_hub(&gateway, false);
-    for table in [TableId::Workloads, TableId::WrittenBack(0)] {
+    for table in [TableId::Workloads, TableId::INSTANCES] {
         list(&gateway, &Plane::Project(shop()), table, &[]);
     }
     waiting(&gateway);
@@ -158,7 +159,7 @@ async fn an_edit_goes_before_the_backlog_if_the_list_that_shows_it_is_the_last_o
         .shared
         .index
         .lock()
-        .source_key(0, &shop(), "default", "web");
+        .source_key(KindId::FIRST, &shop(), "default", "web");
     assert_eq!(keys.first(), Some(&edited));
     assert!(keys.len() > 4, "everything is looked at: {keys:?}");
 }

@@ -10,6 +10,7 @@ use crate::gateway::{
     },
     namespaces, policies, projector,
 };
+use fedgate_kinds::KindId;
 
 /// The decisions on a snapshot with all lists, and without.
 fn both(s: &Snapshot, after: Duration) -> [Vec<Effect>; 2] {
@@ -151,7 +152,7 @@ fn half_read_without(cluster: &str, missing: &[TableId]) -> GatewayIndex {
 #[tokio::test]
 async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     let mut index = half_read(&shop().label());
-    let key = index.source_key(0, &shop(), "default", "web");
+    let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
     let mut s = observe(&index, &key, &shop()).unwrap();
     assert!(!s.complete && s.city_ready && s.hub_state == HubNamespaceState::Ours);
     s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source("web", "DFW"))));
@@ -159,7 +160,7 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     assert_eq!(effect.reason.label(), "update_copy");
     assert!(namespaces::observe(&index, HOME).is_none());
     assert!(policies::observe(&index, HOME).is_none());
-    let instance = index.hub_key(TableId::WrittenBack(0), HOME, "web-0");
+    let instance = index.hub_key(TableId::INSTANCES, HOME, "web-0");
     assert!(projector::observe(&index, &instance).is_none());
     assert!(!crate::gateway::queries::lifecycle::proven_gone(&index, HOME));
     for table in index.hub_tables() {
@@ -176,12 +177,12 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
 async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new_city_waits() {
     let mut index = half_read_without(&shop().label(), &[TableId::Clusters]);
     let seen = |index: &GatewayIndex, name: &str| {
-        let key = index.source_key(0, &shop(), "default", name);
+        let key = index.source_key(KindId::FIRST, &shop(), "default", name);
         let mut s = observe(index, &key, &shop()).unwrap();
         s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source(name, "DFW"))));
         s
     };
-    index.shop_has(TableId::Federated(0), &fixture::source("new", "LHR"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("new", "LHR"));
     for complete in [false, true] {
         if complete {
             let rest = index.hub_tables().into_iter().filter(|r| !r.is_first_phase());
@@ -226,7 +227,7 @@ fn each_list_that_carrying_needs_is_waited_for() {
     let mut index = half_read(&shop().label());
     index.engage(shop());
     assert!(!index.specs_synced(&shop()));
-    index.list_shop(TableId::Federated(0), &[]);
+    index.list_shop(TableId::DEPLOYMENTS, &[]);
     index.list_shop(
         TableId::Namespaces,
         &[fixture::namespace("default", "a1", &json!({}))],
@@ -237,7 +238,7 @@ fn each_list_that_carrying_needs_is_waited_for() {
 #[test]
 fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not() {
     let mut index = half_read("cluster-prod");
-    let key = index.source_key(0, &shop(), "default", "web");
+    let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
     let seen = |index: &GatewayIndex| observe(index, &key, &shop()).map(|s| (s.hub_state, s.hub.is_some()));
     let claimed = Some((HubNamespaceState::Claimed, false));
     assert_eq!(seen(&index), claimed);
@@ -252,17 +253,17 @@ fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not()
 fn only_what_the_hub_has_otherwise_waits_to_be_carried() {
     use fedgate_engine::key::Plane;
     let mut index = half_read(&shop().label());
-    let key = |index: &GatewayIndex, name: &str| index.source_key(0, &shop(), "default", name);
+    let key = |index: &GatewayIndex, name: &str| index.source_key(KindId::FIRST, &shop(), "default", name);
     assert_eq!(index.unsynced_spec_keys(&Plane::Hub), [key(&index, "web")]);
-    index.shop_has(TableId::Federated(0), &fixture::source("new", "DFW"));
-    index.shop_has(TableId::Federated(0), &fixture::leaving("old", "DFW"));
-    index.shop_has(TableId::Federated(0), &fixture::source("same", "DFW"));
-    index.hub_has(TableId::Federated(0), &fixture::copy("same", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("new", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("old", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("same", "DFW"));
+    index.hub_has(TableId::DEPLOYMENTS, &fixture::copy("same", "DFW"));
     let waiting = [key(&index, "new"), key(&index, "web")];
     assert_eq!(index.unsynced_spec_keys(&Plane::Hub), waiting);
     assert_eq!(index.unsynced_spec_keys(&Plane::Project(shop())), waiting);
     let held = |index: &GatewayIndex, name: &str| {
-        let row = index.projects[&shop()].sources[0].get("default", name);
+        let row = index.projects[&shop()].sources[KindId::FIRST].get("default", name);
         row.unwrap().body.is_some()
     };
     assert!(held(&index, "new"), "its turn comes");

@@ -16,10 +16,11 @@ use fedgate_engine::{
     key::Plane,
     runtime::{queue::Outcome, workers::outcome},
 };
+use fedgate_kinds::KindId;
 use http::Method;
 
 fn seen(index: &GatewayIndex) -> Snapshot {
-    let key = index.source_key(0, &shop(), "default", "web");
+    let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
     observe(index, &key, &shop()).unwrap()
 }
 
@@ -33,10 +34,10 @@ fn a_deployment_that_leaves_acts_on_no_hub_namespace_but_its_own() {
     let mut copy = fixture::copy("web", "DFW");
     copy["metadata"]["namespace"] = json!("ns-b1");
     copy["metadata"]["annotations"] = json!({});
-    index.hub_has(TableId::Federated(0), &copy);
+    index.hub_has(TableId::DEPLOYMENTS, &copy);
     let mut web = fixture::leaving("web", "DFW");
     web["metadata"]["annotations"][keys::FEDERATION_NAMESPACE] = json!("ns-b1");
-    index.shop_has(TableId::Federated(0), &web);
+    index.shop_has(TableId::DEPLOYMENTS, &web);
     let s = seen(&index);
     assert_eq!(s.hub.as_ref().map(HubNamespace::as_str), Some(HUB));
     assert!(s.copy.is_none());
@@ -68,7 +69,7 @@ fn a_deployment_that_leaves_acts_on_no_hub_namespace_but_its_own() {
 #[test]
 fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
     let mut index = GatewayIndex::fixture();
-    index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("mine", "DFW"));
     assert!(!seen(&index).policy_leaving, "nobody deletes it");
     index.hub_lost(TableId::CityPolicies, &fixture::city_policy("mine", "DFW"));
@@ -80,7 +81,11 @@ fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
 async fn a_project_that_has_left_is_forgotten() {
     let rig = Rig::new(GatewayIndex::fixture(), |_, _| panic!("nothing is asked"));
     let federator = Federator::default();
-    let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
+    let key = rig
+        .context
+        .index
+        .lock()
+        .source_key(KindId::FIRST, &shop(), "default", "web");
     let memory = Memory {
         undelivered: Some(Instant::now()),
         ..Memory::default()
@@ -98,7 +103,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let rig = Rig::new(index, |_, name| {
         if name == "web" {
             return refusal(422, "Invalid", &json!({"name": "web"}));
@@ -110,7 +115,11 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
         (200, told)
     });
     let federator = Federator::default();
-    let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
+    let key = rig
+        .context
+        .index
+        .lock()
+        .source_key(KindId::FIRST, &shop(), "default", "web");
     let mut turns = Vec::new();
     for _ in 0..2 {
         let ctx = rig.reconcile_once();
@@ -137,14 +146,18 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
 /// hub has these.
 async fn asked_of_the_hub(copy: (u16, Value), bindings: &[Value]) -> Vec<String> {
     let mut index = GatewayIndex::fixture();
-    index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     let bindings = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": bindings});
     let rig = Rig::new(index, move |method, name| match (method, name) {
         (&Method::GET, "web") => copy.clone(),
         (&Method::GET, "resourcebindings") => (200, bindings.clone()),
         _ => refusal(404, "NotFound", &json!({})),
     });
-    let key = rig.context.index.lock().source_key(0, &shop(), "default", "web");
+    let key = rig
+        .context
+        .index
+        .lock()
+        .source_key(KindId::FIRST, &shop(), "default", "web");
     let _ = reconcile(&Federator::default(), &rig.reconcile_once(), &key).await;
     rig.asked()
 }
@@ -180,7 +193,7 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
     let (ctx, dfw) = (rig.reconcile_once(), CityCode::parse("DFW").unwrap());
     let s = seen(&rig.context.index.lock());
@@ -195,8 +208,10 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     assert!(arrival::note_sent(&ctx, &s, &plan));
     // The tenant deletes it before there is an answer.
     let leaving = fixture::leaving("web", "DFW");
-    rig.context.index.lock().shop_has(TableId::Federated(0), &leaving);
-    let needed = || crate::gateway::queries::cities::policy_needed(&rig.context.index.lock(), HUB, 0, &dfw);
+    rig.context.index.lock().shop_has(TableId::DEPLOYMENTS, &leaving);
+    let needed = || {
+        crate::gateway::queries::cities::policy_needed(&rig.context.index.lock(), HUB, KindId::FIRST, &dfw)
+    };
     assert!(needed());
     let failed = |category| Failure {
         plane: Plane::Hub,
@@ -227,7 +242,7 @@ fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
     index.hub_has(TableId::Namespaces, &hub_namespace("dfw-lhr"));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-lhr", "LHR"));
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let claims = [
         (None, true),
         (Some("city-dfw"), true),
@@ -244,7 +259,7 @@ fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
                 .unwrap()
                 .remove(keys::CLAIM_NAME);
         }
-        index.hub_has(TableId::Federated(0), &copy);
+        index.hub_has(TableId::DEPLOYMENTS, &copy);
         assert_eq!(seen(&index).claim_good, good, "{policy:?}");
     }
 }

@@ -15,6 +15,7 @@ use fedgate_engine::reconcile::{
 };
 use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{diff::Digest, key::Key, reconcile::quarantine::RETRY_AFTER};
+use fedgate_kinds::KindId;
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);
 
@@ -68,9 +69,9 @@ fn worlds() -> [(&'static str, GatewayIndex); 5] {
         let mut index = GatewayIndex::fixture();
         index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
         index.hub_has(TableId::CityPolicies, &fixture::city_policy(policy, "DFW"));
-        index.shop_has(TableId::Federated(0), &deployment);
+        index.shop_has(TableId::DEPLOYMENTS, &deployment);
         if let Some(copy) = copy {
-            index.hub_has(TableId::Federated(0), &copy);
+            index.hub_has(TableId::DEPLOYMENTS, &copy);
         }
         index
     };
@@ -121,7 +122,7 @@ async fn failed(index: GatewayIndex, key: &Key, before: &Memory, code: u16) -> (
 async fn a_write_that_was_applied_changes_what_it_stands_for() {
     tokio::time::advance(2 * LONG_AGO + RETRY_AFTER).await;
     for (reason, index) in worlds() {
-        let key = index.source_key(0, &shop(), "default", "web");
+        let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
         let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
         let snapshot = super::super::observe::observe(&index, &key, &shop()).unwrap();
         let at = now();
@@ -151,7 +152,7 @@ async fn a_failed_write_leaves_each_field_as_it_was() {
     for code in [409, 500, LOST] {
         // The bodies of the rows are kept: the write is the only request.
         for (reason, index) in worlds() {
-            let key = index.source_key(0, &shop(), "default", "web");
+            let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
             let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
             let (after, asked) = failed(index, &key, &before, code).await;
             let path = if reason == "return_status" {

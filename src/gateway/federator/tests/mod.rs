@@ -29,7 +29,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, Requeue, Write},
     store::table::Row,
 };
-use fedgate_kinds::{CompanionKind, FederatedKind};
+use fedgate_kinds::{CompanionKind, FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -38,8 +38,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
-    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
+    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
 const HUB: &str = "ns-6d1f0c52";
 const SETTINGS: Settings = Settings {
@@ -101,14 +101,22 @@ fn row<D>(value: &Value, digest: D) -> Row<D> {
 fn source(value: &Value) -> Row<Source> {
     row(
         value,
-        Source::read(&object(value.clone()), &KINDS[0], &mut Strings::default()),
+        Source::read(
+            &object(value.clone()),
+            &KINDS[KindId::FIRST],
+            &mut Strings::default(),
+        ),
     )
 }
 
 fn copy(value: &Value) -> Row<HubCopy> {
     row(
         value,
-        HubCopy::read(&object(value.clone()), &KINDS[0], &mut Strings::default()),
+        HubCopy::read(
+            &object(value.clone()),
+            &KINDS[KindId::FIRST],
+            &mut Strings::default(),
+        ),
     )
 }
 
@@ -116,7 +124,7 @@ fn copy(value: &Value) -> Row<HubCopy> {
 fn hub_copy() -> Value {
     let source = object(deployment());
     let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
-    let mut copy = super::render::copy(&KINDS[0], &source, HUB, &city);
+    let mut copy = super::render::copy(&KINDS[KindId::FIRST], &source, HUB, &city);
     copy["metadata"]["uid"] = json!("u-copy");
     copy["metadata"]["resourceVersion"] = json!("900");
     copy
@@ -137,7 +145,7 @@ fn binding() -> Row<Binding> {
 fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
     Snapshot {
         kinds: KINDS.clone(),
-        kind: 0,
+        kind: KindId::FIRST,
         project: ProjectKey::parse("prod").unwrap(),
         namespace: "shop".into(),
         name: deployment["metadata"]["name"].as_str().unwrap().into(),

@@ -13,6 +13,7 @@ use axum::body::Body;
 use fedgate_engine::reconcile::throttle::TokenBucket;
 use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{error::Category, key::Key, testing::access::SinglePlane};
+use fedgate_kinds::KindId;
 use http::{Request, Response};
 use parking_lot::Mutex;
 use std::{
@@ -40,8 +41,8 @@ async fn what_a_standby_did_not_write_is_not_remembered_as_written() {
         let until = Instant::now() + Duration::from_secs(60 * u64::from(leads));
         let ground = SinglePlane::new(kube::Client::new(service.clone(), "default"), until);
         let mut index = GatewayIndex::fixture();
-        index.shop_has(TableId::Federated(0), &deployment);
-        let key = index.source_key(0, &shop(), "default", "web");
+        index.shop_has(TableId::DEPLOYMENTS, &deployment);
+        let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
         let ctx = context(Arc::new(Mutex::new(index)), ground);
         let (failure, memory) = reconcile_once(&ctx, &key).await;
         assert_eq!(failure, (!leads).then_some(Category::NotLeader));

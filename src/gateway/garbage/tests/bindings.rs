@@ -130,12 +130,12 @@ async fn a_binding_is_enqueued_when_it_loses_its_template_and_not_while_lists_ar
     let gone = WatchEvent::Delete(object(&copy_object("c-0", "u-0")));
     assert!(
         index
-            .hub_event(TableId::Federated(0), gone)
+            .hub_event(TableId::DEPLOYMENTS, gone)
             .keys(&index)
             .contains(&key)
     );
     let again = WatchEvent::Apply(object(&copy_object("c-0", "u-later")));
-    index.hub_event(TableId::Federated(0), again);
+    index.hub_event(TableId::DEPLOYMENTS, again);
     assert!(index.ready_keys().contains(&key), "it is the first copy's");
     let mut index = GatewayIndex::new(KINDS.clone(), WorkloadChecks::default());
     list_hub(&mut index, TableId::Bindings, std::slice::from_ref(&bound));

@@ -1,6 +1,7 @@
 //! Tests of the brakes: which copies they hold, and when they are released.
 
 use super::*;
+use fedgate_kinds::KindId;
 
 const OTHER: &str = "ns-b1";
 
@@ -23,7 +24,7 @@ fn two_projects(count: usize) -> GatewayIndex {
         &[hub_namespace(HUB, "p1"), other],
     );
     let all = [copies_in(HUB, count), copies_in(OTHER, 1)].concat();
-    list_hub(&mut index, TableId::Federated(0), &all);
+    list_hub(&mut index, TableId::DEPLOYMENTS, &all);
     engage(&mut index, true, &[]);
     let project = ProjectKey::parse("other").unwrap();
     index.engage(project.clone());
@@ -43,8 +44,8 @@ fn two_projects(count: usize) -> GatewayIndex {
 }
 
 fn turn_in(garbage: &Garbage, index: &GatewayIndex, hub: &str, name: &str, now: Now) -> usize {
-    let key = index.hub_key(TableId::Federated(0), hub, name);
-    let plan = garbage.decide_copy(index, &key, 0, SETTINGS, now);
+    let key = index.hub_key(TableId::DEPLOYMENTS, hub, name);
+    let plan = garbage.decide_copy(index, &key, KindId::FIRST, SETTINGS, now);
     plan.effects.len()
 }
 
@@ -76,22 +77,22 @@ async fn deployments_that_were_seen_to_go_without_their_finalizer_hold_up_nothin
     engage(&mut index, true, &(0..40).map(source).collect::<Vec<_>>());
     for n in 0..40 {
         let gone = WatchEvent::Delete(object(&source(n)));
-        let enqueued = index.project_event(&shop(), TableId::Federated(0), gone);
+        let enqueued = index.project_event(&shop(), TableId::DEPLOYMENTS, gone);
         let enqueued = enqueued.keys(&index);
-        assert!(enqueued.contains(&key(&index, 0, &format!("c-{n}"))));
+        assert!(enqueued.contains(&key(&index, KindId::FIRST, &format!("c-{n}"))));
     }
     assert_eq!(index.hub.departed.len(), 40);
     for n in 0..40 {
-        reconcile_once(&garbage, &index, 0, &format!("c-{n}"), now);
+        reconcile_once(&garbage, &index, KindId::FIRST, &format!("c-{n}"), now);
     }
     for n in 0..40 {
         let name = format!("c-{n}");
         assert_eq!(
-            reconcile_once(&garbage, &index, 0, &name, due).0,
+            reconcile_once(&garbage, &index, KindId::FIRST, &name, due).0,
             [format!("u-{n}")]
         );
         let copy = copy_object(&name, &format!("u-{n}"));
-        index.hub_event(TableId::Federated(0), WatchEvent::Delete(object(&copy)));
+        index.hub_event(TableId::DEPLOYMENTS, WatchEvent::Delete(object(&copy)));
     }
     assert!(!garbage.brake());
     assert!(index.hub.departed.is_empty(), "nothing is kept of what is gone");
@@ -104,9 +105,12 @@ async fn an_operator_confirms_the_orphans_that_were_known_by_then() {
     let mut index = hub(&copies(12));
     engage(&mut index, true, &[]);
     for n in 0..12 {
-        reconcile_once(&garbage, &index, 0, &format!("c-{n}"), now);
+        reconcile_once(&garbage, &index, KindId::FIRST, &format!("c-{n}"), now);
     }
-    assert_eq!(reconcile_once(&garbage, &index, 0, "c-0", due).0, [""; 0]);
+    assert_eq!(
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due).0,
+        [""; 0]
+    );
     let mut confirmed = hub_namespace_at(HUB, "p1", "6");
     confirmed["metadata"]["annotations"] = json!({keys::GARBAGE_CONFIRMED: due.wall.to_string()});
     let enqueued = index
@@ -114,9 +118,9 @@ async fn an_operator_confirms_the_orphans_that_were_known_by_then() {
         .keys(&index);
     for n in 0..12 {
         let name = format!("c-{n}");
-        assert!(enqueued.contains(&key(&index, 0, &name)), "by event");
+        assert!(enqueued.contains(&key(&index, KindId::FIRST, &name)), "by event");
         assert_eq!(
-            reconcile_once(&garbage, &index, 0, &name, due).0,
+            reconcile_once(&garbage, &index, KindId::FIRST, &name, due).0,
             [format!("u-{n}")]
         );
     }
@@ -126,7 +130,7 @@ async fn an_operator_confirms_the_orphans_that_were_known_by_then() {
         .hub_event(TableId::Namespaces, WatchEvent::Apply(object(&again)))
         .keys(&index);
     assert!(
-        enqueued.contains(&key(&index, 0, "c-0")),
+        enqueued.contains(&key(&index, KindId::FIRST, "c-0")),
         "taken back, by event too"
     );
 }
@@ -137,11 +141,11 @@ async fn a_brake_for_which_nothing_is_left_ends_without_another_turn() {
     let due = later(now, PATIENCE);
     let mut index = hub(&copies(60));
     engage(&mut index, true, &[]);
-    reconcile_once(&garbage, &index, 0, "c-0", now);
-    reconcile_once(&garbage, &index, 0, "c-0", due);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due);
     assert!(garbage.brake(), "those count whose turn has not come");
-    list_hub(&mut index, TableId::Federated(0), &[]);
-    reconcile_once(&garbage, &index, 0, "c-0", due);
+    list_hub(&mut index, TableId::DEPLOYMENTS, &[]);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due);
     garbage.prune(&index, later(due, Duration::from_secs(5)));
     assert!(!garbage.brake());
 }

@@ -11,6 +11,7 @@ use crate::gateway::{
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::runtime::driver::reconcile;
 use fedgate_engine::{key::Plane, plan::Requeue, plane::watch::WatchEvent};
+use fedgate_kinds::KindId;
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -45,7 +46,7 @@ async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
         (refusal(403, "Forbidden", &json!({})), kept),
     ] {
         let (rig, garbage) = (rig(answer.clone()), Garbage::default());
-        let copy = key(&rig.context.index.lock(), 0, "c-0");
+        let copy = key(&rig.context.index.lock(), KindId::FIRST, "c-0");
         assert_eq!(
             reconcile(&garbage, &rig.reconcile_once(), &copy).await.unwrap(),
             Requeue::After(PATIENCE)
@@ -61,11 +62,11 @@ async fn a_copy_goes_only_when_its_project_says_that_its_origin_is_gone() {
 #[tokio::test]
 async fn while_a_watch_fails_nothing_is_an_orphan_and_its_recovery_wakes_what_waited() {
     let (rig, garbage) = (rig(refusal(404, "NotFound", &json!({}))), Garbage::default());
-    let copy = key(&rig.context.index.lock(), 0, "c-0");
+    let copy = key(&rig.context.index.lock(), KindId::FIRST, "c-0");
     let plane = Plane::Project(shop());
     let tell = |event| {
         let mut index = rig.context.index.lock();
-        index.project_event(&shop(), TableId::Federated(0), event);
+        index.project_event(&shop(), TableId::DEPLOYMENTS, event);
     };
     tell(WatchEvent::Failed);
     assert_eq!(
@@ -137,10 +138,10 @@ async fn suspicion_begins_anew_with_the_leadership() {
     let mut index = hub(&copies(1));
     engage(&mut index, true, &[]);
     let due = later(now, PATIENCE);
-    reconcile_once(&garbage, &index, 0, "c-0", now);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now);
     garbage.reset();
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         (vec![], Requeue::After(PATIENCE))
     );
 }

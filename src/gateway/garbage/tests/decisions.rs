@@ -18,6 +18,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
     store::table::Row,
 };
+use fedgate_kinds::KindId;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -84,7 +85,7 @@ fn braked(decision: Decision, brake: Brake) -> CopyDecision {
 /// One of 100 copies.
 fn copy_with(origin: Origin) -> CopySnapshot {
     CopySnapshot {
-        target: Target::namespaced(Plane::Hub, &KINDS[0].resource, HUB, "web"),
+        target: Target::namespaced(Plane::Hub, &KINDS[KindId::FIRST].resource, HUB, "web"),
         hub_complete: true,
         copy: Some(CopyState {
             uid: "u".into(),

@@ -21,7 +21,7 @@ use fedgate_engine::{
     plan::{Plan, Requeue, Write},
     plane::watch::WatchEvent,
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -32,7 +32,7 @@ use std::{
 use tokio::time::Instant;
 
 /// The built-in kind, and a second kind like it.
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> = LazyLock::new(|| {
+static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> = LazyLock::new(|| {
     let first = FederatedKind::builtin().unwrap().remove(0);
     let mut second = first.clone();
     second.resource.group = "example.dev".into();
@@ -40,7 +40,7 @@ static KINDS: LazyLock<Arc<Vec<FederatedKind>>> = LazyLock::new(|| {
     second.resource.kind = "Gadget".into();
     second.resource.plural = "gadgets".into();
     second.write_back = None;
-    Arc::new(vec![first, second])
+    Arc::new(vec![first, second].into())
 });
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,7 +124,7 @@ fn hub(copies: &[Value]) -> GatewayIndex {
         list_hub(&mut index, table, &[]);
     }
     list_hub(&mut index, TableId::Namespaces, &[hub_namespace(HUB, "p1")]);
-    list_hub(&mut index, TableId::Federated(0), copies);
+    list_hub(&mut index, TableId::DEPLOYMENTS, copies);
     index
 }
 
@@ -134,7 +134,7 @@ fn engage(index: &mut GatewayIndex, namespace: bool, sources: &[Value]) {
     for table in index.project_tables() {
         list_project(index, table, &[]);
     }
-    list_project(index, TableId::Federated(0), sources);
+    list_project(index, TableId::DEPLOYMENTS, sources);
     let mark = namespace_object("kube-system", "p1", &json!({}));
     let ours = namespace_object("default", "a1", &json!({}));
     let live = if namespace { vec![mark, ours] } else { vec![mark] };
@@ -147,7 +147,7 @@ fn copies(count: usize) -> Vec<Value> {
         .collect()
 }
 
-fn key(index: &GatewayIndex, kind: usize, name: &str) -> Key {
+fn key(index: &GatewayIndex, kind: KindId, name: &str) -> Key {
     index.hub_key(TableId::Federated(kind), HUB, name)
 }
 
@@ -155,7 +155,7 @@ fn key(index: &GatewayIndex, kind: usize, name: &str) -> Key {
 fn reconcile_once(
     garbage: &Garbage,
     index: &GatewayIndex,
-    kind: usize,
+    kind: KindId,
     name: &str,
     now: Now,
 ) -> (Vec<String>, Requeue) {
@@ -177,37 +177,38 @@ async fn before_complete_lists_of_an_engaged_project_absence_proves_nothing() {
     let at_rest = (vec![], Requeue::AwaitChange);
     let mut index = hub(&copies(1));
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", now),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now),
         at_rest,
         "not engaged"
     );
     index.engage(shop());
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", now),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now),
         at_rest,
         "nothing listed"
     );
     engage(&mut index, true, &[]);
-    index.projects.get_mut(&shop()).unwrap().sources[1] = fedgate_engine::store::table::Table::default();
+    index.projects.get_mut(&shop()).unwrap().sources[KindId::nth(1)] =
+        fedgate_engine::store::table::Table::default();
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", now),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now),
         at_rest,
         "one list is missing"
     );
     assert_eq!(garbage.waiting(), 0);
-    list_project(&mut index, TableId::Federated(1), &[]);
+    list_project(&mut index, TableId::Federated(KindId::nth(1)), &[]);
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", now),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now),
         (vec![], Requeue::After(PATIENCE))
     );
     assert_eq!(garbage.waiting(), 1);
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         (vec!["u-0".into()], Requeue::AwaitChange)
     );
     index.disengage(&shop());
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         at_rest,
         "it left"
     );
@@ -219,9 +220,9 @@ async fn before_complete_lists_of_an_engaged_project_absence_proves_nothing() {
         TableId::Namespaces,
         &[hub_namespace("ns-other", "p1")],
     );
-    list_hub(&mut incomplete, TableId::Federated(0), &copies(1));
+    list_hub(&mut incomplete, TableId::DEPLOYMENTS, &copies(1));
     assert_eq!(
-        reconcile_once(&garbage, &incomplete, 0, "c-0", due),
+        reconcile_once(&garbage, &incomplete, KindId::FIRST, "c-0", due),
         at_rest,
         "lists of the hub are missing"
     );
@@ -243,7 +244,7 @@ async fn an_origin_of_any_life_keeps_a_copy_until_it_lets_go() {
     ] {
         let mut index = hub(&copies(1));
         engage(&mut index, true, std::slice::from_ref(&source));
-        let next = reconcile_once(&garbage, &index, 0, "c-0", now).1;
+        let next = reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now).1;
         assert_eq!(next != Requeue::AwaitChange, orphaned, "{source}");
     }
 }
@@ -256,7 +257,7 @@ async fn the_copies_of_an_earlier_life_are_orphans_though_their_names_live() {
         "uid": "u-later", "resourceVersion": "5"}});
     engage(&mut index, true, &[new]);
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", now).1,
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now).1,
         Requeue::AwaitChange
     );
     list_hub(
@@ -265,7 +266,7 @@ async fn the_copies_of_an_earlier_life_are_orphans_though_their_names_live() {
         &[hub_namespace_at(HUB, "p-before", "6")],
     );
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", now).1,
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now).1,
         Requeue::After(PATIENCE),
         "the namespace is another project's"
     );
@@ -278,7 +279,7 @@ async fn a_namespace_is_proven_gone_only_by_the_project_that_it_is_labelled_with
     engage(&mut index, false, &[]);
     assert!(proven_gone(&index, HUB));
     let garbage = Garbage::default();
-    let next = reconcile_once(&garbage, &index, 0, "c-0", now()).1;
+    let next = reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now()).1;
     assert_eq!(next, Requeue::After(PATIENCE), "its copies are orphans");
     list_hub(&mut index, TableId::Namespaces, &[hub_namespace("ns-a2", "p2")]);
     assert!(!proven_gone(&index, "ns-a2"), "another project's");
@@ -301,26 +302,26 @@ async fn the_brake_ends_with_the_orphans_whoever_removes_them() {
     let mut index = hub(&copies(12));
     engage(&mut index, true, &[]);
     for n in 0..12 {
-        reconcile_once(&garbage, &index, 0, &format!("c-{n}"), now);
+        reconcile_once(&garbage, &index, KindId::FIRST, &format!("c-{n}"), now);
     }
     assert!(!garbage.brake(), "nothing was due");
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         (vec![], Requeue::After(SWEEP))
     );
     assert!(garbage.brake());
     // An operator deletes all copies but one; each delete event enqueues its key.
-    list_hub(&mut index, TableId::Federated(0), &copies(1));
-    reconcile_once(&garbage, &index, 0, "c-11", due);
+    list_hub(&mut index, TableId::DEPLOYMENTS, &copies(1));
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-11", due);
     assert!(garbage.brake(), "eleven are remembered");
-    reconcile_once(&garbage, &index, 0, "c-10", due);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-10", due);
     assert!(!garbage.brake(), "ten may go");
     for n in 1..10 {
-        reconcile_once(&garbage, &index, 0, &format!("c-{n}"), due);
+        reconcile_once(&garbage, &index, KindId::FIRST, &format!("c-{n}"), due);
     }
     assert_eq!(garbage.waiting(), 1);
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         (vec!["u-0".into()], Requeue::AwaitChange)
     );
 }
@@ -329,18 +330,18 @@ async fn the_brake_ends_with_the_orphans_whoever_removes_them() {
 async fn the_brake_counts_every_kind_and_those_whose_turn_has_not_come() {
     let (garbage, now) = (Garbage::default(), now());
     let mut index = hub(&copies(6));
-    list_hub(&mut index, TableId::Federated(1), &copies(5));
+    list_hub(&mut index, TableId::Federated(KindId::nth(1)), &copies(5));
     engage(&mut index, true, &[]);
-    reconcile_once(&garbage, &index, 0, "c-0", now);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now);
     let due = later(now, PATIENCE);
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         (vec![], Requeue::After(SWEEP))
     );
     assert!(garbage.brake());
-    reconcile_once(&garbage, &index, 1, "c-0", now);
+    reconcile_once(&garbage, &index, KindId::nth(1), "c-0", now);
     assert_eq!(
-        reconcile_once(&garbage, &index, 1, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::nth(1), "c-0", due),
         (vec![], Requeue::After(SWEEP)),
         "one kind's few are not let through"
     );
@@ -353,15 +354,15 @@ async fn another_copy_of_the_name_has_its_own_patience() {
     let (garbage, now) = (Garbage::default(), now());
     let mut index = hub(&copies(1));
     engage(&mut index, true, &[]);
-    reconcile_once(&garbage, &index, 0, "c-0", now);
-    list_hub(&mut index, TableId::Federated(0), &[copy_object("c-0", "u-new")]);
+    reconcile_once(&garbage, &index, KindId::FIRST, "c-0", now);
+    list_hub(&mut index, TableId::DEPLOYMENTS, &[copy_object("c-0", "u-new")]);
     let due = later(now, PATIENCE);
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", due),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", due),
         (vec![], Requeue::After(PATIENCE))
     );
     assert_eq!(
-        reconcile_once(&garbage, &index, 0, "c-0", later(due, PATIENCE)),
+        reconcile_once(&garbage, &index, KindId::FIRST, "c-0", later(due, PATIENCE)),
         (vec!["u-new".into()], Requeue::AwaitChange)
     );
 }
@@ -374,12 +375,12 @@ async fn a_namespace_waits_for_what_is_in_it_and_wakes_it() {
     let hub_key = index.hub_key(TableId::Namespaces, "", HUB);
     let policies = index.hub_key(TableId::CityPolicies, HUB, "");
     let judge = |index: &GatewayIndex, now| garbage.decide_namespace(index, &hub_key, SETTINGS, now);
-    let copy = key(&index, 0, "c-0");
+    let copy = key(&index, KindId::FIRST, "c-0");
     assert_eq!(
         judge(&index, now),
         (Plan::default(), vec![policies.clone(), copy])
     );
-    list_hub(&mut index, TableId::Federated(0), &[]);
+    list_hub(&mut index, TableId::DEPLOYMENTS, &[]);
     let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": "c-0-workloaddeployment", "namespace": HUB, "uid": "u-b", "resourceVersion": "5"},
         "spec": {"resource": {"kind": "WorkloadDeployment", "name": "c-0"}}});

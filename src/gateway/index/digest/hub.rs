@@ -7,7 +7,7 @@ use fedgate_api::{
     names::{self, CityCode, is_label_value},
 };
 use fedgate_engine::diff::Digest;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -116,21 +116,21 @@ impl CitySet {
 /// A `PropagationPolicy` of a city.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CityPolicy {
-    /// Index of the federated kind and the code that it selects; `None` if its spec is not of our form.
-    pub selects: Option<(usize, CityCode)>,
+    /// The federated kind and the code that it selects; `None` if its spec is not of our form.
+    pub selects: Option<(KindId, CityCode)>,
     /// True if every owned field is as we write it.
     pub exact: bool,
 }
 
 impl CityPolicy {
     /// True if the gateway creates and deletes policies of this name and form.
-    pub fn is_ours(&self, name: &str, kinds: &[FederatedKind]) -> bool {
-        let kind = self.selects.as_ref().and_then(|(index, _)| kinds.get(*index));
+    pub fn is_ours(&self, name: &str, kinds: &PerKind<FederatedKind>) -> bool {
+        let kind = self.selects.as_ref().map(|(id, _)| &kinds[*id]);
         kind.is_some_and(|kind| name.starts_with(&kind.placement.policy_prefix))
     }
 
     /// Digests a `PropagationPolicy`.
-    pub fn read(object: &DynamicObject, kinds: &[FederatedKind]) -> Self {
+    pub fn read(object: &DynamicObject, kinds: &PerKind<FederatedKind>) -> Self {
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let selectors = spec.get("resourceSelectors").and_then(Value::as_array);
         let only = selectors.filter(|s| s.len() == 1).and_then(|s| s.first());
@@ -139,7 +139,7 @@ impl CityPolicy {
                 .and_then(Value::as_str)
                 .map(str::to_owned)
         };
-        let found = kinds.iter().enumerate().find_map(|(index, kind)| {
+        let found = kinds.enumerate().find_map(|(index, kind)| {
             let ours = text(only, "apiVersion")? == kind.resource.api_version
                 && text(only, "kind")? == kind.resource.kind;
             let labels = only?.pointer("/labelSelector/matchLabels")?;
@@ -255,8 +255,8 @@ impl Binding {
 /// A `ResourceInterpreterCustomization`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterpreterDigest {
-    /// Index of its federated kind.
-    pub kind: Option<usize>,
+    /// Its federated kind.
+    pub kind: Option<KindId>,
     /// `target` and `customizations`.
     pub content: Digest,
     /// Its operations.
@@ -265,10 +265,10 @@ pub struct InterpreterDigest {
 
 impl InterpreterDigest {
     /// Digests a `ResourceInterpreterCustomization`.
-    pub fn read(object: &DynamicObject, kinds: &[FederatedKind], words: &mut Strings) -> Self {
+    pub fn read(object: &DynamicObject, kinds: &PerKind<FederatedKind>, words: &mut Strings) -> Self {
         let target = object.data.pointer("/spec/target");
         let field = |name: &str| target.and_then(|t| t.get(name)).and_then(Value::as_str);
-        let kind = kinds.iter().position(|k| {
+        let kind = kinds.position(|k| {
             field("apiVersion") == Some(&k.resource.api_version) && field("kind") == Some(&k.resource.kind)
         });
         let operations = object

@@ -14,7 +14,7 @@ use fedgate_api::{
     names::{HubNamespace, ProjectKey},
 };
 use fedgate_engine::plane::watch::WatchEvent;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn project(name: &str) -> ProjectKey {
 
 /// A hub whose Namespace has this project label; `None` for a hub without the Namespace.
 fn hub(cluster: Option<&str>) -> GatewayIndex {
-    let kinds = Arc::new(FederatedKind::builtin().unwrap());
+    let kinds = Arc::new(FederatedKind::builtin().unwrap().into());
     let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
     list_hub(&mut index, cluster);
     index
@@ -96,7 +96,7 @@ fn the_namespaces_own_label_decides_whoever_comes_first() {
     lists(&mut index, "prod", true);
     assert_eq!(holder(&index), Some("prod"));
     // The result does not change if the hub's lists complete last.
-    let kinds = Arc::new(FederatedKind::builtin().unwrap());
+    let kinds = Arc::new(FederatedKind::builtin().unwrap().into());
     let mut index = GatewayIndex::new(kinds, WorkloadChecks::default());
     engage(&mut index, "staging");
     engage(&mut index, "prod");
@@ -191,9 +191,9 @@ fn the_deployments_of_a_claim_that_is_refused_say_so() {
     engage(&mut index, "staging");
     let deployment = crate::gateway::index::fixture::source("web", "DFW");
     let enqueued = list(std::slice::from_ref(&deployment), |e| {
-        index.project_event(&project("staging"), TableId::Federated(0), e)
+        index.project_event(&project("staging"), TableId::DEPLOYMENTS, e)
     });
-    let key = index.source_key(0, &project("staging"), "default", "web");
+    let key = index.source_key(KindId::FIRST, &project("staging"), "default", "web");
     assert!(enqueued.keys(&index).contains(&key));
     let seen = federator::observe::observe(&index, &key, &project("staging")).unwrap();
     assert_eq!(seen.hub_state, federator::observe::HubNamespaceState::Claimed);
@@ -260,11 +260,11 @@ fn a_deployment_acts_on_the_hub_only_under_its_own_tie() {
             "annotations": {keys::FEDERATION_NAMESPACE: HUB}},
         "spec": {"cityCode": "DFW"}});
     for (name, expected) in [("prod", HubNamespace::parse(HUB)), ("staging", None)] {
-        let table = TableId::Federated(0);
+        let table = TableId::DEPLOYMENTS;
         list(std::slice::from_ref(&deployment), |e| {
             index.project_event(&project(name), table, e)
         });
-        let key = index.source_key(0, &project(name), "default", "web");
+        let key = index.source_key(KindId::FIRST, &project(name), "default", "web");
         let seen = federator::observe::observe(&index, &key, &project(name)).unwrap();
         assert_eq!(seen.hub, expected, "{name}");
     }
@@ -281,9 +281,9 @@ fn instance(version: u64, size: usize) -> WatchEvent {
 #[test]
 fn a_body_is_kept_only_where_a_turn_follows_that_may_write_it() {
     let mut index = hub(Some("cluster-prod"));
-    let table = TableId::WrittenBack(0);
+    let table = TableId::INSTANCES;
     let held = |index: &GatewayIndex| {
-        let row = index.hub.write_backs[0].get(HUB, "web-0").unwrap();
+        let row = index.hub.write_backs[KindId::FIRST].get(HUB, "web-0").unwrap();
         row.body.is_some()
     };
     index.hub_event(table, instance(10, 1));

@@ -14,7 +14,7 @@ use fedgate_engine::{
     random::HashMap,
     store::table::{Name, Row},
 };
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, KindId};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -54,11 +54,11 @@ impl<K: Ord> RefCounts<K> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfSources {
     /// Cities of announced deployments, by kind index.
-    announced: RefCounts<(usize, CityCode)>,
+    announced: RefCounts<(KindId, CityCode)>,
     /// Companions, each with a deployment (kind index, name) that references or expects it.
-    named: BTreeSet<(CompanionKind, Arc<str>, usize, Arc<str>)>,
+    named: BTreeSet<(CompanionKind, Arc<str>, KindId, Arc<str>)>,
     /// Deployments that are being deleted and have our finalizer.
-    leaving: BTreeSet<(usize, Arc<str>)>,
+    leaving: BTreeSet<(KindId, Arc<str>)>,
     /// Controller UIDs, each with a deployment of the workload controller's kind.
     controlled: BTreeSet<(Arc<str>, Arc<str>)>,
 }
@@ -98,7 +98,7 @@ impl SourceIndex {
     /// Applies the change of a row from `old` to `new`; `kind` is the kind index.
     pub(super) fn change(
         &mut self,
-        kind: usize,
+        kind: KindId,
         name: &Name,
         old: Option<&Row<Source>>,
         new: Option<&Row<Source>>,
@@ -149,29 +149,29 @@ impl SourceIndex {
     }
 
     /// The cities of the announced deployments of a kind.
-    pub fn announced(&self, namespace: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
+    pub fn announced(&self, namespace: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
         let of = self.namespaces.get(namespace);
         let all = of.into_iter().flat_map(|of| of.announced.keys());
         all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
     }
 
-    /// The deployments that reference or expect a companion: kind index and name.
+    /// The deployments that reference or expect a companion: kind and name.
     pub fn naming<'a>(
         &'a self,
         namespace: &str,
         kind: CompanionKind,
         name: &str,
-    ) -> impl Iterator<Item = (usize, &'a Arc<str>)> {
+    ) -> impl Iterator<Item = (KindId, &'a Arc<str>)> {
         let name: Arc<str> = name.into();
-        let from = (kind, name.clone(), 0, Arc::from(""));
+        let from = (kind, name.clone(), KindId::FIRST, Arc::from(""));
         let of = self.namespaces.get(namespace);
         let all = of.into_iter().flat_map(move |of| of.named.range(from.clone()..));
         all.take_while(move |(k, n, ..)| *k == kind && *n == name)
             .map(|(.., i, deployment)| (*i, deployment))
     }
 
-    /// The deployments that are being deleted and have our finalizer: kind index and name.
-    pub fn leaving(&self, namespace: &str) -> impl Iterator<Item = (usize, &Arc<str>)> {
+    /// The deployments that are being deleted and have our finalizer: kind and name.
+    pub fn leaving(&self, namespace: &str) -> impl Iterator<Item = (KindId, &Arc<str>)> {
         let of = self.namespaces.get(namespace);
         let all = of.into_iter().flat_map(|of| &of.leaving);
         all.map(|(kind, name)| (*kind, name))
@@ -219,7 +219,7 @@ fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfHub {
     /// Cities of copies, by kind index.
-    copies: RefCounts<(usize, CityCode)>,
+    copies: RefCounts<(KindId, CityCode)>,
     /// Cities of write-backs; `None` for write-backs that name no city.
     write_backs: RefCounts<Option<CityCode>>,
     /// Policies that claim a binding.
@@ -269,7 +269,7 @@ impl HubIndex {
 
     pub(super) fn copy(
         &mut self,
-        kind: usize,
+        kind: KindId,
         name: &Name,
         old: Option<&Row<HubCopy>>,
         new: Option<&Row<HubCopy>>,
@@ -417,7 +417,7 @@ impl HubIndex {
     }
 
     /// The cities of the copies of a kind in a hub namespace.
-    pub fn copies(&self, hub: &str, kind: usize) -> impl Iterator<Item = &CityCode> {
+    pub fn copies(&self, hub: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
         let all = self.of(hub).into_iter().flat_map(|of| of.copies.keys());
         all.filter(move |(of, _)| *of == kind).map(|(_, city)| city)
     }

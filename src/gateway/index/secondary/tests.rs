@@ -11,6 +11,7 @@ use crate::gateway::{
 };
 use fedgate_api::{keys, names::is_label_value};
 use fedgate_engine::store::table::visits;
+use fedgate_kinds::KindId;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ impl HubIndex {
         for (_, row) in hub.clusters.iter() {
             index.cluster(None, Some(row));
         }
-        for (kind, table) in hub.copies.iter().enumerate() {
+        for (kind, table) in hub.copies.enumerate() {
             table
                 .iter()
                 .for_each(|(of, row)| index.copy(kind, &name(of), None, Some(row)));
@@ -52,7 +53,7 @@ impl HubIndex {
 impl SourceIndex {
     fn anew(project: &Project) -> Self {
         let mut index = Self::default();
-        for (kind, table) in project.sources.iter().enumerate() {
+        for (kind, table) in project.sources.enumerate() {
             for ((namespace, name), row) in table.iter() {
                 index.change(kind, &(namespace.clone(), name.clone()), None, Some(row));
             }
@@ -100,9 +101,9 @@ fn thing(what: u8, name: u8, state: u8) -> (bool, TableId, Value) {
                 source["spec"]["workloadRef"] = json!({"name": "w", "uid": format!("w-{}", state % 2)});
                 source["apiVersion"] = json!("compute.datumapis.com/v1alpha");
             }
-            (false, TableId::Federated(0), source)
+            (false, TableId::DEPLOYMENTS, source)
         }
-        1 => (true, TableId::Federated(0), fixture::copy(name, city)),
+        1 => (true, TableId::DEPLOYMENTS, fixture::copy(name, city)),
         2 => {
             let mut binding = fixture::binding(name);
             binding["metadata"]["annotations"] =
@@ -131,7 +132,7 @@ fn thing(what: u8, name: u8, state: u8) -> (bool, TableId, Value) {
         }
         5 => (
             true,
-            TableId::WrittenBack(0),
+            TableId::INSTANCES,
             write_back(name, (!state.is_multiple_of(3)).then_some(city)),
         ),
         _ => (
@@ -180,15 +181,12 @@ fn crowded(count: usize) -> GatewayIndex {
     for n in 0..count {
         let name = format!("web-{n:05}");
         let source = with_secret(fixture::source(&name, "DFW"), &format!("s-{n}"));
-        index.shop_has(TableId::Federated(0), &source);
-        index.hub_has(TableId::Federated(0), &fixture::copy(&name, "DFW"));
+        index.shop_has(TableId::DEPLOYMENTS, &source);
+        index.hub_has(TableId::DEPLOYMENTS, &fixture::copy(&name, "DFW"));
         index.hub_has(TableId::Bindings, &fixture::binding(&name));
         let by = json!([format!("default/{name}")]);
         index.hub_has(TableId::Secrets, &fixture::companion(&format!("s-{n}"), &by));
-        index.hub_has(
-            TableId::WrittenBack(0),
-            &write_back(&format!("{name}-0"), Some("DFW")),
-        );
+        index.hub_has(TableId::INSTANCES, &write_back(&format!("{name}-0"), Some("DFW")));
     }
     index
 }
@@ -197,18 +195,21 @@ fn crowded(count: usize) -> GatewayIndex {
 fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     assert!(is_label_value(HUB));
     let mut index = crowded(400);
-    let key = index.source_key(0, &shop(), "default", "web-00007");
+    let key = index.source_key(KindId::FIRST, &shop(), "default", "web-00007");
     let seen = visits::of(|| {
         let snapshot = federator::observe::observe(&index, &key, &shop()).unwrap();
         assert!(snapshot.companions_hold && snapshot.city_ready);
         let companion = companions::observe(&index, CompanionKind::Secret, HUB, "s-7").unwrap();
         assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
-        assert_eq!(policies::observe(&index, HUB).unwrap().used[0].len(), 1);
+        assert_eq!(
+            policies::observe(&index, HUB).unwrap().used[KindId::FIRST].len(),
+            1
+        );
         assert_eq!(namespaces::observe(&index, HUB).unwrap().in_use.len(), 1);
         assert!(crate::gateway::queries::cities::policy_needed(
             &index,
             HUB,
-            0,
+            KindId::FIRST,
             &CityCode::parse("DFW").unwrap()
         ));
         assert_eq!(index.leaving_keys(HUB), []);
@@ -220,10 +221,10 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     let mut by_nobody = fixture::companion("s-7", &json!([]));
     by_nobody["metadata"]["resourceVersion"] = json!("8");
     let seen = visits::of(|| {
-        assert!(index.shop_has(TableId::Federated(0), &leaving).contains(&key));
+        assert!(index.shop_has(TableId::DEPLOYMENTS, &leaving).contains(&key));
         assert!(index.hub_has(TableId::Secrets, &by_nobody).contains(&key));
         index.hub_lost(TableId::Bindings, &fixture::binding("web-00007"));
-        index.hub_lost(TableId::Federated(0), &fixture::copy("web-00007", "DFW"));
+        index.hub_lost(TableId::DEPLOYMENTS, &fixture::copy("web-00007", "DFW"));
         assert_eq!(index.leaving_keys(HUB), std::slice::from_ref(&key));
     });
     assert!(seen <= 20, "{seen} rows for events of one deployment");
@@ -259,11 +260,11 @@ proptest! {
             object["metadata"]["resourceVersion"] = json!("9");
             object
         };
-        index.shop_has(TableId::Federated(0), &with(fixture::source("web", "DFW")));
-        index.hub_has(TableId::Federated(0), &with(fixture::copy("web", "DFW")));
+        index.shop_has(TableId::DEPLOYMENTS, &with(fixture::source("web", "DFW")));
+        index.hub_has(TableId::DEPLOYMENTS, &with(fixture::copy("web", "DFW")));
         index.hub_has(TableId::Secrets, &with(fixture::companion("s", &json!([]))));
         index.hub_has(TableId::Namespaces, &with(fixture::hub_namespace(&other)));
-        let key = index.source_key(0, &shop(), "default", "web");
+        let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
         drop(federator::observe::observe(&index, &key, &shop()));
         drop(companions::observe(&index, CompanionKind::Secret, HUB, "s"));
         drop(namespaces::observe(&index, HUB));
@@ -298,7 +299,7 @@ async fn a_turn_and_the_end_of_a_policy_among_many_city_sets_go_through_few_rows
         let own = fixture::namespace(&name, &format!("x{n}"), &json!({}));
         index.shop_has(TableId::Namespaces, &own);
     }
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     index.deliveries.want(&HUB.into(), Some(&"a007".into()));
     let now = fedgate_engine::clock::Now {
         wall: jiff::Timestamp::UNIX_EPOCH,

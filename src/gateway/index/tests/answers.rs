@@ -7,6 +7,7 @@ use super::{
 };
 use fedgate_api::keys;
 use fedgate_engine::{key::Plane, runtime::index::Index};
+use fedgate_kinds::KindId;
 use serde_json::Value;
 
 fn zoo() -> ProjectKey {
@@ -46,7 +47,7 @@ fn kinds(keys: &[Key], index: &GatewayIndex, tables: &[TableId]) -> Vec<usize> {
 #[test]
 fn a_city_is_ready_with_its_namespace_and_both_policies_and_while_none_of_them_goes() {
     let (dfw, lhr) = (CityCode::parse("DFW").unwrap(), CityCode::parse("LHR").unwrap());
-    let ready = |index: &GatewayIndex| [&dfw, &lhr].map(|city| index.city_ready(0, HUB, city));
+    let ready = |index: &GatewayIndex| [&dfw, &lhr].map(|city| index.city_ready(KindId::FIRST, HUB, city));
     let set = city_set("cities-dfw", &["DFW"]);
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::CityPolicies, &city_policy("dfw", "DFW"));
@@ -56,11 +57,16 @@ fn a_city_is_ready_with_its_namespace_and_both_policies_and_while_none_of_them_g
     index.hub_has(TableId::CityPolicies, &city_policy("lhr", "LHR"));
     assert_eq!(ready(&index), [true, false], "its Namespace does not go there");
     assert_eq!(
-        index.city_policy(0, HUB, &lhr).map(|(name, _)| &**name),
+        index
+            .city_policy(KindId::FIRST, HUB, &lhr)
+            .map(|(name, _)| &**name),
         Some("lhr"),
         "not the first one of the kind"
     );
-    assert!(index.city_policy(1, HUB, &lhr).is_none(), "it is of another kind");
+    assert!(
+        index.city_policy(KindId::nth(1), HUB, &lhr).is_none(),
+        "it is of another kind"
+    );
     index.hub_has(TableId::CityPolicies, &leaves(city_policy("dfw", "DFW")));
     assert_eq!(ready(&index), [false, false], "the city's policy goes");
     let again = newer(city_policy("dfw", "DFW"), "9");
@@ -79,8 +85,8 @@ fn a_hub_namespaces_change_is_looked_at_by_all_that_may_wait_for_it() {
     let mut index = GatewayIndex::fixture();
     let mut web = source("web", "DFW");
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
-    index.shop_has(TableId::Federated(0), &web);
-    let deployment = index.source_key(0, &shop(), "default", "web");
+    index.shop_has(TableId::DEPLOYMENTS, &web);
+    let deployment = index.source_key(KindId::FIRST, &shop(), "default", "web");
     let data = index.hub_key(TableId::Secrets, HUB, "db");
     assert_eq!(index.waiting_keys(HUB), [deployment.clone(), data.clone()]);
     assert_eq!(index.waiting_keys("ns-b2"), []);
@@ -92,7 +98,7 @@ fn a_hub_namespaces_change_is_looked_at_by_all_that_may_wait_for_it() {
     // Reassigning the Namespace to another project and back enqueues the deployment too.
     let mut index = GatewayIndex::fixture();
     with_zoo(&mut index, "z1", "a1");
-    index.shop_has(TableId::Federated(0), &web);
+    index.shop_has(TableId::DEPLOYMENTS, &web);
     let given = |to: &str, version: &str| {
         let mut given = newer(hub_namespace("dfw"), version);
         given["metadata"]["annotations"] = json!({keys::REASSIGN_TO: to});
@@ -126,11 +132,11 @@ fn the_last_binding_of_a_namespace_without_origin_wakes_it_also_if_its_kind_is_u
 fn data_is_watched_once_a_deployment_references_some() {
     let mut index = GatewayIndex::fixture();
     let references = |index: &GatewayIndex| index.projects[&shop()].references;
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     assert!(!references(&index));
     let mut api = source("api", "DFW");
     api["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
-    index.shop_has(TableId::Federated(0), &api);
+    index.shop_has(TableId::DEPLOYMENTS, &api);
     assert!(references(&index));
 }
 
@@ -141,7 +147,7 @@ fn data_is_watched_again_after_a_restore_that_overtook_the_command() {
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
     let project = Plane::Project(shop());
     let commands = |index: &mut GatewayIndex, engagement, event| {
-        let update = Index::apply(index, &project, engagement, TableId::Federated(0), event);
+        let update = Index::apply(index, &project, engagement, TableId::DEPLOYMENTS, event);
         let commands = update.commands.into_iter().map(|command| match command {
             Command::WatchReferences(key, engagement) => (key, engagement),
             Command::ReportRejected(claims) => panic!("{claims:?}"),
@@ -169,7 +175,7 @@ fn a_deployment_concerns_the_workload_of_its_own_namespace_that_controls_it() {
         let mut of = source(uid, "DFW");
         of["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "v1", "kind": "Workload", "name": "web", "uid": uid, "controller": true}]);
-        let enqueued = index.shop_has(TableId::Federated(0), &of);
+        let enqueued = index.shop_has(TableId::DEPLOYMENTS, &of);
         assert_eq!(enqueued.contains(&key(&index, "default")), wakes, "{uid}");
         assert!(!enqueued.contains(&key(&index, "elsewhere")), "{uid}");
     }
@@ -178,11 +184,17 @@ fn a_deployment_concerns_the_workload_of_its_own_namespace_that_controls_it() {
 #[test]
 fn our_finalizer_is_what_holds_a_deployment() {
     let mut index = GatewayIndex::fixture();
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     let mut foreign = source("api", "DFW");
     foreign["metadata"]["finalizers"] = json!(["example.com/other"]);
-    index.shop_has(TableId::Federated(0), &foreign);
-    let holds = |name| GatewayIndex::holds(index.projects[&shop()].sources[0].get("default", name).unwrap());
+    index.shop_has(TableId::DEPLOYMENTS, &foreign);
+    let holds = |name| {
+        GatewayIndex::holds(
+            index.projects[&shop()].sources[KindId::FIRST]
+                .get("default", name)
+                .unwrap(),
+        )
+    };
     assert!(holds("web") && !holds("api"));
 }
 
@@ -194,8 +206,9 @@ fn the_workload_controller_writes_the_kind_of_its_group_alone() {
     other.extend(kinds);
     let mut foreign = other.clone();
     foreign[1].resource.group = "example.com".into();
-    let of = |kinds| GatewayIndex::new(std::sync::Arc::new(kinds), WorkloadChecks::default()).workload_kind();
-    assert_eq!((of(other), of(foreign)), (Some(1), None));
+    let of =
+        |kinds: Vec<_>| GatewayIndex::new(Arc::new(kinds.into()), WorkloadChecks::default()).workload_kind();
+    assert_eq!((of(other), of(foreign)), (Some(KindId::nth(1)), None));
     assert_eq!(GatewayIndex::fixture().plural(TableId::Namespaces), "namespaces");
 }
 
@@ -225,9 +238,9 @@ fn a_claim_that_is_withdrawn_leaves_the_others() {
 #[test]
 fn bodies_are_dropped_with_the_tie_and_not_before() {
     let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::WrittenBack(0), &object(HUB, "web-0", "u-w"));
+    index.hub_has(TableId::INSTANCES, &object(HUB, "web-0", "u-w"));
     let kept = |index: &GatewayIndex| {
-        let row = index.hub.write_backs[0].get(HUB, "web-0");
+        let row = index.hub.write_backs[KindId::FIRST].get(HUB, "web-0");
         row.unwrap().body.is_some()
     };
     assert!(kept(&index));
@@ -305,7 +318,7 @@ fn what_is_forgotten_is_of_namespaces_and_projects_that_are_gone() {
 fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
     let mut index = GatewayIndex::fixture();
     with_zoo(&mut index, "z1", "b2");
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     let engagement = index.projects[&shop()].engagement;
     assert!(
         index
@@ -317,7 +330,9 @@ fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
     assert!(index.is_engaged(&shop(), now) && !index.is_engaged(&shop(), engagement));
     assert!(!index.project_ready(&shop()) && index.project_ready(&zoo()) && index.hub_ready());
     assert!(
-        index.projects[&shop()].sources[0].get("default", "web").is_some(),
+        index.projects[&shop()].sources[KindId::FIRST]
+            .get("default", "web")
+            .is_some(),
         "what was there is kept until the list says otherwise"
     );
     for table in index.project_tables() {
@@ -331,5 +346,9 @@ fn a_project_that_was_restored_begins_its_lists_anew_and_the_hub_does_not() {
         index.list_shop(table, live);
     }
     assert!(index.project_ready(&shop()));
-    assert!(index.projects[&shop()].sources[0].get("default", "web").is_none());
+    assert!(
+        index.projects[&shop()].sources[KindId::FIRST]
+            .get("default", "web")
+            .is_none()
+    );
 }

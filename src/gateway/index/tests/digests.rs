@@ -5,7 +5,7 @@ use super::super::digest::{
     Strings, WriteBackDigest, size_of, template_digest,
 };
 use fedgate_api::keys;
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
@@ -122,21 +122,21 @@ fn a_cell_reports_on_a_copy_with_a_status_that_does_not_deny_it() {
 
 #[test]
 fn a_city_policy_selects_one_federated_kind_by_version_and_kind() {
-    let kinds = [kind()];
+    let kinds = PerKind::from(vec![kind()]);
     let selects = |api_version: &str, kind: &str| {
         let selector = json!({"apiVersion": api_version, "kind": kind,
             "labelSelector": {"matchLabels": {keys::CITY_CODE: "DFW"}}});
         let policy = object(json!({"spec": {"resourceSelectors": [selector]}}));
         CityPolicy::read(&policy, &kinds).selects.is_some()
     };
-    let of = &kinds[0].resource;
+    let of = &kinds[KindId::FIRST].resource;
     assert!(selects(&of.api_version, &of.kind));
     assert!(!selects(&of.api_version, "Other") && !selects("v1", &of.kind));
     let customizes = |api_version: &str, kind: &str| {
         let target = json!({"spec": {"target": {"apiVersion": api_version, "kind": kind}}});
         InterpreterDigest::read(&object(target), &kinds, &mut Strings::default()).kind
     };
-    assert_eq!(customizes(&of.api_version, &of.kind), Some(0));
+    assert_eq!(customizes(&of.api_version, &of.kind), Some(KindId::FIRST));
     assert_eq!(customizes(&of.api_version, "Other"), None);
     assert_eq!(customizes("v1", &of.kind), None);
 }

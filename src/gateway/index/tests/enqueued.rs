@@ -4,6 +4,7 @@
 use super::fixture::{HUB, binding, companion, copy, object, shop, source};
 use super::*;
 use fedgate_api::keys;
+use fedgate_kinds::KindId;
 use serde_json::Value;
 
 /// The index, and the version of the last object.
@@ -30,12 +31,12 @@ impl Scene {
             index: GatewayIndex::fixture(),
             version: 10,
         };
-        scene.shop(TableId::Federated(0), web());
-        scene.shop(TableId::Federated(0), source("api", "DFW"));
+        scene.shop(TableId::DEPLOYMENTS, web());
+        scene.shop(TableId::DEPLOYMENTS, source("api", "DFW"));
         for name in ["web", "api"] {
-            scene.hub(TableId::Federated(0), copy(name, "DFW"));
+            scene.hub(TableId::DEPLOYMENTS, copy(name, "DFW"));
             scene.hub(TableId::Bindings, binding(name));
-            scene.hub(TableId::WrittenBack(0), write_back(name, &format!("{name}-0")));
+            scene.hub(TableId::INSTANCES, write_back(name, &format!("{name}-0")));
         }
         scene.hub(TableId::Secrets, companion("db", &json!(["default/web"])));
         scene.hub(TableId::Secrets, companion("former", &json!(["default/api"])));
@@ -61,11 +62,11 @@ impl Scene {
     /// Keys of `web`, by letter: source, Namespace, policies, copy, write-back, companion (`d`, for data).
     fn keys(&self, letters: &str) -> BTreeSet<Key> {
         let key = |letter| match letter {
-            's' => self.index.source_key(0, &shop(), "default", "web"),
+            's' => self.index.source_key(KindId::FIRST, &shop(), "default", "web"),
             'n' => self.index.hub_key(TableId::Namespaces, "", HUB),
             'p' => self.index.hub_key(TableId::CityPolicies, HUB, ""),
-            'c' => self.index.hub_key(TableId::Federated(0), HUB, "web"),
-            'w' => self.index.hub_key(TableId::WrittenBack(0), HUB, "web-0"),
+            'c' => self.index.hub_key(TableId::DEPLOYMENTS, HUB, "web"),
+            'w' => self.index.hub_key(TableId::INSTANCES, HUB, "web-0"),
             'd' => self.index.hub_key(TableId::Secrets, HUB, "db"),
             other => panic!("{other}"),
         };
@@ -113,7 +114,7 @@ fn a_binding_concerns_its_deployment_and_by_its_clusters_and_policy_others_too()
 
 #[test]
 fn a_copy_concerns_its_deployment_and_by_its_place_others_too() {
-    let event = |scene: &mut Scene, of| scene.hub(TableId::Federated(0), of);
+    let event = |scene: &mut Scene, of| scene.hub(TableId::DEPLOYMENTS, of);
     change(copy("web", "DFW"), |_| (), event, "");
     change(
         copy("web", "DFW"),
@@ -132,7 +133,7 @@ fn a_copy_concerns_its_deployment_and_by_its_place_others_too() {
 
 #[test]
 fn a_write_back_concerns_itself_and_by_its_labels_the_namespace() {
-    let event = |scene: &mut Scene, of| scene.hub(TableId::WrittenBack(0), of);
+    let event = |scene: &mut Scene, of| scene.hub(TableId::INSTANCES, of);
     change(write_back("web", "web-0"), |_| (), event, "");
     change(
         write_back("web", "web-0"),
@@ -162,7 +163,7 @@ fn data_concerns_those_that_reference_it() {
     let mut scene = Scene::new();
     let mut api = source("api", "DFW");
     api["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db2"}}]);
-    scene.shop(TableId::Federated(0), api);
+    scene.shop(TableId::DEPLOYMENTS, api);
     assert_eq!(
         scene.shop(TableId::Secrets, secret("db")),
         scene.keys("sd"),
@@ -180,7 +181,7 @@ fn data_concerns_those_that_reference_it() {
     );
     // A deployment that dropped its reference may have waited for the companion's release.
     let former = scene.index.hub_key(TableId::Secrets, HUB, "former");
-    let api = scene.index.source_key(0, &shop(), "default", "api");
+    let api = scene.index.source_key(KindId::FIRST, &shop(), "default", "api");
     let mut wanted = scene.keys("n");
     wanted.extend([former, api]);
     assert_eq!(
@@ -191,11 +192,11 @@ fn data_concerns_those_that_reference_it() {
 
 #[test]
 fn a_deployment_concerns_itself_and_by_what_changes_others_too() {
-    let event = |scene: &mut Scene, of| scene.shop(TableId::Federated(0), of);
+    let event = |scene: &mut Scene, of| scene.shop(TableId::DEPLOYMENTS, of);
     let gone = |scene: &mut Scene, of| {
         scene
             .index
-            .shop_lost(TableId::Federated(0), &of)
+            .shop_lost(TableId::DEPLOYMENTS, &of)
             .into_iter()
             .collect()
     };

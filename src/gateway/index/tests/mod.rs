@@ -12,6 +12,7 @@ use super::{
     *,
 };
 use fedgate_engine::plane::watch::WatchEvent;
+use fedgate_kinds::KindId;
 use serde_json::json;
 
 #[test]
@@ -87,12 +88,12 @@ fn a_city_set_goes_where_its_name_says_whatever_becomes_of_its_policy() {
 fn a_companion_that_is_released_wakes_whom_it_named() {
     let mut index = GatewayIndex::fixture();
     let (web, other) = (fixture::source("web", "DFW"), fixture::source("other", "DFW"));
-    index.shop_has(TableId::Federated(0), &web);
-    index.shop_has(TableId::Federated(0), &other);
+    index.shop_has(TableId::DEPLOYMENTS, &web);
+    index.shop_has(TableId::DEPLOYMENTS, &other);
     let companion = fixture::companion("db", &json!(["default/web"]));
     index.hub_has(TableId::Secrets, &companion);
     let enqueued = index.hub_lost(TableId::Secrets, &companion);
-    let key = |name: &str| index.source_key(0, &shop(), "default", name);
+    let key = |name: &str| index.source_key(KindId::FIRST, &shop(), "default", name);
     assert_eq!(
         (enqueued.contains(&key("web")), enqueued.contains(&key("other"))),
         (true, false)
@@ -104,8 +105,8 @@ fn a_name_that_cannot_travel_announces_no_city() {
     let mut index = GatewayIndex::fixture();
     for (length, cities) in [(64, 0), (63, 1)] {
         let source = fixture::source(&"x".repeat(length), "DFW");
-        index.shop_has(TableId::Federated(0), &source);
-        assert_eq!(index.cities_of_kind(0, HUB).len(), cities, "{length}");
+        index.shop_has(TableId::DEPLOYMENTS, &source);
+        assert_eq!(index.cities_of_kind(KindId::FIRST, HUB).len(), cities, "{length}");
     }
 }
 
@@ -148,9 +149,9 @@ fn a_workload_that_came_before_its_namespace_or_waits_for_a_name_is_woken() {
         let mut earlier = fixture::source(name, "DFW");
         earlier["metadata"]["ownerReferences"] = json!([{"apiVersion": "compute.datumapis.com/v1alpha",
             "kind": "Workload", "name": "shop", "uid": "w-before", "controller": true}]);
-        let there = index.shop_has(TableId::Federated(0), &earlier);
+        let there = index.shop_has(TableId::DEPLOYMENTS, &earlier);
         assert!(!there.contains(&key(&index, "default")));
-        let gone = index.shop_lost(TableId::Federated(0), &earlier);
+        let gone = index.shop_lost(TableId::DEPLOYMENTS, &earlier);
         assert_eq!(gone.contains(&key(&index, "default")), waits, "{name}");
     }
 }
@@ -195,8 +196,8 @@ fn the_end_of_what_is_in_an_untied_hub_namespace_wakes_it() {
         object
     };
     for (table, object) in [
-        (TableId::Federated(0), fixture::copy("web", "DFW")),
-        (TableId::WrittenBack(0), fixture::object("ns-b2", "web-0", "u-i")),
+        (TableId::DEPLOYMENTS, fixture::copy("web", "DFW")),
+        (TableId::INSTANCES, fixture::object("ns-b2", "web-0", "u-i")),
         (TableId::Bindings, fixture::binding("web")),
         (TableId::CityPolicies, fixture::city_policy("city-dfw", "DFW")),
         (

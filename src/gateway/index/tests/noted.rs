@@ -5,6 +5,7 @@ use super::{
     super::digest::{SIZE_LIMIT, size_of},
     fixture::{HUB, companion, copy, object, source},
 };
+use fedgate_kinds::KindId;
 use serde_json::Value;
 
 fn with_status(size: u32) -> Value {
@@ -22,8 +23,12 @@ fn a_copys_body_is_kept_if_it_is_tied_and_its_status_may_return() {
         let mut index = GatewayIndex::fixture();
         let mut of = with_status(size);
         of["metadata"]["namespace"] = json!(namespace);
-        index.hub_has(TableId::Federated(0), &of);
-        index.hub.copies[0].get(namespace, "web").unwrap().body.is_some()
+        index.hub_has(TableId::DEPLOYMENTS, &of);
+        index.hub.copies[KindId::FIRST]
+            .get(namespace, "web")
+            .unwrap()
+            .body
+            .is_some()
     };
     assert!(kept(HUB, 0) && kept(HUB, SIZE_LIMIT));
     assert!(!kept(HUB, SIZE_LIMIT + 1));
@@ -57,17 +62,17 @@ fn a_binding_whose_companion_goes_is_noted_and_woken_once() {
 fn the_end_of_a_write_back_is_noted_as_long_as_its_projection_is_there() {
     let mut index = GatewayIndex::fixture();
     let (written, projected) = (object(HUB, "web-0", "u-w"), object("default", "web-0", "u-p"));
-    index.hub_has(TableId::WrittenBack(0), &written);
-    index.hub_lost(TableId::WrittenBack(0), &written);
+    index.hub_has(TableId::INSTANCES, &written);
+    index.hub_lost(TableId::INSTANCES, &written);
     assert!(index.hub.ended.is_empty(), "nothing follows it");
-    index.shop_has(TableId::WrittenBack(0), &projected);
+    index.shop_has(TableId::INSTANCES, &projected);
     let mut again = written.clone();
     again["metadata"]["uid"] = json!("u-again");
-    index.hub_has(TableId::WrittenBack(0), &again);
+    index.hub_has(TableId::INSTANCES, &again);
     assert!(index.hub.ended.is_empty());
-    index.hub_lost(TableId::WrittenBack(0), &again);
+    index.hub_lost(TableId::INSTANCES, &again);
     assert_eq!(index.hub.ended.len(), 1);
-    index.shop_lost(TableId::WrittenBack(0), &projected);
+    index.shop_lost(TableId::INSTANCES, &projected);
     assert!(index.hub.ended.is_empty());
 }
 
@@ -77,11 +82,11 @@ fn a_departure_is_noted_of_the_deployment_whose_copy_is_there() {
         let mut index = GatewayIndex::fixture();
         let mut web = source("web", "DFW");
         web["metadata"]["uid"] = json!(uid);
-        index.shop_has(TableId::Federated(0), &web);
-        index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
-        index.shop_lost(TableId::Federated(0), &web);
+        index.shop_has(TableId::DEPLOYMENTS, &web);
+        index.hub_has(TableId::DEPLOYMENTS, &copy("web", "DFW"));
+        index.shop_lost(TableId::DEPLOYMENTS, &web);
         let noted = index.hub.departed.len();
-        index.hub_lost(TableId::Federated(0), &copy("web", "DFW"));
+        index.hub_lost(TableId::DEPLOYMENTS, &copy("web", "DFW"));
         assert!(index.hub.departed.is_empty(), "it goes with the copy");
         noted
     };
@@ -133,31 +138,41 @@ fn who_may_have_no_more_city_sets_is_known_by_project_and_by_the_set_it_waits_fo
 fn a_deployments_body_is_kept_if_it_may_be_carried_and_until_it_is_dropped() {
     let kept = |index: &GatewayIndex| {
         let shop = &index.projects[&fixture::shop()];
-        shop.sources[0].get("default", "web").unwrap().body.is_some()
+        shop.sources[KindId::FIRST]
+            .get("default", "web")
+            .unwrap()
+            .body
+            .is_some()
     };
     let mut index = GatewayIndex::fixture();
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     assert!(kept(&index));
-    let key = index.source_key(0, &fixture::shop(), "default", "web");
+    let key = index.source_key(KindId::FIRST, &fixture::shop(), "default", "web");
     index.drop_source(&key, &fixture::shop());
     assert!(!kept(&index));
     index = GatewayIndex::fixture();
     index.largest_spec = 10;
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     assert!(!kept(&index), "it is too large");
     index = GatewayIndex::fixture();
-    index.hub.copies[0].rewind();
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
+    index.hub.copies[KindId::FIRST].rewind();
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
     assert!(!kept(&index), "nothing is carried yet");
 }
 
 #[test]
 fn a_write_backs_body_is_kept_until_it_is_dropped() {
     let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::WrittenBack(0), &object(HUB, "web-0", "u-w"));
-    let kept = |index: &GatewayIndex| index.hub.write_backs[0].get(HUB, "web-0").unwrap().body.is_some();
+    index.hub_has(TableId::INSTANCES, &object(HUB, "web-0", "u-w"));
+    let kept = |index: &GatewayIndex| {
+        index.hub.write_backs[KindId::FIRST]
+            .get(HUB, "web-0")
+            .unwrap()
+            .body
+            .is_some()
+    };
     assert!(kept(&index));
-    index.drop_write_back(&index.hub_key(TableId::WrittenBack(0), HUB, "web-0"));
+    index.drop_write_back(&index.hub_key(TableId::INSTANCES, HUB, "web-0"));
     assert!(!kept(&index));
 }
 
@@ -203,9 +218,9 @@ fn who_waits_for_a_set_is_woken_when_the_project_has_it_first() {
 fn deployments_that_leave_are_counted_until_they_are_gone() {
     let mut index = GatewayIndex::fixture();
     let leaving = |index: &GatewayIndex| index.projects[&fixture::shop()].secondary.deleting().count();
-    index.shop_has(TableId::Federated(0), &source("api", "DFW"));
-    index.shop_has(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &source("api", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     assert_eq!(leaving(&index), 1);
-    index.shop_lost(TableId::Federated(0), &fixture::leaving("web", "DFW"));
+    index.shop_lost(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     assert_eq!(leaving(&index), 0);
 }

@@ -3,6 +3,7 @@
 use super::fixture::{HUB, copy, leaving, shop, source};
 use super::*;
 use fedgate_api::keys;
+use fedgate_kinds::KindId;
 
 /// Two failures of a table: its list restarts, or its watch fails.
 macro_rules! troubles {
@@ -24,9 +25,14 @@ fn each_list_of_the_hub_holds_up_what_needs_it() {
         ("city_policies", troubles!(hub.city_policies), false, false),
         ("config_maps", troubles!(hub.config_maps), false, false),
         ("secrets", troubles!(hub.secrets), false, false),
-        ("copies", troubles!(hub.copies[0]), false, false),
+        ("copies", troubles!(hub.copies[KindId::FIRST]), false, false),
         ("bindings", troubles!(hub.bindings), true, false),
-        ("write_backs", troubles!(hub.write_backs[0]), true, false),
+        (
+            "write_backs",
+            troubles!(hub.write_backs[KindId::FIRST]),
+            true,
+            false,
+        ),
         ("clusters", troubles!(hub.clusters), true, true),
     ] {
         let mut index = GatewayIndex::fixture();
@@ -65,9 +71,9 @@ fn each_list_of_a_project_holds_up_what_needs_it() {
     assert_eq!(GatewayIndex::fixture().lacks_proof(HUB), None);
     for (name, [rewind, fail], carries) in [
         ("namespaces", of_shop!(namespaces), false),
-        ("sources", of_shop!(sources[0]), false),
+        ("sources", of_shop!(sources[KindId::FIRST]), false),
         ("workloads", of_shop!(workloads), true),
-        ("projections", of_shop!(projections[0]), true),
+        ("projections", of_shop!(projections[KindId::FIRST]), true),
     ] {
         let plane = Plane::Project(shop());
         let mut index = GatewayIndex::fixture();
@@ -108,10 +114,10 @@ fn who_waits_for_a_proof_is_woken_once_it_is_there() {
 fn what_is_not_carried_as_it_is_is_known() {
     let uncarried = |object: &serde_json::Value, change: fn(&mut serde_json::Value)| {
         let mut index = GatewayIndex::fixture();
-        index.shop_has(TableId::Federated(0), object);
+        index.shop_has(TableId::DEPLOYMENTS, object);
         let mut there = copy("web", "DFW");
         change(&mut there);
-        index.hub_has(TableId::Federated(0), &there);
+        index.hub_has(TableId::DEPLOYMENTS, &there);
         let keys = index.unsynced_spec_keys(&Plane::Hub);
         assert_eq!(index.unsynced_spec_keys(&Plane::Project(shop())), keys);
         assert!(keys.iter().all(|key| index.may_sync_spec(key)));

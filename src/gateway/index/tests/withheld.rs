@@ -30,23 +30,23 @@ fn reported(version: u64, status: &Value) -> Value {
 /// projection each.
 fn after_loss(lost: usize, kept: usize) -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::Federated(0), &copy("web", "DFW"));
+    index.hub_has(TableId::DEPLOYMENTS, &copy("web", "DFW"));
     for name in ["web", "api"] {
-        index.shop_has(TableId::Federated(0), &source(name, "DFW"));
-        index.shop_has(TableId::WrittenBack(0), &projection(name, &format!("{name}-0")));
+        index.shop_has(TableId::DEPLOYMENTS, &source(name, "DFW"));
+        index.shop_has(TableId::INSTANCES, &projection(name, &format!("{name}-0")));
     }
     let all: Vec<Value> = (0..lost + kept)
         .map(|n| write_back("web", &format!("web-{n}")))
         .collect();
-    index.list_hub(TableId::WrittenBack(0), &all);
+    index.list_hub(TableId::INSTANCES, &all);
     assert!(!index.withholds());
-    index.list_hub(TableId::WrittenBack(0), &all[lost..]);
+    index.list_hub(TableId::INSTANCES, &all[lost..]);
     index
 }
 
 /// Names of the enqueued projections.
 fn projections(keys: &[Key], index: &GatewayIndex) -> Vec<String> {
-    let kind = index.hub_key(TableId::WrittenBack(0), HUB, "x").kind;
+    let kind = index.hub_key(TableId::INSTANCES, HUB, "x").kind;
     let of = keys.iter().filter(|key| key.kind == kind);
     of.map(|key| key.name.to_string()).collect()
 }
@@ -65,10 +65,10 @@ fn more_than_ten_and_than_a_tenth_hold_the_projections() {
 #[test]
 fn a_deployments_next_write_back_lets_its_projections_go() {
     let mut index = after_loss(11, 0);
-    let enqueued = index.hub_has(TableId::WrittenBack(0), &write_back("api", "api-7"));
+    let enqueued = index.hub_has(TableId::INSTANCES, &write_back("api", "api-7"));
     assert_eq!(projections(&enqueued, &index), ["api-7"]);
     assert!(index.withholds(), "another deployment's");
-    let enqueued = index.hub_has(TableId::WrittenBack(0), &write_back("web", "web-7"));
+    let enqueued = index.hub_has(TableId::INSTANCES, &write_back("web", "web-7"));
     let mut enqueued = projections(&enqueued, &index);
     enqueued.sort();
     assert_eq!(enqueued, ["web-0", "web-7"]);
@@ -83,15 +83,15 @@ fn a_report_on_its_copy_lets_a_deployments_projections_go() {
         (6, json!({}), "it has no status"),
         (7, none, "Karmada says that no cell reports"),
     ] {
-        let enqueued = index.hub_has(TableId::Federated(0), &reported(version, &status));
+        let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(version, &status));
         assert_eq!(projections(&enqueued, &index), [""; 0], "{why}");
         assert!(index.withholds(), "{why}");
     }
     let says = |replicas: u32| json!({"replicas": replicas});
-    let enqueued = index.hub_has(TableId::Federated(0), &reported(8, &says(1)));
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(1)));
     assert_eq!(projections(&enqueued, &index), ["web-0"]);
     assert!(!index.withholds());
-    let enqueued = index.hub_has(TableId::Federated(0), &reported(9, &says(2)));
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(9, &says(2)));
     assert_eq!(
         projections(&enqueued, &index),
         [""; 0],
@@ -103,7 +103,7 @@ fn a_report_on_its_copy_lets_a_deployments_projections_go() {
 fn the_first_report_is_looked_at_and_one_that_is_no_other_says_nothing() {
     let mut index = after_loss(0, 1);
     let says = |replicas: u32| json!({"replicas": replicas});
-    let enqueued = index.hub_has(TableId::Federated(0), &reported(8, &says(1)));
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(1)));
     assert_eq!(
         projections(&enqueued, &index),
         ["web-0"],
@@ -111,24 +111,24 @@ fn the_first_report_is_looked_at_and_one_that_is_no_other_says_nothing() {
     );
     // A copy that appears for the first time, or again with the same status, is no new report.
     let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::Federated(0), &reported(6, &says(1)));
-    index.shop_has(TableId::Federated(0), &source("web", "DFW"));
-    index.shop_has(TableId::WrittenBack(0), &projection("web", "web-0"));
+    index.hub_has(TableId::DEPLOYMENTS, &reported(6, &says(1)));
+    index.shop_has(TableId::DEPLOYMENTS, &source("web", "DFW"));
+    index.shop_has(TableId::INSTANCES, &projection("web", "web-0"));
     let all: Vec<Value> = (0..11).map(|n| write_back("web", &format!("web-{n}"))).collect();
-    index.list_hub(TableId::WrittenBack(0), &all);
-    index.list_hub(TableId::WrittenBack(0), &[]);
+    index.list_hub(TableId::INSTANCES, &all);
+    index.list_hub(TableId::INSTANCES, &[]);
     let mut same = reported(7, &says(1));
     same["metadata"]["generation"] = json!(9);
     same["spec"]["cityCode"] = json!("LHR");
-    let enqueued = index.hub_has(TableId::Federated(0), &same);
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &same);
     assert_eq!(projections(&enqueued, &index), [""; 0]);
     assert!(index.withholds(), "the spec is another, the status is not");
-    index.hub_has(TableId::Federated(0), &reported(8, &says(2)));
+    index.hub_has(TableId::DEPLOYMENTS, &reported(8, &says(2)));
     assert!(!index.withholds());
-    index.hub_lost(TableId::Federated(0), &reported(9, &says(2)));
-    index.list_hub(TableId::WrittenBack(0), &all);
-    index.list_hub(TableId::WrittenBack(0), &[]);
-    let enqueued = index.hub_has(TableId::Federated(0), &reported(10, &says(2)));
+    index.hub_lost(TableId::DEPLOYMENTS, &reported(9, &says(2)));
+    index.list_hub(TableId::INSTANCES, &all);
+    index.list_hub(TableId::INSTANCES, &[]);
+    let enqueued = index.hub_has(TableId::DEPLOYMENTS, &reported(10, &says(2)));
     assert_eq!(projections(&enqueued, &index), [""; 0]);
     assert!(index.withholds(), "it has only been seen now");
 }

@@ -11,7 +11,7 @@ use crate::gateway::{
     queries::lifecycle::earlier_life,
 };
 use fedgate_api::keys;
-use fedgate_kinds::CompanionKind;
+use fedgate_kinds::{CompanionKind, KindId};
 use serde_json::{Value, json};
 
 /// [`HUB`] in a later version, of a project with this UID.
@@ -37,7 +37,7 @@ fn index() -> GatewayIndex {
     index.list_hub(TableId::Namespaces, &[hub("6", "p1", None)]);
     let mut new = fixture::source("web", "DFW");
     new["metadata"]["uid"] = json!("u-new");
-    index.list_shop(TableId::Federated(0), &[new]);
+    index.list_shop(TableId::DEPLOYMENTS, &[new]);
     index
 }
 
@@ -63,11 +63,11 @@ fn an_earlier_life_lasts_until_all_that_can_be_taken_away_is_gone() {
     let mut index = index();
     assert!(!earlier_life(&index, &shop(), HUB), "the label was edited");
     for (table, one, holds) in [
-        (TableId::Federated(0), copy(Some("u-dead")), true),
-        (TableId::Federated(0), copy(None), false),
-        (TableId::Federated(0), copy(Some("u-new")), false),
-        (TableId::WrittenBack(0), instance(true), true),
-        (TableId::WrittenBack(0), instance(false), false),
+        (TableId::DEPLOYMENTS, copy(Some("u-dead")), true),
+        (TableId::DEPLOYMENTS, copy(None), false),
+        (TableId::DEPLOYMENTS, copy(Some("u-new")), false),
+        (TableId::INSTANCES, instance(true), true),
+        (TableId::INSTANCES, instance(false), false),
         (TableId::ConfigMaps, companion(), true),
         (TableId::Bindings, fixture::binding("web"), true),
     ] {
@@ -89,7 +89,7 @@ fn a_write_backs_city_is_held_and_never_brought_in() {
         instance["metadata"]["labels"] = json!({keys::INSTANCE_CITY_CODE: city});
         instance
     });
-    index.list_hub(TableId::WrittenBack(0), &written);
+    index.list_hub(TableId::INSTANCES, &written);
     assert_eq!(
         in_use(&index),
         ["DFW", "IAD", "LHR"],
@@ -105,12 +105,12 @@ fn an_earlier_lifes_companions_and_policies_go_after_its_copies() {
     let wanted = |index: &GatewayIndex| {
         let seen = companions::observe(index, CompanionKind::ConfigMap, HUB, "settings").unwrap();
         let policies = policies::observe(index, HUB).unwrap();
-        assert!(policies.used[0].is_empty(), "the new life waits");
-        (seen.wanted_by.len(), policies.needed[0].len())
+        assert!(policies.used[KindId::FIRST].is_empty(), "the new life waits");
+        (seen.wanted_by.len(), policies.needed[KindId::FIRST].len())
     };
-    index.list_hub(TableId::Federated(0), &[copy(Some("u-dead"))]);
+    index.list_hub(TableId::DEPLOYMENTS, &[copy(Some("u-dead"))]);
     index.list_hub(TableId::ConfigMaps, &[companion()]);
     assert_eq!(wanted(&index), (1, 1));
-    index.list_hub(TableId::Federated(0), &[]);
+    index.list_hub(TableId::DEPLOYMENTS, &[]);
     assert_eq!(wanted(&index), (0, 0));
 }

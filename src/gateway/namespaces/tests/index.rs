@@ -15,6 +15,7 @@ use fedgate_engine::{
     plan::{Plan, Requeue, Write},
     plane::watch::WatchEvent,
 };
+use fedgate_kinds::KindId;
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
@@ -35,7 +36,7 @@ fn unreadable() -> GatewayIndex {
     let mut namespace = hub_namespace("lower.0123abcd");
     namespace["metadata"]["resourceVersion"] = json!("6");
     index.hub_has(TableId::Namespaces, &namespace);
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "LHR"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "LHR"));
     index
 }
 
@@ -63,7 +64,7 @@ async fn a_set_that_nobody_can_read_is_left_only_after_the_linger() {
     );
     s.unlabelled = true;
     assert_eq!(decided(&index, &s, due).plan, Plan::default());
-    index.shop_lost(TableId::Federated(0), &fixture::source("web", "LHR"));
+    index.shop_lost(TableId::DEPLOYMENTS, &fixture::source("web", "LHR"));
     let unused = observe(&index, HUB).unwrap();
     assert_eq!(
         decided(&index, &unused, due),
@@ -86,7 +87,7 @@ async fn a_policy_that_is_gone_is_made_again_for_the_cities_that_linger_or_for_n
     let unused = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert_eq!(reasons(&unused), ["create_city_set"]);
     assert_eq!(unused.plan.effects[0].target.name, "cities-dfw-lhr");
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let lingers = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert_eq!(reasons(&lingers), ["create_city_set"]);
     assert_eq!(lingers.plan.effects[0].target.name, "cities-dfw-lhr");
@@ -99,7 +100,7 @@ async fn a_set_that_someone_edits_is_put_back_at_once() {
         instant: Instant::now(),
     };
     let mut index = GatewayIndex::fixture();
-    index.shop_has(TableId::Federated(0), &fixture::source("web", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     for policy in [
         fixture::city_set("cities-dfw", &["DFW"]),
         fixture::city_set("cities-dfw-lhr", &["DFW", "LHR"]),
@@ -145,14 +146,14 @@ async fn a_projects_namespaces_use_so_many_sets_and_one_that_waits_is_woken_by_r
         index.hub_has(TableId::Namespaces, &carrying(name, set, "5"));
     }
     for city in ["DFW", "FRA"] {
-        index.shop_has(TableId::Federated(0), &fixture::source(city, city));
+        index.shop_has(TableId::DEPLOYMENTS, &fixture::source(city, city));
     }
     let full = decided(&index, &observe(&index, HUB).unwrap(), now);
     assert!(full.limited, "dfw and lhr are two");
     let told = note_limit(&mut index, HUB, true);
     assert_eq!(told.len(), 2);
     assert_eq!(note_limit(&mut index, HUB, true), [], "it is no news");
-    let key = index.source_key(0, &fixture::shop(), "default", "FRA");
+    let key = index.source_key(KindId::FIRST, &fixture::shop(), "default", "FRA");
     let seen = crate::gateway::federator::observe::observe(&index, &key, &fixture::shop()).unwrap();
     assert!(seen.limited);
     let enqueued = index.hub_has(TableId::Namespaces, &carrying("ns-c", "dfw", "6"));
@@ -172,9 +173,9 @@ async fn a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_o
     let mut index = GatewayIndex::fixture();
     let (web, key) = (
         fixture::source("web", "XYZ"),
-        index.source_key(0, &fixture::shop(), "default", "web"),
+        index.source_key(KindId::FIRST, &fixture::shop(), "default", "web"),
     );
-    index.shop_has(TableId::Federated(0), &web);
+    index.shop_has(TableId::DEPLOYMENTS, &web);
     let in_use = |index: &GatewayIndex| {
         let seen = observe(index, HUB).unwrap();
         seen.in_use.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -204,7 +205,7 @@ async fn sets_that_are_being_sent_count_and_what_was_not_applied_makes_room_agai
     };
     let mut index = GatewayIndex::fixture();
     for (name, city) in [("web", "DFW"), ("api", "FRA")] {
-        index.shop_has(TableId::Federated(0), &fixture::source(name, city));
+        index.shop_has(TableId::DEPLOYMENTS, &fixture::source(name, city));
     }
     let shop = index.owners[HUB].project.label();
     let limited = |index: &GatewayIndex| decided(index, &observe(index, HUB).unwrap(), now).limited;
@@ -238,7 +239,7 @@ async fn a_namespace_that_waits_for_room_is_put_back_where_it_was_all_the_same()
     let mut index = GatewayIndex::fixture();
     note_set(&mut index, HUB, true);
     for (name, city) in [("web", "DFW"), ("api", "FRA")] {
-        index.shop_has(TableId::Federated(0), &fixture::source(name, city));
+        index.shop_has(TableId::DEPLOYMENTS, &fixture::source(name, city));
     }
     let mut edited = hub_namespace("syd");
     edited["metadata"]["resourceVersion"] = json!("6");
@@ -274,12 +275,12 @@ async fn while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not
     let mut both = hub_namespace("dfw-lhr");
     both["metadata"]["resourceVersion"] = json!("6");
     index.hub_has(TableId::Namespaces, &both);
-    index.hub_has(TableId::Federated(0), &fixture::copy("web", "DFW"));
+    index.hub_has(TableId::DEPLOYMENTS, &fixture::copy("web", "DFW"));
     for name in ["web", "new"] {
-        index.shop_has(TableId::Federated(0), &fixture::source(name, "XYZ"));
+        index.shop_has(TableId::DEPLOYMENTS, &fixture::source(name, "XYZ"));
     }
     let seen = |index: &GatewayIndex, name: &str| {
-        let key = index.source_key(0, &fixture::shop(), "default", name);
+        let key = index.source_key(KindId::FIRST, &fixture::shop(), "default", name);
         crate::gateway::federator::observe::observe(index, &key, &fixture::shop()).unwrap()
     };
     let narrowed = |index: &GatewayIndex| {

@@ -31,7 +31,7 @@ fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
         index.hub_event(TableId::Namespaces, event(&namespace(HUB, "u-hub", labels)));
     }
     for one in written {
-        index.hub_event(TableId::WrittenBack(0), event(one));
+        index.hub_event(TableId::INSTANCES, event(one));
     }
     for table in index.project_tables() {
         index.project_event(&prod, table, WatchEvent::InitDone);
@@ -43,7 +43,7 @@ fn index(hub_namespace: bool, written: &[Value]) -> GatewayIndex {
 }
 
 fn observed(index: &GatewayIndex, name: &str) -> Snapshot {
-    observe(index, &index.hub_key(TableId::WrittenBack(0), HUB, name)).unwrap()
+    observe(index, &index.hub_key(TableId::INSTANCES, HUB, name)).unwrap()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn crowded(written: &[Value]) -> GatewayIndex {
     let mut index = index(true, written);
     let mut source = deployment("u-source");
     source["metadata"]["namespace"] = json!("shop");
-    project_event(&mut index, TableId::Federated(0), source);
+    project_event(&mut index, TableId::DEPLOYMENTS, source);
     index
 }
 
@@ -79,7 +79,7 @@ fn project(index: &mut GatewayIndex, name: &str) {
     let mut p = projection("u-source");
     p["metadata"]["name"] = json!(name);
     p["metadata"]["uid"] = json!(format!("p-{name}"));
-    project_event(index, TableId::WrittenBack(0), p);
+    project_event(index, TableId::INSTANCES, p);
 }
 
 fn has_place(index: &GatewayIndex, name: &str) -> bool {
@@ -95,7 +95,7 @@ fn woken_without(index: &mut GatewayIndex, name: &str) -> Vec<String> {
             .map(Box::new)
             .unwrap(),
     );
-    let keys = index.hub_event(TableId::WrittenBack(0), gone);
+    let keys = index.hub_event(TableId::INSTANCES, gone);
     let keys = keys.keys(index);
     let others = keys
         .iter()
@@ -132,7 +132,7 @@ fn what_is_projected_keeps_its_place() {
     other["metadata"]["name"] = json!("web--098");
     other["metadata"]["uid"] = json!("p-other");
     other["metadata"]["ownerReferences"][0]["name"] = json!("other");
-    project_event(&mut index, TableId::WrittenBack(0), other);
+    project_event(&mut index, TableId::INSTANCES, other);
     assert!(!has_place(&index, "web--098"));
 }
 
@@ -170,7 +170,7 @@ fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
     let event = |value: Value| WatchEvent::Apply(serde_json::from_value(value).map(Box::new).unwrap());
     let mut copy = deployment("u-copy");
     copy["metadata"]["namespace"] = json!(HUB);
-    index.hub_event(TableId::Federated(0), event(copy));
+    index.hub_event(TableId::DEPLOYMENTS, event(copy));
     let binding = |version: u32, owner: &str| {
         json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
             "metadata": {"name": "web-workloaddeployment", "namespace": HUB, "uid": "u-b",
@@ -182,7 +182,7 @@ fn the_cells_are_those_of_the_copys_own_binding_and_their_change_wakes() {
     index.hub_event(TableId::Bindings, event(binding(7, "u-earlier")));
     assert!(observed(&index, "web-0").cells.is_empty());
     let enqueued = index.hub_event(TableId::Bindings, event(binding(8, "u-copy")));
-    let key = index.hub_key(TableId::WrittenBack(0), HUB, "web-0");
+    let key = index.hub_key(TableId::INSTANCES, HUB, "web-0");
     assert!(enqueued.keys(&index).contains(&key));
     assert_eq!(*observed(&index, "web-0").cells, ["dfw-1".into()]);
     // Without a change nothing is enqueued.
@@ -196,7 +196,7 @@ fn the_end_of_one_wakes_the_next_also_where_as_many_are_left_as_always_have_a_pl
     let mut source = deployment("u-source");
     source["metadata"]["namespace"] = json!("shop");
     source["spec"]["scaleSettings"]["minReplicas"] = json!(1);
-    project_event(&mut index, TableId::Federated(0), source);
+    project_event(&mut index, TableId::DEPLOYMENTS, source);
     for n in 0..64 {
         project(&mut index, &format!("web--{n:03}"));
     }

@@ -18,7 +18,7 @@ use fedgate_engine::{
     plan::{Effect, Endpoint, Plan, Write},
     store::table::Row,
 };
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
@@ -27,8 +27,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
-    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
+    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
 const HUB: &str = "ns-6d1f0c52";
 const LENIENT: Settings = Settings {
@@ -94,10 +94,10 @@ fn row<D>(value: &Value, read: impl FnOnce(&DynamicObject) -> D) -> Row<D> {
 }
 
 fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot {
-    let kind = &KINDS[0];
+    let kind = &KINDS[KindId::FIRST];
     Snapshot {
         kinds: KINDS.clone(),
-        kind: 0,
+        kind: KindId::FIRST,
         project: ProjectKey::parse("prod").unwrap(),
         namespace: "shop".into(),
         hub: HubNamespace::parse(HUB).unwrap(),
@@ -240,7 +240,7 @@ fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
 fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_stays() {
     let mut left = projection("u-source");
     left["metadata"]["ownerReferences"] = json!([]);
-    for key in &KINDS[0].write_back.as_ref().unwrap().linking_labels {
+    for key in &KINDS[KindId::FIRST].write_back.as_ref().unwrap().linking_labels {
         left["metadata"]["labels"][key] = json!("x");
     }
     let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
@@ -339,7 +339,7 @@ fn what_an_earlier_copy_left_is_awaited_for_a_minute_before_it_counts_as_forged(
     copy["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:05Z");
     let mut s = snapshot(Some(&w), None);
     s.copy = Some(row(&copy, |o| {
-        HubCopy::read(o, &KINDS[0], &mut Strings::default())
+        HubCopy::read(o, &KINDS[KindId::FIRST], &mut Strings::default())
     }));
     let (mut memory, start) = (Memory::default(), now());
     let minute = Duration::from_mins(1);

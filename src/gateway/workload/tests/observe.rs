@@ -6,12 +6,12 @@ use super::*;
 use crate::gateway::index::{GatewayIndex, TableId, networking::WorkloadChecks};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{key::Key, plane::watch::WatchEvent};
-use fedgate_kinds::FederatedKind;
+use fedgate_kinds::{FederatedKind, PerKind};
 use kube::core::DynamicObject;
 use std::sync::{Arc, LazyLock};
 
-static KINDS: LazyLock<Arc<Vec<FederatedKind>>> =
-    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap()));
+static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
+    LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
 const OFF: WorkloadChecks = WorkloadChecks {
     locations: false,
