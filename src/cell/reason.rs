@@ -1,8 +1,8 @@
 //! Reasons for which a cell writes.
 
-fedgate_engine::write_reasons! {
+fedgate_engine::labels! {
     /// Why a cell writes: the label `reason` of `fedgate_writes_total`.
-    pub enum WriteReason {
+    pub enum WriteReason: fedgate_engine::plan::ReasonLabel {
         /// A deployment lacks an Instance.
         InstanceMissing = "instance_missing",
         /// An Instance is none of its deployment.
@@ -113,5 +113,22 @@ impl WriteReason {
                 | Self::ReleaseRecorded
                 | Self::ReleaseDone
         )
+    }
+}
+
+impl WriteReason {
+    /// The reason with this label.
+    pub fn of(label: fedgate_engine::plan::ReasonLabel) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| label == *reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_is_a_word_of_its_own() {
+        WriteReason::check_words();
     }
 }

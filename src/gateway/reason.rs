@@ -1,8 +1,8 @@
-//! Reasons for which the gateway writes.
+//! Reasons for which the gateway writes, and for which it quarantines an object.
 
-fedgate_engine::write_reasons! {
+fedgate_engine::labels! {
     /// Why the gateway writes: the label `reason` of `fedgate_writes_total`.
-    pub enum WriteReason {
+    pub enum WriteReason: fedgate_engine::plan::ReasonLabel {
         /// A deployment gets the federator's finalizer and the name of its hub namespace.
         Announce = "announce",
         /// A deployment has no copy.
@@ -83,5 +83,45 @@ fedgate_engine::write_reasons! {
         DeleteDeployment = "delete_deployment",
         /// A Workload's status differs from those of its deployments.
         RollUp = "roll_up",
+    }
+}
+
+impl WriteReason {
+    /// The reason with this label.
+    pub fn of(label: fedgate_engine::plan::ReasonLabel) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| label == *reason)
+    }
+}
+
+fedgate_engine::labels! {
+    /// Why the gateway quarantines an object: the label `reason` of `fedgate_quarantined_objects`.
+    pub enum Verdict: fedgate_engine::reconcile::quarantine::VerdictLabel {
+        /// The identity labels name another owner.
+        IdentityMismatch = "identity_mismatch",
+        /// The name of a city set is that of another set.
+        CitySetCollision = "city_set_collision",
+        /// A write-back has no deployment's name.
+        MissingDeploymentName = "missing_deployment_name",
+        /// A write-back is controlled by another object than its deployment, or by none.
+        OwnerMismatch = "owner_mismatch",
+        /// A cell has written more Instances of a deployment than are projected.
+        TooMany = "too_many",
+        /// The object, or its status, is too large.
+        TooLarge = "too_large",
+        /// An object that fedgate did not make has the name.
+        NameTaken = "name_taken",
+        /// The object cannot be decoded.
+        Undecodable = "undecodable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_is_a_word_of_its_own() {
+        WriteReason::check_words();
+        Verdict::check_words();
     }
 }

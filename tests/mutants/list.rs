@@ -90,7 +90,7 @@ mutants! {
             "Some(row.resource_version())" => "None",
             "gateway::policies::tests::at_rest_nothing_is_written_and_an_unused_policy_goes_by_version";
         policy_deleted_though_needed:
-            "!s.needed[*index].contains(city)" => "true",
+            "!s.needed[*id].contains(city)" => "true",
             "gateway::policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
         terminating_policy_restored:
             "!row.deleting && !row.digest.exact" => "!row.digest.exact",

@@ -16,6 +16,7 @@ pub mod error;
 pub mod executor;
 pub mod interner;
 pub mod key;
+mod labels;
 pub mod metrics;
 pub mod object;
 pub mod plan;

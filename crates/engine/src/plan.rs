@@ -149,13 +149,13 @@ impl ExactFields {
     }
 }
 
-/// Why a write is sent: a word of the closed set of its role (see [`write_reasons`](crate::write_reasons)), for the metric
+/// Why a write is sent: a word of the closed set of its role (see [`labels`](crate::labels)), for the metric
 /// `fedgate_writes_total` and the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReasonLabel(&'static str);
 
 impl ReasonLabel {
-    /// A reason with this label; only [`write_reasons`](crate::write_reasons) and tests call it.
+    /// A reason with this label; only [`labels`](crate::labels) and tests call it.
     pub const fn new(label: &'static str) -> Self {
         Self(label)
     }
@@ -170,59 +170,6 @@ impl fmt::Display for ReasonLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
-}
-
-/// Declares the closed set of reasons for which a role writes, and a test of their labels.
-#[macro_export]
-macro_rules! write_reasons {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$doc])* $variant,)+
-        }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// Value of the metric label `reason`.
-            pub const fn label(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $label,)+
-                }
-            }
-
-            /// The reason with this label.
-            pub fn of(label: $crate::plan::ReasonLabel) -> Option<Self> {
-                Self::ALL.iter().copied().find(|reason| label == *reason)
-            }
-        }
-
-        impl From<$name> for $crate::plan::ReasonLabel {
-            fn from(reason: $name) -> Self {
-                Self::new(reason.label())
-            }
-        }
-
-        impl PartialEq<$name> for $crate::plan::ReasonLabel {
-            fn eq(&self, other: &$name) -> bool {
-                self.label() == other.label()
-            }
-        }
-
-        #[cfg(test)]
-        #[test]
-        fn each_label_is_a_word_of_its_own_and_leads_back_to_its_reason() {
-            let labels: std::collections::BTreeSet<&str> = $name::ALL.iter().map(|reason| reason.label()).collect();
-            assert_eq!(labels.len(), $name::ALL.len());
-            for reason in $name::ALL {
-                let letters = |c: char| c.is_ascii_lowercase() || c == '_';
-                assert!(reason.label().chars().all(letters), "{reason:?}");
-                assert_eq!($name::of((*reason).into()), Some(*reason));
-            }
-        }
-    };
 }
 
 /// A write with its target and reason.

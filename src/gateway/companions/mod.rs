@@ -18,6 +18,7 @@ use super::{
     },
     queries::{self, lifecycle},
     rate_limit::Permit,
+    reason::Verdict,
     references,
 };
 use decide::{Decision, Snapshot};
@@ -377,7 +378,7 @@ async fn name_held(ctx: &Context<'_>, key: &Key, s: &Snapshot, failure: Failure)
         // The watch delivers the companion's event.
         return Ok(Requeue::AwaitChange);
     }
-    if ctx.quarantine.insert(key, "name_taken") {
+    if ctx.quarantine.insert(key, Verdict::NameTaken) {
         tracing::warn!(plane = "hub", controller = "companions", %key, "the name is held by an object without fedgate's label; delete or rename it");
     }
     record_name_taken(ctx, key, s.kind, true);

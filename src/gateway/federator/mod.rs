@@ -20,7 +20,7 @@ use super::{
     hub_permit::HubPermit,
     index::GatewayIndex,
 };
-use crate::gateway::reason::WriteReason;
+use crate::gateway::reason::{Verdict, WriteReason};
 use decide::{Action, Settings, source_target};
 use fedgate_engine::{
     error::{Category, Failure, Retry},
@@ -202,7 +202,7 @@ impl Reconciler for Federator {
         drop_bodies(run.ctx, &basis.snapshot);
         let source = basis.snapshot.source.as_ref();
         if !source.is_some_and(|source| run.session.memory.refuses(source)) {
-            run.ctx.quarantine.lift(run.key, Category::Refused.as_str());
+            run.ctx.quarantine.lift(run.key, Category::Refused);
         }
     }
 
@@ -273,19 +273,16 @@ impl Reconciler for Federator {
     }
 }
 
-/// Verdict on a deployment whose status cannot be returned.
-const TOO_LARGE: &str = "too_large";
-
 /// Quarantines a status that is too large to be returned; returns the Event that reports it, once.
 fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     let Some(event) = conditions::too_large(s) else {
-        ctx.quarantine.lift(key, TOO_LARGE);
+        ctx.quarantine.lift(key, Verdict::TooLarge);
         return None;
     };
-    if !ctx.quarantine.insert(key, TOO_LARGE) {
+    if !ctx.quarantine.insert(key, Verdict::TooLarge) {
         return None;
     }
-    tracing::warn!(plane = "hub", controller = "federator", %key, reason = TOO_LARGE, message = event.message, "status quarantined");
+    tracing::warn!(plane = "hub", controller = "federator", %key, reason = Verdict::TooLarge.label(), message = event.message, "status quarantined");
     Some(event)
 }
 
@@ -406,7 +403,7 @@ fn refused(
     };
     memory.refuse(source, &failure.message, ctx.now());
     let category = failure.category.as_str();
-    if ctx.quarantine.insert_until_released(key, category) {
+    if ctx.quarantine.insert_until_released(key, failure.category) {
         tracing::warn!(%key, category, error = %failure, "object refused; it is retried when it changes, or in 5 min");
     }
     Ok(())

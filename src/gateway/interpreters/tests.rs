@@ -70,7 +70,12 @@ fn equal() -> Named {
 }
 
 fn edited() -> Named {
-    row(OURS, Some(KindId::FIRST), Digest::of(&json!("edited")), &["statusReflection"])
+    row(
+        OURS,
+        Some(KindId::FIRST),
+        Digest::of(&json!("edited")),
+        &["statusReflection"],
+    )
 }
 
 fn snapshot(name: &str, rows: Vec<Named>) -> Snapshot {
@@ -176,7 +181,12 @@ async fn a_rival_is_reported_and_never_touched() {
     );
     let others = [
         row("other-kind", None, Digest::of(&json!(2)), &["statusReflection"]),
-        row("other-operation", Some(KindId::FIRST), Digest::of(&json!(3)), &["retention"]),
+        row(
+            "other-operation",
+            Some(KindId::FIRST),
+            Digest::of(&json!(3)),
+            &["retention"],
+        ),
     ];
     let duplicates = BTreeMap::from([(Arc::from("theirs"), "WorkloadDeployment".to_owned())]);
     let mut rows = vec![equal(), duplicate];
@@ -203,7 +213,12 @@ async fn a_rival_is_reported_and_never_touched() {
 #[tokio::test]
 async fn what_is_reported_is_forgotten_when_it_is_over() {
     let state = Interpreters::default();
-    let duplicate = row("theirs", Some(KindId::FIRST), Digest::of(&json!(1)), &["statusReflection"]);
+    let duplicate = row(
+        "theirs",
+        Some(KindId::FIRST),
+        Digest::of(&json!(1)),
+        &["statusReflection"],
+    );
     let reconcile_once = |name: &str, rows| {
         state.report(&name.into(), &decide(&snapshot(name, rows), false, now()));
         state.drift()

@@ -12,6 +12,7 @@ use super::{
     context::{Context, State, clear_withdrawing, record_refusal},
     index::GatewayIndex,
     queries::lifecycle,
+    reason::Verdict,
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, city_set};
@@ -25,11 +26,6 @@ use fedgate_engine::{
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
-
-/// Quarantine verdict on a Namespace that names another owner.
-const FOREIGN: &str = "identity_mismatch";
-/// Quarantine verdict on a Namespace whose city set has the name of another city set.
-const COLLISION: &str = "city_set_collision";
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
@@ -193,13 +189,17 @@ fn written(ctx: &Context<'_>, key: &Key, withdrawing: &Withdrawing, failure: Opt
 
 /// Reports, once, a Namespace of another owner, or one whose city set has the name of another set.
 fn quarantine(ctx: &Context<'_>, key: &Key, foreign: bool) {
-    let verdict = if foreign { FOREIGN } else { COLLISION };
+    let verdict = if foreign {
+        Verdict::IdentityMismatch
+    } else {
+        Verdict::CitySetCollision
+    };
     if !ctx.quarantine.insert(key, verdict) {
         return;
     }
     let namespace = &*key.name;
     if foreign {
-        ctx.metrics.identity_rejected(FOREIGN);
+        ctx.metrics.identity_rejected(verdict.label());
         tracing::warn!(
             plane = "hub",
             controller = Namespaces::NAME,

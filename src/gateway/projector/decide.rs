@@ -1,6 +1,6 @@
 //! The decision for a write-back: a pure function of the snapshot (contract: federation.md §3.8).
 
-use crate::gateway::reason::WriteReason;
+use crate::gateway::reason::{Verdict, WriteReason};
 use crate::gateway::{
     index::digest::{
         HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
@@ -15,7 +15,10 @@ use fedgate_engine::{
     clock::Now,
     key::Plane,
     plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    reconcile::throttle::{Rate, WriteKind},
+    reconcile::{
+        quarantine::VerdictLabel,
+        throttle::{Rate, WriteKind},
+    },
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind, WriteBack};
@@ -121,9 +124,9 @@ pub struct Settings {
 
 /// The reason why a write-back is not projected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    /// A word of a closed set.
-    pub reason: &'static str,
+pub struct Rejection {
+    /// The verdict.
+    pub verdict: VerdictLabel,
     /// The fault and the next step.
     pub message: String,
 }
@@ -138,7 +141,7 @@ pub enum Decision {
     /// Decide again and write after this time.
     Later(Duration),
     /// The write-back is not projected in its present state.
-    Quarantine(Verdict),
+    Quarantine(Rejection),
     /// Read the write-back's body and decide again.
     Read,
     /// Execute this if a GET from the hub shows no write-back.
@@ -147,8 +150,9 @@ pub enum Decision {
     Do(Plan<Prepared>),
 }
 
-fn refuse(reason: &'static str, message: String) -> Decision {
-    Decision::Quarantine(Verdict { reason, message })
+fn refuse(verdict: Verdict, message: String) -> Decision {
+    let verdict = verdict.into();
+    Decision::Quarantine(Rejection { verdict, message })
 }
 
 /// Decides.
@@ -164,13 +168,13 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let cluster = s.project.label();
     if w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace) {
         return refuse(
-            "identity_mismatch",
+            Verdict::IdentityMismatch,
             "its identity labels are not those of its hub Namespace; the cell must correct them".into(),
         );
     }
     let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
         return refuse(
-            "missing_deployment_name",
+            Verdict::MissingDeploymentName,
             format!("it has no label {}; the cell must set it", s.rules().owner_label),
         );
     };
@@ -190,7 +194,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
                 return Decision::WaitFor(left);
             }
             return refuse(
-                "owner_mismatch",
+                Verdict::OwnerMismatch,
                 format!(
                     "Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner",
                     s.name
@@ -199,7 +203,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         }
     } else if settings.require_owner {
         return refuse(
-            "owner_mismatch",
+            Verdict::OwnerMismatch,
             format!(
                 "Instance {} has no controller; the cell must set the hub's {deployment}",
                 s.name
@@ -233,7 +237,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     }
     if s.rank >= s.most {
         return refuse(
-            "too_many",
+            Verdict::TooMany,
             format!(
                 "cell {} has written more than {} Instances of deployment {deployment}; it must remove some",
                 w.cell.as_deref().unwrap_or("(unnamed)"),
@@ -274,7 +278,7 @@ fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
         "Instance {} has {size} and {} conditions, at most {SIZE_LIMIT} bytes, {LEVEL_LIMIT} levels and {CONDITION_LIMIT} conditions are projected",
         s.name, w.conditions
     );
-    refuse("too_large", message)
+    refuse(Verdict::TooLarge, message)
 }
 
 /// Remaining time for the hub's garbage collector to delete what belongs to an earlier copy of the name.
@@ -356,7 +360,7 @@ fn write(
         || owner.is_none_or(|(name, _)| **name != *deployment)
     {
         return refuse(
-            "name_taken",
+            Verdict::NameTaken,
             format!(
                 "the project has an Instance {} that fedgate did not make; rename or delete it",
                 s.name

@@ -14,9 +14,10 @@ use super::{
     confirm,
     context::{Context, Shared, State},
     index::{GatewayIndex, TableId},
+    reason::Verdict,
 };
 use crate::gateway::queries::instances;
-use decide::{Decision, Reporting, Snapshot, Verdict};
+use decide::{Decision, Rejection, Reporting, Snapshot};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
     error::{Failure, Retry},
@@ -72,7 +73,7 @@ fn settings(ctx: &Shared) -> decide::Settings {
 pub struct Basis {
     snapshot: Snapshot,
     /// A write-back that is quarantined.
-    verdict: Option<Verdict>,
+    rejection: Option<Rejection>,
     /// True if the plan assumes that the write-back does not exist.
     gone: bool,
 }
@@ -81,7 +82,7 @@ impl Basis {
     fn of(snapshot: Snapshot) -> Self {
         Self {
             snapshot,
-            verdict: None,
+            rejection: None,
             gone: false,
         }
     }
@@ -126,8 +127,8 @@ impl Reconciler for Projector {
                 run.ctx.quarantine.release(run.key);
                 Step::End(Requeue::After(after))
             }
-            Decision::Quarantine(verdict) => Step::Read(Basis {
-                verdict: Some(verdict),
+            Decision::Quarantine(rejection) => Step::Read(Basis {
+                rejection: Some(rejection),
                 ..Basis::of(snapshot)
             }),
             Decision::Read => Step::Read(Basis::of(snapshot)),
@@ -143,8 +144,10 @@ impl Reconciler for Projector {
 
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
         let s = &basis.snapshot;
-        if let Some(verdict) = &basis.verdict {
-            return Ok(Flow::End(quarantine(run.ctx, run.key, s, verdict.clone()).await));
+        if let Some(rejection) = &basis.rejection {
+            return Ok(Flow::End(
+                quarantine(run.ctx, run.key, s, rejection.clone()).await,
+            ));
         }
         let keep = |index: &mut GatewayIndex, object| index.hub.write_backs[s.kind].keep_body(object);
         Ok(if run.ctx.read_body(&written_back(s), keep).await? {
@@ -188,12 +191,12 @@ impl Reconciler for Projector {
         if failure.retry() != Retry::Quarantine {
             return Err(failure);
         }
-        let verdict = Verdict {
-            reason: failure.category.as_str(),
+        let rejection = Rejection {
+            verdict: failure.category.into(),
             message: failure.to_string(),
         };
         Ok(Flow::End(
-            quarantine(run.ctx, run.key, &basis.snapshot, verdict).await,
+            quarantine(run.ctx, run.key, &basis.snapshot, rejection).await,
         ))
     }
 
@@ -226,17 +229,19 @@ fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, 
 }
 
 /// Reports a verdict once: a log line and, if the project is beyond doubt, an Event.
-async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, verdict: Verdict) -> Requeue {
+async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejection) -> Requeue {
     drop_body(ctx, s);
     let next = Requeue::After(RETRY_AFTER);
-    if !ctx.quarantine.insert(key, verdict.reason) {
+    let Rejection { verdict, message } = rejection;
+    if !ctx.quarantine.insert(key, verdict) {
         return next;
     }
-    if verdict.reason == "identity_mismatch" {
-        ctx.metrics.identity_rejected(verdict.reason);
+    let is_foreign = verdict == Verdict::IdentityMismatch;
+    if is_foreign {
+        ctx.metrics.identity_rejected(verdict.label());
     }
-    tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.reason, message = verdict.message, "write-back quarantined");
-    let (Some(source), true) = (&s.source, verdict.reason != "identity_mismatch") else {
+    tracing::warn!(plane = "hub", controller = "projector", %key, reason = verdict.label(), message, "write-back quarantined");
+    let (Some(source), false) = (&s.source, is_foreign) else {
         return next;
     };
     let note = Event {
@@ -249,9 +254,9 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, verdict: Verdict
             uid: source.uid.to_string(),
         },
         warning: true,
-        reason: format!("Quarantined{}", camel(verdict.reason)),
+        reason: format!("Quarantined{}", camel(verdict.label())),
         action: "QuarantiningProjection".to_owned(),
-        message: verdict.message,
+        message,
     };
     let mut plan = Plan::default();
     plan.notes.push(note);

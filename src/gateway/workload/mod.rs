@@ -14,17 +14,16 @@ pub mod snapshot;
 mod tests;
 pub mod triggers;
 
-use super::{context::State, index::GatewayIndex};
+use super::{context::State, index::GatewayIndex, reason::Verdict};
 use fedgate_engine::{
     diff::Digest,
     error::Failure,
     key::{Key, Plane},
     plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
-    reconcile::quarantine::RETRY_AFTER,
+    reconcile::{memory::Memories, normalized::Normalized, quarantine::RETRY_AFTER},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use kube::core::ObjectMeta;
-use normalized::Normalized;
 use observe::NoSnapshot;
 use serde_json::json;
 
@@ -53,20 +52,20 @@ fn undecodable(key: &Key, uid: String, error: &str) -> Plan<Prepared> {
 /// The Workload controller; see the module.
 #[derive(Debug, Default)]
 pub struct Workloads {
-    normalized: Normalized,
+    normalized: Memories<Normalized>,
 }
 
 impl Workloads {
     /// Forgets the Workloads of projects that are disengaged.
     pub fn prune(&self, index: &GatewayIndex) {
         let engaged = |key: &Key| matches!(&key.plane, Plane::Project(p) if index.projects.contains_key(p));
-        self.normalized.retain(engaged);
+        self.normalized.retain(|key, _| engaged(key));
     }
 
     /// Number of remembered Workloads.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
-        self.normalized.kept()
+        self.normalized.len()
     }
 }
 
@@ -143,7 +142,7 @@ impl Reconciler for Workloads {
                 return Step::End(Requeue::AwaitChange);
             }
             Err(NoSnapshot::Undecodable { uid, error }) => {
-                if !run.ctx.quarantine.insert(run.key, "undecodable") {
+                if !run.ctx.quarantine.insert(run.key, Verdict::Undecodable) {
                     return Step::End(Requeue::After(RETRY_AFTER));
                 }
                 tracing::warn!(key = %run.key, controller = Self::NAME, error, "the Workload cannot be parsed; it is reconciled as soon as it is corrected");
@@ -159,10 +158,10 @@ impl Reconciler for Workloads {
             return Step::End(plan.next);
         }
         let wanted = asked_for(&plan);
-        if !self
-            .normalized
-            .goes_on(run.key, run.session.asked, wanted, observed.basis)
-        {
+        let mut normalized = self.normalized.take(run.key);
+        let goes_on = normalized::goes_on(&mut normalized, run.session.asked, wanted, observed.basis);
+        self.normalized.put(run.key, normalized);
+        if !goes_on {
             return Step::End(plan.next);
         }
         let basis = Decided {

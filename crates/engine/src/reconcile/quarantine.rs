@@ -12,10 +12,32 @@ use std::{collections::BTreeMap, time::Duration};
 /// Delay before a rejected object is retried, unless it changes first.
 pub const RETRY_AFTER: Duration = Duration::from_mins(5);
 
-/// A verdict, named by a word of a closed set.
+/// Why an object is quarantined: a word of the closed set of its role (see [`labels`](crate::labels)), or the
+/// [`Category`] of a server's rejection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerdictLabel(&'static str);
+
+impl VerdictLabel {
+    /// A verdict with this label; only [`labels`](crate::labels) and tests call it.
+    pub const fn new(label: &'static str) -> Self {
+        Self(label)
+    }
+
+    /// The label.
+    pub const fn label(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<Category> for VerdictLabel {
+    fn from(category: Category) -> Self {
+        Self(category.as_str())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Verdict {
-    word: &'static str,
+    label: VerdictLabel,
     /// True if the verdict stays until the object is released explicitly.
     held: bool,
 }
@@ -27,20 +49,22 @@ pub struct Quarantine(Mutex<HashMap<Key, Verdict>>);
 impl Quarantine {
     /// Quarantines an object; true if the verdict is new, so the caller must log it. A server's rejection ends with the
     /// first reconcile without one.
-    pub fn insert(&self, key: &Key, word: &'static str) -> bool {
-        let held = word != Category::Refused.as_str();
-        self.record(key, Verdict { word, held })
+    pub fn insert(&self, key: &Key, verdict: impl Into<VerdictLabel>) -> bool {
+        let label = verdict.into();
+        let held = label != Category::Refused.into();
+        self.record(key, Verdict { label, held })
     }
 
     /// Quarantines an object until [`Quarantine::release`]: its reconciles succeed because the rejected write is not
     /// sent again.
-    pub fn insert_until_released(&self, key: &Key, word: &'static str) -> bool {
-        self.record(key, Verdict { word, held: true })
+    pub fn insert_until_released(&self, key: &Key, verdict: impl Into<VerdictLabel>) -> bool {
+        let label = verdict.into();
+        self.record(key, Verdict { label, held: true })
     }
 
     fn record(&self, key: &Key, verdict: Verdict) -> bool {
         let old = self.0.lock().insert(key.clone(), verdict);
-        old.is_none_or(|old| old.word != verdict.word)
+        old.is_none_or(|old| old.label != verdict.label)
     }
 
     /// Releases an object, whatever its verdict.
@@ -53,9 +77,10 @@ impl Quarantine {
         self.lift_if(key, |verdict| !verdict.held);
     }
 
-    /// Clears this verdict; a verdict with another word stays.
-    pub fn lift(&self, key: &Key, word: &'static str) {
-        self.lift_if(key, |verdict| verdict.word == word);
+    /// Clears this verdict; another one stays.
+    pub fn lift(&self, key: &Key, verdict: impl Into<VerdictLabel>) {
+        let label = verdict.into();
+        self.lift_if(key, |verdict| verdict.label == label);
     }
 
     fn lift_if(&self, key: &Key, over: impl Fn(&Verdict) -> bool) {
@@ -81,7 +106,7 @@ impl Quarantine {
     pub fn counts(&self) -> BTreeMap<(Kind, &'static str), usize> {
         let mut counts = BTreeMap::new();
         for (key, verdict) in self.0.lock().iter() {
-            *counts.entry((key.kind.clone(), verdict.word)).or_default() += 1;
+            *counts.entry((key.kind.clone(), verdict.label.0)).or_default() += 1;
         }
         counts
     }
@@ -91,28 +116,33 @@ impl Quarantine {
 mod tests {
     use super::*;
 
+    const MISMATCH: VerdictLabel = VerdictLabel::new("owner_mismatch");
+
     #[test]
     fn a_verdict_is_news_once_and_an_acceptance_lifts_only_a_refusal() {
         let quarantine = Quarantine::default();
         let key = Key::new(Plane::Hub, Kind::new("things", "x.y"), "ns", "a");
-        assert!(quarantine.insert(&key, "owner_mismatch"));
-        assert!(!quarantine.insert(&key, "owner_mismatch"));
+        assert!(quarantine.insert(&key, MISMATCH));
+        assert!(!quarantine.insert(&key, MISMATCH));
         quarantine.clear_refusal(&key);
         assert_eq!(
             quarantine.counts(),
             [((key.kind.clone(), "owner_mismatch"), 1)].into()
         );
-        assert!(quarantine.insert(&key, "refused"), "another verdict is news");
+        assert!(
+            quarantine.insert(&key, Category::Refused),
+            "another verdict is news"
+        );
         quarantine.clear_refusal(&key);
         assert_eq!(quarantine.counts(), BTreeMap::new());
-        assert!(quarantine.insert_until_released(&key, "refused"));
+        assert!(quarantine.insert_until_released(&key, Category::Refused));
         quarantine.clear_refusal(&key);
-        assert!(!quarantine.insert(&key, "refused"), "it was held");
-        quarantine.lift(&key, "owner_mismatch");
+        assert!(!quarantine.insert(&key, Category::Refused), "it was held");
+        quarantine.lift(&key, MISMATCH);
         assert_eq!(quarantine.counts().len(), 1);
-        quarantine.lift(&key, "refused");
+        quarantine.lift(&key, Category::Refused);
         assert_eq!(quarantine.counts(), BTreeMap::new());
-        quarantine.insert(&key, "refused");
+        quarantine.insert(&key, Category::Refused);
         quarantine.forget(&Plane::Hub);
         assert_eq!(quarantine.counts(), BTreeMap::new());
     }

@@ -188,7 +188,7 @@ pub fn outcome(key: &Key, result: Result<Requeue, Failure>, refused: &Quarantine
                     Outcome::Done
                 }
                 Retry::Quarantine => {
-                    if refused.insert(key, category) {
+                    if refused.insert(key, failure.category) {
                         tracing::warn!(%key, category, error = %failure, "object refused; it is retried when it changes, or in 5 min");
                     }
                     Outcome::RequeueAfter(quarantine::RETRY_AFTER)

@@ -141,7 +141,7 @@ fn effects(d: Decision) -> Vec<Effect> {
 
 fn quarantined(d: &Decision) -> &'static str {
     match d {
-        Decision::Quarantine(verdict) => verdict.reason,
+        Decision::Quarantine(rejection) => rejection.verdict.label(),
         other => panic!("{other:?}"),
     }
 }
