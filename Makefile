@@ -54,6 +54,7 @@ lint: ## Check format, clippy, licenses and advisories
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --test chaos -- -D warnings
+	$(CARGO) clippy --no-default-features --bin fedgate -- -D warnings  # as an image is built
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
 	  $(CARGO) deny check; \
 	else \

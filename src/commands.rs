@@ -1,7 +1,7 @@
 //! The command line of `fedgate`: its commands and flags, and their tables in the README.
 
 use crate::config::{CellArgs, GatewayArgs};
-use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, Parser};
 use std::{fmt::Write, path::PathBuf};
 
 /// The commands with their own table.
@@ -55,7 +55,7 @@ pub struct ManifestsArgs {
 
 /// The commands of `fedgate interpreters`.
 #[cfg(feature = "checks")]
-#[derive(Debug, Subcommand)]
+#[derive(Debug, clap::Subcommand)]
 pub enum InterpretersCommand {
     /// Run the cases beside the scripts, and show how results differ from the expected ones.
     Test(KindsDir),

@@ -200,6 +200,7 @@ pub fn check_entry_point(script: &str, operation: Operation) -> Result<(), LuaEr
 }
 
 /// Compiles the script to bytecode with line information.
+#[cfg(feature = "checks")]
 pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
     let vm = Vm::new(false).map_err(|error| LuaError::Raised(error.to_string()))?;
     let chunk = vm.lua.load(script).set_mode(ChunkMode::Text).set_name("=script");

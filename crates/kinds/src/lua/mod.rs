@@ -4,6 +4,7 @@
 //! same limit of 1 s per call and the same conversion to JSON on PUC Lua 5.1, plus a memory limit that Karmada lacks.
 //! docs/interpreters.md lists the remaining differences.
 
+#[cfg(feature = "checks")]
 mod bytecode;
 #[cfg(feature = "checks")]
 pub mod checks;

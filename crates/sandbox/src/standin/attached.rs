@@ -5,6 +5,7 @@ use super::{
     refs::{NamespacedName, ObjectRef},
     wire::{self, label},
 };
+use fedgate_karmada::names;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ pub(super) fn mark(independent: &DynamicObject) -> (String, String) {
     let at = NamespacedName::to(independent);
     (
         wire::depended_by(&at.namespace, &at.name),
-        label(independent, wire::BINDING_ID).to_owned(),
+        label(independent, names::BINDING_ID).to_owned(),
     )
 }
 
@@ -108,7 +109,7 @@ mod tests {
 
     fn independent(name: &str, cluster: &str) -> DynamicObject {
         from_value(json!({
-            "metadata": {"name": name, "namespace": "n", "labels": {wire::BINDING_ID: format!("id-{name}")}},
+            "metadata": {"name": name, "namespace": "n", "labels": {names::BINDING_ID: format!("id-{name}")}},
             "spec": {"clusters": [{"name": cluster}]}
         }))
         .unwrap()

@@ -3,10 +3,10 @@
 use super::{
     depend, manifest,
     refs::{Key, NamespacedName, ObjectRef, Plane},
-    schedule,
     wire::{self, label},
     world::{StepError, World, now, version},
 };
+use fedgate_karmada::{names, schedule};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -39,8 +39,8 @@ async fn end(world: &World, at: &NamespacedName, binding: &DynamicObject) -> Res
     withdraw_all(world, at);
     depend::release_all(world, binding).await?;
     let own = [
-        wire::BINDING_FINALIZER,
-        wire::CLUSTER_BINDING_FINALIZER,
+        names::BINDING_FINALIZER,
+        names::CLUSTER_BINDING_FINALIZER,
         wire::DEPENDENCIES_FINALIZER,
     ];
     let mut left = binding.metadata.finalizers.clone().unwrap_or_default();
@@ -65,9 +65,9 @@ async fn identify(
     binding: Arc<DynamicObject>,
 ) -> Result<Arc<DynamicObject>, StepError> {
     let key = if at.namespace.is_empty() {
-        wire::CLUSTER_BINDING_ID
+        names::CLUSTER_BINDING_ID
     } else {
-        wire::BINDING_ID
+        names::BINDING_ID
     };
     if !label(&binding, key).is_empty() {
         return Ok(binding);

@@ -1,9 +1,9 @@
 //! The binding of a template: its content, and the merge with an existing binding.
 
-use super::{
-    claim::Claim,
-    refs::NamespacedName,
-    wire::{self, label},
+use super::wire::{self, label};
+use fedgate_karmada::{
+    claim::{Claim, Edit},
+    names,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{api::DynamicObject, core::ObjectMeta};
@@ -53,13 +53,13 @@ pub(super) fn owned_by(template: &DynamicObject) -> DynamicObject {
     let meta = &template.metadata;
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let types = template.types.clone().unwrap_or_default();
-    let name = wire::binding_name(&types.kind, &text(&meta.name));
+    let name = names::binding(&types.kind, &text(&meta.name));
     let (kind, id, finalizer) = match meta.namespace {
-        Some(_) => (wire::binding(), wire::BINDING_ID, wire::BINDING_FINALIZER),
+        Some(_) => (wire::binding(), names::BINDING_ID, names::BINDING_FINALIZER),
         None => (
             wire::cluster_binding(),
-            wire::CLUSTER_BINDING_ID,
-            wire::CLUSTER_BINDING_FINALIZER,
+            names::CLUSTER_BINDING_ID,
+            names::CLUSTER_BINDING_FINALIZER,
         ),
     };
     let uid = text(&meta.uid);
@@ -94,7 +94,7 @@ pub(super) fn build(template: &DynamicObject, policy: &DynamicObject) -> Dynamic
             binding.data["spec"][field] = value.clone();
         }
     }
-    Claim::of(&NamespacedName::to(policy)).put(&mut binding, policy);
+    Edit::apply(&Claim::of(policy).put(policy), &mut binding);
     binding
 }
 
@@ -104,8 +104,8 @@ pub(super) fn join(existing: &DynamicObject, desired: &DynamicObject) -> Joined 
     let Some(mut joined) = join_metadata(existing, desired) else {
         return Joined::OfEarlierObject;
     };
-    if !label(desired, wire::CLAIM_ID).is_empty() {
-        Claim::ClusterPolicy.strip(&mut joined);
+    if !label(desired, Claim::Policy.label()).is_empty() {
+        Edit::apply(&Claim::ClusterPolicy.strip(), &mut joined);
     }
     for field in CARRIED.into_iter().chain(["resource"]) {
         let value = desired.data["spec"][field].clone();
@@ -137,7 +137,7 @@ pub(super) fn join_metadata(existing: &DynamicObject, desired: &DynamicObject) -
     let mut joined = existing.clone();
     let (meta, wanted) = (&mut joined.metadata, &desired.metadata);
     // A permanent ID, once set, is kept.
-    let given = [wire::BINDING_ID, wire::CLUSTER_BINDING_ID];
+    let given = [names::BINDING_ID, names::CLUSTER_BINDING_ID];
     for (key, value) in wanted.labels.iter().flatten() {
         let labels = meta.labels.get_or_insert_default();
         if !(given.contains(&key.as_str()) && labels.contains_key(key)) {
@@ -180,7 +180,7 @@ mod tests {
 
     fn policy() -> DynamicObject {
         from_value(json!({
-            "metadata": {"name": "city-dfw", "namespace": "n", "labels": {wire::CLAIM_ID: "p"}},
+            "metadata": {"name": "city-dfw", "namespace": "n", "labels": {Claim::Policy.label(): "p"}},
             "spec": {"propagateDeps": true, "placement": {"clusterAffinity": {}}, "priority": 0}
         }))
         .unwrap()
@@ -197,8 +197,8 @@ mod tests {
         assert_eq!(binding.data["spec"]["resource"]["uid"], "u");
         assert_eq!(binding.data["spec"]["propagateDeps"], true);
         assert!(binding.data["spec"].get("priority").is_none());
-        assert_eq!(label(&binding, wire::CLAIM_ID), "p");
-        assert!(!label(&binding, wire::BINDING_ID).is_empty());
+        assert_eq!(label(&binding, Claim::Policy.label()), "p");
+        assert!(!label(&binding, names::BINDING_ID).is_empty());
     }
 
     #[test]

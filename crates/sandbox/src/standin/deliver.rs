@@ -3,12 +3,12 @@
 use super::{
     interpret, manifest,
     refs::{Key, NamespacedName, ObjectRef, Plane},
-    schedule::is_ready,
     status::Applied,
     wire::{self, annotation},
     works::Work,
     world::{StepError, World, delete_in_background, limited},
 };
+use fedgate_karmada::schedule::is_ready;
 use kube::api::{DynamicObject, PostParams};
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use super::{
     refs::Plane,
-    status::Condition,
     wire,
     world::{StepError, World, now},
 };
+use fedgate_karmada::condition::Condition;
 use kube::Client;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};

@@ -1,6 +1,7 @@
 //! Renders the object that a member gets from a template, and merges it with the member's object.
 
 use super::wire::{self, annotation, label};
+use fedgate_karmada::names;
 use kube::{api::DynamicObject, core::ObjectMeta};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -45,10 +46,10 @@ pub(super) fn render(
         let id = if let Some(namespace) = &binding.metadata.namespace {
             annotate(wire::BINDING_NAMESPACE, namespace.clone());
             annotate(wire::BINDING_NAME, name);
-            wire::BINDING_ID
+            names::BINDING_ID
         } else {
             annotate(wire::CLUSTER_BINDING_NAME, name);
-            wire::CLUSTER_BINDING_ID
+            names::CLUSTER_BINDING_ID
         };
         labels.insert(id.to_owned(), label(binding, id).to_owned());
         if let Some(generation) = meta.generation.filter(|generation| *generation > 0) {
@@ -184,7 +185,7 @@ mod tests {
 
     fn binding() -> DynamicObject {
         from_value(
-            json!({"metadata": {"name": "web-thing", "namespace": "n", "labels": {wire::BINDING_ID: "id"}}}),
+            json!({"metadata": {"name": "web-thing", "namespace": "n", "labels": {names::BINDING_ID: "id"}}}),
         )
         .unwrap()
     }
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(annotation(&object, wire::TEMPLATE_UID), "u");
         assert_eq!(annotation(&object, wire::BINDING_NAME), "web-thing");
         assert_eq!(annotation(&object, wire::WORK_NAMESPACE), "karmada-es-dfw-1");
-        assert_eq!(label(&object, wire::BINDING_ID), "id");
+        assert_eq!(label(&object, names::BINDING_ID), "id");
         assert!(is_managed(&object));
         assert_eq!(
             annotation(&object, wire::MANAGED_LABELS),

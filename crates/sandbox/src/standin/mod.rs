@@ -23,7 +23,6 @@
 mod attached;
 mod bind;
 mod binding;
-mod claim;
 mod command;
 mod deliver;
 mod depend;
@@ -35,8 +34,6 @@ mod policy;
 mod queue;
 mod refs;
 mod report;
-mod schedule;
-mod select;
 mod status;
 mod template;
 mod wake;

@@ -1,12 +1,14 @@
 //! Reconciles a policy: the defaults of Karmada's webhook, claims that no longer match, and the deletion.
 
 use super::{
-    claim::{self, Claim},
     refs::{Kind, NamespacedName, ObjectRef, Plane},
-    select::selectors_match,
     template,
     wire::{self, label},
     world::{StepError, World},
+};
+use fedgate_karmada::{
+    claim::Claim,
+    select::{selectors, selectors_match},
 };
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -27,31 +29,25 @@ pub(super) async fn pass(world: &World, at: &NamespacedName) -> Result<(), StepE
     sweep(world, at, &policy).await
 }
 
-fn finalizer(at: &NamespacedName) -> &'static str {
-    match Claim::of(at) {
-        Claim::Policy => wire::POLICY_FINALIZER,
-        Claim::ClusterPolicy => wire::CLUSTER_POLICY_FINALIZER,
-    }
-}
-
 /// The defaults that Karmada's webhook sets in a policy: permanent ID and finalizer, and the namespace of a namespaced
 /// policy in its selectors. `None` if nothing is missing.
 fn defaults(policy: &DynamicObject) -> Option<Value> {
     let at = NamespacedName::to(policy);
     let mut patch = json!({});
-    let id = Claim::of(&at).label();
+    let claim = Claim::of(policy);
+    let id = claim.label();
     if label(policy, id).is_empty() {
         let uid = policy.metadata.uid.clone().unwrap_or_default();
         patch["metadata"]["labels"][id] = json!(wire::permanent_id(&format!("policy/{uid}")));
         let mut finalizers = policy.metadata.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|have| have == finalizer(&at)) {
-            finalizers.push(finalizer(&at).to_owned());
+        if !finalizers.iter().any(|have| have == claim.finalizer()) {
+            finalizers.push(claim.finalizer().to_owned());
         }
         patch["metadata"]["finalizers"] = json!(finalizers);
     }
     let bare = |selector: &Value| selector["namespace"].as_str().unwrap_or_default().is_empty();
-    if !at.namespace.is_empty() && claim::selectors(policy).iter().any(bare) {
-        let mut selectors = claim::selectors(policy).to_vec();
+    if !at.namespace.is_empty() && selectors(policy).iter().any(bare) {
+        let mut selectors = selectors(policy).to_vec();
         for selector in selectors.iter_mut().filter(|selector| bare(selector)) {
             selector["namespace"] = json!(&*at.namespace);
         }
@@ -70,7 +66,7 @@ async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Re
     if world.swept.lock().get(at) == Some(&version) {
         return Ok(());
     }
-    let scope = Claim::of(at);
+    let scope = Claim::of(policy);
     let id = label(policy, scope.label());
     for kind in [wire::binding(), wire::cluster_binding()] {
         for binding in world.mirrors.list(&Plane::Hub, &kind, None) {
@@ -81,7 +77,7 @@ async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Re
                 continue;
             };
             if let Some(held) = world.hub_object(&at)
-                && selectors_match(claim::selectors(policy), &held).is_none()
+                && selectors_match(selectors(policy), &held).is_none()
             {
                 template::release(world, &at, &held, scope).await?;
             }
@@ -93,9 +89,9 @@ async fn sweep(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Re
 
 /// Removes the claims of a policy that is being deleted, then its finalizer. Nothing is withdrawn.
 async fn end(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Result<(), StepError> {
-    let scope = Claim::of(at);
+    let scope = Claim::of(policy);
     let id = label(policy, scope.label());
-    let kinds: BTreeSet<Kind> = claim::selectors(policy).iter().filter_map(Kind::of).collect();
+    let kinds: BTreeSet<Kind> = selectors(policy).iter().filter_map(Kind::of).collect();
     let namespace = Some(&*at.namespace).filter(|namespace| !namespace.is_empty());
     for kind in kinds {
         for held in world.mirrors.list(&Plane::Hub, &kind, namespace) {
@@ -105,7 +101,7 @@ async fn end(world: &World, at: &NamespacedName, policy: &DynamicObject) -> Resu
         }
     }
     let mut left = policy.metadata.finalizers.clone().unwrap_or_default();
-    left.retain(|have| have != finalizer(at));
+    left.retain(|have| have != scope.finalizer());
     if Some(&left) != policy.metadata.finalizers.as_ref() {
         world
             .merge(
@@ -132,7 +128,10 @@ mod tests {
         .unwrap();
         let patch = defaults(&policy).unwrap();
         assert_eq!(patch["spec"]["resourceSelectors"][0]["namespace"], "n");
-        assert_eq!(patch["metadata"]["finalizers"], json!([wire::POLICY_FINALIZER]));
+        assert_eq!(
+            patch["metadata"]["finalizers"],
+            json!([Claim::Policy.finalizer()])
+        );
         policy.metadata.labels = from_value(patch["metadata"]["labels"].clone()).unwrap();
         policy.data["spec"]["resourceSelectors"] = patch["spec"]["resourceSelectors"].clone();
         assert_eq!(defaults(&policy), None);
@@ -149,7 +148,7 @@ mod tests {
         assert!(patch.get("spec").is_none());
         assert_eq!(
             patch["metadata"]["finalizers"],
-            json!([wire::CLUSTER_POLICY_FINALIZER])
+            json!([Claim::ClusterPolicy.finalizer()])
         );
     }
 }

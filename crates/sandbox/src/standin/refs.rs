@@ -1,6 +1,7 @@
 //! Keys of the work queue and references to objects.
 
 use super::wire;
+use fedgate_karmada::{claim::PolicyName, names};
 use kube::api::DynamicObject;
 use serde_json::Value;
 use std::{fmt, sync::Arc};
@@ -89,7 +90,7 @@ impl ObjectRef {
 
     /// The binding of this template.
     pub(super) fn binding(&self) -> NamespacedName {
-        let name = wire::binding_name(&self.kind.kind, &self.name);
+        let name = names::binding(&self.kind.kind, &self.name);
         NamespacedName {
             namespace: self.namespace.clone(),
             name: name.into(),
@@ -113,6 +114,14 @@ pub(super) struct NamespacedName {
 }
 
 impl NamespacedName {
+    /// The policy that an object names.
+    pub(super) fn of(policy: PolicyName<'_>) -> Self {
+        Self {
+            namespace: policy.namespace.into(),
+            name: policy.name.into(),
+        }
+    }
+
     /// Reference to an object.
     pub(super) fn to(object: &DynamicObject) -> Self {
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();

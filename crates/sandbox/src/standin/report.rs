@@ -3,10 +3,10 @@
 use super::{
     interpret,
     refs::{NamespacedName, ObjectRef, Plane},
-    schedule,
-    status::{Applied, fully_applied, items},
+    status::{Applied, items},
     world::{StepError, World, limited, now},
 };
+use fedgate_karmada::{condition::fully_applied, schedule};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -2,13 +2,17 @@
 
 use super::{
     binding::{self, Joined},
-    claim::{self, Claim, Decision},
     manifest,
     refs::{NamespacedName, ObjectRef, Plane},
     wire::{self, label},
     world::{StepError, World},
 };
 use fedgate_api::keys::SKIP_AUTO_PROPAGATION;
+use fedgate_karmada::{
+    Object,
+    claim::{self, Claim, Decision, Edit, PolicyName},
+    names,
+};
 use kube::api::DynamicObject;
 use std::sync::Arc;
 
@@ -21,7 +25,7 @@ pub(super) async fn pass(world: &World, at: &ObjectRef) -> Result<(), StepError>
         }
         return Ok(());
     };
-    if wire::is_reserved(&at.namespace) {
+    if names::is_reserved(&at.namespace) {
         return Ok(());
     }
     if is_namespace {
@@ -33,7 +37,7 @@ pub(super) async fn pass(world: &World, at: &ObjectRef) -> Result<(), StepError>
 /// Delivers a Namespace without the skip label to every member.
 fn spread(world: &World, at: &ObjectRef, template: &DynamicObject) {
     let skipped = label(template, SKIP_AUTO_PROPAGATION).eq_ignore_ascii_case("true");
-    let ours = wire::is_reserved(&at.name) || &*at.name == "default";
+    let ours = names::is_reserved(&at.name) || &*at.name == "default";
     if skipped || ours || template.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -63,11 +67,13 @@ async fn propagate(world: &World, at: &ObjectRef, template: Arc<DynamicObject>) 
             .list(&Plane::Hub, &wire::policy(), Some(&at.namespace)),
         Claim::ClusterPolicy => world.mirrors.list(&Plane::Hub, &wire::cluster_policy(), None),
     };
-    match claim::decide(&template, |wanted| world.policy(wanted), candidates) {
+    let find = |wanted: PolicyName<'_>| world.policy(&NamespacedName::of(wanted));
+    match claim::decide(&template, find, candidates) {
         Decision::Nothing => Ok(()),
         Decision::PolicyTerminating(policy) => Err(StepError::Wait(format!(
             "policy {}/{} is being deleted",
-            policy.namespace, policy.name
+            policy.namespace(),
+            policy.name()
         ))),
         Decision::Release(claim) => release(world, at, &template, claim).await,
         Decision::Apply(policy) => apply(world, at, &template, &policy).await,
@@ -81,15 +87,14 @@ async fn apply(
     template: &DynamicObject,
     policy: &DynamicObject,
 ) -> Result<(), StepError> {
-    let scope = Claim::of(&NamespacedName::to(policy));
-    let held = label(template, scope.label()) == label(policy, scope.label())
-        && (scope == Claim::ClusterPolicy || label(template, wire::CLUSTER_CLAIM_ID).is_empty());
+    let scope = Claim::of(policy);
+    let held = scope.is_held(template, policy);
     let answered;
     let template = if held {
         template
     } else {
         let mut claimed = template.clone();
-        scope.put(&mut claimed, policy);
+        Edit::apply(&scope.put(policy), &mut claimed);
         answered = world.replace(&at.kind, &claimed).await?;
         &answered
     };
@@ -124,10 +129,10 @@ pub(super) async fn release(
         && label(&binding, claim.label()) == id
     {
         let mut bare = (*binding).clone();
-        claim.strip(&mut bare);
+        Edit::apply(&claim.strip(), &mut bare);
         world.replace(&name.binding_kind(), &bare).await?;
     }
     let mut bare = template.clone();
-    claim.strip(&mut bare);
+    Edit::apply(&claim.strip(), &mut bare);
     world.replace(&at.kind, &bare).await.map(drop)
 }

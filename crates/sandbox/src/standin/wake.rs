@@ -1,13 +1,16 @@
 //! Maps each watch event to the keys that it enqueues.
 
 use super::{
-    attached, claim, manifest,
+    attached, manifest,
     mirror::Change,
     refs::{Key, Kind, NamespacedName, ObjectRef, Plane},
-    schedule::is_ready,
-    select::selectors_match,
     wire::{self, annotation, label},
     world::World,
+};
+use fedgate_karmada::{
+    claim::Claim,
+    schedule::is_ready,
+    select::{selectors, selectors_match},
 };
 use kube::api::DynamicObject;
 use std::sync::Arc;
@@ -80,14 +83,14 @@ fn all_bindings(world: &World, filter: impl Fn(&DynamicObject) -> bool) {
 fn policy(world: &World, change: &Change) {
     let Some(latest) = change.latest() else { return };
     let at = NamespacedName::to(latest);
-    let id = claim::Claim::of(&at).label();
+    let id = Claim::of(latest).label();
     let namespace = Some(&*at.namespace).filter(|namespace| !namespace.is_empty());
     for state in change.both() {
-        for kind in claim::selectors(state).iter().filter_map(Kind::of) {
+        for kind in selectors(state).iter().filter_map(Kind::of) {
             world.watch_everywhere(&kind);
             for object in world.mirrors.list(&Plane::Hub, &kind, namespace) {
                 let held = !label(&object, id).is_empty() && label(&object, id) == label(state, id);
-                if held || selectors_match(claim::selectors(state), &object).is_some() {
+                if held || selectors_match(selectors(state), &object).is_some() {
                     world.wake(Key::Template(ObjectRef::to(&kind, &object)));
                 }
             }

@@ -4,34 +4,9 @@ use super::refs::Kind;
 use fedgate_api::names::short_hash;
 use kube::{api::DynamicObject, core::TypeMeta};
 
-/// Claim of a `PropagationPolicy`: label.
-pub(super) const CLAIM_ID: &str = fedgate_api::keys::CLAIM_ID;
-/// Claim of a `PropagationPolicy`: annotation with its name.
-pub(super) const CLAIM_NAME: &str = fedgate_api::keys::CLAIM_NAME;
-/// Claim of a `PropagationPolicy`: annotation with its namespace.
-pub(super) const CLAIM_NAMESPACE: &str = fedgate_api::keys::CLAIM_NAMESPACE;
-/// Claim of a `ClusterPropagationPolicy`: label.
-pub(super) const CLUSTER_CLAIM_ID: &str = fedgate_api::keys::CLUSTER_CLAIM_ID;
-/// Claim of a `ClusterPropagationPolicy`: annotation with its name.
-pub(super) const CLUSTER_CLAIM_NAME: &str = fedgate_api::keys::CLUSTER_CLAIM_NAME;
-/// Label that excludes a template from all policies.
-pub(super) const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
-
-/// Finalizer of a `PropagationPolicy`.
-pub(super) const POLICY_FINALIZER: &str = "karmada.io/propagation-policy-controller";
-/// Finalizer of a `ClusterPropagationPolicy`.
-pub(super) const CLUSTER_POLICY_FINALIZER: &str = "karmada.io/cluster-propagation-policy-controller";
-/// Finalizer of a `ResourceBinding`.
-pub(super) const BINDING_FINALIZER: &str = "karmada.io/binding-controller";
-/// Finalizer of a `ClusterResourceBinding`.
-pub(super) const CLUSTER_BINDING_FINALIZER: &str = "karmada.io/cluster-resource-binding-controller";
 /// Finalizer of a binding whose template's dependencies are synced with it.
 pub(super) const DEPENDENCIES_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
 
-/// Label: permanent ID of a `ResourceBinding`, also on the objects that it delivers.
-pub(super) const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
-/// Label: permanent ID of a `ClusterResourceBinding`, also on the objects that it delivers.
-pub(super) const CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
 /// Annotation at members: the binding's namespace.
 pub(super) const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
 /// Annotation at members: the binding's name.
@@ -107,11 +82,6 @@ pub(super) fn types(kind: &Kind) -> TypeMeta {
     }
 }
 
-/// Name of the binding of a template.
-pub(super) fn binding_name(kind: &str, name: &str) -> String {
-    format!("{}-{kind}", name.replace(':', ".")).to_lowercase()
-}
-
 /// Name that Karmada would give the Work; no code looks a Work up by it.
 pub(super) fn work_name(kind: &str, namespace: &str, name: &str) -> String {
     format!(
@@ -158,14 +128,6 @@ pub(super) fn depended_by(namespace: &str, name: &str) -> String {
     format!("{DEPENDED_BY}{safe}")
 }
 
-/// True for namespaces whose objects are never propagated.
-pub(super) fn is_reserved(namespace: &str) -> bool {
-    namespace == "karmada-system"
-        || namespace == "karmada-cluster"
-        || namespace.starts_with("karmada-es-")
-        || namespace.starts_with("kube-")
-}
-
 /// A label of an object; empty if it has none.
 pub(super) fn label<'a>(object: &'a DynamicObject, key: &str) -> &'a str {
     object
@@ -192,11 +154,6 @@ mod tests {
 
     #[test]
     fn names_are_those_of_karmada() {
-        assert_eq!(
-            binding_name("WorkloadDeployment", "web-us-dfw"),
-            "web-us-dfw-workloaddeployment"
-        );
-        assert_eq!(binding_name("ClusterRole", "system:x"), "system.x-clusterrole");
         assert!(work_name("Secret", "ns-1", "web").starts_with("web-"));
         let id = permanent_id("x");
         assert_eq!(id.len(), 36);
@@ -206,13 +163,5 @@ mod tests {
             "web-workloaddeployment",
         );
         assert_eq!(key, "resourcebinding.karmada.io/depended-by-5447b96cf4");
-    }
-
-    #[test]
-    fn reserved_namespaces_are_left_alone() {
-        for name in ["kube-system", "karmada-es-dfw-1", "karmada-system"] {
-            assert!(is_reserved(name), "{name}");
-        }
-        assert!(!is_reserved("ns-1") && !is_reserved("default"));
     }
 }

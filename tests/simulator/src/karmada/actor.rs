@@ -1,12 +1,19 @@
 //! The passes over policies, templates, bindings and clusters.
 
-use super::claim::{Scope, Verdict, closeness, decide, label, labels_match};
+use super::claim::decide;
 use crate::{
     meta,
     prepare::Endpoint,
     random::Random,
     state::{NAMESPACES, State},
     write::{Patch, Target},
+};
+use fedgate_karmada::{
+    claim::{Claim, Decision, Edit},
+    condition::{Condition, fully_applied},
+    names,
+    schedule::{self, Placed},
+    select::{selectors, selectors_match},
 };
 use serde_json::{Value, json};
 use std::{
@@ -73,25 +80,6 @@ impl Actor {
     }
 }
 
-/// Fields of a policy that its bindings carry.
-const CARRIED: [&str; 4] = [
-    "placement",
-    "propagateDeps",
-    "schedulerName",
-    "conflictResolution",
-];
-
-/// Finalizers of bindings.
-const FINALIZER: &str = "karmada.io/binding-controller";
-const CLUSTER_FINALIZER: &str = "karmada.io/cluster-resource-binding-controller";
-
-/// Namespaces whose objects are never propagated.
-fn is_reserved(namespace: &str) -> bool {
-    ["karmada-system", "karmada-cluster"].contains(&namespace)
-        || namespace.starts_with("karmada-es-")
-        || namespace.starts_with("kube-")
-}
-
 impl State {
     /// Looks at what was put off.
     pub(crate) fn karmada_step_at(&mut self, place: &Place) {
@@ -128,8 +116,8 @@ impl State {
         let definition = self.tables[table].definition.clone();
         match (&*definition.group, &*definition.plural) {
             ("policy.karmada.io", plural) => {
-                if let Some(scope) = Scope::of_plural(plural) {
-                    self.policy_pass(scope, table, key);
+                if let Some(claim) = Claim::of_plural(plural) {
+                    self.policy_pass(claim, table, key);
                 }
             }
             ("work.karmada.io", _) => self.binding_pass(table, key),
@@ -169,14 +157,14 @@ impl State {
     }
 
     /// A policy that ends lets its templates go; a changed one lets go what it no longer selects, and takes what it does.
-    fn policy_pass(&mut self, scope: Scope, table: usize, policy_key: &str) {
+    fn policy_pass(&mut self, claim: Claim, table: usize, policy_key: &str) {
         let Some(policy) = self.get(table, policy_key).cloned() else {
             return;
         };
         let ending = meta::is_ending(&policy);
         let namespace = meta::namespace(&policy);
-        let id = label(&policy, scope.id());
-        let mut claims = false;
+        let id = claim.id(&policy);
+        let mut held = false;
         for templates in 0..self.tables.len() {
             let group = &self.tables[templates].definition.group;
             if group.ends_with("karmada.io") {
@@ -187,34 +175,34 @@ impl State {
                 .map(|(key, object)| (key.clone(), object.clone()))
                 .collect();
             for (key, object) in inside {
-                let selected = !ending && closeness(&policy, &object).is_some();
-                if label(&object, scope.id()) == id && !selected {
-                    claims = true;
+                let selected = !ending && selectors_match(selectors(&policy), &object).is_some();
+                if claim.id(&object) == id && !selected {
+                    held = true;
                     if !self.karmada_conflict(table, policy_key) {
-                        self.let_go(templates, &object, scope);
+                        self.let_go(templates, &object, claim);
                     }
                 } else if selected {
                     self.template_pass(templates, &key);
                 }
             }
         }
-        if ending && claims {
+        if ending && held {
             // Its end is another step, once nothing is claimed any more.
             self.karmada_again(table, policy_key);
         } else if ending {
             let mut left = meta::list(&policy, "finalizers").to_vec();
-            left.retain(|finalizer| finalizer != scope.finalizer());
+            left.retain(|finalizer| finalizer != claim.finalizer());
             let patch = json!({"metadata": {"finalizers": left}});
             self.karmada_patch(table, &policy, Endpoint::Main, &patch);
         }
     }
 
     /// Takes a claim off a template and its binding.
-    fn let_go(&mut self, table: usize, template: &Value, scope: Scope) {
-        let patch = scope.release();
+    fn let_go(&mut self, table: usize, template: &Value, claim: Claim) {
+        let patch = Edit::patch(&claim.strip());
         if let Some((bindings, key)) = self.binding_of(template)
             && let Some(binding) = self.get(bindings, &key).cloned()
-            && label(&binding, scope.id()) == label(template, scope.id())
+            && claim.id(&binding) == claim.id(template)
         {
             self.karmada_patch(bindings, &binding, Endpoint::Main, &patch);
         }
@@ -230,8 +218,8 @@ impl State {
         } else {
             "resourcebindings"
         };
-        let name = format!("{}-{kind}", meta::name(template).replace(':', ".")).to_lowercase();
-        // The binding of a cluster-scoped template has no namespace either.
+        let name = names::binding(kind, meta::name(template));
+        // The binding of a cluster-claimd template has no namespace either.
         Some((
             self.table("work.karmada.io", plural)?,
             meta::key(namespace, &name),
@@ -242,29 +230,29 @@ impl State {
         let Some(template) = self.get(table, key).cloned() else {
             return;
         };
-        let reserved = is_reserved(meta::namespace(&template)) || (table == NAMESPACES && is_reserved(key));
+        let reserved = names::is_reserved(meta::namespace(&template))
+            || (table == NAMESPACES && names::is_reserved(key));
         if reserved || meta::is_ending(&template) {
             return;
         }
         match decide(self, &template) {
-            Verdict::Nothing => {}
-            Verdict::Release(scope) => self.let_go(table, &template, scope),
-            Verdict::Belongs(scope, policy) => {
-                let held = label(&template, scope.id()) == label(&policy, scope.id());
-                if held && (scope == Scope::Cluster || label(&template, Scope::Cluster.id()).is_empty()) {
-                    self.bind(&template, scope, &policy);
-                } else {
+            Decision::Nothing | Decision::PolicyTerminating(_) => {}
+            Decision::Release(claim) => self.let_go(table, &template, claim),
+            Decision::Apply(policy) => {
+                let claim = Claim::of(&policy);
+                if claim.is_held(&template, &policy) {
+                    self.bind(&template, claim, &policy);
+                } else if !self.karmada_conflict(table, key) {
                     // The write brings the template here once more, and so does a conflict.
-                    if !self.karmada_conflict(table, key) {
-                        self.karmada_patch(table, &template, Endpoint::Main, &scope.claim(&policy));
-                    }
+                    let patch = Edit::patch(&claim.put(&policy));
+                    self.karmada_patch(table, &template, Endpoint::Main, &patch);
                 }
             }
         }
     }
 
     /// Makes the binding of a template, or brings it up to date.
-    fn bind(&mut self, template: &Value, scope: Scope, policy: &Value) {
+    fn bind(&mut self, template: &Value, claim: Claim, policy: &Value) {
         let Some((table, key)) = self.binding_of(template) else {
             return;
         };
@@ -276,10 +264,10 @@ impl State {
         if !meta::namespace(template).is_empty() {
             spec["resource"]["namespace"] = json!(meta::namespace(template));
         }
-        for field in CARRIED {
+        for field in names::CARRIED {
             spec[field] = policy["spec"][field].clone();
         }
-        let mut patch = scope.claim(policy);
+        let mut patch = Edit::patch(&claim.put(policy));
         patch["spec"] = spec;
         match self.get(table, &key).cloned() {
             None => self.create_binding(table, &key, template, &patch),
@@ -296,12 +284,9 @@ impl State {
         };
         let namespace = meta::namespace(template);
         let (id, finalizer) = if namespace.is_empty() {
-            (
-                "clusterresourcebinding.karmada.io/permanent-id",
-                CLUSTER_FINALIZER,
-            )
+            (names::CLUSTER_BINDING_ID, names::CLUSTER_BINDING_FINALIZER)
         } else {
-            ("resourcebinding.karmada.io/permanent-id", FINALIZER)
+            (names::BINDING_ID, names::BINDING_FINALIZER)
         };
         let mut binding = json!({});
         crate::merge::merge(&mut binding, patch);
@@ -341,25 +326,23 @@ impl State {
             }
             return;
         }
-        let placement = &binding["spec"]["placement"];
-        if placement.is_null() {
+        if !schedule::is_scheduled(&binding) {
             return;
         }
-        let clusters = self.fitting(placement);
-        let names: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
-        if binding["spec"]["clusters"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default()
-            != names.as_slice()
-        {
-            let patch = json!({"spec": {"clusters": names}});
+        let clusters = self.table("cluster.karmada.io", "clusters");
+        let clusters: Vec<_> = clusters
+            .into_iter()
+            .flat_map(|table| self.tables[table].objects.values().cloned())
+            .collect();
+        let Placed { members, condition } = schedule::place(&binding, &clusters);
+        if schedule::members(&binding) != members || binding["spec"]["clusters"].is_null() {
+            let patch = json!({"spec": {"clusters": schedule::targets(&members)}});
             // The write brings the binding here once more.
             return self.karmada_patch(table, &binding, Endpoint::Main, &patch);
         }
         if binding["status"]["schedulerObservedGeneration"] != binding["metadata"]["generation"] {
             let now = self.clock.now();
-            let status = status(&binding, &clusters, &now);
+            let status = status(&binding, &members, &condition, &now);
             self.karmada_patch(table, &binding, Endpoint::Status, &json!({"status": status}));
         }
     }
@@ -380,29 +363,11 @@ impl State {
         }
     }
 
-    /// The clusters that a placement admits, ready ones alone, by name.
-    fn fitting(&self, placement: &Value) -> Vec<String> {
-        let affinity = &placement["clusterAffinity"];
-        let named = affinity["clusterNames"].as_array();
-        let Some(table) = self.table("cluster.karmada.io", "clusters") else {
-            return Vec::new();
-        };
-        let clusters = self.tables[table].objects.values();
-        let fits = clusters.filter(|cluster| {
-            let ready = cluster["status"]["conditions"]
-                .as_array()
-                .is_some_and(|list| list.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
-            let labels = &affinity["labelSelector"];
-            ready
-                && named.is_none_or(|names| names.iter().any(|name| *name == meta::name(cluster)))
-                && (labels.is_null() || labels_match(labels, cluster))
-        });
-        fits.map(|cluster| meta::name(cluster).to_owned()).collect()
-    }
-
     fn end_binding(&mut self, table: usize, binding: &Value) {
         let mut left = meta::list(binding, "finalizers").to_vec();
-        left.retain(|finalizer| finalizer != FINALIZER && finalizer != CLUSTER_FINALIZER);
+        left.retain(|finalizer| {
+            finalizer != names::BINDING_FINALIZER && finalizer != names::CLUSTER_BINDING_FINALIZER
+        });
         let patch = json!({"metadata": {"finalizers": left}});
         self.karmada_patch(table, binding, Endpoint::Main, &patch);
     }
@@ -440,25 +405,16 @@ fn owned_by(binding: &Value, template: &Value) -> bool {
     owners.iter().any(|owner| owner["uid"] == meta::uid(template))
 }
 
-/// What a binding says of its clusters.
-fn status(binding: &Value, clusters: &[String], now: &str) -> Value {
-    let condition = |kind: &str, fine: bool, reason: &str| {
-        let status = if fine { "True" } else { "False" };
-        json!({"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": now})
-    };
-    let some = !clusters.is_empty();
-    let scheduled = if some { "Success" } else { "NoClusterFit" };
-    let applied = if some {
-        "FullyAppliedSuccess"
-    } else {
-        "FullyAppliedFailed"
-    };
-    let items = clusters
+/// The status of a binding that is applied at all of its members.
+fn status(binding: &Value, members: &BTreeSet<String>, scheduled: &Condition, now: &str) -> Value {
+    let items = members
         .iter()
         .map(|name| json!({"clusterName": name, "applied": true, "health": "Healthy"}));
+    let items: Vec<Value> = items.collect();
+    let conditions = scheduled.set_in(&json!([]), now);
     json!({
         "schedulerObservedGeneration": binding["metadata"]["generation"],
-        "conditions": [condition("Scheduled", some, scheduled), condition("FullyApplied", some, applied)],
-        "aggregatedStatus": items.collect::<Vec<_>>(),
+        "conditions": fully_applied(members, &items).set_in(&conditions, now),
+        "aggregatedStatus": items,
     })
 }

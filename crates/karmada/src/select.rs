@@ -1,12 +1,11 @@
 //! Selectors: label selectors, policies' selectors of templates, and placements' selectors of members.
 
-use kube::api::DynamicObject;
+use crate::Object;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// How specifically a policy's selector matches a template; a greater value is more specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Match {
+pub enum Match {
     /// All objects of the kind.
     All,
     /// By labels.
@@ -15,29 +14,19 @@ pub(super) enum Match {
     Name,
 }
 
-/// True if the labels satisfy a `LabelSelector`. An unknown operator matches nothing.
-pub(super) fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    let texts = |value: &Value| -> Vec<String> {
-        let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        list.iter()
-            .filter_map(|text| text.as_str().map(ToOwned::to_owned))
-            .collect()
-    };
+/// True if an object's labels satisfy a `LabelSelector`. An unknown operator matches nothing.
+pub fn labels_match(selector: &Value, object: &impl Object) -> bool {
     let equal = selector["matchLabels"].as_object().is_none_or(|map| {
         map.iter()
-            .all(|(key, value)| labels.get(key).map(String::as_str) == value.as_str())
+            .all(|(key, value)| object.label(key) == Some(value.as_str().unwrap_or_default()))
     });
-    let expressions = selector["matchExpressions"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
     equal
-        && expressions.iter().all(|expression| {
-            let found = expression["key"].as_str().and_then(|key| labels.get(key));
-            let values = texts(&expression["values"]);
+        && list(&selector["matchExpressions"]).iter().all(|expression| {
+            let found = expression["key"].as_str().and_then(|key| object.label(key));
+            let listed = |value: &str| list(&expression["values"]).iter().any(|one| one == value);
             match expression["operator"].as_str() {
-                Some("In") => found.is_some_and(|value| values.contains(value)),
-                Some("NotIn") => found.is_none_or(|value| !values.contains(value)),
+                Some("In") => found.is_some_and(listed),
+                Some("NotIn") => found.is_none_or(|value| !listed(value)),
                 Some("Exists") => found.is_some(),
                 Some("DoesNotExist") => found.is_none(),
                 _ => false,
@@ -45,56 +34,55 @@ pub(super) fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) 
         })
 }
 
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The selectors of a policy.
+pub fn selectors(policy: &impl Object) -> &[Value] {
+    list(&policy.field("spec")["resourceSelectors"])
+}
+
 /// The most specific match of a policy's selectors with an object; `None` if none matches.
-pub(super) fn selectors_match(selectors: &[Value], object: &DynamicObject) -> Option<Match> {
+pub fn selectors_match(selectors: &[Value], object: &impl Object) -> Option<Match> {
     selectors
         .iter()
         .filter_map(|selector| selector_match(selector, object))
         .max()
 }
 
-fn selector_match(selector: &Value, object: &DynamicObject) -> Option<Match> {
+fn selector_match(selector: &Value, object: &impl Object) -> Option<Match> {
     let text = |key: &str| selector[key].as_str().unwrap_or_default();
-    let types = object.types.as_ref()?;
-    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let foreign = !text("namespace").is_empty() && text("namespace") != namespace;
-    if types.api_version != text("apiVersion") || types.kind != text("kind") || foreign {
+    let foreign = !text("namespace").is_empty() && text("namespace") != object.namespace();
+    if object.api_version() != text("apiVersion") || object.kind() != text("kind") || foreign {
         return None;
     }
     if !text("name").is_empty() {
-        return (object.metadata.name.as_deref() == Some(text("name"))).then_some(Match::Name);
+        return (object.name() == text("name")).then_some(Match::Name);
     }
     match &selector["labelSelector"] {
         Value::Null => Some(Match::All),
-        labels => labels_match(
-            labels,
-            object.metadata.labels.as_ref().unwrap_or(&BTreeMap::new()),
-        )
-        .then_some(Match::Labels),
+        labels => labels_match(labels, object).then_some(Match::Labels),
     }
 }
 
 /// True if a placement's cluster affinity admits a member. No affinity admits all members.
-pub(super) fn cluster_matches(affinity: &Value, cluster: &DynamicObject) -> bool {
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let list = |key: &str| affinity[key].as_array().map(Vec::as_slice).unwrap_or_default();
-    if list("exclude").iter().any(|excluded| excluded == name) {
+pub fn cluster_matches(affinity: &Value, cluster: &impl Object) -> bool {
+    let named = |key: &str| list(&affinity[key]).iter().any(|name| name == cluster.name());
+    if named("exclude") {
         return false;
     }
     let selected = match &affinity["labelSelector"] {
         Value::Null => true,
-        labels => labels_match(
-            labels,
-            cluster.metadata.labels.as_ref().unwrap_or(&BTreeMap::new()),
-        ),
+        labels => labels_match(labels, cluster),
     };
-    let chosen = list("clusterNames");
-    selected && (chosen.is_empty() || chosen.iter().any(|wanted| wanted == name))
+    selected && (list(&affinity["clusterNames"]).is_empty() || named("clusterNames"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::core::DynamicObject;
     use serde_json::{from_value, json};
 
     fn object(labels: &Value) -> DynamicObject {
@@ -136,7 +124,7 @@ mod tests {
 
     #[test]
     fn expressions_are_joined_by_and() {
-        let labels = [("city".to_owned(), "DFW".to_owned())].into();
+        let labels = json!({"metadata": {"labels": {"city": "DFW"}}});
         let one = |operator: &str, key: &str, values: Value| {
             labels_match(
                 &json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]}),

@@ -1,46 +1,47 @@
 //! Schedules bindings: a template is duplicated to every member that fits.
 
-use super::{
-    attached,
+use crate::{
+    Object,
+    claim::Claim,
+    condition::{Condition, is_true},
     select::cluster_matches,
-    status::{Condition, is_true},
-    wire::{self, label},
 };
-use kube::api::DynamicObject;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 /// The result of scheduling a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placed {
+pub struct Placed {
     /// The members, sorted.
-    pub(super) members: BTreeSet<String>,
+    pub members: BTreeSet<String>,
     /// The condition `Scheduled`.
-    pub(super) condition: Condition,
+    pub condition: Condition,
 }
 
 /// True if the scheduler handles a binding: a policy claims it and it has a placement.
-pub(super) fn is_scheduled(binding: &DynamicObject) -> bool {
-    let claimed =
-        !label(binding, wire::CLAIM_ID).is_empty() || !label(binding, wire::CLUSTER_CLAIM_ID).is_empty();
-    claimed && !binding.data["spec"]["placement"].is_null()
+pub fn is_scheduled(binding: &impl Object) -> bool {
+    let claims = [Claim::Policy, Claim::ClusterPolicy];
+    let claimed = claims.iter().any(|claim| !claim.id(binding).is_empty());
+    claimed && !binding.field("spec")["placement"].is_null()
 }
 
 /// The members in a binding's `spec.clusters`.
-pub(super) fn members(binding: &DynamicObject) -> BTreeSet<String> {
-    names(&binding.data["spec"]["clusters"])
+pub fn members(binding: &impl Object) -> BTreeSet<String> {
+    names(&binding.field("spec")["clusters"])
 }
 
 /// All target members of a binding: those of its own schedule and those of the bindings that need it.
-pub(super) fn reached(binding: &DynamicObject) -> BTreeSet<String> {
-    let needs = attached::required_by(binding)
-        .iter()
+pub fn reached(binding: &impl Object) -> BTreeSet<String> {
+    let needs = binding.field("spec")["requiredBy"].as_array();
+    let needs = needs
+        .into_iter()
+        .flatten()
         .flat_map(|need| names(&need["clusters"]));
     members(binding).into_iter().chain(needs).collect()
 }
 
 /// The names in a list of target clusters.
-pub(super) fn names(clusters: &Value) -> BTreeSet<String> {
+pub fn names(clusters: &Value) -> BTreeSet<String> {
     let list = clusters.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter()
         .filter_map(|cluster| cluster["name"].as_str().map(ToOwned::to_owned))
@@ -48,29 +49,28 @@ pub(super) fn names(clusters: &Value) -> BTreeSet<String> {
 }
 
 /// The list of target clusters with these names.
-pub(super) fn targets(members: &BTreeSet<String>) -> Value {
+pub fn targets(members: &BTreeSet<String>) -> Value {
     members.iter().map(|name| json!({"name": name})).collect()
 }
 
 /// True if a Cluster object reports its member as reachable.
-pub(super) fn is_ready(cluster: &DynamicObject) -> bool {
-    is_true(&cluster.data["status"]["conditions"], "Ready")
+pub fn is_ready(cluster: &impl Object) -> bool {
+    is_true(&cluster.field("status")["conditions"], "Ready")
 }
 
 /// Chooses the members. A member that is not ready gets no new binding and keeps the bindings that it has.
-pub(super) fn place(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) -> Placed {
-    let affinity = &binding.data["spec"]["placement"]["clusterAffinity"];
+pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
+    let affinity = &binding.field("spec")["placement"]["clusterAffinity"];
     let held = members(binding);
-    let name = |cluster: &DynamicObject| cluster.metadata.name.clone().unwrap_or_default();
     let matching: Vec<_> = clusters
         .iter()
-        .filter(|cluster| cluster_matches(affinity, cluster))
+        .filter(|cluster| cluster_matches(affinity, *cluster))
         .collect();
     let members: BTreeSet<String> = matching
         .iter()
-        .filter(|cluster| cluster.metadata.deletion_timestamp.is_none())
-        .filter(|cluster| is_ready(cluster) || held.contains(&name(cluster)))
-        .map(|cluster| name(cluster))
+        .filter(|cluster| !cluster.is_deleting())
+        .filter(|cluster| is_ready(**cluster) || held.contains(cluster.name()))
+        .map(|cluster| cluster.name().to_owned())
         .collect();
     let condition = if members.is_empty() {
         let (all, unready) = (clusters.len(), matching.len());
@@ -111,7 +111,9 @@ pub(super) fn place(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::core::DynamicObject;
     use serde_json::from_value;
+    use std::sync::Arc;
 
     fn cell(name: &str, city: &str, ready: &str) -> Arc<DynamicObject> {
         Arc::new(
@@ -125,7 +127,7 @@ mod tests {
 
     fn binding(city: &str, clusters: &Value) -> DynamicObject {
         from_value(json!({
-            "metadata": {"name": "b", "labels": {wire::CLAIM_ID: "x"}},
+            "metadata": {"name": "b", "labels": {(Claim::Policy.label()): "x"}},
             "spec": {
                 "clusters": clusters,
                 "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {"city": city}}}}

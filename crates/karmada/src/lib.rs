@@ -1,0 +1,16 @@
+//! Karmada's decisions as pure functions, as in its release of August 2026: which policy claims a template, which objects
+//! and members a selector matches, and where a binding is scheduled.
+//!
+//! The sandbox's stand-in of Karmada and the simulator of the tests both decide with these functions; tests/conformance
+//! compares the stand-in with Karmada itself.
+
+#![forbid(unsafe_code)]
+
+pub mod claim;
+pub mod condition;
+pub mod names;
+mod object;
+pub mod schedule;
+pub mod select;
+
+pub use object::Object;
