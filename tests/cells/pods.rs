@@ -129,6 +129,9 @@ async fn w21_a_crash_while_suspended_leaves_no_trace(case: Case) {
             .plane
             .gone(&POD, &case.hub_ns, instance, seconds(30))
             .await;
+        // The project has the suspension too, so that `runs` is not about the time before.
+        case.project_says(&INSTANCE, instance, ["Ready", "False", "Suspended"])
+            .await;
     }
     case.suspend("web-us-dfw", false).await;
     case.runs(&wish).await;

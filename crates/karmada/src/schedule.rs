@@ -48,8 +48,11 @@ pub fn names(clusters: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// The list of target clusters with these names.
+/// The list of target clusters with these names; null without any.
 pub fn targets(members: &BTreeSet<String>) -> Value {
+    if members.is_empty() {
+        return Value::Null;
+    }
     members.iter().map(|name| json!({"name": name})).collect()
 }
 

@@ -1,9 +1,13 @@
 //! The write permit: the executor checks it at each request, and no request outlives it.
 
 use super::*;
-use crate::{plan::Requeue, testing::access::SinglePlane};
+use crate::{
+    plan::{ReasonLabel, Requeue},
+    testing::access::SinglePlane,
+};
 use axum::body::Body;
 use http::{Method, Request, Response};
+use kube::Client;
 use serde_json::json;
 use std::{
     convert::Infallible,

@@ -8,7 +8,7 @@ use super::{
 };
 use fedgate_karmada::{names, schedule};
 use kube::api::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Reconciles the binding `at`.
@@ -96,11 +96,7 @@ async fn schedule(
     let placement = binding.data["spec"]["placement"].to_string();
     let moved = placed.members != schedule::members(&binding);
     if moved || wire::annotation(&binding, wire::APPLIED_PLACEMENT) != placement {
-        let clusters = if placed.members.is_empty() {
-            Value::Null
-        } else {
-            schedule::targets(&placed.members)
-        };
+        let clusters = schedule::targets(&placed.members);
         let patch = json!({
             "metadata": {"annotations": {wire::APPLIED_PLACEMENT: placement}},
             "spec": {"clusters": clusters},

@@ -335,7 +335,7 @@ impl State {
             .flat_map(|table| self.tables[table].objects.values().cloned())
             .collect();
         let Placed { members, condition } = schedule::place(&binding, &clusters);
-        if schedule::members(&binding) != members || binding["spec"]["clusters"].is_null() {
+        if schedule::members(&binding) != members {
             let patch = json!({"spec": {"clusters": schedule::targets(&members)}});
             // The write brings the binding here once more.
             return self.karmada_patch(table, &binding, Endpoint::Main, &patch);
