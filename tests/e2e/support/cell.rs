@@ -4,7 +4,7 @@
 use super::{
     case::{label, uid},
     kinds::{DEPLOYMENT, INSTANCE, NAMESPACE},
-    plane::{Plane, seconds},
+    plane::{Plane, seconds, wait_for},
     suite::CellAccess,
 };
 use fedgate_api::keys;
@@ -197,7 +197,16 @@ impl Cell {
             .as_str()
             .expect("a stored object has a name");
         let object = self.written_back(instance).await;
-        self.hub.create(&INSTANCE, ns, object).await;
+        // A server that has just begun may not know for a while the kinds that its admission policies compare with; a cell
+        // tries again.
+        wait_for("the hub has its admission policies", seconds(60), || async {
+            match self.hub.try_create(&INSTANCE, ns, object.clone()).await {
+                Ok(_) => Some(()),
+                Err(kube::Error::Api(refusal)) if refusal.message.contains("failed to configure policy") => None,
+                Err(error) => panic!("create hub Instance {ns}/{name}: {error}"),
+            }
+        })
+        .await;
         self.hub
             .merge_status(&INSTANCE, ns, name, instance["status"].clone())
             .await
