@@ -12,7 +12,7 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 3] = ["api", "cell", "federation"];
+const DOCUMENTS: [&str; 4] = ["api", "cell", "cli", "federation"];
 
 /// The sections of a document by number, each with the numbers of its list items.
 type Sections = BTreeMap<String, BTreeSet<u32>>;

@@ -202,7 +202,9 @@ impl Cell {
         wait_for("the hub has its admission policies", seconds(60), || async {
             match self.hub.try_create(&INSTANCE, ns, object.clone()).await {
                 Ok(_) => Some(()),
-                Err(kube::Error::Api(refusal)) if refusal.message.contains("failed to configure policy") => None,
+                Err(kube::Error::Api(refusal)) if refusal.message.contains("failed to configure policy") => {
+                    None
+                }
                 Err(error) => panic!("create hub Instance {ns}/{name}: {error}"),
             }
         })

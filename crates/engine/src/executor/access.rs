@@ -1,4 +1,4 @@
-//! What the executor needs of its surroundings.
+//! The executor's surroundings: planes, the write permit and the index.
 
 use crate::{
     key::Plane,

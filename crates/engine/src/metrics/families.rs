@@ -20,32 +20,32 @@ impl ReconcileMetrics {
             results: r.counters(
                 "controller_runtime_reconcile_total",
                 &["controller", "result"],
-                "Turns of controllers.",
+                "Reconciles.",
             )?,
             errors: r.counters(
                 "controller_runtime_reconcile_errors_total",
                 &["controller"],
-                "Turns that failed.",
+                "Reconciles that failed.",
             )?,
             seconds: r.seconds(
                 "controller_runtime_reconcile_time_seconds",
                 &["controller"],
-                "Time of a turn.",
+                "Time of a reconcile.",
             )?,
             noops: r.counters(
                 "fedgate_noop_reconciles_total",
                 &["controller"],
-                "Turns that had nothing to write.",
+                "Reconciles that had nothing to write.",
             )?,
             unfinished: r.seconds_gauges(
                 "workqueue_unfinished_work_seconds",
                 &["name"],
-                "Sum of the ages of all turns under way.",
+                "Sum of the ages of all reconciles under way.",
             )?,
             longest: r.seconds_gauges(
                 "workqueue_longest_running_processor_seconds",
                 &["name"],
-                "Age of the oldest turn under way.",
+                "Age of the oldest reconcile under way.",
             )?,
         })
     }
@@ -135,7 +135,7 @@ impl Federation {
                 &["reason"],
                 "The same under the name that datum-cloud/compute gives it.",
             )?,
-            backoff: r.gauge("fedgate_keys_in_backoff", "Keys that failed at their last turn.")?,
+            backoff: r.gauge("fedgate_keys_in_backoff", "Keys whose last reconcile failed.")?,
         })
     }
 }
@@ -183,7 +183,7 @@ impl Planes {
             )?,
             delayed: r.gauge(
                 "fedgate_delayed_hub_writes",
-                "Copies and companions that wait for their turn to go to the hub.",
+                "Copies and companions that wait for the rate limit of the hub.",
             )?,
             rewinds: r.counters(
                 "fedgate_plane_rewinds_total",

@@ -154,9 +154,15 @@ async fn clusters_come_and_go() {
         json!([{"name": "ams-1"}])
     );
     karmada.ready("ams-1", false);
+    let kept = binding(&plane).unwrap();
+    assert_eq!(kept["spec"]["clusters"], json!([{"name": "ams-1"}]));
+    assert_eq!(kept["status"]["conditions"][0]["status"], "True");
+    plane.create(gadget("b", "AMS")).unwrap();
+    let new = plane.get("ResourceBinding", "default", "b-gadget").unwrap();
+    assert_eq!(new["spec"].get("clusters"), None);
     assert_eq!(
-        binding(&plane).unwrap()["status"]["conditions"][0]["status"],
-        "False"
+        new["status"]["conditions"][0]["reason"], "NoClusterFit",
+        "a cluster that is not ready keeps what it has and gets nothing new"
     );
 }
 

@@ -1,0 +1,169 @@
+//! The command line.
+
+use crate::{
+    output::{Format, style::ColorChoice},
+    plane::Choice,
+};
+use clap::{Args, Parser, Subcommand};
+use std::{path::PathBuf, time::Duration};
+
+/// Run workloads in the cities of an edge cloud.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl compute",
+    bin_name = "kubectl compute",
+    version,
+    disable_version_flag = true
+)]
+pub(crate) struct Cli {
+    /// Flags of all commands.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of all commands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Path of the kubeconfig; default: as kubectl's
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Global flags")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; default: the current one
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global flags")]
+    pub(crate) context: Option<String>,
+    /// Project at the context's host; default: the context is the project
+    #[arg(
+        long,
+        global = true,
+        value_name = "ID",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Global flags"
+    )]
+    pub(crate) project: String,
+    /// Namespace; default: the context's
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Global flags"
+    )]
+    pub(crate) namespace: Option<String>,
+    /// Format: table, wide, json, yaml, name, or jsonpath=TEMPLATE
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "table",
+        help_heading = "Global flags"
+    )]
+    pub(crate) output: Format,
+    /// Print no line of column names
+    #[arg(long, global = true, help_heading = "Global flags")]
+    pub(crate) no_headers: bool,
+    /// When colours are used
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global flags"
+    )]
+    pub(crate) color: ColorChoice,
+    /// Time for one request, e.g. 90s
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, default_value = "30s", help_heading = "Global flags")]
+    pub(crate) request_timeout: Duration,
+    /// Print no footers and hints
+    #[arg(short, long, global = true, help_heading = "Global flags")]
+    pub(crate) quiet: bool,
+}
+
+impl Global {
+    /// The control plane that the flags choose.
+    pub(crate) fn choice(&self) -> Choice {
+        Choice {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            project: self.project.clone(),
+            namespace: self.namespace.clone(),
+            request_timeout: self.request_timeout,
+        }
+    }
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List workloads
+    Workloads(WorkloadsArgs),
+    /// List instances
+    Instances(InstancesArgs),
+    /// Show a workload's placements and cities
+    Status(NameArgs),
+    /// Show what applying a file would change; exit code 1 if that is something
+    Diff(DiffArgs),
+    /// Print the versions of this command and of the server
+    Version,
+}
+
+/// Flags of `workloads`.
+#[derive(Debug, Args)]
+pub(crate) struct WorkloadsArgs {
+    /// Only those with this health
+    #[arg(long, value_name = "WORD", value_parser = health)]
+    pub(crate) health: Option<crate::view::HealthWord>,
+    /// Only those with a placement in this city
+    #[arg(long, value_name = "CODE")]
+    pub(crate) city: Option<String>,
+}
+
+/// Flags of `instances`.
+#[derive(Debug, Args)]
+pub(crate) struct InstancesArgs {
+    /// Only those of this workload
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Option<String>,
+    /// Only those in this city
+    #[arg(long, value_name = "CODE")]
+    pub(crate) city: Option<String>,
+}
+
+/// Flags of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// File with one Workload; - for standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: String,
+}
+
+/// The name of a workload.
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Parses `90s`, `10m` or `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration, e.g. 90s, 10m or 1h30m");
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    Duration::try_from(span).map_err(|_| wrong())
+}
+
+/// Parses a word of health, in any case.
+fn health(text: &str) -> Result<crate::view::HealthWord, String> {
+    use crate::view::HealthWord;
+    let found = HealthWord::ALL
+        .into_iter()
+        .find(|word| word.word().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| {
+        let words = HealthWord::ALL.map(HealthWord::word).join(", ");
+        format!("unknown health; the words are {words}")
+    })
+}

@@ -1,0 +1,108 @@
+//! `instances`: all Instances with their state and addresses.
+
+use super::workloads::plural;
+use crate::{
+    args::InstancesArgs,
+    error::Error,
+    output::{
+        Listing, Output,
+        style::Tone,
+        table::{Cell, Table},
+    },
+    plane::{Compute, Plane},
+    time::age,
+    view::{Home, InstanceState, InstanceWord, Object},
+};
+use jiff::Timestamp;
+
+const COLUMNS: &[&str] = &[
+    "NAME",
+    "WORKLOAD",
+    "CITY",
+    "EXTERNAL IP",
+    "INTERNAL IP",
+    "TYPE",
+    "AGE",
+    "STATUS",
+    "PLACEMENT",
+    "ORDINAL",
+    "REASON",
+];
+
+/// Columns of the narrow form.
+const NARROW: usize = 8;
+
+/// Lists Instances.
+pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(), Error> {
+    if let Some(name) = &args.workload {
+        plane.workload(name).await?;
+    }
+    let (instances, deployments) = tokio::try_join!(
+        plane.list(Compute::Instances, None),
+        plane.list(Compute::Deployments, None)
+    )?;
+    let mut rows: Vec<(Home, Object)> = instances
+        .into_iter()
+        .map(|instance| (Home::of(&instance, &deployments), instance))
+        .filter(|(home, _)| args.workload.as_ref().is_none_or(|name| home.workload == *name))
+        .filter(|(home, _)| args.city.as_ref().is_none_or(|city| home.city == *city))
+        .collect();
+    rows.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name().cmp(y.name())));
+    output.list(&listing(rows, &plane.project, plane.clock.now()))
+}
+
+fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing {
+    let mut table = Table::new(COLUMNS);
+    let (mut objects, mut words) = (Vec::new(), Vec::new());
+    for (home, instance) in rows {
+        let state = InstanceState::of(&instance);
+        table.row(row(&home, &instance, &state, now));
+        words.push(state.word);
+        objects.push(instance);
+    }
+    let count = |is: &[InstanceWord]| words.iter().filter(|word| is.contains(word)).count();
+    let counted = [
+        (count(&[InstanceWord::Available]), "Available"),
+        (count(&[InstanceWord::Pending, InstanceWord::Starting]), "Pending"),
+        (count(&[InstanceWord::Failed]), "Failed"),
+        (count(&[InstanceWord::Terminating]), "Terminating"),
+    ];
+    let counted: Vec<String> = counted.iter().map(|(n, word)| format!("{n} {word}")).collect();
+    Listing {
+        footer: format!("{} - {}", plural(objects.len(), "instance"), counted.join(", ")),
+        empty: format!("No instances in project {project} match."),
+        objects,
+        table,
+        columns: (NARROW, COLUMNS.len()),
+    }
+}
+
+fn row(home: &Home, instance: &Object, state: &InstanceState, now: Timestamp) -> Vec<Cell> {
+    let address = |field: &str| {
+        instance
+            .text(&format!("/status/networkInterfaces/0/assignments/{field}"))
+            .into()
+    };
+    let kind = instance.instance_type().rsplit('/').next().unwrap_or_default();
+    let reason = instance
+        .condition("Ready")
+        .map(|ready| ready.reason)
+        .unwrap_or_default();
+    vec![
+        instance.name().into(),
+        (&*home.workload).into(),
+        (&*home.city).into(),
+        address("externalIP"),
+        address("networkIP"),
+        kind.into(),
+        instance
+            .created()
+            .map(|created| age(created, now))
+            .unwrap_or_default()
+            .into(),
+        Cell::toned(&state.text, Tone::from(state.word)),
+        (&*home.placement).into(),
+        home.ordinal.map(|n| n.to_string()).unwrap_or_default().into(),
+        reason.into(),
+    ]
+}

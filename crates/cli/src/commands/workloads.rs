@@ -1,0 +1,120 @@
+//! `workloads`: all Workloads with their health.
+
+use crate::{
+    args::WorkloadsArgs,
+    error::Error,
+    output::{
+        Listing, Output,
+        style::Tone,
+        table::{Cell, Table},
+    },
+    plane::{Compute, Plane},
+    time::age,
+    view::{Counts, Health, HealthWord, Joined, join},
+};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+const COLUMNS: &[&str] = &[
+    "NAME",
+    "HEALTH",
+    "READY",
+    "UP-TO-DATE",
+    "PLACEMENTS",
+    "IMAGE",
+    "AGE",
+    "INSTANCE TYPE",
+    "CITIES",
+];
+
+/// Columns of the narrow form.
+const NARROW: usize = 7;
+
+/// Lists Workloads.
+pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(), Error> {
+    let (workloads, deployments) = tokio::try_join!(
+        plane.list(Compute::Workloads, None),
+        plane.list(Compute::Deployments, None)
+    )?;
+    let all = join(workloads, deployments);
+    output.list(&listing(all, args, &plane.project, plane.clock.now()))
+}
+
+fn listing(all: Vec<Joined>, args: &WorkloadsArgs, project: &str, now: Timestamp) -> Listing {
+    let mut table = Table::new(COLUMNS);
+    let mut objects = Vec::new();
+    let mut words: BTreeMap<HealthWord, usize> = BTreeMap::new();
+    for joined in all {
+        let counts: Counts = joined.deployments().map(Counts::of).sum();
+        let health = Health::of(&joined.workload, counts);
+        let in_city = |code: &String| joined.cities.iter().any(|(city, _)| city.city == *code);
+        if args.health.is_some_and(|word| word != health.word) || !args.city.as_ref().is_none_or(in_city) {
+            continue;
+        }
+        *words.entry(health.word).or_default() += 1;
+        table.row(row(&joined, counts, &health, now));
+        objects.push(joined.workload);
+    }
+    let counted: Vec<String> = words
+        .iter()
+        .map(|(word, n)| format!("{n} {}", word.word()))
+        .collect();
+    let filters = [
+        args.health
+            .map(|word| format!("--health={}", word.word().to_lowercase())),
+        args.city.as_ref().map(|city| format!("--city={city}")),
+    ];
+    let filters: Vec<String> = filters.into_iter().flatten().collect();
+    Listing {
+        footer: format!("{} - {}", plural(objects.len(), "workload"), counted.join(", ")),
+        empty: if filters.is_empty() {
+            format!("No workloads in project {project}.")
+        } else {
+            format!("No workloads in project {project} match {}.", filters.join(" "))
+        },
+        objects,
+        table,
+        columns: (NARROW, COLUMNS.len()),
+    }
+}
+
+fn row(joined: &Joined, counts: Counts, health: &Health, now: Timestamp) -> Vec<Cell> {
+    let Counts {
+        updated,
+        ready,
+        desired,
+        ..
+    } = counts;
+    let workload = &joined.workload;
+    let placements = workload.list("/spec/placements").iter();
+    let names: Vec<&str> = placements
+        .filter_map(|placement| placement["name"].as_str())
+        .collect();
+    let mut cities: Vec<&str> = joined.cities.iter().map(|(city, _)| &*city.city).collect();
+    cities.dedup();
+    vec![
+        workload.name().into(),
+        Cell::toned(&health.to_string(), Tone::from(health.word)),
+        format!("{ready}/{desired}").into(),
+        format!("{updated}/{desired}").into(),
+        if names.is_empty() {
+            "(none)".into()
+        } else {
+            names.join(",").into()
+        },
+        workload.image().into(),
+        workload
+            .created()
+            .map(|created| age(created, now))
+            .unwrap_or_default()
+            .into(),
+        workload.instance_type().into(),
+        cities.join(",").into(),
+    ]
+}
+
+/// A number with its noun.
+pub(super) fn plural(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}

@@ -1,0 +1,221 @@
+//! The difference between two objects, field by field (contract: cli.md §7).
+
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, fmt};
+
+/// A changed field.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    /// The field, e.g. `spec.placements[us].scaleSettings.minReplicas`.
+    pub(crate) path: String,
+    /// The value before; `None` if the field is new.
+    pub(crate) old: Option<Value>,
+    /// The value after; `None` if the field goes.
+    pub(crate) new: Option<Value>,
+}
+
+impl Change {
+    /// The change for programs.
+    pub(crate) fn json(&self) -> Value {
+        let op = match (&self.old, &self.new) {
+            (None, _) => "add",
+            (_, None) => "remove",
+            _ => "change",
+        };
+        json!({"path": self.path, "op": op, "old": self.old, "new": self.new})
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, old, new } = self;
+        match (old, new) {
+            (None, Some(new)) => write!(f, "+ {path}: {}", text(new)),
+            (Some(old), None) => write!(f, "- {path}: {}", text(old)),
+            (Some(old), Some(new)) => write!(f, "~ {path}: {} -> {}", text(old), text(new)),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// A value in a line: a text without quotes, unless it is empty.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) if !text.is_empty() => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The changes of labels, annotations and spec from `old` to `new`; `None` is an object that does not exist.
+pub(crate) fn changes(old: Option<&Value>, new: &Value) -> Vec<Change> {
+    let part = |object: Option<&Value>, pointer| object.and_then(|object| object.pointer(pointer)).cloned();
+    let mut changes = Vec::new();
+    for (pointer, path) in [
+        ("/metadata/labels", "metadata.labels"),
+        ("/metadata/annotations", "metadata.annotations"),
+        ("/spec", "spec"),
+    ] {
+        let (before, after) = (part(old, pointer), part(Some(new), pointer));
+        compare(path, before.as_ref(), after.as_ref(), &mut changes);
+    }
+    changes
+}
+
+fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, into: &mut Vec<Change>) {
+    let (old, new) = (present(old), present(new));
+    match (old, new) {
+        (Some(old), Some(new)) if old == new => {}
+        (Some(Value::Object(old)), Some(Value::Object(new))) => {
+            let fields: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for field in fields {
+                compare(
+                    &format!("{path}.{}", quoted(field)),
+                    old.get(field),
+                    new.get(field),
+                    into,
+                );
+            }
+        }
+        (Some(Value::Array(old)), Some(Value::Array(new))) => match (named(old), named(new)) {
+            (Some(before), Some(after)) => {
+                let gone = before.iter().filter(|name| !after.contains(name));
+                let find = |list: &'_ [Value], name: &str| list.iter().position(|item| item["name"] == *name);
+                for name in after.iter().chain(gone) {
+                    let old = find(old, name).and_then(|at| old.get(at));
+                    let new = find(new, name).and_then(|at| new.get(at));
+                    compare(&format!("{path}[{name}]"), old, new, into);
+                }
+            }
+            _ => {
+                for at in 0..old.len().max(new.len()) {
+                    compare(&format!("{path}[{at}]"), old.get(at), new.get(at), into);
+                }
+            }
+        },
+        (None, None) => {}
+        // A map or list that is new or gone is shown by its fields, an item of a list in one line.
+        (Some(Value::Object(fields)), None) if !path.ends_with(']') => {
+            for (field, value) in fields {
+                compare(&format!("{path}.{}", quoted(field)), Some(value), None, into);
+            }
+        }
+        (None, Some(Value::Object(fields))) if !path.ends_with(']') => {
+            for (field, value) in fields {
+                compare(&format!("{path}.{}", quoted(field)), None, Some(value), into);
+            }
+        }
+        (Some(Value::Array(items)), None) => {
+            for (at, item) in items.iter().enumerate() {
+                compare(&format!("{path}[{}]", key(item, at)), Some(item), None, into);
+            }
+        }
+        (None, Some(Value::Array(items))) => {
+            for (at, item) in items.iter().enumerate() {
+                compare(&format!("{path}[{}]", key(item, at)), None, Some(item), into);
+            }
+        }
+        (old, new) => into.push(Change {
+            path: path.to_owned(),
+            old: old.cloned(),
+            new: new.cloned(),
+        }),
+    }
+}
+
+/// The name of a list's item, else its position.
+fn key(item: &Value, at: usize) -> String {
+    item["name"]
+        .as_str()
+        .map_or_else(|| at.to_string(), str::to_owned)
+}
+
+/// Null, and an empty map or list, are the same as no field.
+fn present(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    })
+}
+
+/// The names of a list's items, if each has one of its own.
+fn named(list: &[Value]) -> Option<Vec<&str>> {
+    let names: Vec<&str> = list
+        .iter()
+        .map(|item| item["name"].as_str())
+        .collect::<Option<_>>()?;
+    let unique: BTreeSet<&&str> = names.iter().collect();
+    (unique.len() == names.len()).then_some(names)
+}
+
+/// A field's name in a path; one with a dot is quoted.
+fn quoted(field: &str) -> String {
+    if field.contains(['.', '/']) {
+        format!("{field:?}")
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(old: &Value, new: &Value) -> Vec<String> {
+        changes(Some(old), new).iter().map(ToString::to_string).collect()
+    }
+
+    fn web() -> Value {
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {
+            "placements": [{"name": "us", "cityCodes": ["DFW", "IAD"], "scaleSettings": {"minReplicas": 1}}],
+            "template": {"spec": {"runtime": {"sandbox": {"containers": [
+                {"name": "app", "image": "web:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}]}}}}}})
+    }
+
+    #[test]
+    fn each_changed_field_is_a_line() {
+        let mut new = web();
+        new["metadata"]["labels"]["example.com/tier"] = json!("front");
+        new["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(2);
+        new["spec"]["placements"][0]["cityCodes"] = json!(["DFW"]);
+        let container = &mut new["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+        container["env"] = json!([{"name": "C", "value": ""}, {"name": "A", "value": "1"}]);
+        assert_eq!(
+            lines(&web(), &new),
+            [
+                "+ metadata.labels.\"example.com/tier\": front",
+                "- spec.placements[us].cityCodes[1]: IAD",
+                "~ spec.placements[us].scaleSettings.minReplicas: 1 -> 2",
+                "+ spec.template.spec.runtime.sandbox.containers[app].env[C]: {\"name\":\"C\",\"value\":\"\"}",
+                "- spec.template.spec.runtime.sandbox.containers[app].env[B]: {\"name\":\"B\",\"value\":\"2\"}",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_order_of_a_named_list_and_empty_fields_are_no_difference() {
+        let mut new = web();
+        let container = &mut new["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+        container["env"] = json!([{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]);
+        container["ports"] = json!([]);
+        new["metadata"]["annotations"] = json!({});
+        assert_eq!(lines(&web(), &new), [""; 0]);
+    }
+
+    #[test]
+    fn an_object_that_does_not_exist_is_all_new() {
+        let all = changes(None, &web());
+        assert!(all.iter().all(|change| change.old.is_none()), "{all:?}");
+        let paths: Vec<&str> = all.iter().map(|change| &*change.path).collect();
+        assert_eq!(
+            paths,
+            [
+                "metadata.labels.app",
+                "spec.placements[us]",
+                "spec.template.spec.runtime.sandbox.containers[app]"
+            ]
+        );
+        assert_eq!(all[0].json()["op"], "add");
+    }
+}

@@ -1,0 +1,123 @@
+//! Errors as users see them: what failed, its cause, the next command, and the exit code (contract: cli.md §9).
+
+use std::{fmt, process::ExitCode};
+
+/// The kind of an error. Scripts rely on the codes and words: kinds are only added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything without a kind of its own.
+    Failed,
+    /// A bad flag, word, value, format or file.
+    Usage,
+    /// The named object does not exist.
+    NotFound,
+    /// The credentials were refused, or the right is missing.
+    Forbidden,
+    /// `diff` has found a difference: no error, but an exit code of its own.
+    Different,
+    /// `diff` has failed: its exit code 1 says that there is a difference.
+    DiffFailed,
+    /// The command was interrupted.
+    Interrupted,
+}
+
+impl Kind {
+    /// The exit code.
+    pub(crate) const fn exit(self) -> u8 {
+        match self {
+            Self::Failed | Self::Different => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Forbidden => 6,
+            Self::DiffFailed => 70,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The word in `-o json`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Failed | Self::Different | Self::DiffFailed => "Failed",
+            Self::Usage => "Usage",
+            Self::NotFound => "NotFound",
+            Self::Forbidden => "Forbidden",
+            Self::Interrupted => "Interrupted",
+        }
+    }
+}
+
+/// An error of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Error {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// The action that failed, with the object.
+    pub(crate) what: String,
+    /// The server's text.
+    pub(crate) cause: Option<String>,
+    /// The command to run next.
+    pub(crate) next: Option<String>,
+}
+
+impl Error {
+    /// An error of this kind.
+    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+            cause: None,
+            next: None,
+        }
+    }
+
+    /// A bad flag, word or value.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, what)
+    }
+
+    /// The same, with the server's text.
+    #[must_use]
+    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// The same, with the command to run next.
+    #[must_use]
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// The exit code.
+    pub(crate) fn exit(&self) -> ExitCode {
+        ExitCode::from(self.kind.exit())
+    }
+
+    /// The error as one line of JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({"error": {"code": self.kind.word(), "exit": self.kind.exit(), "message": self.message(), "next": self.next}})
+    }
+
+    fn message(&self) -> String {
+        match &self.cause {
+            Some(cause) => format!("{}: {cause}", self.what),
+            None => self.what.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if let Some(cause) = &self.cause {
+            write!(f, "\n  cause: {cause}")?;
+        }
+        if let Some(next) = &self.next {
+            write!(f, "\n  next: {next}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,83 @@
+//! `kubectl compute`: the command line of tenants (contract: cli.md). It reads and writes the project's control plane with
+//! plain Kubernetes requests and needs no server part of fedgate.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod diff;
+mod effects;
+mod error;
+mod manifest;
+mod output;
+mod plane;
+mod time;
+mod view;
+
+use args::Cli;
+use clap::{Parser, error::ErrorKind};
+use error::{Error, Kind};
+use std::{ffi::OsString, process::ExitCode};
+
+/// Runs the command line; returns the exit code.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let json = wants_json(&words);
+    match run(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The difference was the result.
+        Err(error) if error.kind == Kind::Different => error.exit(),
+        Err(error) => {
+            if json {
+                eprintln!("{}", error.json());
+            } else {
+                eprintln!("{error}");
+            }
+            error.exit()
+        }
+    }
+}
+
+fn run(words: Vec<OsString>) -> Result<(), Error> {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print!("{error}");
+            return Ok(());
+        }
+        Err(error) => return Err(usage(&error)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Error::new(Kind::Failed, "cannot start").because(error.to_string()))?;
+    runtime.block_on(async {
+        tokio::select! {
+            result = commands::run(cli) => result,
+            _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "interrupted")),
+        }
+    })
+}
+
+/// True if errors are printed as JSON; known before the words are parsed, because parsing may fail.
+fn wants_json(words: &[OsString]) -> bool {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let pairs = words
+        .windows(2)
+        .any(|pair| matches!(&*pair[0], "-o" | "--output") && pair[1] == "json");
+    pairs
+        || words
+            .iter()
+            .any(|word| matches!(&**word, "-ojson" | "-o=json" | "--output=json"))
+}
+
+/// A fault of the command line, without clap's usage text.
+fn usage(error: &clap::Error) -> Error {
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let what = lines.next().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what).to_owned();
+    let tip = lines.find_map(|line| line.strip_prefix("tip: "));
+    let mut error = Error::usage(what);
+    error.cause = tip.map(str::to_owned);
+    error.next("kubectl compute --help")
+}

@@ -1,0 +1,137 @@
+//! A Workload in a file, and the object that applying it would make.
+
+use crate::{error::Error, view::Object};
+use fedgate_api::API_VERSION;
+use serde_json::{Value, json};
+use std::io::Read;
+
+/// Annotation of the template that `restart` sets.
+const RESTARTED_AT: &str = "compute.datumapis.com/restartedAt";
+
+/// Reads a file, or stdin for `-`. It must have exactly one Workload, in this namespace or in none.
+pub(crate) fn read(file: &str, namespace: &str) -> Result<Value, Error> {
+    let text = if file == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text =
+        text.map_err(|error| Error::usage(format!("cannot read {file}")).because(error.to_string()))?;
+    parse(&text, file, namespace)
+}
+
+fn parse(text: &str, file: &str, namespace: &str) -> Result<Value, Error> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+        .map_err(|error| Error::usage(format!("{file} is no YAML")).because(error.to_string()))?;
+    let mut documents: Vec<Value> = documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect();
+    let (Some(mut workload), true) = (documents.pop(), documents.is_empty()) else {
+        return Err(Error::usage(format!("{file} must have exactly one Workload")));
+    };
+    if workload["apiVersion"] != API_VERSION || workload["kind"] != "Workload" {
+        let found = format!("{} {}", workload["apiVersion"], workload["kind"]);
+        return Err(Error::usage(format!(
+            "{file} must have a Workload of {API_VERSION}, not {found}"
+        )));
+    }
+    if workload["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+        return Err(Error::usage(format!("{file}: metadata.name is missing")));
+    }
+    match workload["metadata"]["namespace"].as_str() {
+        Some(other) if other != namespace => {
+            let what = format!("{file} is for namespace {other}, not {namespace}");
+            Err(Error::usage(what).next(format!("kubectl compute diff -f {file} -n {other}")))
+        }
+        _ => {
+            workload["metadata"]["namespace"] = json!(namespace);
+            Ok(workload)
+        }
+    }
+}
+
+/// The object that applying a file makes of the live one: the file's spec, its labels and annotations beside the live
+/// ones, and the stamp of the last restart, so that applying a file after a restart replaces no Instance.
+pub(crate) fn applied(live: &Object, file: &Value) -> Value {
+    let mut wanted = live.0.clone();
+    if let Some(object) = wanted.as_object_mut() {
+        object.remove("status");
+    }
+    wanted["spec"] = file["spec"].clone();
+    for map in ["labels", "annotations"] {
+        for (key, value) in file["metadata"][map].as_object().into_iter().flatten() {
+            wanted["metadata"][map][key] = value.clone();
+        }
+    }
+    let annotations = "/spec/template/metadata/annotations";
+    let stamp = live
+        .0
+        .pointer(annotations)
+        .map(|all| all[RESTARTED_AT].clone())
+        .unwrap_or_default();
+    let set = file
+        .pointer(annotations)
+        .is_some_and(|all| !all[RESTARTED_AT].is_null());
+    if !stamp.is_null() && !set {
+        wanted["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = stamp;
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WEB: &str =
+        "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: web}\nspec: {a: 1}\n";
+
+    fn what(text: &str) -> String {
+        parse(text, "web.yaml", "default").unwrap_err().what
+    }
+
+    #[test]
+    fn a_file_has_exactly_one_workload_of_the_namespace() {
+        let web = parse(WEB, "web.yaml", "default").unwrap();
+        assert_eq!(web["metadata"]["namespace"], "default");
+        assert_eq!(
+            what(&format!("{WEB}---\n{WEB}")),
+            "web.yaml must have exactly one Workload"
+        );
+        assert_eq!(what(""), "web.yaml must have exactly one Workload");
+        assert!(what("kind: Deployment\napiVersion: apps/v1\n").contains("not \"apps/v1\" \"Deployment\""));
+        let other = WEB.replace("{name: web}", "{name: web, namespace: shop}");
+        assert_eq!(what(&other), "web.yaml is for namespace shop, not default");
+        assert_eq!(
+            what(&WEB.replace("{name: web}", "{}")),
+            "web.yaml: metadata.name is missing"
+        );
+        assert!(parse("a: [", "web.yaml", "default").is_err());
+    }
+
+    #[test]
+    fn a_file_replaces_the_spec_and_keeps_labels_and_the_stamp_of_a_restart() {
+        let live = Object(json!({
+            "metadata": {"name": "web", "labels": {"a": "1", "b": "1"}, "resourceVersion": "7"},
+            "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: "t"}}}, "gone": 1},
+            "status": {},
+        }));
+        let file =
+            json!({"metadata": {"name": "web", "labels": {"b": "2"}}, "spec": {"template": {"spec": {}}}});
+        assert_eq!(
+            applied(&live, &file),
+            json!({
+                "metadata": {"name": "web", "labels": {"a": "1", "b": "2"}, "resourceVersion": "7"},
+                "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: "t"}}, "spec": {}}},
+            })
+        );
+        let mut own = file;
+        own["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!("mine");
+        let made = applied(&live, &own);
+        assert_eq!(
+            made["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT],
+            "mine"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Tables as kubectl prints them: columns of text with three spaces between them.
+
+use super::style::Tone;
+use unicode_width::UnicodeWidthStr;
+
+/// A cell: its text and the tone of its first word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A cell whose first word has a tone.
+    pub(crate) fn toned(text: &str, tone: Tone) -> Self {
+        let text = if text.is_empty() { "-" } else { text };
+        Self {
+            text: escape(text),
+            tone,
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::toned(text, Tone::Plain)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::toned(&text, Tone::Plain)
+    }
+}
+
+/// A table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: &'static [&'static str],
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table with these columns and without rows.
+    pub(crate) fn new(columns: &'static [&'static str]) -> Self {
+        Self {
+            columns,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row, a cell for each column of the widest form.
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// The text, with the columns of the narrow form if `columns` is smaller than their number.
+    pub(crate) fn text(&self, columns: usize, headers: bool, colour: bool) -> String {
+        let names = self.columns.iter().map(|name| Cell::from(*name)).collect();
+        let all: Vec<&Vec<Cell>> = headers.then_some(&names).into_iter().chain(&self.rows).collect();
+        let width = |column: usize| {
+            let widths = all.iter().filter_map(|row| row.get(column));
+            widths.map(|cell| cell.text.width()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in all {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                let (first, rest) = match cell.text.find(' ') {
+                    Some(at) => cell.text.split_at(at),
+                    None => (cell.text.as_str(), ""),
+                };
+                let style = if colour {
+                    cell.tone.style()
+                } else {
+                    Tone::Plain.style()
+                };
+                line.extend([
+                    &style.render().to_string(),
+                    first,
+                    &style.render_reset().to_string(),
+                    rest,
+                ]);
+                line.extend(std::iter::repeat_n(' ', width - cell.text.width() + 3));
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Escapes control characters: a message of a server must not move the cursor or change colours.
+pub(crate) fn escape(text: &str) -> String {
+    let escaped = text.chars().map(|c| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
+    });
+    escaped.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&["NAME", "STATUS", "NODE"]);
+        table.row(vec![
+            "a".into(),
+            Cell::toned("Failed (crashing)", Tone::Bad),
+            "".into(),
+        ]);
+        table.row(vec![
+            "東京".into(),
+            Cell::toned("Available", Tone::Good),
+            "x".into(),
+        ]);
+        table
+    }
+
+    #[test]
+    fn columns_align_with_wide_characters() {
+        assert_eq!(
+            table().text(3, true, false),
+            "NAME   STATUS              NODE\na      Failed (crashing)   -\n東京   Available           x\n"
+        );
+        assert_eq!(table().text(1, false, false), "a\n東京\n");
+    }
+
+    #[test]
+    fn colour_changes_no_width_and_marks_the_word_alone() {
+        let coloured = table().text(3, true, true);
+        assert!(
+            coloured.contains("\u{1b}[31mFailed\u{1b}[0m (crashing)   -"),
+            "{coloured:?}"
+        );
+        let mut plain = coloured;
+        for escape in ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"] {
+            plain = plain.replace(escape, "");
+        }
+        assert_eq!(plain, table().text(3, true, false));
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(escape("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
+    }
+}

@@ -1,0 +1,79 @@
+//! Ages, counted from the server's clock.
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The server's clock, as its answers show it: a local clock may be wrong.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerClock(Arc<Mutex<Option<SignedDuration>>>);
+
+impl ServerClock {
+    /// Takes over the header `Date` of an answer.
+    pub(crate) fn observe(&self, headers: &http::HeaderMap) {
+        let date = headers
+            .get(http::header::DATE)
+            .and_then(|date| date.to_str().ok());
+        let Some(server) = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()) else {
+            return;
+        };
+        let ahead = server.timestamp().duration_since(Timestamp::now());
+        // The header has whole seconds: a smaller difference is none.
+        let ahead = if ahead.abs() < SignedDuration::from_secs(2) {
+            SignedDuration::ZERO
+        } else {
+            ahead
+        };
+        *self.0.lock() = Some(ahead);
+    }
+
+    /// The server's present time; the local one before the first answer.
+    pub(crate) fn now(&self) -> Timestamp {
+        let ahead = self.0.lock().unwrap_or_default();
+        Timestamp::now().saturating_add(ahead).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// An age as in kubectl's tables, in the largest whole unit: `9s`, `5m`, `3h`, `12d`.
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    #[test]
+    fn an_age_has_the_largest_whole_unit() {
+        let of = |seconds| age(at(0), at(seconds));
+        let ages = [0, 59, 60, 3_599, 3_600, 86_399, 86_400, 864_000].map(of);
+        assert_eq!(ages, ["0s", "59s", "1m", "59m", "1h", "23h", "1d", "10d"]);
+        assert_eq!(age(at(5), at(0)), "0s", "of the future");
+    }
+
+    #[test]
+    fn the_servers_date_counts_and_not_the_local_clock() {
+        let clock = ServerClock::default();
+        let mut headers = http::HeaderMap::new();
+        headers.insert(
+            http::header::DATE,
+            "Tue, 01 Jan 2030 00:00:00 GMT".parse().unwrap(),
+        );
+        clock.observe(&headers);
+        let server: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+        assert!(clock.now().duration_since(server).abs() < SignedDuration::from_secs(5));
+        headers.insert(http::header::DATE, "not a date".parse().unwrap());
+        clock.observe(&headers);
+        assert!(clock.now().duration_since(server).abs() < SignedDuration::from_secs(5));
+    }
+}

@@ -1,0 +1,208 @@
+//! The project's objects as commands show them. Objects stay as the server sent them: the peer's definitions have fields
+//! that ours lack, and `-o json` prints them all.
+
+mod join;
+mod words;
+
+pub(crate) use join::{City, Home, Joined, join};
+pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// An object as the server sent it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Object(pub(crate) Value);
+
+/// A condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Condition<'a> {
+    /// `True`, `False` or `Unknown`.
+    pub(crate) status: &'a str,
+    /// A word in `CamelCase`.
+    pub(crate) reason: &'a str,
+    /// Text for people.
+    pub(crate) message: &'a str,
+}
+
+impl Condition<'_> {
+    /// True if the status is `True`.
+    pub(crate) fn holds(&self) -> bool {
+        self.status == "True"
+    }
+}
+
+impl Object {
+    /// The text at a JSON pointer; empty if there is none.
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// The number at a JSON pointer; 0 if there is none.
+    pub(crate) fn number(&self, pointer: &str) -> i64 {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_i64)
+            .unwrap_or_default()
+    }
+
+    /// The list at a JSON pointer; empty if there is none.
+    pub(crate) fn list(&self, pointer: &str) -> &[Value] {
+        let list = self.0.pointer(pointer).and_then(Value::as_array);
+        list.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The object's name.
+    pub(crate) fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    /// The object's UID.
+    pub(crate) fn uid(&self) -> &str {
+        self.text("/metadata/uid")
+    }
+
+    /// A label; empty if the object does not have it.
+    pub(crate) fn label(&self, key: &str) -> &str {
+        self.0["metadata"]["labels"][key].as_str().unwrap_or_default()
+    }
+
+    /// Time of creation.
+    pub(crate) fn created(&self) -> Option<Timestamp> {
+        self.text("/metadata/creationTimestamp").parse().ok()
+    }
+
+    /// True if the object is being deleted.
+    pub(crate) fn is_deleting(&self) -> bool {
+        !self.text("/metadata/deletionTimestamp").is_empty()
+    }
+
+    /// The condition of this type.
+    pub(crate) fn condition(&self, type_: &str) -> Option<Condition<'_>> {
+        let mut conditions = self.list("/status/conditions").iter();
+        let found = conditions.find(|condition| condition["type"] == type_)?;
+        let text = |field: &str| found[field].as_str().unwrap_or_default();
+        Some(Condition {
+            status: text("status"),
+            reason: text("reason"),
+            message: text("message"),
+        })
+    }
+
+    /// Images of the containers of a template, each without its registry; `(vm)` for a virtual machine.
+    pub(crate) fn image(&self) -> String {
+        let runtime = match self.text("/kind") {
+            "Instance" => "/spec/runtime",
+            _ => "/spec/template/spec/runtime",
+        };
+        let containers = self.list(&format!("{runtime}/sandbox/containers"));
+        if containers.is_empty() {
+            let machine = self.0.pointer(&format!("{runtime}/virtualMachine"));
+            return if machine.is_some() { "(vm)" } else { "-" }.to_owned();
+        }
+        let images = containers.iter().map(|container| {
+            let image = container["image"].as_str().unwrap_or_default();
+            match image.split_once('/') {
+                Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
+                _ => image,
+            }
+        });
+        images.collect::<Vec<_>>().join(",")
+    }
+
+    /// The instance type; empty if there is none.
+    pub(crate) fn instance_type(&self) -> &str {
+        match self.text("/kind") {
+            "Instance" => self.text("/spec/runtime/resources/instanceType"),
+            _ => self.text("/spec/template/spec/runtime/resources/instanceType"),
+        }
+    }
+}
+
+/// Counts of a deployment, or sums over several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Instances that exist.
+    pub(crate) replicas: i64,
+    /// Instances on the latest template.
+    pub(crate) updated: i64,
+    /// Instances that are ready.
+    pub(crate) ready: i64,
+    /// Instances that are wanted.
+    pub(crate) desired: i64,
+}
+
+impl Counts {
+    /// The counts of a deployment. Until its cell reports, the minimum of the spec is wanted.
+    pub(crate) fn of(deployment: &Object) -> Self {
+        let number = |field: &str| deployment.number(&format!("/status/{field}"));
+        let desired = match number("desiredReplicas") {
+            0 => deployment.number("/spec/scaleSettings/minReplicas"),
+            desired => desired,
+        };
+        let updated = match deployment.0.pointer("/status/updatedReplicas") {
+            Some(_) => number("updatedReplicas"),
+            None => number("currentReplicas"),
+        };
+        Self {
+            replicas: number("replicas"),
+            updated,
+            ready: number("readyReplicas"),
+            desired,
+        }
+    }
+}
+
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            replicas: a.replicas + b.replicas,
+            updated: a.updated + b.updated,
+            ready: a.ready + b.ready,
+            desired: a.desired + b.desired,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn registries_are_stripped_from_images() {
+        let of = |images: &[&str]| {
+            let containers: Vec<_> = images.iter().map(|image| json!({"image": image})).collect();
+            Object(
+                json!({"spec": {"template": {"spec": {"runtime": {"sandbox": {"containers": containers}}}}}}),
+            )
+            .image()
+        };
+        assert_eq!(of(&["ghcr.io/acme/web:1", "nginx"]), "acme/web:1,nginx");
+        assert_eq!(of(&["acme/web", "localhost/x", "reg:5000/y"]), "acme/web,x,y");
+        assert_eq!(of(&[]), "-");
+        let machine = json!({"spec": {"template": {"spec": {"runtime": {"virtualMachine": {}}}}}});
+        assert_eq!(Object(machine).image(), "(vm)");
+    }
+
+    #[test]
+    fn the_minimum_of_the_spec_is_wanted_until_the_cell_reports() {
+        let deployment = |status: Value| {
+            let spec = json!({"scaleSettings": {"minReplicas": 3}});
+            Counts::of(&Object(json!({"spec": spec, "status": status})))
+        };
+        assert_eq!(deployment(json!({})).desired, 3);
+        assert_eq!(deployment(json!({"desiredReplicas": 0})).desired, 3);
+        assert_eq!(deployment(json!({"desiredReplicas": 2})).desired, 2);
+        let old = deployment(json!({"currentReplicas": 1}));
+        let new = deployment(json!({"currentReplicas": 1, "updatedReplicas": 2}));
+        assert_eq!(
+            (old.updated, new.updated),
+            (1, 2),
+            "the peer's status has no updatedReplicas"
+        );
+    }
+}

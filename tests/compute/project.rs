@@ -1,0 +1,165 @@
+//! A project's control plane, and runs of `kubectl-compute` beside it.
+
+use fedgate_simulator::{Plane, Simulator, Verb};
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+use tokio::{net::TcpListener, process::Command, task::JoinHandle};
+
+const NAMESPACE: &str = "default";
+
+/// The control plane.
+pub(crate) struct Project {
+    plane: Plane,
+    kubeconfig: PathBuf,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// The end of a run.
+pub(crate) struct Seen {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Seen {
+    /// The run, which succeeded.
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+impl Project {
+    /// A project without objects.
+    pub(crate) async fn start(name: &str) -> Self {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let simulator = Simulator::new(1);
+        let plane = simulator.add(name);
+        for definition in fedgate_api::crd::all().unwrap() {
+            plane.define(&definition);
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move { simulator.serve(listener, None).await.unwrap() });
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compute-{run}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let kubeconfig = folder.join("config");
+        let context =
+            |cluster: &str| json!({"name": cluster, "context": {"cluster": cluster, "user": "ann"}});
+        let cluster = |name: &str, server: String| json!({"name": name, "cluster": {"server": server}});
+        let document = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "contexts": [context(name), context("elsewhere")],
+            "clusters": [
+                cluster(name, format!("http://{address}/planes/{name}")),
+                // Nothing listens at this port.
+                cluster("elsewhere", "http://127.0.0.1:9".to_owned()),
+            ],
+            "users": [{"name": "ann", "user": {"token": "ann"}}],
+        });
+        std::fs::write(&kubeconfig, document.to_string()).unwrap();
+        Self {
+            plane,
+            kubeconfig,
+            server,
+        }
+    }
+
+    /// Runs a command.
+    pub(crate) async fn run(&self, words: &[&str]) -> Seen {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-compute"));
+        command
+            .args(words)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env_remove("NO_COLOR");
+        let end = command.output().await.unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Seen {
+            code: end.status.code().unwrap(),
+            stdout: text(end.stdout),
+            stderr: text(end.stderr),
+        }
+    }
+
+    /// Runs a command in the context of a plane that does not exist.
+    pub(crate) async fn elsewhere(&self, words: &[&str]) -> Seen {
+        self.run(&[words, &["--context", "elsewhere"]].concat()).await
+    }
+
+    /// Creates an object.
+    pub(crate) fn create(&self, object: Value) -> Value {
+        self.plane.create(object).unwrap()
+    }
+
+    /// Creates a Workload with one placement.
+    pub(crate) fn workload(&self, name: &str, image: &str, cities: &[&str]) -> Value {
+        self.create(json!({
+            "apiVersion": fedgate_api::API_VERSION, "kind": "Workload",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"template": template(image), "placements": [
+                {"name": "us", "cityCodes": cities, "scaleSettings": {"minReplicas": 2}}]},
+        }))
+    }
+
+    /// Creates a deployment of a Workload.
+    pub(crate) fn deployment(&self, workload: &Value, name: &str, city: &str) {
+        self.create(json!({
+            "apiVersion": fedgate_api::API_VERSION, "kind": "WorkloadDeployment",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {
+                "workloadRef": {"name": workload["metadata"]["name"], "uid": workload["metadata"]["uid"]},
+                "placementName": "us", "cityCode": city, "scaleSettings": {"minReplicas": 2},
+                "template": workload["spec"]["template"],
+            },
+        }));
+    }
+
+    /// Writes the status of an object.
+    pub(crate) fn status(&self, kind: &str, name: &str, status: &Value) {
+        let patch = json!({"status": status});
+        self.plane.merge_status(kind, NAMESPACE, name, patch).unwrap();
+    }
+
+    /// Writes a file beside the kubeconfig; returns its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.kubeconfig.with_file_name(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    /// Number of writes so far.
+    pub(crate) fn writes(&self) -> u64 {
+        self.plane.writes()
+    }
+
+    /// Number of lists so far.
+    pub(crate) fn lists(&self) -> u64 {
+        self.plane.requests(Verb::List)
+    }
+}
+
+fn template(image: &str) -> Value {
+    json!({"spec": {
+        "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"},
+            "sandbox": {"containers": [{"name": "app", "image": image}]}},
+        "networkInterfaces": [{"network": {"name": "default"}}],
+    }})
+}
+
+/// An Instance with these labels.
+pub(crate) fn instance(name: &str, labels: &Value) -> Value {
+    let mut spec = template("nginx")["spec"].take();
+    spec["controller"] = json!({"templateHash": "x"});
+    json!({"apiVersion": fedgate_api::API_VERSION, "kind": "Instance",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}, "spec": spec})
+}
