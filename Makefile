@@ -40,8 +40,9 @@ test: ## Run every test: unit, interpreter cases, generated files, end to end, t
 build: ## Build the executables, unoptimized
 	$(CARGO) build --bins
 
-install: ## Build fedgate, optimized, and install it where cargo installs executables
+install: ## Build fedgate and kubectl-compute, optimized, and install them where cargo installs executables
 	$(CARGO) install --path . --locked --bin fedgate
+	$(CARGO) install --path crates/cli --locked
 
 image: ## Build the container image; IMAGE=name:tag, BUILDER=podman, docker or another
 	@if [ -z "$(BUILDER)" ]; then echo 'make image: none of podman, docker, buildah, nerdctl is here; set BUILDER'; exit 1; fi

@@ -1,10 +1,15 @@
 //! The difference between two objects, field by field (contract: cli.md §7).
 
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, fmt};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-/// A changed field.
-#[derive(Debug, Clone, PartialEq)]
+/// A changed field. Its JSON has a field `op` besides, which says the same in a word.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Fields", into = "Fields")]
 pub(crate) struct Change {
     /// The field, e.g. `spec.placements[us].scaleSettings.minReplicas`.
     pub(crate) path: String,
@@ -14,15 +19,41 @@ pub(crate) struct Change {
     pub(crate) new: Option<Value>,
 }
 
-impl Change {
-    /// The change for programs.
-    pub(crate) fn json(&self) -> Value {
-        let op = match (&self.old, &self.new) {
+/// The JSON of a change.
+#[derive(Serialize, Deserialize)]
+struct Fields {
+    path: String,
+    #[serde(default)]
+    op: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    old: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    new: Option<Value>,
+}
+
+impl From<Change> for Fields {
+    fn from(change: Change) -> Self {
+        let op = match (&change.old, &change.new) {
             (None, _) => "add",
             (_, None) => "remove",
             _ => "change",
         };
-        json!({"path": self.path, "op": op, "old": self.old, "new": self.new})
+        Self {
+            path: change.path,
+            op: op.to_owned(),
+            old: change.old,
+            new: change.new,
+        }
+    }
+}
+
+impl From<Fields> for Change {
+    fn from(fields: Fields) -> Self {
+        Self {
+            path: fields.path,
+            old: fields.old,
+            new: fields.new,
+        }
     }
 }
 
@@ -59,6 +90,37 @@ pub(crate) fn changes(old: Option<&Value>, new: &Value) -> Vec<Change> {
         compare(path, before.as_ref(), after.as_ref(), &mut changes);
     }
     changes
+}
+
+/// The changes of a spec.
+pub(crate) fn spec_changes(old: &Value, new: &Value) -> Vec<Change> {
+    let mut changes = Vec::new();
+    compare("spec", Some(old), Some(new), &mut changes);
+    changes
+}
+
+/// True if nothing differs but the order of named lists and empty fields.
+pub(crate) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let mut changes = Vec::new();
+    compare("", old, new, &mut changes);
+    changes.is_empty()
+}
+
+/// JSON with sorted keys.
+pub(crate) fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            let fields = sorted
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::String(key.clone()), canonical(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    }
 }
 
 fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, into: &mut Vec<Change>) {
@@ -161,6 +223,7 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn lines(old: &Value, new: &Value) -> Vec<String> {
         changes(Some(old), new).iter().map(ToString::to_string).collect()
@@ -216,6 +279,11 @@ mod tests {
                 "spec.template.spec.runtime.sandbox.containers[app]"
             ]
         );
-        assert_eq!(all[0].json()["op"], "add");
+        let fields = serde_json::to_value(&all[0]).unwrap();
+        assert_eq!(
+            fields,
+            json!({"path": "metadata.labels.app", "op": "add", "new": "web"})
+        );
+        assert_eq!(serde_json::from_value::<Change>(fields).unwrap(), all[0]);
     }
 }

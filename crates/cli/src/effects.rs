@@ -1,15 +1,46 @@
 //! The effects of a change of a Workload on its Instances (contract: cli.md §3).
 
-use crate::view::{City, Counts, Joined};
+use crate::{
+    diff,
+    view::{City, Counts, Joined},
+};
 use serde_json::Value;
+use std::fmt;
 
-/// The effects of a new spec, a sentence each. `joined` is the live Workload; `None` if it does not exist.
-pub(crate) fn effects(joined: Option<&Joined>, spec: &Value) -> Vec<String> {
+/// An effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Instances get the new template.
+    Replaces(i64),
+    /// A city gets Instances.
+    Adds { city: String, minimum: i64 },
+    /// A city gets more or fewer Instances.
+    Scales { city: String, from: i64, to: i64 },
+    /// A city loses its Instances.
+    Removes { city: String, instances: i64 },
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replaces(number) => write!(f, "replaces {}, one at a time per city", instances(*number)),
+            Self::Adds { city, minimum } => write!(f, "adds {city} (min {minimum})"),
+            Self::Scales { city, from, to } => write!(f, "scales {city} from min {from} to min {to}"),
+            Self::Removes {
+                city,
+                instances: number,
+            } => write!(f, "removes {city} and its {}", instances(*number)),
+        }
+    }
+}
+
+/// The effects of a new spec. `joined` is the live Workload; `None` if it does not exist.
+pub(crate) fn effects(joined: Option<&Joined>, spec: &Value) -> Vec<Effect> {
     let wanted = cities(spec);
     let mut effects = Vec::new();
     let live = joined.map(|joined| &joined.workload.0["spec"]);
     let before = live.map(cities).unwrap_or_default();
-    let instances = |city: &City| {
+    let existing = |city: &City| {
         let found = joined
             .into_iter()
             .flat_map(|joined| &joined.cities)
@@ -18,34 +49,46 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value) -> Vec<String> {
         deployment.map_or(0, |deployment| Counts::of(deployment).replicas)
     };
     let stays = |city: &City| wanted.iter().any(|(other, _)| other == city);
-    if live.is_some_and(|live| live["template"] != spec["template"]) {
+    if live.is_some_and(|live| !diff::same(live.get("template"), spec.get("template"))) {
         let replaced: i64 = before
             .iter()
             .filter(|(city, _)| stays(city))
-            .map(|(city, _)| instances(city))
+            .map(|(city, _)| existing(city))
             .sum();
         if replaced > 0 {
-            effects.push(format!("replaces {}, one at a time per city", noun(replaced)));
+            effects.push(Effect::Replaces(replaced));
         }
     }
-    for (city, minimum) in &wanted {
-        match before.iter().find(|(other, _)| other == city) {
-            None => effects.push(format!("adds {} (min {minimum})", city.city)),
-            Some((_, was)) if was != minimum => {
-                effects.push(format!("scales {} from min {was} to min {minimum}", city.city));
-            }
+    for (City { placement, city }, minimum) in &wanted {
+        let was = before
+            .iter()
+            .find(|(other, _)| other.placement == *placement && other.city == *city);
+        match was {
+            None => effects.push(Effect::Adds {
+                city: city.clone(),
+                minimum: *minimum,
+            }),
+            Some((_, was)) if was != minimum => effects.push(Effect::Scales {
+                city: city.clone(),
+                from: *was,
+                to: *minimum,
+            }),
             Some(_) => {}
         }
     }
     for (city, _) in before.iter().filter(|(city, _)| !stays(city)) {
-        effects.push(format!("removes {} and its {}", city.city, noun(instances(city))));
+        effects.push(Effect::Removes {
+            city: city.city.clone(),
+            instances: existing(city),
+        });
     }
     effects
 }
 
-fn noun(instances: i64) -> String {
-    let s = if instances == 1 { "" } else { "s" };
-    format!("{instances} instance{s}")
+/// A number of Instances, with the noun.
+pub(crate) fn instances(number: i64) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} instance{s}")
 }
 
 /// The cities of a spec with the minimum of their placement.
@@ -86,7 +129,8 @@ mod tests {
                 "spec": {"workloadRef": {"uid": "u"}, "placementName": "us", "cityCode": city}}))
         };
         let joined = join(vec![workload], vec![deployment("DFW"), deployment("LHR")]).pop();
-        let of = |spec: &Value| effects(joined.as_ref(), spec);
+        let texts = |effects: Vec<Effect>| effects.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let of = |spec: &Value| texts(effects(joined.as_ref(), spec));
         assert_eq!(of(&spec(&["DFW", "LHR"], 2, "a")), [""; 0]);
         assert_eq!(
             of(&spec(&["DFW", "LHR"], 2, "b")),
@@ -104,6 +148,9 @@ mod tests {
             of(&spec(&["DFW", "LHR"], 3, "a")),
             ["scales DFW from min 2 to min 3", "scales LHR from min 2 to min 3"]
         );
-        assert_eq!(effects(None, &spec(&["DFW"], 1, "a")), ["adds DFW (min 1)"]);
+        assert_eq!(
+            texts(effects(None, &spec(&["DFW"], 1, "a"))),
+            ["adds DFW (min 1)"]
+        );
     }
 }

@@ -11,8 +11,18 @@ pub(crate) enum Kind {
     Usage,
     /// The named object does not exist.
     NotFound,
+    /// The user has answered no, or nobody could be asked.
+    NotConfirmed,
+    /// Another user has changed the object.
+    Conflict,
     /// The credentials were refused, or the right is missing.
     Forbidden,
+    /// A question for a state was answered: not there yet.
+    Moving,
+    /// The time of a wait is over.
+    TimedOut,
+    /// A rollout has stalled.
+    Blocked,
     /// `diff` has found a difference: no error, but an exit code of its own.
     Different,
     /// `diff` has failed: its exit code 1 says that there is a difference.
@@ -28,7 +38,12 @@ impl Kind {
             Self::Failed | Self::Different => 1,
             Self::Usage => 2,
             Self::NotFound => 3,
+            Self::NotConfirmed => 4,
+            Self::Conflict => 5,
             Self::Forbidden => 6,
+            Self::Moving => 7,
+            Self::TimedOut => 8,
+            Self::Blocked => 9,
             Self::DiffFailed => 70,
             Self::Interrupted => 130,
         }
@@ -40,7 +55,12 @@ impl Kind {
             Self::Failed | Self::Different | Self::DiffFailed => "Failed",
             Self::Usage => "Usage",
             Self::NotFound => "NotFound",
+            Self::NotConfirmed => "NotConfirmed",
+            Self::Conflict => "Conflict",
             Self::Forbidden => "Forbidden",
+            Self::Moving => "Moving",
+            Self::TimedOut => "TimedOut",
+            Self::Blocked => "Blocked",
             Self::Interrupted => "Interrupted",
         }
     }

@@ -4,18 +4,25 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod change;
 mod commands;
 mod diff;
 mod effects;
 mod error;
+mod history;
 mod manifest;
 mod output;
 mod plane;
+mod prompt;
+mod rollout;
 mod time;
 mod view;
 
 use args::Cli;
-use clap::{Parser, error::ErrorKind};
+use clap::{
+    Parser,
+    error::{ContextKind, ErrorKind},
+};
 use error::{Error, Kind};
 use std::{ffi::OsString, process::ExitCode};
 
@@ -50,12 +57,15 @@ fn run(words: Vec<OsString>) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Error::new(Kind::Failed, "cannot start").because(error.to_string()))?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         tokio::select! {
             result = commands::run(cli) => result,
             _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "interrupted")),
         }
-    })
+    });
+    // A thread may still wait for an answer on stdin.
+    runtime.shutdown_background();
+    result
 }
 
 /// True if errors are printed as JSON; known before the words are parsed, because parsing may fail.
@@ -75,7 +85,12 @@ fn usage(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let what = lines.next().unwrap_or_default();
-    let what = what.strip_prefix("error: ").unwrap_or(what).to_owned();
+    let mut what = what.strip_prefix("error: ").unwrap_or(what).to_owned();
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let Some(missing) = error.get(ContextKind::InvalidArg)
+    {
+        what = format!("{missing} is required");
+    }
     let tip = lines.find_map(|line| line.strip_prefix("tip: "));
     let mut error = Error::usage(what);
     error.cause = tip.map(str::to_owned);

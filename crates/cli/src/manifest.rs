@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::io::Read;
 
 /// Annotation of the template that `restart` sets.
-const RESTARTED_AT: &str = "compute.datumapis.com/restartedAt";
+pub(crate) const RESTARTED_AT: &str = "compute.datumapis.com/restartedAt";
 
 /// Reads a file, or stdin for `-`. It must have exactly one Workload, in this namespace or in none.
-pub(crate) fn read(file: &str, namespace: &str) -> Result<Value, Error> {
+pub(crate) fn read(file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
     let text = if file == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map(|_| text)
@@ -18,10 +18,10 @@ pub(crate) fn read(file: &str, namespace: &str) -> Result<Value, Error> {
     };
     let text =
         text.map_err(|error| Error::usage(format!("cannot read {file}")).because(error.to_string()))?;
-    parse(&text, file, namespace)
+    parse(&text, file, namespace, command)
 }
 
-fn parse(text: &str, file: &str, namespace: &str) -> Result<Value, Error> {
+fn parse(text: &str, file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| Error::usage(format!("{file} is no YAML")).because(error.to_string()))?;
     let mut documents: Vec<Value> = documents
@@ -43,7 +43,7 @@ fn parse(text: &str, file: &str, namespace: &str) -> Result<Value, Error> {
     match workload["metadata"]["namespace"].as_str() {
         Some(other) if other != namespace => {
             let what = format!("{file} is for namespace {other}, not {namespace}");
-            Err(Error::usage(what).next(format!("kubectl compute diff -f {file} -n {other}")))
+            Err(Error::usage(what).next(format!("kubectl compute {command} -f {file} -n {other}")))
         }
         _ => {
             workload["metadata"]["namespace"] = json!(namespace);
@@ -52,13 +52,44 @@ fn parse(text: &str, file: &str, namespace: &str) -> Result<Value, Error> {
     }
 }
 
+/// The object that applying a file makes if there is none: the fields that the server sets are not the file's.
+pub(crate) fn created(file: &Value) -> Value {
+    let mut wanted = without_status(&Object(file.clone()));
+    for field in [
+        "resourceVersion",
+        "uid",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+    ] {
+        if let Some(metadata) = wanted["metadata"].as_object_mut() {
+            metadata.remove(field);
+        }
+    }
+    wanted
+}
+
+/// Writes a manifest to a file.
+pub(crate) fn save(workload: &Value, path: &std::path::Path) -> Result<(), Error> {
+    let failed = |error: String| Error::usage(format!("cannot write {}", path.display())).because(error);
+    let manifest = created(workload);
+    let yaml = serde_saphyr::to_string(&manifest).map_err(|error| failed(error.to_string()))?;
+    std::fs::write(path, yaml).map_err(|error| failed(error.to_string()))
+}
+
+/// The object without its status, which a write of the spec does not carry.
+pub(crate) fn without_status(object: &Object) -> Value {
+    let mut object = object.0.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object
+}
+
 /// The object that applying a file makes of the live one: the file's spec, its labels and annotations beside the live
 /// ones, and the stamp of the last restart, so that applying a file after a restart replaces no Instance.
 pub(crate) fn applied(live: &Object, file: &Value) -> Value {
-    let mut wanted = live.0.clone();
-    if let Some(object) = wanted.as_object_mut() {
-        object.remove("status");
-    }
+    let mut wanted = without_status(live);
     wanted["spec"] = file["spec"].clone();
     for map in ["labels", "annotations"] {
         for (key, value) in file["metadata"][map].as_object().into_iter().flatten() {
@@ -88,12 +119,12 @@ mod tests {
         "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: web}\nspec: {a: 1}\n";
 
     fn what(text: &str) -> String {
-        parse(text, "web.yaml", "default").unwrap_err().what
+        parse(text, "web.yaml", "default", "diff").unwrap_err().what
     }
 
     #[test]
     fn a_file_has_exactly_one_workload_of_the_namespace() {
-        let web = parse(WEB, "web.yaml", "default").unwrap();
+        let web = parse(WEB, "web.yaml", "default", "diff").unwrap();
         assert_eq!(web["metadata"]["namespace"], "default");
         assert_eq!(
             what(&format!("{WEB}---\n{WEB}")),
@@ -107,7 +138,7 @@ mod tests {
             what(&WEB.replace("{name: web}", "{}")),
             "web.yaml: metadata.name is missing"
         );
-        assert!(parse("a: [", "web.yaml", "default").is_err());
+        assert!(parse("a: [", "web.yaml", "default", "diff").is_err());
     }
 
     #[test]

@@ -37,10 +37,8 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
     if let Some(name) = &args.workload {
         plane.workload(name).await?;
     }
-    let (instances, deployments) = tokio::try_join!(
-        plane.list(Compute::Instances, None),
-        plane.list(Compute::Deployments, None)
-    )?;
+    let (instances, deployments) =
+        tokio::try_join!(plane.list(Compute::Instances), plane.list(Compute::Deployments))?;
     let mut rows: Vec<(Home, Object)> = instances
         .into_iter()
         .map(|instance| (Home::of(&instance, &deployments), instance))

@@ -1,13 +1,17 @@
 //! The commands.
 
+mod changes;
+mod deploy;
+mod destroy;
 mod diff;
 mod instances;
+mod rollout;
 mod status;
 mod version;
 mod workloads;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, RolloutCommand},
     error::Error,
     output::Output,
     plane::Plane,
@@ -17,6 +21,7 @@ use crate::{
 pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
     let Cli { global, command } = cli;
     let choice = global.choice();
+    let yes = global.yes;
     let output = Output {
         format: global.output,
         headers: !global.no_headers,
@@ -28,6 +33,17 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
         Command::Workloads(args) => workloads::run(&plane, &output, &args).await,
         Command::Instances(args) => instances::run(&plane, &output, &args).await,
         Command::Status(args) => status::run(&plane, &output, &args.name).await,
+        Command::Deploy(args) => deploy::run(&plane, &output, *args, yes).await,
+        Command::Destroy(args) => destroy::run(&plane, &output, &args, yes).await,
+        Command::Scale(args) => changes::scale(&plane, &output, args, yes).await,
+        Command::Restart(args) => changes::restart(&plane, &output, args, yes).await,
+        Command::Rollout(args) => match args.command {
+            None => rollout::status(&plane, &output, &args.status).await,
+            Some(RolloutCommand::Status(args)) => rollout::status(&plane, &output, &args).await,
+            Some(RolloutCommand::History(args)) => rollout::history(&plane, &output, &args).await,
+            Some(RolloutCommand::Undo(args)) => rollout::undo(&plane, &output, args, yes).await,
+            Some(RolloutCommand::Restart(args)) => changes::restart(&plane, &output, args, yes).await,
+        },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
         Command::Version => version::run(&plane, &output).await,
     }

@@ -17,8 +17,7 @@ const COLUMNS: &[&str] = &["PLACEMENT", "CITY", "READY", "UP-TO-DATE", "REASON"]
 
 /// Shows a Workload.
 pub(crate) async fn run(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
-    let (workload, deployments) =
-        tokio::try_join!(plane.workload(name), plane.list(Compute::Deployments, None))?;
+    let (workload, deployments) = tokio::try_join!(plane.workload(name), plane.list(Compute::Deployments))?;
     let Some(joined) = join(vec![workload], deployments).pop() else {
         return Ok(());
     };

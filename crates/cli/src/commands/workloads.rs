@@ -32,10 +32,8 @@ const NARROW: usize = 7;
 
 /// Lists Workloads.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(), Error> {
-    let (workloads, deployments) = tokio::try_join!(
-        plane.list(Compute::Workloads, None),
-        plane.list(Compute::Deployments, None)
-    )?;
+    let (workloads, deployments) =
+        tokio::try_join!(plane.list(Compute::Workloads), plane.list(Compute::Deployments))?;
     let all = join(workloads, deployments);
     output.list(&listing(all, args, &plane.project, plane.clock.now()))
 }

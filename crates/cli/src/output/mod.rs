@@ -132,6 +132,26 @@ impl Output {
         }
     }
 
+    /// Prints a table with its first columns.
+    pub(crate) fn table(&self, table: &Table, columns: usize) -> Result<(), Error> {
+        let colour = self.color.applies(&io::stdout());
+        write(&table.text(columns, self.headers, colour))
+    }
+
+    /// Number of columns in this format.
+    pub(crate) fn columns(&self, narrow: usize, wide: usize) -> usize {
+        if matches!(self.format, Format::Wide) {
+            wide
+        } else {
+            narrow
+        }
+    }
+
+    /// True if the result is text for people, and not for programs.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.format, Format::Table | Format::Wide)
+    }
+
     /// Prints a line for people, unless they asked for none.
     pub(crate) fn remark(&self, line: &str) {
         if !self.quiet && !line.is_empty() {
@@ -141,8 +161,14 @@ impl Output {
     }
 }
 
+/// Prints a warning.
+pub(crate) fn warn(line: &str) {
+    // Without stderr nobody reads it.
+    let _ = writeln!(io::stderr(), "warning: {}", table::escape(line));
+}
+
 /// The object as the server sent it, less the fields that nobody reads.
-fn served(object: &Object) -> Value {
+pub(crate) fn served(object: &Object) -> Value {
     let mut object = object.0.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");

@@ -1,6 +1,9 @@
 //! Colour as a second signal: it repeats a word and never replaces it.
 
-use crate::view::{HealthWord, InstanceWord};
+use crate::{
+    rollout::Phase,
+    view::{HealthWord, InstanceWord},
+};
 use anstyle::{AnsiColor, Style};
 use std::io::IsTerminal;
 
@@ -67,6 +70,16 @@ impl From<HealthWord> for Tone {
             HealthWord::Unavailable => Self::Bad,
             HealthWord::Unknown => Self::Dim,
             HealthWord::Deleting => Self::Plain,
+        }
+    }
+}
+
+impl From<Phase> for Tone {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Done => Self::Good,
+            Phase::Blocked => Self::Bad,
+            Phase::Waiting | Phase::Draining | Phase::Pending | Phase::Updating => Self::Busy,
         }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Condition<'a> {
     pub(crate) reason: &'a str,
     /// Text for people.
     pub(crate) message: &'a str,
+    /// Time of the last change of the status.
+    pub(crate) since: Option<Timestamp>,
 }
 
 impl Condition<'_> {
@@ -75,6 +77,18 @@ impl Object {
         self.text("/metadata/creationTimestamp").parse().ok()
     }
 
+    /// The generation of its spec.
+    pub(crate) fn generation(&self) -> i64 {
+        self.number("/metadata/generation")
+    }
+
+    /// The generation that a condition is about.
+    pub(crate) fn observed_generation(&self, type_: &str) -> Option<i64> {
+        let mut conditions = self.list("/status/conditions").iter();
+        let found = conditions.find(|condition| condition["type"] == type_)?;
+        found["observedGeneration"].as_i64()
+    }
+
     /// True if the object is being deleted.
     pub(crate) fn is_deleting(&self) -> bool {
         !self.text("/metadata/deletionTimestamp").is_empty()
@@ -89,6 +103,7 @@ impl Object {
             status: text("status"),
             reason: text("reason"),
             message: text("message"),
+            since: text("lastTransitionTime").parse().ok(),
         })
     }
 

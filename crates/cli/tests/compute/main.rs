@@ -3,6 +3,8 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod cells;
+mod changes;
 mod project;
 
 use project::{Project, instance};

@@ -1,5 +1,12 @@
 //! The command line.
 
+mod write;
+
+pub(crate) use write::{
+    DeployArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
+    RolloutStatusArgs, ScaleArgs, UndoArgs, WaitArgs,
+};
+
 use crate::{
     output::{Format, style::ColorChoice},
     plane::Choice,
@@ -78,9 +85,12 @@ pub(crate) struct Global {
     /// Time for one request, e.g. 90s
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration, default_value = "30s", help_heading = "Global flags")]
     pub(crate) request_timeout: Duration,
-    /// Print no footers and hints
+    /// Print no progress, footers and hints
     #[arg(short, long, global = true, help_heading = "Global flags")]
     pub(crate) quiet: bool,
+    /// Answer the command's question with yes
+    #[arg(short, long, global = true, help_heading = "Global flags")]
+    pub(crate) yes: bool,
 }
 
 impl Global {
@@ -103,8 +113,18 @@ pub(crate) enum Command {
     Workloads(WorkloadsArgs),
     /// List instances
     Instances(InstancesArgs),
+    /// Create a workload, or change it
+    Deploy(Box<DeployArgs>),
+    /// Delete a workload and its instances
+    Destroy(DestroyArgs),
     /// Show a workload's placements and cities
     Status(NameArgs),
+    /// Set the number of instances in each city
+    Scale(ScaleArgs),
+    /// Follow, list, undo and restart rollouts
+    Rollout(RolloutArgs),
+    /// Replace all instances, one at a time in each city
+    Restart(RestartArgs),
     /// Show what applying a file would change; exit code 1 if that is something
     Diff(DiffArgs),
     /// Print the versions of this command and of the server

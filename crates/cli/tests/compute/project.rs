@@ -1,6 +1,7 @@
 //! A project's control plane, and runs of `kubectl-compute` beside it.
 
-use fedgate_simulator::{Plane, Simulator, Verb};
+use crate::cells;
+use fedgate_simulator::{Faults, Plane, Simulator, Verb};
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
@@ -8,18 +9,21 @@ use std::{
 };
 use tokio::{net::TcpListener, process::Command, task::JoinHandle};
 
-const NAMESPACE: &str = "default";
+pub(crate) const NAMESPACE: &str = "default";
 
 /// The control plane.
 pub(crate) struct Project {
-    plane: Plane,
+    pub(crate) plane: Plane,
+    pub(crate) faults: Faults,
     kubeconfig: PathBuf,
-    server: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Project {
     fn drop(&mut self) {
-        self.server.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
     }
 }
 
@@ -49,6 +53,7 @@ impl Project {
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
+        let faults = simulator.faults();
         let server = tokio::spawn(async move { simulator.serve(listener, None).await.unwrap() });
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compute-{run}"));
@@ -70,8 +75,9 @@ impl Project {
         std::fs::write(&kubeconfig, document.to_string()).unwrap();
         Self {
             plane,
+            faults,
             kubeconfig,
-            server,
+            tasks: vec![server],
         }
     }
 
@@ -94,6 +100,31 @@ impl Project {
     /// Runs a command in the context of a plane that does not exist.
     pub(crate) async fn elsewhere(&self, words: &[&str]) -> Seen {
         self.run(&[words, &["--context", "elsewhere"]].concat()).await
+    }
+
+    /// Plays the gateway and the cells from now on: each city of a Workload gets a deployment whose Instances are ready.
+    pub(crate) fn cells(&mut self) {
+        let plane = self.plane.clone();
+        self.tasks.push(tokio::spawn(async move {
+            let mut changed = plane.changed();
+            loop {
+                changed.borrow_and_update();
+                cells::pass(&plane);
+                changed.changed().await.unwrap();
+            }
+        }));
+    }
+
+    /// Waits until an object has a state.
+    pub(crate) async fn until(&self, kind: &str, name: &str, is: impl Fn(Option<&Value>) -> bool) {
+        let mut changed = self.plane.changed();
+        loop {
+            changed.borrow_and_update();
+            if is(self.plane.get(kind, NAMESPACE, name).as_deref()) {
+                return;
+            }
+            changed.changed().await.unwrap();
+        }
     }
 
     /// Creates an object.

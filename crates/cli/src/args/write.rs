@@ -1,0 +1,245 @@
+//! Arguments of the commands that change something.
+
+use super::duration;
+use crate::{
+    change::{Edit, Port, pair, port, source},
+    rollout::WaitFlags,
+};
+use clap::{Args, Subcommand};
+use std::time::Duration;
+
+/// How much of a change is carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DryRun {
+    /// All of it.
+    #[default]
+    None,
+    /// It is computed here.
+    Client,
+    /// The server checks it and stores nothing.
+    Server,
+}
+
+/// Flags of the commands that write a spec.
+#[derive(Debug, Args)]
+pub(crate) struct WriteArgs {
+    /// Show the result, and write nothing
+    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
+    pub(crate) dry_run: DryRun,
+    /// The reason, kept in the history
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+}
+
+/// Flags of the commands that wait.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait until the change is done
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) wait: bool,
+    /// The longest wait; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub(crate) timeout: Duration,
+    /// The longest wait while every unfinished city is blocked; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    pub(crate) stall_timeout: Duration,
+}
+
+impl WaitArgs {
+    /// The bounds of the wait.
+    pub(crate) fn flags(&self) -> WaitFlags {
+        WaitFlags {
+            timeout: self.timeout,
+            stall_timeout: self.stall_timeout,
+        }
+    }
+}
+
+/// Arguments of `deploy`.
+#[derive(Debug, Args)]
+pub(crate) struct DeployArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME", conflicts_with = "file")]
+    pub(crate) name: Option<String>,
+    /// File with one Workload, which replaces the spec; - for standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<String>,
+    /// Write the manifest that was sent to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<std::path::PathBuf>,
+    /// Image of the container; required on creation
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// Cities of the placement, which replace its list; required on creation
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    pub(crate) city: Vec<String>,
+    /// The placement to change; default: the only one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<String>,
+    /// The container to change; default: the only one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) container: Option<String>,
+    /// Number of instances in each city, 1 to 1000
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub(crate) min: Option<i64>,
+    /// The instance type
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) instance_type: Option<String>,
+    /// The network; fixed once the workload exists
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: Option<String>,
+    /// A port of the container; NAME- removes it
+    #[arg(long, value_name = "[NAME=]PORT[/PROTOCOL]", value_parser = port)]
+    pub(crate) port: Vec<Edit<Port>>,
+    /// A variable of the container; KEY- removes it
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<Edit<String>>,
+    /// A ConfigMap whose keys are variables; NAME- removes it
+    #[arg(long, value_name = "NAME", value_parser = source)]
+    pub(crate) env_from_configmap: Vec<Edit<()>>,
+    /// A Secret whose keys are variables; NAME- removes it
+    #[arg(long, value_name = "NAME", value_parser = source)]
+    pub(crate) env_from_secret: Vec<Edit<()>>,
+    /// A label of the instances; KEY- removes it
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) label: Vec<Edit<String>>,
+    /// Flags of writes.
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    /// Flags of waits.
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+/// Arguments of `scale`.
+#[derive(Debug, Args)]
+pub(crate) struct ScaleArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Number of instances in each city, 1 to 1000
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub(crate) min: i64,
+    /// The placement; default: every one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<String>,
+    /// Flags of writes.
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    /// Flags of waits.
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+/// Arguments of `restart`.
+#[derive(Debug, Args)]
+pub(crate) struct RestartArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Not possible: a city alone cannot be restarted
+    #[arg(long, value_name = "CODE", hide = true)]
+    pub(crate) city: Option<String>,
+    /// Flags of writes.
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    /// Flags of waits.
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+/// Arguments of `destroy`.
+#[derive(Debug, Args)]
+pub(crate) struct DestroyArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Succeed if it does not exist
+    #[arg(long)]
+    pub(crate) ignore_not_found: bool,
+    /// Wait until the workload, its deployments and instances are gone
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) wait: bool,
+    /// The longest wait; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub(crate) timeout: Duration,
+    /// Show what would be deleted, and delete nothing
+    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
+    pub(crate) dry_run: DryRun,
+}
+
+/// Arguments of `rollout`: a command, or the name of a workload whose rollout is followed.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RolloutArgs {
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Option<RolloutCommand>,
+    /// Without a command.
+    #[command(flatten)]
+    pub(crate) status: RolloutStatusArgs,
+}
+
+/// A command of `rollout`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RolloutCommand {
+    /// Follow a rollout until its end
+    Status(RolloutStatusArgs),
+    /// List the revisions of a workload
+    History(HistoryArgs),
+    /// Go back to an earlier revision
+    Undo(UndoArgs),
+    /// Replace all instances, one at a time in each city
+    Restart(RestartArgs),
+}
+
+/// Arguments of `rollout status`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutStatusArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Wait for the end; false prints the state once
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) watch: bool,
+    /// The longest wait; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    pub(crate) timeout: Duration,
+    /// The longest wait while every unfinished city is blocked; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    pub(crate) stall_timeout: Duration,
+    /// The revision; 0 for the newest, also if it changes
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) revision: u64,
+}
+
+/// Arguments of `rollout history`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// One revision with all its changes; 0 for the list
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) revision: u64,
+}
+
+/// Arguments of `rollout undo`.
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// Name of the workload
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The revision; 0 for the newest one that differs from the live workload
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) to_revision: u64,
+    /// Keep the scale settings of placements that stay
+    #[arg(long)]
+    pub(crate) keep_scale: bool,
+    /// Flags of writes.
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+    /// Flags of waits.
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}

@@ -1,0 +1,429 @@
+//! `deploy` with flags: each names a field and changes nothing else (contract: cli.md §3).
+
+use super::intent::scale;
+use crate::error::Error;
+use fedgate_api::API_VERSION;
+use serde_json::{Value, json};
+
+/// Names and values on creation, where no flag gives them.
+const PLACEMENT: &str = "default";
+const CONTAINER: &str = "app";
+const NETWORK: &str = "default";
+const INSTANCE_TYPE: &str = "datumcloud/d1-standard-2";
+/// Protocols of a port.
+const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+
+/// A named entry that is set, or removed by `name-`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Edit<T> {
+    /// Sets it.
+    Set(String, T),
+    /// Removes it.
+    Remove(String),
+}
+
+/// A port of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Port {
+    number: u16,
+    protocol: String,
+}
+
+/// The flags of `deploy` that name fields.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags {
+    /// Name of the Workload.
+    pub(crate) name: String,
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// `--image`.
+    pub(crate) image: Option<String>,
+    /// `--city`; empty if it was not given.
+    pub(crate) cities: Vec<String>,
+    /// `--placement`.
+    pub(crate) placement: Option<String>,
+    /// `--container`.
+    pub(crate) container: Option<String>,
+    /// `--min`.
+    pub(crate) minimum: Option<i64>,
+    /// `--instance-type`.
+    pub(crate) instance_type: Option<String>,
+    /// `--network`.
+    pub(crate) network: Option<String>,
+    /// `--port`.
+    pub(crate) ports: Vec<Edit<Port>>,
+    /// `--env`.
+    pub(crate) env: Vec<Edit<String>>,
+    /// `--env-from-configmap`.
+    pub(crate) config_maps: Vec<Edit<()>>,
+    /// `--env-from-secret`.
+    pub(crate) secrets: Vec<Edit<()>>,
+    /// `--label`.
+    pub(crate) labels: Vec<Edit<String>>,
+}
+
+impl Flags {
+    /// The Workload that the flags make.
+    pub(crate) fn created(&self) -> Result<Value, Error> {
+        let missing = |flag: &str| {
+            Error::usage(format!(
+                "workload {:?} does not exist, so {flag} is required",
+                self.name
+            ))
+            .next(format!(
+                "kubectl compute deploy {} --image IMAGE --city CITY",
+                self.name
+            ))
+        };
+        let image = self.image.as_ref().ok_or_else(|| missing("--image"))?;
+        if self.cities.is_empty() {
+            return Err(missing("--city"));
+        }
+        let or = |flag: &Option<String>, default: &str| flag.clone().unwrap_or_else(|| default.to_owned());
+        let placement = or(&self.placement, PLACEMENT);
+        let mut workload = json!({
+            "apiVersion": API_VERSION, "kind": "Workload",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": {
+                "template": {"metadata": {}, "spec": {
+                    "runtime": {
+                        "resources": {"instanceType": or(&self.instance_type, INSTANCE_TYPE)},
+                        "sandbox": {"containers": [{"name": or(&self.container, CONTAINER), "image": image}]},
+                    },
+                    "networkInterfaces": [{"network": {"name": or(&self.network, NETWORK)}}],
+                }},
+                "placements": [{"name": placement, "cityCodes": self.cities,
+                    "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"}}],
+            },
+        });
+        self.apply(&mut workload)?;
+        Ok(workload)
+    }
+
+    /// Changes the fields that the flags name.
+    pub(crate) fn apply(&self, workload: &mut Value) -> Result<(), Error> {
+        self.keep_network(workload)?;
+        if let Some(instance_type) = &self.instance_type {
+            workload["spec"]["template"]["spec"]["runtime"]["resources"]["instanceType"] =
+                json!(instance_type);
+        }
+        self.place(workload)?;
+        self.contain(workload)?;
+        for edit in &self.labels {
+            let labels = &mut workload["spec"]["template"]["metadata"]["labels"];
+            match edit {
+                Edit::Set(key, value) => labels[key] = json!(value),
+                Edit::Remove(key) => {
+                    if let Some(labels) = labels.as_object_mut() {
+                        labels.remove(key);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Instances keep their network, so that another one is refused.
+    fn keep_network(&self, workload: &Value) -> Result<(), Error> {
+        let Some(network) = &self.network else {
+            return Ok(());
+        };
+        let interfaces = workload.pointer("/spec/template/spec/networkInterfaces");
+        let mut interfaces = interfaces.and_then(Value::as_array).into_iter().flatten();
+        if interfaces.any(|interface| interface["network"]["name"] == **network) {
+            return Ok(());
+        }
+        let what = format!(
+            "the network of workload {:?} is fixed; --network cannot change it",
+            self.name
+        );
+        Err(Error::usage(what).next("kubectl compute deploy -f FILE"))
+    }
+
+    fn place(&self, workload: &mut Value) -> Result<(), Error> {
+        if self.cities.is_empty() && self.minimum.is_none() && self.placement.is_none() {
+            return Ok(());
+        }
+        let placements = &workload["spec"]["placements"];
+        let at = self.chosen(placements, self.placement.as_deref(), "placement")?;
+        let own = placements[at]["name"].as_str().unwrap_or_default().to_owned();
+        if !self.cities.is_empty() {
+            workload["spec"]["placements"][at]["cityCodes"] = json!(self.cities);
+        }
+        match self.minimum {
+            Some(minimum) => scale(workload, &self.name, minimum, Some(&own)),
+            None => Ok(()),
+        }
+    }
+
+    fn contain(&self, workload: &mut Value) -> Result<(), Error> {
+        let edits = self.env.len() + self.ports.len() + self.config_maps.len() + self.secrets.len();
+        if self.image.is_none() && self.container.is_none() && edits == 0 {
+            return Ok(());
+        }
+        let runtime = &mut workload["spec"]["template"]["spec"]["runtime"];
+        if !runtime["virtualMachine"].is_null() {
+            let what = format!(
+                "workload {:?} is a virtual machine, which flags cannot change",
+                self.name
+            );
+            return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
+        }
+        let containers = &mut runtime["sandbox"]["containers"];
+        let at = self.chosen(containers, self.container.as_deref(), "container")?;
+        let container = &mut containers[at];
+        if let Some(image) = &self.image {
+            container["image"] = json!(image);
+        }
+        for edit in &self.env {
+            edit_list(
+                &mut container["env"],
+                edit,
+                |name, value| json!({"name": name, "value": value}),
+                "/name",
+            );
+        }
+        for edit in &self.ports {
+            let port = |name: &str, port: &Port| json!({"name": name, "port": port.number, "protocol": port.protocol});
+            edit_list(&mut container["ports"], edit, port, "/name");
+        }
+        for edit in &self.config_maps {
+            let source = |name: &str, (): &()| json!({"configMapRef": {"name": name}});
+            edit_list(&mut container["envFrom"], edit, source, "/configMapRef/name");
+        }
+        for edit in &self.secrets {
+            let source = |name: &str, (): &()| json!({"secretRef": {"name": name}});
+            edit_list(&mut container["envFrom"], edit, source, "/secretRef/name");
+        }
+        Ok(())
+    }
+
+    /// Position of the item that a flag names, or of the only one.
+    fn chosen(&self, list: &Value, name: Option<&str>, flag: &str) -> Result<usize, Error> {
+        let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
+        let names: Vec<&str> = items.iter().filter_map(|item| item["name"].as_str()).collect();
+        let next = format!("kubectl compute status {}", self.name);
+        match name {
+            Some(name) => names.iter().position(|other| *other == name).ok_or_else(|| {
+                let what = format!(
+                    "workload {:?} has no {flag} {name:?}; it has {}",
+                    self.name,
+                    names.join(", ")
+                );
+                Error::usage(what).next(next)
+            }),
+            None if items.len() == 1 => Ok(0),
+            None => {
+                let what = format!(
+                    "workload {:?} has several: --{flag} must name one of {}",
+                    self.name,
+                    names.join(", ")
+                );
+                Err(Error::usage(what).next(next))
+            }
+        }
+    }
+
+    /// The flags that a hint repeats.
+    pub(crate) fn words(&self) -> String {
+        let image = self.image.as_ref().map(|image| format!(" --image {image}"));
+        let cities = (!self.cities.is_empty()).then(|| format!(" --city {}", self.cities.join(",")));
+        [image, cities].into_iter().flatten().collect()
+    }
+}
+
+/// Sets or removes an item of a list, which is known by the text at `key`. An item that is there keeps its place.
+fn edit_list<T>(list: &mut Value, edit: &Edit<T>, item: impl Fn(&str, &T) -> Value, key: &str) {
+    let (Edit::Set(name, _) | Edit::Remove(name)) = edit;
+    let mut items = list.as_array().cloned().unwrap_or_default();
+    let at = items
+        .iter()
+        .position(|item| item.pointer(key).is_some_and(|value| value == name.as_str()));
+    match (edit, at) {
+        (Edit::Set(name, value), Some(at)) => items[at] = item(name, value),
+        (Edit::Set(name, value), None) => items.push(item(name, value)),
+        (Edit::Remove(_), Some(at)) => drop(items.remove(at)),
+        (Edit::Remove(_), None) => return,
+    }
+    *list = Value::Array(items);
+}
+
+/// Parses `K=V` or `K-`.
+pub(crate) fn pair(text: &str) -> Result<Edit<String>, String> {
+    if let Some((key, value)) = text.split_once('=')
+        && !key.is_empty()
+    {
+        return Ok(Edit::Set(key.to_owned(), value.to_owned()));
+    }
+    removal(text).ok_or_else(|| format!("{text:?} is neither KEY=VALUE nor KEY-"))
+}
+
+/// Parses a name, or `name-`.
+pub(crate) fn source(text: &str) -> Result<Edit<()>, String> {
+    if text.is_empty() {
+        return Err("a name is needed".to_owned());
+    }
+    Ok(removal(text).unwrap_or_else(|| Edit::Set(text.to_owned(), ())))
+}
+
+/// Parses `[name=]port[/proto]`, or `name-`.
+pub(crate) fn port(text: &str) -> Result<Edit<Port>, String> {
+    if let Some(edit) = removal(text) {
+        return Ok(edit);
+    }
+    let wrong = || format!("{text:?} is neither [NAME=]PORT[/PROTOCOL] nor NAME-");
+    let (name, rest) = match text.split_once('=') {
+        Some((name, rest)) => (Some(name), rest),
+        None => (None, text),
+    };
+    let (number, protocol) = rest.split_once('/').unwrap_or((rest, PROTOCOLS[0]));
+    let number: u16 = number.parse().map_err(|_| wrong())?;
+    let protocol = protocol.to_ascii_uppercase();
+    if number == 0 {
+        return Err(format!("{text:?}: a port is a number from 1 to 65535"));
+    }
+    if !PROTOCOLS.contains(&&*protocol) || name == Some("") {
+        return Err(wrong());
+    }
+    let name = name.map_or_else(|| format!("p{number}"), str::to_owned);
+    Ok(Edit::Set(name, Port { number, protocol }))
+}
+
+fn removal<T>(text: &str) -> Option<Edit<T>> {
+    let name = text
+        .strip_suffix('-')
+        .filter(|name| !name.is_empty() && !name.contains('='))?;
+    Some(Edit::Remove(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diff;
+
+    fn flags() -> Flags {
+        Flags {
+            name: "web".to_owned(),
+            namespace: "default".to_owned(),
+            ..Flags::default()
+        }
+    }
+
+    fn live() -> Value {
+        let mut flags = flags();
+        flags.image = Some("web:1".to_owned());
+        flags.cities = vec!["DFW".to_owned()];
+        flags.env = vec![pair("A=1").unwrap(), pair("B=2").unwrap()];
+        flags.ports = vec![port("8080").unwrap()];
+        let mut workload = flags.created().unwrap();
+        workload["spec"]["placements"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "eu", "cityCodes": ["LHR"], "scaleSettings": {"minReplicas": 2}}));
+        workload["spec"]["template"]["spec"]["volumes"] = json!([{"name": "data", "disk": {}}]);
+        workload
+    }
+
+    fn lines(edit: impl FnOnce(&mut Flags)) -> Vec<String> {
+        let (before, mut after, mut flags) = (live(), live(), flags());
+        edit(&mut flags);
+        flags.apply(&mut after).unwrap();
+        let changes = diff::changes(Some(&before), &after);
+        changes.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_flag_changes_its_field_and_nothing_else() {
+        let container = "spec.template.spec.runtime.sandbox.containers[app]";
+        assert_eq!(
+            lines(|flags| flags.image = Some("web:2".to_owned())),
+            [format!("~ {container}.image: web:1 -> web:2")]
+        );
+        assert_eq!(
+            lines(|flags| {
+                flags.placement = Some("eu".to_owned());
+                flags.minimum = Some(3);
+            }),
+            ["~ spec.placements[eu].scaleSettings.minReplicas: 2 -> 3"]
+        );
+        assert_eq!(
+            lines(|flags| flags.env = vec![pair("B=3").unwrap(), pair("A-").unwrap(), pair("Z-").unwrap()]),
+            [
+                format!("~ {container}.env[B].value: 2 -> 3"),
+                format!("- {container}.env[A]: {{\"name\":\"A\",\"value\":\"1\"}}")
+            ]
+        );
+        assert_eq!(
+            lines(|flags| flags.ports = vec![port("p8080-").unwrap(), port("web=80/udp").unwrap()]),
+            [
+                format!("+ {container}.ports[web]: {{\"name\":\"web\",\"port\":80,\"protocol\":\"UDP\"}}"),
+                format!(
+                    "- {container}.ports[p8080]: {{\"name\":\"p8080\",\"port\":8080,\"protocol\":\"TCP\"}}"
+                )
+            ]
+        );
+        assert_eq!(
+            lines(|flags| flags.labels = vec![pair("tier=front").unwrap()]),
+            ["+ spec.template.metadata.labels.tier: front"]
+        );
+        assert_eq!(lines(|_| {}), [""; 0]);
+    }
+
+    #[test]
+    fn a_field_that_is_there_several_times_must_be_named() {
+        let refused = |edit: fn(&mut Flags)| {
+            let mut flags = flags();
+            edit(&mut flags);
+            flags.apply(&mut live()).unwrap_err().what
+        };
+        assert_eq!(
+            refused(|flags| flags.minimum = Some(2)),
+            "workload \"web\" has several: --placement must name one of default, eu"
+        );
+        assert_eq!(
+            refused(|flags| {
+                flags.image = Some("x".to_owned());
+                flags.container = Some("b".to_owned());
+            }),
+            "workload \"web\" has no container \"b\"; it has app"
+        );
+        assert_eq!(
+            refused(|flags| flags.network = Some("other".to_owned())),
+            "the network of workload \"web\" is fixed; --network cannot change it"
+        );
+        assert!(
+            flags()
+                .created()
+                .unwrap_err()
+                .what
+                .contains("--image is required")
+        );
+    }
+
+    #[test]
+    fn entries_are_parsed() {
+        assert_eq!(pair("A=b=c"), Ok(Edit::Set("A".to_owned(), "b=c".to_owned())));
+        assert_eq!(pair("A="), Ok(Edit::Set("A".to_owned(), String::new())));
+        assert_eq!(pair("A-"), Ok(Edit::Remove("A".to_owned())));
+        assert!(pair("A").is_err() && pair("=x").is_err() && pair("-").is_err());
+        assert_eq!(source("cfg-"), Ok(Edit::Remove("cfg".to_owned())));
+        assert!(
+            port("0").is_err() && port("65536").is_err() && port("80/http").is_err() && port("=80").is_err()
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_template_survives_a_flag_for_another_field(extra in "[a-z]{1,8}", value in 0_i64..100, list in proptest::collection::vec(0_i64..9, 0..4)) {
+            let mut workload = live();
+            workload["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0][&extra] = json!(value);
+            workload["spec"]["template"]["spec"][&extra] = json!({"deep": list});
+            let mut wanted = workload.clone();
+            wanted["spec"]["template"]["metadata"]["labels"] = json!({"tier": "front"});
+            let mut flags = flags();
+            flags.labels = vec![pair("tier=front").unwrap()];
+            flags.apply(&mut workload).unwrap();
+            proptest::prop_assert_eq!(workload, wanted);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The wishes of a user, and the Workload that each of them makes of the live one.
+
+use super::Flags;
+use crate::{
+    error::{Error, Kind},
+    history::{Revision, Verb},
+    manifest::{self, RESTARTED_AT},
+    view::Object,
+};
+use jiff::{Timestamp, ToSpan, Unit};
+use serde_json::{Value, json};
+
+/// Bounds of the number of Instances in a city (contract: api.md §6).
+const REPLICAS: std::ops::RangeInclusive<i64> = 1..=1000;
+
+/// A wish.
+#[derive(Debug, Clone)]
+pub(crate) enum Intent {
+    /// The Workload of a file.
+    File(Value),
+    /// Fields named by flags.
+    Flags(Box<Flags>),
+    /// A number of Instances in each city of a placement, or of all.
+    Scale { minimum: i64, placement: Option<String> },
+    /// New Instances with the same template.
+    Restart,
+    /// The spec of a revision.
+    Undo {
+        target: Box<Revision>,
+        keep_scale: bool,
+        /// The highest number so far.
+        newest: u64,
+    },
+}
+
+impl Intent {
+    /// The verb in the history.
+    pub(crate) fn verb(&self) -> Verb {
+        match self {
+            Self::File(_) => Verb::Apply,
+            Self::Flags(_) => Verb::Deploy,
+            Self::Scale { .. } => Verb::Scale,
+            Self::Restart => Verb::Restart,
+            Self::Undo { .. } => Verb::Undo,
+        }
+    }
+
+    /// Number of the revision that is copied.
+    pub(crate) fn from(&self) -> Option<u64> {
+        match self {
+            Self::Undo { target, .. } => Some(target.rev),
+            Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => None,
+        }
+    }
+
+    /// True if a Workload that does not exist is created.
+    pub(crate) fn creates(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Flags(_))
+    }
+
+    /// True if the wish holds whatever others have changed meanwhile.
+    pub(crate) fn is_relative(&self) -> bool {
+        matches!(self, Self::Scale { .. } | Self::Restart)
+    }
+
+    /// True if the plan is printed.
+    pub(crate) fn shows_plan(&self) -> bool {
+        !self.is_relative()
+    }
+
+    /// The line if nothing is to be changed.
+    pub(crate) fn unchanged(&self) -> String {
+        match self {
+            Self::Undo { target, .. } => format!("Already at revision #{}.", target.rev),
+            Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => "No changes.".to_owned(),
+        }
+    }
+
+    /// The words of the command, for hints.
+    pub(crate) fn command(&self, name: &str) -> String {
+        match self {
+            Self::File(_) => "deploy -f FILE".to_owned(),
+            Self::Flags(flags) => format!("deploy {name}{}", flags.words()),
+            Self::Scale { minimum, .. } => format!("scale {name} --min {minimum}"),
+            Self::Restart => format!("restart {name}"),
+            Self::Undo { target, .. } => format!("rollout undo {name} --to-revision {}", target.rev),
+        }
+    }
+
+    /// The Workload that is wanted. `now` is the server's time.
+    pub(crate) fn wanted(&self, live: Option<&Object>, now: Timestamp) -> Result<Value, Error> {
+        let Some(live) = live else {
+            return match self {
+                Self::File(file) => Ok(manifest::created(file)),
+                Self::Flags(flags) => flags.created(),
+                Self::Scale { .. } | Self::Restart | Self::Undo { .. } => {
+                    Err(Error::new(Kind::NotFound, "the workload is gone"))
+                }
+            };
+        };
+        let mut wanted = manifest::without_status(live);
+        match self {
+            Self::File(file) => return Ok(manifest::applied(live, file)),
+            Self::Flags(flags) => flags.apply(&mut wanted)?,
+            Self::Scale { minimum, placement } => {
+                scale(&mut wanted, live.name(), *minimum, placement.as_deref())?;
+            }
+            Self::Restart => {
+                let stamp = stamp(live, now);
+                wanted["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!(stamp);
+            }
+            Self::Undo {
+                target, keep_scale, ..
+            } => {
+                let Some(spec) = &target.spec else {
+                    let what = format!("revision #{} is too large to undo", target.rev);
+                    return Err(Error::new(Kind::NotFound, what)
+                        .next(format!("kubectl compute rollout history {}", live.name())));
+                };
+                wanted["spec"] = spec.clone();
+                if *keep_scale {
+                    keep_scales(&mut wanted, live);
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// Sets the minimum of a placement, or of all.
+pub(super) fn scale(
+    workload: &mut Value,
+    name: &str,
+    minimum: i64,
+    placement: Option<&str>,
+) -> Result<(), Error> {
+    if !REPLICAS.contains(&minimum) {
+        return Err(Error::usage(format!("--min {minimum} is not within 1 and 1000")));
+    }
+    let Some(placements) = workload["spec"]["placements"].as_array_mut() else {
+        return Err(Error::new(
+            Kind::Failed,
+            format!("workload {name:?} has no placements"),
+        ));
+    };
+    let names: Vec<String> = placements
+        .iter()
+        .filter_map(|placement| placement["name"].as_str().map(str::to_owned))
+        .collect();
+    if names.is_empty() {
+        return Err(Error::new(
+            Kind::Failed,
+            format!("workload {name:?} has no placements"),
+        ));
+    }
+    if let Some(placement) = placement
+        && !names.iter().any(|name| name == placement)
+    {
+        let what = format!(
+            "workload {name:?} has no placement {placement:?}; it has {}",
+            names.join(", ")
+        );
+        return Err(Error::usage(what).next(format!("kubectl compute status {name}")));
+    }
+    for each in placements {
+        let own = each["name"].as_str().unwrap_or_default().to_owned();
+        if placement.is_some_and(|placement| placement != own) {
+            continue;
+        }
+        if let Some(maximum) = each["scaleSettings"]["maxReplicas"].as_i64()
+            && minimum > maximum
+        {
+            let what = format!("placement {own:?} has maxReplicas {maximum}; --min {minimum} is above it");
+            return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
+        }
+        each["scaleSettings"]["minReplicas"] = json!(minimum);
+    }
+    Ok(())
+}
+
+/// The time of a restart: the server's, or one second after the last one, so that two stamps always differ.
+fn stamp(live: &Object, now: Timestamp) -> String {
+    let now = now.round(Unit::Second).unwrap_or(now);
+    let annotations = live.0.pointer("/spec/template/metadata/annotations");
+    let last = annotations.and_then(|all| all[RESTARTED_AT].as_str()?.parse::<Timestamp>().ok());
+    let after = last.and_then(|last| last.checked_add(1.second()).ok());
+    after.map_or(now, |after| after.max(now)).to_string()
+}
+
+/// Puts the live scale settings back into placements that both have.
+fn keep_scales(wanted: &mut Value, live: &Object) {
+    for placement in wanted["spec"]["placements"].as_array_mut().into_iter().flatten() {
+        let mut before = live.list("/spec/placements").iter();
+        if let Some(before) = before.find(|before| before["name"] == placement["name"]) {
+            placement["scaleSettings"] = before["scaleSettings"].clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live() -> Object {
+        Object(
+            json!({"metadata": {"name": "web"}, "spec": {"template": {}, "placements": [
+            {"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1, "maxReplicas": 6}},
+            {"name": "eu", "cityCodes": ["LHR"], "scaleSettings": {"minReplicas": 1}}]}}),
+        )
+    }
+
+    fn minima(workload: &Value) -> Vec<i64> {
+        let placements = workload["spec"]["placements"].as_array().unwrap();
+        placements
+            .iter()
+            .map(|p| p["scaleSettings"]["minReplicas"].as_i64().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn scale_sets_one_placement_or_all_and_keeps_to_the_limits() {
+        let to = |minimum, placement: Option<&str>| {
+            let intent = Intent::Scale {
+                minimum,
+                placement: placement.map(str::to_owned),
+            };
+            let wanted = intent.wanted(Some(&live()), Timestamp::UNIX_EPOCH);
+            wanted.map(|wanted| minima(&wanted)).map_err(|error| error.what)
+        };
+        assert_eq!(to(3, None).unwrap(), [3, 3]);
+        assert_eq!(to(3, Some("eu")).unwrap(), [1, 3]);
+        assert_eq!(
+            to(8, None).unwrap_err(),
+            "placement \"us\" has maxReplicas 6; --min 8 is above it"
+        );
+        assert_eq!(to(0, None).unwrap_err(), "--min 0 is not within 1 and 1000");
+        assert_eq!(
+            to(1, Some("asia")).unwrap_err(),
+            "workload \"web\" has no placement \"asia\"; it has us, eu"
+        );
+    }
+
+    #[test]
+    fn two_restarts_in_a_second_have_two_stamps() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let once = Intent::Restart.wanted(Some(&live()), now).unwrap();
+        let twice = Intent::Restart.wanted(Some(&Object(once.clone())), now).unwrap();
+        let of = |workload: &Value| {
+            workload["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            (of(&once), of(&twice)),
+            (
+                "2027-01-15T08:00:00Z".to_owned(),
+                "2027-01-15T08:00:01Z".to_owned()
+            )
+        );
+    }
+}

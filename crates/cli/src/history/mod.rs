@@ -1,0 +1,229 @@
+//! The revisions of a Workload, kept in a ConfigMap beside it (contract: cli.md §6).
+
+mod limits;
+mod store;
+
+pub(crate) use store::{Entry, find, forget, record};
+
+use crate::{diff, diff::Change, view::Object};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// Annotation: number of the revision that is the live spec.
+const ACTIVE: &str = "fedgate.dev/active-revision";
+/// Annotation: the highest number given so far.
+const LAST: &str = "fedgate.dev/last-revision";
+/// Key of a revision in the ConfigMap, before its number.
+const KEY: &str = "rev-";
+/// Version of the form of a revision.
+const SCHEMA: u32 = 1;
+
+/// The action that made a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verb {
+    /// `deploy` with flags.
+    Deploy,
+    /// `deploy -f`.
+    Apply,
+    /// `scale`.
+    Scale,
+    /// `rollout restart`.
+    Restart,
+    /// `rollout undo`.
+    Undo,
+    /// A change that was not made by this command and was seen afterwards.
+    Observed,
+}
+
+impl Verb {
+    /// The word in tables.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Deploy => "deploy",
+            Self::Apply => "apply",
+            Self::Scale => "scale",
+            Self::Restart => "restart",
+            Self::Undo => "undo",
+            Self::Observed => "observed",
+        }
+    }
+}
+
+/// The author of a revision. The client writes it: it is a record and no proof.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Actor {
+    /// User name, or `unknown`.
+    pub(crate) name: String,
+    /// Program and version.
+    pub(crate) client: String,
+}
+
+/// A spec that the Workload had.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Revision {
+    schema: u32,
+    /// Its number, never given twice.
+    pub(crate) rev: u64,
+    /// Time of the server at the change.
+    pub(crate) time: Timestamp,
+    /// The action that made it.
+    pub(crate) verb: Verb,
+    /// Number of the revision that `undo` copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<u64>,
+    /// The reason that the user gave.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+    /// Its author.
+    pub(crate) actor: Actor,
+    /// Generation of the Workload after the write.
+    pub(crate) generation: i64,
+    /// Hash of the spec.
+    pub(crate) spec_hash: String,
+    /// Images of the spec.
+    pub(crate) image: String,
+    /// The changes from the previous revision; `None` for the first one and for one that is too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) changes: Option<Vec<Change>>,
+    /// The spec; `None` if it is too large to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spec: Option<Value>,
+}
+
+impl Revision {
+    /// The changes in a few words: the first two, and the number of the others.
+    pub(crate) fn summary(&self) -> String {
+        let Some(changes) = &self.changes else {
+            let text = match self.spec {
+                Some(_) => "initial deploy",
+                None => "(too large to undo)",
+            };
+            return text.to_owned();
+        };
+        let mut text = changes
+            .iter()
+            .take(2)
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        if text.is_empty() {
+            text.push_str("no changes");
+        }
+        if changes.len() > 2 {
+            let _ = write!(text, " +{} more", changes.len() - 2);
+        }
+        text
+    }
+}
+
+/// The revisions of a Workload.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct History {
+    /// In the order of their numbers.
+    pub(crate) revisions: Vec<Revision>,
+    /// Number of the newest revision.
+    pub(crate) active: Option<u64>,
+    /// The highest number given so far.
+    pub(crate) last: u64,
+    /// Number of values that are no revisions of a known form.
+    pub(crate) unreadable: usize,
+}
+
+impl History {
+    /// Reads a ConfigMap. Values that do not parse are kept there and counted here.
+    pub(crate) fn read(map: &ConfigMap) -> Self {
+        let annotation = |key: &str| {
+            let all = map.metadata.annotations.as_ref();
+            all.and_then(|all| all.get(key))
+                .and_then(|text| text.parse().ok())
+        };
+        let mut history = Self {
+            active: annotation(ACTIVE),
+            last: annotation(LAST).unwrap_or(0),
+            ..Self::default()
+        };
+        for (key, text) in map.data.iter().flatten() {
+            let Some(number) = number(key) else { continue };
+            history.last = history.last.max(number);
+            match serde_json::from_str::<Revision>(text) {
+                Ok(revision) if revision.rev == number && revision.schema == SCHEMA => {
+                    history.revisions.push(revision);
+                }
+                Ok(_) | Err(_) => history.unreadable += 1,
+            }
+        }
+        history.revisions.sort_by_key(|revision| revision.rev);
+        history
+    }
+
+    /// The revision with this number.
+    pub(crate) fn get(&self, number: u64) -> Option<&Revision> {
+        self.revisions.iter().find(|revision| revision.rev == number)
+    }
+
+    /// The newest revision.
+    pub(crate) fn active(&self) -> Option<&Revision> {
+        self.active.and_then(|number| self.get(number))
+    }
+
+    /// True if the live spec was written by somebody else after the newest revision.
+    pub(crate) fn is_behind(&self, live: &Object) -> bool {
+        let Some(active) = self.active() else {
+            return !self.revisions.is_empty();
+        };
+        live.generation() > active.generation && hash(&live.0["spec"]) != active.spec_hash
+    }
+
+    /// The newest revision whose spec differs from the live one, before the live one.
+    pub(crate) fn previous(&self, live: &Object) -> Option<&Revision> {
+        let live = hash(&live.0["spec"]);
+        let mut older = self
+            .revisions
+            .iter()
+            .rev()
+            .filter(|revision| revision.spec.is_some());
+        older.find(|revision| revision.spec_hash != live)
+    }
+}
+
+/// Number of a revision in its key.
+fn number(key: &str) -> Option<u64> {
+    key.strip_prefix(KEY)?.parse().ok()
+}
+
+/// Key of a revision.
+fn key(number: u64) -> String {
+    format!("{KEY}{number:06}")
+}
+
+/// Name of the ConfigMap of a Workload's revisions.
+pub(crate) fn name(workload: &str) -> String {
+    let name = format!("compute-revisions.{workload}");
+    if name.len() <= 253 {
+        return name;
+    }
+    let digits = &hex(name.as_bytes())[..10];
+    format!("{}-{digits}", name.get(..240).unwrap_or_default())
+}
+
+/// SHA-256 of the spec as JSON with sorted keys.
+pub(crate) fn hash(spec: &Value) -> String {
+    hex(diff::canonical(spec).as_bytes())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

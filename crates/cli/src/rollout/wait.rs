@@ -1,0 +1,176 @@
+//! Waits until a rollout has ended, and says on the way what changes.
+
+use super::{
+    Phase, Progress, Row,
+    progress::{BLOCKED_AFTER, End},
+    rows,
+};
+use crate::{
+    error::{Error, Kind},
+    output::Output,
+    plane::{Compute, Follow, News, Plane, Selection},
+    time::ServerClock,
+    view::{Joined, Object, join},
+};
+use jiff::{SignedDuration, Timestamp};
+use std::time::{Duration, Instant};
+
+/// The bounds of a wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitFlags {
+    /// The longest wait; zero for none.
+    pub(crate) timeout: Duration,
+    /// The longest wait for rows that are all blocked; zero for none.
+    pub(crate) stall_timeout: Duration,
+}
+
+/// The rollout that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Name of the Workload.
+    pub(crate) name: String,
+    /// Its UID.
+    pub(crate) uid: String,
+    /// The generation of the spec; `None` for whichever is the newest.
+    pub(crate) generation: Option<i64>,
+}
+
+/// Waits for the end of a rollout.
+pub(crate) async fn wait(
+    plane: &Plane,
+    output: &Output,
+    target: &Target,
+    flags: WaitFlags,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let mut follow = Follow::start(
+        plane,
+        &[
+            (Compute::Workloads, Selection::Named(target.name.clone())),
+            (Compute::Deployments, Selection::All),
+            (Compute::Instances, Selection::All),
+        ],
+    )?;
+    let mut progress = Progress::new(flags.stall_timeout);
+    loop {
+        let now = Instant::now();
+        let left = (!flags.timeout.is_zero()).then(|| flags.timeout.saturating_sub(begun.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(unfinished(&progress, now, target, Kind::TimedOut, flags.timeout));
+        }
+        let timer = [left, progress.next(now)].into_iter().flatten().min();
+        let news = tokio::select! {
+            news = follow.next() => Some(news?),
+            () = sleep(timer) => None,
+        };
+        match news {
+            Some(News::NoAnswer(error)) => {
+                output.remark(&format!("no answer for 30s: {}; still trying", error.what));
+                continue;
+            }
+            Some(News::Changed) | None => {}
+        }
+        let now = Instant::now();
+        if news.is_some() {
+            let joined = current(&follow, target)?;
+            let instances = follow.objects(Compute::Instances);
+            report(
+                output,
+                &plane.clock,
+                &progress.observe(rows(&joined, &instances), now),
+            );
+        } else {
+            report(output, &plane.clock, &progress.again(now));
+        }
+        match progress.end(now) {
+            Some(End::Complete) => {
+                output.remark(&format!("Rollout complete in {}.", prose(begun.elapsed())));
+                return Ok(());
+            }
+            Some(End::Stalled) => {
+                return Err(unfinished(&progress, now, target, Kind::Blocked, begun.elapsed()));
+            }
+            None => {}
+        }
+    }
+}
+
+/// The rows as they are now, without a wait: how long a row was refused is told by its condition.
+pub(crate) fn once(joined: &Joined, instances: &[Object], now: Timestamp) -> Vec<Row> {
+    let mut rows = rows(joined, instances);
+    for row in &mut rows {
+        let old = row.since.is_none_or(|since| {
+            now.duration_since(since) >= SignedDuration::try_from(BLOCKED_AFTER).unwrap_or_default()
+        });
+        if let (Some(refusal), true) = (&row.refusal, old) {
+            row.detail = match &row.instance {
+                Some(instance) => format!("{refusal}; {instance}"),
+                None => refusal.clone(),
+            };
+            row.phase = Phase::Blocked;
+        }
+    }
+    rows
+}
+
+async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The Workload with its deployments, unless it is another one by now.
+fn current(follow: &Follow, target: &Target) -> Result<Joined, Error> {
+    let name = &target.name;
+    let workload = follow.objects(Compute::Workloads).pop();
+    let gone = || {
+        Error::new(
+            Kind::NotFound,
+            format!("workload {name:?} was deleted during the wait"),
+        )
+    };
+    let workload = workload.filter(|workload| workload.uid() == target.uid && !workload.is_deleting());
+    let workload = workload.ok_or_else(gone)?;
+    if target
+        .generation
+        .is_some_and(|wanted| workload.generation() > wanted)
+    {
+        return Err(
+            Error::new(Kind::Conflict, format!("workload {name:?} changed meanwhile"))
+                .next(format!("kubectl compute rollout history {name}")),
+        );
+    }
+    let deployments = follow.objects(Compute::Deployments);
+    join(vec![workload], deployments).pop().ok_or_else(gone)
+}
+
+/// Prints a line for each row that has changed.
+fn report(output: &Output, clock: &ServerClock, changed: &[Row]) {
+    let time = clock
+        .now()
+        .round(jiff::Unit::Second)
+        .unwrap_or_else(|_| clock.now());
+    for row in changed {
+        output.remark(&crate::output::table::escape(&format!("{time} {row}")));
+    }
+}
+
+fn unfinished(progress: &Progress, now: Instant, target: &Target, kind: Kind, after: Duration) -> Error {
+    let rows: Vec<String> = progress
+        .rows(now)
+        .filter(|row| row.phase != Phase::Done)
+        .map(|row| match row.phase {
+            Phase::Blocked => format!("{}/{} Blocked: {}", row.city.placement, row.city.city, row.detail),
+            phase => format!("{}/{} {}", row.city.placement, row.city.city, phase.word()),
+        })
+        .collect();
+    let what = format!("rollout not finished after {}: {}", prose(after), rows.join(", "));
+    Error::new(kind, what).next(format!("kubectl compute status {}", target.name))
+}
+
+/// A duration in words: `1m 12s`.
+fn prose(time: Duration) -> String {
+    let seconds = SignedDuration::from_secs(time.as_secs().try_into().unwrap_or(i64::MAX));
+    format!("{seconds:#}")
+}
