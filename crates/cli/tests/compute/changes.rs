@@ -208,7 +208,7 @@ async fn a_finalizer_that_stays_is_named() {
     shop.run(&WEB).await.ok();
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     shop.plane.merge("Workload", "default", "web", held).unwrap();
-    let seen = shop.run(&["destroy", "web", "--yes", "--timeout", "1s"]).await;
+    let seen = shop.run(&["destroy", "web", "--yes", "--timeout", "5s"]).await;
     assert_eq!(seen.code, 8);
     assert!(
         seen.stderr.contains("1 workload held by example.com/hold"),
@@ -220,9 +220,9 @@ async fn a_finalizer_that_stays_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_ends_at_its_timeout_and_names_the_cities() {
     let shop = Project::start("shop").await;
-    let seen = shop.run(&[&WEB[..], &["--timeout", "1s"]].concat()).await;
+    let seen = shop.run(&[&WEB[..], &["--timeout", "5s"]].concat()).await;
     assert_eq!(seen.code, 8);
-    let line = "error: rollout not finished after 1s: default/DFW Waiting, default/IAD Waiting";
+    let line = "error: rollout not finished after 5s: default/DFW Waiting, default/IAD Waiting";
     assert!(seen.stderr.contains(line), "{}", seen.stderr);
     let once = shop.run(&["rollout", "status", "web", "--watch=false"]).await;
     assert_eq!(once.code, 7, "{}", once.stderr);
