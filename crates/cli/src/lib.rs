@@ -16,11 +16,12 @@ mod plane;
 mod prompt;
 mod rollout;
 mod time;
+mod typing;
 mod view;
 
 use args::Cli;
 use clap::{
-    Parser,
+    CommandFactory, Parser,
     error::{ContextKind, ErrorKind},
 };
 use error::{Error, Kind};
@@ -28,9 +29,10 @@ use std::{ffi::OsString, process::ExitCode};
 
 /// Runs the command line; returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
+    let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
+    let words = typing::without_list(words.collect());
     let json = wants_json(&words);
-    match run(words) {
+    match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
         // The difference was the result.
         Err(error) if error.kind == Kind::Different => error.exit(),
@@ -45,14 +47,20 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(words: Vec<OsString>) -> Result<(), Error> {
+fn run(words: &[String]) -> Result<(), Error> {
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print!("{error}");
             return Ok(());
         }
-        Err(error) => return Err(usage(&error)),
+        Err(error) => {
+            let usage = usage(&error);
+            return Err(match typing::corrected(&Cli::command(), words, &error) {
+                Some(line) => usage.because(format!("Did you mean: {line}")).next(line),
+                None => usage,
+            });
+        }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
@@ -69,8 +77,7 @@ fn run(words: Vec<OsString>) -> Result<(), Error> {
 }
 
 /// True if errors are printed as JSON; known before the words are parsed, because parsing may fail.
-fn wants_json(words: &[OsString]) -> bool {
-    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+fn wants_json(words: &[String]) -> bool {
     let pairs = words
         .windows(2)
         .any(|pair| matches!(&*pair[0], "-o" | "--output") && pair[1] == "json");

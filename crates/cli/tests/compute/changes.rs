@@ -305,6 +305,14 @@ async fn bad_input_is_refused_before_anything_is_written() {
         ),
         (&["scale", "web"], "--min"),
         (&["rollout"], "rollout needs the NAME"),
+        (
+            &["workloads", "destroy", "web"],
+            "Did you mean: kubectl compute destroy web",
+        ),
+        (
+            &["rolout", "status", "web"],
+            "next: kubectl compute rollout status web",
+        ),
     ] {
         let seen = shop.run(words).await;
         assert_eq!(seen.code, 2, "{words:?}: {}", seen.stderr);
