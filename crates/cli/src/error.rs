@@ -77,6 +77,8 @@ pub(crate) struct Error {
     pub(crate) cause: Option<String>,
     /// The command to run next.
     pub(crate) next: Option<String>,
+    /// True if the result has said it already: only the exit code is left.
+    pub(crate) shown: bool,
 }
 
 impl Error {
@@ -87,6 +89,7 @@ impl Error {
             what: what.into(),
             cause: None,
             next: None,
+            shown: false,
         }
     }
 
@@ -106,6 +109,13 @@ impl Error {
     #[must_use]
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
+        self
+    }
+
+    /// The same, which the result has said already.
+    #[must_use]
+    pub(crate) fn shown(mut self) -> Self {
+        self.shown = true;
         self
     }
 

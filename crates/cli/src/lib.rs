@@ -16,6 +16,7 @@ mod plane;
 mod prompt;
 mod rollout;
 mod time;
+mod trace;
 mod typing;
 mod view;
 
@@ -34,13 +35,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let json = wants_json(&words);
     match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
-        // The difference was the result.
-        Err(error) if error.kind == Kind::Different => error.exit(),
         Err(error) => {
-            if json {
-                eprintln!("{}", error.json());
-            } else {
-                eprintln!("{error}");
+            if !error.shown {
+                if json {
+                    eprintln!("{}", error.json());
+                } else {
+                    eprintln!("{error}");
+                }
             }
             error.exit()
         }

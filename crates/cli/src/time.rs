@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The server's clock, as its answers show it: a local clock may be wrong.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +32,20 @@ impl ServerClock {
         let ahead = self.0.lock().unwrap_or_default();
         Timestamp::now().saturating_add(ahead).unwrap_or(Timestamp::MAX)
     }
+}
+
+/// Sleeps for this time; for ever if there is none.
+pub(crate) async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A duration in words: `1m 12s`.
+pub(crate) fn prose(time: Duration) -> String {
+    let seconds = SignedDuration::from_secs(time.as_secs().try_into().unwrap_or(i64::MAX));
+    format!("{seconds:#}")
 }
 
 /// An age as in kubectl's tables, in the largest whole unit: `9s`, `5m`, `3h`, `12d`.

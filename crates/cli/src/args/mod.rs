@@ -1,7 +1,9 @@
 //! The command line.
 
+mod trace;
 mod write;
 
+pub(crate) use trace::TraceArgs;
 pub(crate) use write::{
     DeployArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
     RolloutStatusArgs, ScaleArgs, UndoArgs, WaitArgs,
@@ -118,15 +120,17 @@ pub(crate) enum Command {
     /// Delete a workload and its instances
     Destroy(DestroyArgs),
     /// Show a workload's placements and cities
-    Status(NameArgs),
+    Status(StatusArgs),
     /// Set the number of instances in each city
     Scale(ScaleArgs),
     /// Follow, list, undo and restart rollouts
     Rollout(RolloutArgs),
     /// Replace all instances, one at a time in each city
     Restart(RestartArgs),
-    /// Show what applying a file would change; exit code 1 if that is something
+    /// Show what applying a file, or undoing, would change; exit code 1 if that is something
     Diff(DiffArgs),
+    /// Follow a workload through all planes, and show the first broken link
+    Trace(TraceArgs),
     /// Print the versions of this command and of the server
     Version,
 }
@@ -156,17 +160,35 @@ pub(crate) struct InstancesArgs {
 /// Flags of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
+    /// Name of a workload, to compare it with a revision
+    #[arg(value_name = "NAME", conflicts_with = "file", requires = "to_revision")]
+    pub(crate) name: Option<String>,
     /// File with one Workload; - for standard input
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) file: String,
+    pub(crate) file: Option<String>,
+    /// The revision that `rollout undo` would go back to
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        hide_default_value = true,
+        requires = "name"
+    )]
+    pub(crate) to_revision: u64,
+    /// Print lines of YAML, with three lines around each change
+    #[arg(long)]
+    pub(crate) unified: bool,
 }
 
-/// The name of a workload.
+/// Arguments of `status`.
 #[derive(Debug, Args)]
-pub(crate) struct NameArgs {
+pub(crate) struct StatusArgs {
     /// Name of the workload
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    /// Show it again at each change, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }
 
 /// Parses `90s`, `10m` or `1h30m`.

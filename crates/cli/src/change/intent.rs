@@ -28,6 +28,8 @@ pub(crate) enum Intent {
     Undo {
         target: Box<Revision>,
         keep_scale: bool,
+        /// The number of the live spec.
+        active: Option<u64>,
         /// The highest number so far.
         newest: u64,
     },
@@ -61,6 +63,23 @@ impl Intent {
     /// True if the wish holds whatever others have changed meanwhile.
     pub(crate) fn is_relative(&self) -> bool {
         matches!(self, Self::Scale { .. } | Self::Restart)
+    }
+
+    /// The line before the plan.
+    pub(crate) fn title(&self) -> Option<String> {
+        match self {
+            Self::Undo {
+                target,
+                active: Some(active),
+                newest,
+                ..
+            } if *active != target.rev => Some(format!(
+                "#{active} -> #{}, from revision #{}",
+                newest + 1,
+                target.rev
+            )),
+            Self::Undo { .. } | Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => None,
+        }
     }
 
     /// True if the plan is printed.

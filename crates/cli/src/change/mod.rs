@@ -182,6 +182,9 @@ impl Session<'_> {
         if !intent.shows_plan() {
             return;
         }
+        if let Some(title) = intent.title() {
+            self.output.remark(&title);
+        }
         let changes = plan.changes.iter().map(|change| escape(&change.to_string()));
         for line in changes.chain(plan.effects.iter().map(ToString::to_string)) {
             self.output.remark(&line);

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Kind},
     history,
     output::{Output, table::escape, write},
-    plane::{Compute, Follow, News, Plane, Selection},
+    plane::{Compute, Follow, Plane, Selection},
     prompt::{Answer, Question},
     view::{Counts, Home, Object, join},
 };
@@ -103,8 +103,8 @@ async fn gone(plane: &Plane, output: &Output, doomed: &Doomed, timeout: Duration
                     .next(format!("kubectl compute status {}", doomed.name)));
             }
         };
-        if let News::NoAnswer(error) = news {
-            output.remark(&format!("no answer for 30s: {}; still trying", error.what));
+        if let Some(notice) = news.notice() {
+            output.remark(&notice);
             continue;
         }
         let Some(text) = doomed.left(&follow) else {

@@ -7,6 +7,7 @@ mod diff;
 mod instances;
 mod rollout;
 mod status;
+mod trace;
 mod version;
 mod workloads;
 
@@ -32,7 +33,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
     match command {
         Command::Workloads(args) => workloads::run(&plane, &output, &args).await,
         Command::Instances(args) => instances::run(&plane, &output, &args).await,
-        Command::Status(args) => status::run(&plane, &output, &args.name).await,
+        Command::Status(args) => status::run(&plane, &output, &args).await,
         Command::Deploy(args) => deploy::run(&plane, &output, *args, yes).await,
         Command::Destroy(args) => destroy::run(&plane, &output, &args, yes).await,
         Command::Scale(args) => changes::scale(&plane, &output, args, yes).await,
@@ -45,6 +46,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
             Some(RolloutCommand::Restart(args)) => changes::restart(&plane, &output, args, yes).await,
         },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
+        Command::Trace(args) => trace::run(&plane, &output, &choice, &args).await,
         Command::Version => version::run(&plane, &output).await,
     }
 }

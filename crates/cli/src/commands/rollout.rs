@@ -8,27 +8,16 @@ use crate::{
     history::{self, History, Revision},
     output::{
         Output,
-        style::Tone,
-        table::{Cell, Table, escape},
+        table::{Table, escape},
         write,
     },
     plane::{Compute, Plane},
-    rollout::{Phase, Row, Target, WaitFlags, once, wait},
+    rollout::{Phase, ROWS, Row, Target, WaitFlags, once, table, wait},
     time::age,
     view::{Object, join},
 };
 use serde_json::{Value, json};
 
-const ROWS: &[&str] = &[
-    "PLACEMENT",
-    "CITY",
-    "DESIRED",
-    "UPDATED",
-    "READY",
-    "OLD",
-    "PHASE",
-    "DETAIL",
-];
 const REVISIONS: &[&str] = &[
     "REV", "WHEN", "IMAGE", "CHANGES", "BY", "STATUS", "VERB", "REASON",
 ];
@@ -86,20 +75,7 @@ fn print_rows(output: &Output, name: &str, rows: &[Row]) -> Result<(), Error> {
             &json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "RolloutStatus", "metadata": {"name": name}, "rows": rows}),
         );
     }
-    let mut table = Table::new(ROWS);
-    for row in rows {
-        table.row(vec![
-            (&*row.city.placement).into(),
-            (&*row.city.city).into(),
-            row.counts.desired.to_string().into(),
-            row.counts.updated.to_string().into(),
-            row.counts.ready.to_string().into(),
-            row.old().to_string().into(),
-            Cell::toned(row.phase.word(), Tone::from(row.phase)),
-            (&*row.detail).into(),
-        ]);
-    }
-    output.table(&table, ROWS.len())
+    output.table(&table(rows), ROWS.len())
 }
 
 /// A row for programs.
@@ -122,7 +98,7 @@ fn verdict(name: &str, rows: &[Row]) -> Result<(), Error> {
     let kind = if blocked { Kind::Blocked } else { Kind::Moving };
     Err(
         Error::new(kind, format!("rollout not finished: {}", left.join(", ")))
-            .next(format!("kubectl compute status {name}")),
+            .next(format!("kubectl compute trace {name}")),
     )
 }
 
@@ -238,35 +214,36 @@ fn show(output: &Output, revision: &Revision) -> Result<(), Error> {
     write(&text.concat())
 }
 
+/// The wish to go back to a revision; 0 for the newest one that differs from the live Workload.
+pub(super) async fn undo_intent(
+    plane: &Plane,
+    workload: &Object,
+    to_revision: u64,
+    keep_scale: bool,
+) -> Result<Intent, Error> {
+    let name = workload.name();
+    let kept = kept(plane, workload).await?;
+    let target = if to_revision > 0 {
+        kept.find(name, to_revision)?
+    } else {
+        kept.0.previous(workload).ok_or_else(|| {
+            let what = format!("workload {name:?} has no earlier revision");
+            Error::new(Kind::NotFound, what).next(format!("kubectl compute rollout history {name}"))
+        })?
+    };
+    Ok(Intent::Undo {
+        target: Box::new(target.clone()),
+        keep_scale,
+        active: kept.0.active,
+        newest: kept.0.last + u64::from(kept.0.is_behind(workload)),
+    })
+}
+
 /// Goes back to an earlier revision.
 pub(crate) async fn undo(plane: &Plane, output: &Output, args: UndoArgs, yes: bool) -> Result<(), Error> {
     let name = &args.name;
     let workload = plane.workload(name).await?;
-    let kept = kept(plane, &workload).await?;
-    let target = if args.to_revision > 0 {
-        kept.find(name, args.to_revision)?
-    } else {
-        kept.0.previous(&workload).ok_or_else(|| {
-            Error::new(
-                Kind::NotFound,
-                format!("workload {name:?} has no earlier revision"),
-            )
-            .next(format!("kubectl compute rollout history {name}"))
-        })?
-    };
-    let newest = kept.0.last + u64::from(kept.0.is_behind(&workload));
-    let intent = Intent::Undo {
-        target: Box::new(target.clone()),
-        keep_scale: args.keep_scale,
-        newest,
-    };
-    if let Some(active) = kept.0.active.filter(|active| *active != target.rev) {
-        output.remark(&format!(
-            "#{active} -> #{}, from revision #{}",
-            newest + 1,
-            target.rev
-        ));
-    }
+    let intent = undo_intent(plane, &workload, args.to_revision, args.keep_scale).await?;
     let session = Session {
         plane,
         output,

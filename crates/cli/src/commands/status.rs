@@ -1,68 +1,232 @@
 //! `status`: a Workload's placements and cities.
 
 use crate::{
-    error::Error,
+    args::StatusArgs,
+    error::{Error, Kind},
+    history::{self, History},
     output::{
-        Format, Output,
-        table::{Cell, Table},
+        Output,
+        screen::Screen,
+        style::Tone,
+        table::{Cell, Table, escape},
         write,
     },
-    plane::{Compute, Plane},
-    view::{Counts, Health, join},
+    plane::{Compute, Follow, Plane, Selection},
+    rollout::{Row, once},
+    time::{age, sleep},
+    view::{Counts, Health, Joined, Object, join},
 };
-use serde_json::json;
-use std::io;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::time::Duration;
 
-const COLUMNS: &[&str] = &["PLACEMENT", "CITY", "READY", "UP-TO-DATE", "REASON"];
+const COLUMNS: &[&str] = &[
+    "PLACEMENT",
+    "CITY",
+    "READY",
+    "UP-TO-DATE",
+    "PHASE",
+    "REASON",
+    "AGE",
+];
 
-/// Shows a Workload.
-pub(crate) async fn run(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
-    let (workload, deployments) = tokio::try_join!(plane.workload(name), plane.list(Compute::Deployments))?;
-    let Some(joined) = join(vec![workload], deployments).pop() else {
-        return Ok(());
-    };
-    let counts: Counts = joined.deployments().map(Counts::of).sum();
-    let health = Health::of(&joined.workload, counts);
-    let rows = joined.cities.iter().map(|(city, deployment)| {
-        let counts = deployment.as_ref().map(Counts::of).unwrap_or_default();
-        let available = deployment.as_ref().and_then(|d| d.condition("Available"));
-        let reason = available
-            .filter(|c| !c.holds())
-            .map(|c| c.reason)
-            .unwrap_or_default();
-        (city, counts, reason)
-    });
-    if !matches!(output.format, Format::Table | Format::Wide) {
-        let cities = rows.map(|(city, counts, reason)| {
-            json!({"placement": city.placement, "city": city.city, "ready": counts.ready,
-                "updated": counts.updated, "desired": counts.desired, "reason": reason})
+/// Time after which a status that is watched is looked at again: what does not move is blocked by then.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Shows a Workload, once or at each change.
+pub(crate) async fn run(plane: &Plane, output: &Output, args: &StatusArgs) -> Result<(), Error> {
+    if args.watch {
+        return watch(plane, output, &args.name).await;
+    }
+    let (workload, deployments, instances) = tokio::try_join!(
+        plane.workload(&args.name),
+        plane.list(Compute::Deployments),
+        plane.list(Compute::Instances)
+    )?;
+    let revision = revision(plane, &workload).await;
+    let now = plane.clock.now();
+    match Status::of(workload, deployments, &instances, revision, now) {
+        Some(status) if output.is_text() => write(&status.text(output, now)),
+        Some(status) => output.object(&status.object(now)),
+        None => Ok(()),
+    }
+}
+
+async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
+    // A misspelled name is answered at once.
+    let mut workload = plane.workload(name).await?;
+    let mut revision_now = revision(plane, &workload).await;
+    let mut follow = Follow::start(
+        plane,
+        &[
+            (Compute::Workloads, Selection::Named(name.to_owned())),
+            (Compute::Deployments, Selection::All),
+            (Compute::Instances, Selection::All),
+        ],
+    )?;
+    let mut screen = Screen::stdout();
+    let mut last: Option<Status> = None;
+    loop {
+        let news = tokio::select! {
+            news = follow.next() => Some(news?),
+            () = sleep(Some(LOOK_AGAIN)) => None,
+        };
+        if let Some(notice) = news.and_then(|news| news.notice()) {
+            output.remark(&notice);
+            continue;
+        }
+        let Some(seen) = follow.objects(Compute::Workloads).pop() else {
+            return Err(Error::new(
+                Kind::NotFound,
+                format!("workload {name:?} was deleted"),
+            ));
+        };
+        if (seen.uid(), seen.generation()) != (workload.uid(), workload.generation()) {
+            revision_now = revision(plane, &seen).await;
+        }
+        workload = seen;
+        let (deployments, instances) = (
+            follow.objects(Compute::Deployments),
+            follow.objects(Compute::Instances),
+        );
+        let now = plane.clock.now();
+        let status = Status::of(
+            workload.clone(),
+            deployments,
+            &instances,
+            revision_now.clone(),
+            now,
+        );
+        if status == last {
+            continue;
+        }
+        if let Some(status) = &status {
+            if output.is_text() {
+                screen.draw(&status.text(output, now))?;
+            } else {
+                output.next_object(&status.object(now))?;
+            }
+        }
+        last = status;
+    }
+}
+
+/// The active revision of a Workload.
+#[derive(Debug, Clone, PartialEq)]
+struct Active {
+    /// Nothing for a change that others made.
+    number: Option<u64>,
+    by: String,
+    time: Option<Timestamp>,
+}
+
+/// The active revision; `None` if there is no history that can be read.
+async fn revision(plane: &Plane, workload: &Object) -> Option<Active> {
+    let map = history::find(plane, workload).await.ok().flatten()?;
+    let history = History::read(&map);
+    if history.is_behind(workload) {
+        return Some(Active {
+            number: None,
+            by: "unknown".to_owned(),
+            time: workload.spec_written(),
         });
-        let status = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Status", "metadata": {"name": name},
-            "health": health.word.word(), "message": health.detail, "cities": cities.collect::<Vec<_>>()});
-        return output.object(&status);
     }
-    let mut table = Table::new(COLUMNS);
-    for (
-        city,
-        Counts {
-            updated,
-            ready,
-            desired,
-            ..
-        },
-        reason,
-    ) in rows
-    {
-        table.row(vec![
-            (&*city.placement).into(),
-            (&*city.city).into(),
-            format!("{ready}/{desired}").into(),
-            format!("{updated}/{desired}").into(),
-            Cell::from(reason),
-        ]);
+    let active = history.active()?;
+    Some(Active {
+        number: Some(active.rev),
+        by: active.actor.name.clone(),
+        time: Some(active.time),
+    })
+}
+
+/// A Workload as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+struct Status {
+    name: String,
+    health: Health,
+    revision: Option<Active>,
+    rows: Vec<Row>,
+}
+
+impl Status {
+    fn of(
+        workload: Object,
+        deployments: Vec<Object>,
+        instances: &[Object],
+        revision: Option<Active>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let joined: Joined = join(vec![workload], deployments).pop()?;
+        let counts: Counts = joined.deployments().map(Counts::of).sum();
+        Some(Self {
+            name: joined.workload.name().to_owned(),
+            health: Health::of(&joined.workload, counts),
+            revision,
+            rows: once(&joined, instances, now),
+        })
     }
-    let colour = output.color.applies(&io::stdout());
-    let head = format!("Workload  {}\nHealth    {health}\n\n", joined.workload.name());
-    let text = head + &table.text(COLUMNS.len(), output.headers, colour);
-    write(&text)
+
+    fn text(&self, output: &Output, now: Timestamp) -> String {
+        let revision = match &self.revision {
+            Some(Active { number, by, time }) => {
+                let number = number.map_or_else(
+                    || "changed outside of this command".to_owned(),
+                    |n| format!("#{n}"),
+                );
+                let time = time
+                    .map(|time| format!(" {} ago", age(time, now)))
+                    .unwrap_or_default();
+                format!("{number} by {by}{time}")
+            }
+            None => "-".to_owned(),
+        };
+        let mut table = Table::new(COLUMNS);
+        for row in &self.rows {
+            table.row(cells(row, now));
+        }
+        let head = [
+            format!("Workload  {}", self.name),
+            format!("Health    {}", self.health),
+            format!("Revision  {revision}"),
+        ];
+        let head: String = head.iter().map(|line| escape(line) + "\n").collect();
+        head + "\n" + &output.table_text(&table, COLUMNS.len())
+    }
+
+    fn object(&self, now: Timestamp) -> Value {
+        let cities = self.rows.iter().map(|row| {
+            json!({"placement": row.city.placement, "city": row.city.city, "ready": row.counts.ready,
+                "updated": row.counts.updated, "desired": row.counts.desired, "phase": row.phase.word(),
+                "reason": row.detail, "since": row.since, "ageSeconds": row.since.map(|since| seconds(since, now))})
+        });
+        let revision = self
+            .revision
+            .as_ref()
+            .map(|Active { number, by, time }| json!({"number": number, "by": by, "time": time}));
+        json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Status", "metadata": {"name": self.name},
+            "health": self.health.word.word(), "message": self.health.detail, "revision": revision,
+            "cities": cities.collect::<Vec<_>>()})
+    }
+}
+
+fn seconds(since: Timestamp, now: Timestamp) -> i64 {
+    now.duration_since(since).max(SignedDuration::ZERO).as_secs()
+}
+
+fn cells(row: &Row, now: Timestamp) -> Vec<Cell> {
+    let Counts {
+        updated,
+        ready,
+        desired,
+        ..
+    } = row.counts;
+    vec![
+        (&*row.city.placement).into(),
+        (&*row.city.city).into(),
+        format!("{ready}/{desired}").into(),
+        format!("{updated}/{desired}").into(),
+        Cell::toned(row.phase.word(), Tone::from(row.phase)),
+        row.reason().into(),
+        row.since.map(|since| age(since, now)).unwrap_or_default().into(),
+    ]
 }

@@ -1,6 +1,7 @@
 //! Results: tables for people, objects for programs.
 
 pub(crate) mod jsonpath;
+pub(crate) mod screen;
 pub(crate) mod style;
 pub(crate) mod table;
 
@@ -132,10 +133,30 @@ impl Output {
         }
     }
 
+    /// Prints an object that follows others of a watch: in JSON one a line, in YAML one document each.
+    pub(crate) fn next_object(&self, object: &Value) -> Result<(), Error> {
+        match self.format {
+            Format::Json => write(&format!("{object}\n")),
+            Format::Yaml => {
+                write("---\n")?;
+                self.object(object)
+            }
+            Format::Jsonpath(_) => {
+                self.object(object)?;
+                write("\n")
+            }
+            Format::Table | Format::Wide | Format::Name => self.object(object),
+        }
+    }
+
+    /// The text of a table with its first columns, for stdout.
+    pub(crate) fn table_text(&self, table: &Table, columns: usize) -> String {
+        table.text(columns, self.headers, self.color.applies(&io::stdout()))
+    }
+
     /// Prints a table with its first columns.
     pub(crate) fn table(&self, table: &Table, columns: usize) -> Result<(), Error> {
-        let colour = self.color.applies(&io::stdout());
-        write(&table.text(columns, self.headers, colour))
+        write(&self.table_text(table, columns))
     }
 
     /// Number of columns in this format.

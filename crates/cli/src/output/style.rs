@@ -2,6 +2,7 @@
 
 use crate::{
     rollout::Phase,
+    trace::State,
     view::{HealthWord, InstanceWord},
 };
 use anstyle::{AnsiColor, Style};
@@ -80,6 +81,17 @@ impl From<Phase> for Tone {
             Phase::Done => Self::Good,
             Phase::Blocked => Self::Bad,
             Phase::Waiting | Phase::Draining | Phase::Pending | Phase::Updating => Self::Busy,
+        }
+    }
+}
+
+impl From<State> for Tone {
+    fn from(state: State) -> Self {
+        match state {
+            State::Ok => Self::Good,
+            State::Waiting => Self::Busy,
+            State::Broken => Self::Bad,
+            State::Unseen => Self::Dim,
         }
     }
 }

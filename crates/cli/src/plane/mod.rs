@@ -1,10 +1,12 @@
 //! The project's control plane: which one it is, and how it is read.
 
+mod beside;
 mod kinds;
 mod refusals;
 mod requests;
 mod watch;
 
+pub(crate) use beside::Other;
 pub(crate) use kinds::{Compute, Selection};
 pub(crate) use refusals::cause;
 pub(crate) use watch::{Follow, News};

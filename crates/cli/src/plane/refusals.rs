@@ -2,8 +2,7 @@
 
 use super::{Compute, Plane};
 use crate::error::{Error, Kind};
-use fedgate_api::GROUP;
-use kube::core::Status;
+use kube::{api::ApiResource, core::Status};
 
 /// Cause of a refusal by a platform whose project is suspended.
 const SUSPENDED: &str = "ProjectSuspended";
@@ -16,9 +15,14 @@ impl Plane {
             .next("kubectl config get-contexts")
     }
 
-    /// Maps a failed request to an error for users.
+    /// Maps a failed request for a kind of the compute API to an error for users.
     pub(crate) fn error(&self, error: &kube::Error, verb: &str, kind: Compute) -> Error {
-        let plural = kind.plural();
+        self.refusal(error, verb, &kind.resource())
+    }
+
+    /// Maps a failed request to an error for users.
+    pub(crate) fn refusal(&self, error: &kube::Error, verb: &str, kind: &ApiResource) -> Error {
+        let (plural, group) = (&kind.plural, &kind.group);
         let kube::Error::Api(status) = error else {
             return self.unreachable(error).next("kubectl compute version");
         };
@@ -39,7 +43,8 @@ impl Plane {
             403 => {
                 let namespace = &self.namespace;
                 let what = format!("you may not {verb} {plural} in namespace {namespace}");
-                let next = format!("kubectl auth can-i {verb} {plural}.{GROUP} -n {namespace}");
+                let dot = if group.is_empty() { "" } else { "." };
+                let next = format!("kubectl auth can-i {verb} {plural}{dot}{group} -n {namespace}");
                 Error::new(Kind::Forbidden, what)
                     .because(&*status.message)
                     .next(next)

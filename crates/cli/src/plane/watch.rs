@@ -49,6 +49,16 @@ pub(crate) enum News {
     NoAnswer(Error),
 }
 
+impl News {
+    /// The notice for people that the server does not answer.
+    pub(crate) fn notice(&self) -> Option<String> {
+        match self {
+            Self::Changed => None,
+            Self::NoAnswer(error) => Some(format!("no answer for 30s: {}; still trying", error.what)),
+        }
+    }
+}
+
 impl std::fmt::Debug for Follow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Follow").finish_non_exhaustive()

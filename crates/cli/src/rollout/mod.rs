@@ -1,9 +1,12 @@
 //! The state of a rollout, one row for each placement and city (contract: cli.md §4).
 
 mod progress;
+mod report;
+mod table;
 mod wait;
 
 pub(crate) use progress::Progress;
+pub(crate) use table::{ROWS, table};
 pub(crate) use wait::{Target, WaitFlags, once, wait};
 
 use crate::{
@@ -57,7 +60,7 @@ pub(crate) struct Row {
     pub(crate) detail: String,
     /// Reason and message of the condition that would block it.
     pub(crate) refusal: Option<String>,
-    /// Since when that condition is False, or Available is as it is.
+    /// Begin of the phase, as far as conditions and the last write of the spec tell.
     pub(crate) since: Option<Timestamp>,
     /// The Instance that is not ready, with its reason: it says more of a refusal.
     pub(crate) instance: Option<String>,
@@ -80,6 +83,16 @@ impl Row {
             && *phase == before.phase
             && *detail == before.detail
             && *refusal == before.refusal
+    }
+
+    /// The reason of the phase; the counts are in columns of their own.
+    pub(crate) fn reason(&self) -> &str {
+        match self.phase {
+            Phase::Blocked | Phase::Waiting => &self.detail,
+            Phase::Done | Phase::Draining | Phase::Pending | Phase::Updating => {
+                self.refusal.as_deref().unwrap_or_default()
+            }
+        }
     }
 
     /// Instances that are not on the latest template.
@@ -109,7 +122,7 @@ pub(crate) fn rows(joined: &Joined, instances: &[Object]) -> Vec<Row> {
             phase: Phase::Waiting,
             detail: "no deployment yet".to_owned(),
             refusal: refusal(&joined.workload, &["Available"]).map(|(text, _)| text),
-            since: refusal(&joined.workload, &["Available"]).and_then(|(_, since)| since),
+            since: joined.workload.spec_written(),
             instance: None,
         },
     });
@@ -149,17 +162,21 @@ fn row(workload: &Object, city: &City, deployment: &Object, instances: &[Object]
     };
     let refused = refusal(deployment, &["Federated", "Available", "ReplicasReady"]);
     let (refusal, refused_at) = refused.filter(|_| phase != Phase::Done).unzip();
-    let available = deployment
-        .condition("Available")
-        .and_then(|available| available.since);
+    let since = if phase == Phase::Done {
+        let conditions = ["Available", "ReplicasReady"].map(|type_| deployment.condition(type_)?.since);
+        conditions.into_iter().flatten().max()
+    } else {
+        // A condition that was False before the spec was written says nothing of this phase.
+        refused_at.flatten().max(deployment.spec_written())
+    };
     Row {
         city: city.clone(),
         counts,
         phase,
         detail,
         refusal,
-        since: refused_at.unwrap_or(available),
-        instance: unready(deployment, instances),
+        since,
+        instance: unready(city, deployment, instances),
     }
 }
 
@@ -173,7 +190,7 @@ pub(crate) fn carries_spec(workload: &Object, city: &City, deployment: &Object) 
 }
 
 /// True if the cell wants a number of Instances that the placement allows: not the zero of a fresh status.
-fn is_within_scale(workload: &Object, city: &City, deployment: &Object) -> bool {
+pub(crate) fn is_within_scale(workload: &Object, city: &City, deployment: &Object) -> bool {
     let Some(placement) = placement(workload, city) else {
         return false;
     };
@@ -200,7 +217,7 @@ fn refusal(object: &Object, types: &[&str]) -> Option<(String, Option<Timestamp>
 }
 
 /// The first Instance of the deployment that is not ready, with its reason.
-fn unready(deployment: &Object, instances: &[Object]) -> Option<String> {
+fn unready(city: &City, deployment: &Object, instances: &[Object]) -> Option<String> {
     let own = instances.iter().filter(|instance| {
         let (name, ordinal) = instance.name().rsplit_once('-').unwrap_or_default();
         name == deployment.name() && ordinal.parse::<u32>().is_ok()
@@ -210,7 +227,10 @@ fn unready(deployment: &Object, instances: &[Object]) -> Option<String> {
         Some((instance.name(), ready))
     });
     let (name, ready) = unready.next()?;
-    Some(format!("instance {name}: {}", ready.reason))
+    Some(format!(
+        "instance {name} in the cell of {}: {}",
+        city.city, ready.reason
+    ))
 }
 
 #[cfg(test)]

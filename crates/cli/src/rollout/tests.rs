@@ -109,7 +109,7 @@ fn a_refused_row_is_blocked_after_a_while_told_once_and_stalls() {
     let blocked = progress.again(start + BLOCKED_AFTER);
     assert_eq!(
         blocked[0].to_string(),
-        "us/DFW Blocked Crashing: it crashes; instance web-us-dfw-1: InstanceCrashing"
+        "us/DFW Blocked Crashing: it crashes; instance web-us-dfw-1 in the cell of DFW: InstanceCrashing"
     );
     assert_eq!(progress.again(start + BLOCKED_AFTER * 2), [], "once");
     let second = Duration::from_secs(1);

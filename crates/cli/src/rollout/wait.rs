@@ -3,13 +3,14 @@
 use super::{
     Phase, Progress, Row,
     progress::{BLOCKED_AFTER, End},
+    report::Report,
     rows,
 };
 use crate::{
     error::{Error, Kind},
     output::Output,
     plane::{Compute, Follow, News, Plane, Selection},
-    time::ServerClock,
+    time::{prose, sleep},
     view::{Joined, Object, join},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -52,36 +53,32 @@ pub(crate) async fn wait(
         ],
     )?;
     let mut progress = Progress::new(flags.stall_timeout);
+    let mut report = Report::new(output, &plane.clock, begun);
     loop {
         let now = Instant::now();
         let left = (!flags.timeout.is_zero()).then(|| flags.timeout.saturating_sub(begun.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             return Err(unfinished(&progress, now, target, Kind::TimedOut, flags.timeout));
         }
-        let timer = [left, progress.next(now)].into_iter().flatten().min();
+        let timers = [left, progress.next(now), report.tick()];
+        let timer = timers.into_iter().flatten().min();
         let news = tokio::select! {
             news = follow.next() => Some(news?),
             () = sleep(timer) => None,
         };
-        match news {
-            Some(News::NoAnswer(error)) => {
-                output.remark(&format!("no answer for 30s: {}; still trying", error.what));
-                continue;
-            }
-            Some(News::Changed) | None => {}
+        if let Some(notice) = news.as_ref().and_then(News::notice) {
+            output.remark(&notice);
+            continue;
         }
         let now = Instant::now();
-        if news.is_some() {
+        let changed = if news.is_some() {
             let joined = current(&follow, target)?;
             let instances = follow.objects(Compute::Instances);
-            report(
-                output,
-                &plane.clock,
-                &progress.observe(rows(&joined, &instances), now),
-            );
+            progress.observe(rows(&joined, &instances), now)
         } else {
-            report(output, &plane.clock, &progress.again(now));
-        }
+            progress.again(now)
+        };
+        report.tell(&progress.rows(now).collect::<Vec<_>>(), &changed);
         match progress.end(now) {
             Some(End::Complete) => {
                 output.remark(&format!("Rollout complete in {}.", prose(begun.elapsed())));
@@ -113,13 +110,6 @@ pub(crate) fn once(joined: &Joined, instances: &[Object], now: Timestamp) -> Vec
     rows
 }
 
-async fn sleep(time: Option<Duration>) {
-    match time {
-        Some(time) => tokio::time::sleep(time).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// The Workload with its deployments, unless it is another one by now.
 fn current(follow: &Follow, target: &Target) -> Result<Joined, Error> {
     let name = &target.name;
@@ -145,17 +135,6 @@ fn current(follow: &Follow, target: &Target) -> Result<Joined, Error> {
     join(vec![workload], deployments).pop().ok_or_else(gone)
 }
 
-/// Prints a line for each row that has changed.
-fn report(output: &Output, clock: &ServerClock, changed: &[Row]) {
-    let time = clock
-        .now()
-        .round(jiff::Unit::Second)
-        .unwrap_or_else(|_| clock.now());
-    for row in changed {
-        output.remark(&crate::output::table::escape(&format!("{time} {row}")));
-    }
-}
-
 fn unfinished(progress: &Progress, now: Instant, target: &Target, kind: Kind, after: Duration) -> Error {
     let rows: Vec<String> = progress
         .rows(now)
@@ -166,11 +145,5 @@ fn unfinished(progress: &Progress, now: Instant, target: &Target, kind: Kind, af
         })
         .collect();
     let what = format!("rollout not finished after {}: {}", prose(after), rows.join(", "));
-    Error::new(kind, what).next(format!("kubectl compute status {}", target.name))
-}
-
-/// A duration in words: `1m 12s`.
-fn prose(time: Duration) -> String {
-    let seconds = SignedDuration::from_secs(time.as_secs().try_into().unwrap_or(i64::MAX));
-    format!("{seconds:#}")
+    Error::new(kind, what).next(format!("kubectl compute trace {}", target.name))
 }

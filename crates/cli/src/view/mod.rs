@@ -77,6 +77,24 @@ impl Object {
         self.text("/metadata/creationTimestamp").parse().ok()
     }
 
+    /// Time of the last write of anything but its status, as its field managers tell.
+    pub(crate) fn spec_written(&self) -> Option<Timestamp> {
+        self.written(str::is_empty).or_else(|| self.created())
+    }
+
+    /// Time of the last write of its status, as its field managers tell.
+    pub(crate) fn status_written(&self) -> Option<Timestamp> {
+        self.written(|subresource| subresource == "status")
+    }
+
+    fn written(&self, part: impl Fn(&str) -> bool) -> Option<Timestamp> {
+        let entries = self.list("/metadata/managedFields").iter();
+        let times = entries.filter(|entry| part(entry["subresource"].as_str().unwrap_or_default()));
+        times
+            .filter_map(|entry| entry["time"].as_str()?.parse().ok())
+            .max()
+    }
+
     /// The generation of its spec.
     pub(crate) fn generation(&self) -> i64 {
         self.number("/metadata/generation")

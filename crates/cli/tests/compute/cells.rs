@@ -1,6 +1,7 @@
 //! The gateway and the cells of a project, as far as their objects in it show.
 
-use crate::project::NAMESPACE;
+use crate::project::{NAMESPACE, instance};
+use fedgate_api::keys::WORKLOAD_DEPLOYMENT_NAME;
 use fedgate_simulator::Plane;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -21,6 +22,42 @@ pub(crate) fn pass(plane: &Plane) {
             plane.delete("WorkloadDeployment", NAMESPACE, name).unwrap();
         }
     }
+    instances(plane);
+}
+
+/// Brings the Instances of all deployments to where they should be; others that deployments made go.
+fn instances(plane: &Plane) {
+    let mut wanted = BTreeSet::new();
+    for deployment in plane.list("WorkloadDeployment") {
+        let of = deployment["metadata"]["name"].as_str().unwrap();
+        let number = deployment["spec"]["scaleSettings"]["minReplicas"]
+            .as_u64()
+            .unwrap();
+        for ordinal in 0..number {
+            let name = format!("{of}-{ordinal}");
+            if plane.get("Instance", NAMESPACE, &name).is_none() {
+                let mut instance = instance(&name, &json!({WORKLOAD_DEPLOYMENT_NAME: of}));
+                instance["metadata"]["ownerReferences"] = json!([{"apiVersion": fedgate_api::API_VERSION,
+                    "kind": "WorkloadDeployment", "name": of, "uid": deployment["metadata"]["uid"], "controller": true}]);
+                plane.create(instance).unwrap();
+                let ready = json!({"status": {"conditions": [condition("Ready", None)]}});
+                plane.merge_status("Instance", NAMESPACE, &name, ready).unwrap();
+            }
+            wanted.insert(name);
+        }
+    }
+    for instance in plane.list("Instance") {
+        let name = instance["metadata"]["name"].as_str().unwrap();
+        let is_ours = !instance["metadata"]["labels"][WORKLOAD_DEPLOYMENT_NAME].is_null();
+        if is_ours && !wanted.contains(name) {
+            plane.delete("Instance", NAMESPACE, name).unwrap();
+        }
+    }
+}
+
+fn condition(type_: &str, generation: Option<&Value>) -> Value {
+    json!({"type": type_, "status": "True", "reason": "Ready", "message": "", "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }
 
 fn deployment(plane: &Plane, workload: &Value, placement: &Value, city: &str) -> String {
@@ -53,11 +90,11 @@ fn deployment(plane: &Plane, workload: &Value, placement: &Value, city: &str) ->
     let generation = &live["metadata"]["generation"];
     if live["status"]["conditions"][0]["observedGeneration"] != *generation {
         let replicas = &placement["scaleSettings"]["minReplicas"];
+        let conditions =
+            ["Available", "ReplicasReady", "Federated"].map(|type_| condition(type_, Some(generation)));
         let status = json!({
             "replicas": replicas, "updatedReplicas": replicas, "currentReplicas": replicas, "readyReplicas": replicas,
-            "desiredReplicas": replicas,
-            "conditions": [{"type": "Available", "status": "True", "reason": "Ready", "message": "",
-                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            "desiredReplicas": replicas, "conditions": conditions,
         });
         plane
             .merge_status(kind, NAMESPACE, &name, json!({"status": status}))

@@ -6,6 +6,7 @@
 mod cells;
 mod changes;
 mod project;
+mod trace;
 
 use project::{Project, instance};
 use serde_json::{Value, json};
@@ -179,11 +180,17 @@ async fn status_shows_a_city_without_deployment() {
         seen.contains("Health    Available - all placements at desired replicas"),
         "{seen}"
     );
-    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let lines: Vec<Vec<String>> = seen.lines().skip(4).map(cells).collect();
+    let cells = |line: &str| {
+        let cells = line.split("   ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.take(6).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines: Vec<Vec<String>> = seen.lines().skip(5).map(cells).collect();
     assert_eq!(
         lines,
-        [["us", "DFW", "2/2", "2/2", "-"], ["us", "IAD", "0/0", "0/0", "-"]]
+        [
+            ["us", "DFW", "2/2", "2/2", "Waiting", "the cell has not acted yet"],
+            ["us", "IAD", "0/0", "0/0", "Waiting", "no deployment yet"]
+        ]
     );
 }
 

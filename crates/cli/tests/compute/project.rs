@@ -4,16 +4,26 @@ use crate::cells;
 use fedgate_simulator::{Faults, Plane, Simulator, Verb};
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
     path::{Path, PathBuf},
+    process::Stdio,
     sync::atomic::{AtomicU32, Ordering},
 };
-use tokio::{net::TcpListener, process::Command, task::JoinHandle};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, BufReader, Lines},
+    net::TcpListener,
+    process::{Child, ChildStderr, ChildStdout, Command},
+    task::JoinHandle,
+};
 
 pub(crate) const NAMESPACE: &str = "default";
 
 /// The control plane.
 pub(crate) struct Project {
     pub(crate) plane: Plane,
+    simulator: Simulator,
+    address: SocketAddr,
     pub(crate) faults: Faults,
     kubeconfig: PathBuf,
     tasks: Vec<JoinHandle<()>>,
@@ -42,6 +52,57 @@ impl Seen {
     }
 }
 
+/// A run that goes on.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    /// The next line of its result.
+    pub(crate) async fn line(&mut self) -> String {
+        self.stdout.next_line().await.unwrap().unwrap()
+    }
+
+    /// The next line of its result, which is JSON.
+    pub(crate) async fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line().await).unwrap()
+    }
+
+    /// The next line for people.
+    pub(crate) async fn remark(&mut self) -> String {
+        self.stderr.next_line().await.unwrap().unwrap()
+    }
+
+    /// Interrupts it as Ctrl-C does.
+    pub(crate) async fn interrupt(self) -> Seen {
+        let id = self.child.id().unwrap().to_string();
+        let end = Command::new("kill").args(["-INT", &id]).status().await.unwrap();
+        assert!(end.success());
+        self.end().await
+    }
+
+    /// Waits for its end; returns what was not read before.
+    pub(crate) async fn end(mut self) -> Seen {
+        let (stdout, stderr) = tokio::join!(rest(self.stdout), rest(self.stderr));
+        Seen {
+            code: self.child.wait().await.unwrap().code().unwrap(),
+            stdout,
+            stderr,
+        }
+    }
+}
+
+async fn rest(mut lines: Lines<impl AsyncBufRead + Unpin>) -> String {
+    let mut text = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
 impl Project {
     /// A project without objects.
     pub(crate) async fn start(name: &str) -> Self {
@@ -54,7 +115,8 @@ impl Project {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let faults = simulator.faults();
-        let server = tokio::spawn(async move { simulator.serve(listener, None).await.unwrap() });
+        let planes = simulator.clone();
+        let server = tokio::spawn(async move { planes.serve(listener, None).await.unwrap() });
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compute-{run}"));
         std::fs::create_dir_all(&folder).unwrap();
@@ -75,6 +137,8 @@ impl Project {
         std::fs::write(&kubeconfig, document.to_string()).unwrap();
         Self {
             plane,
+            simulator,
+            address,
             faults,
             kubeconfig,
             tasks: vec![server],
@@ -83,18 +147,93 @@ impl Project {
 
     /// Runs a command.
     pub(crate) async fn run(&self, words: &[&str]) -> Seen {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-compute"));
-        command
-            .args(words)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env_remove("NO_COLOR");
-        let end = command.output().await.unwrap();
+        let end = self.command(words).output().await.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Seen {
             code: end.status.code().unwrap(),
             stdout: text(end.stdout),
             stderr: text(end.stderr),
         }
+    }
+
+    /// Adds a Karmada hub, with a context of its name.
+    pub(crate) fn beside(&self, name: &str) -> Plane {
+        let plane = self.simulator.add(name);
+        for definition in fedgate_api::crd::all().unwrap() {
+            plane.define(&definition);
+        }
+        for (group, version, kind, plural, namespaced) in [
+            (
+                "work.karmada.io",
+                "v1alpha2",
+                "ResourceBinding",
+                "resourcebindings",
+                true,
+            ),
+            (
+                "policy.karmada.io",
+                "v1alpha1",
+                "PropagationPolicy",
+                "propagationpolicies",
+                true,
+            ),
+            (
+                "policy.karmada.io",
+                "v1alpha1",
+                "ClusterPropagationPolicy",
+                "clusterpropagationpolicies",
+                false,
+            ),
+            ("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false),
+        ] {
+            plane.define_plain(group, version, kind, plural, namespaced, true);
+        }
+        let text = std::fs::read_to_string(&self.kubeconfig).unwrap();
+        let mut document: Value = serde_json::from_str(&text).unwrap();
+        let server = format!("http://{}/planes/{name}", self.address);
+        let add = |list: &mut Value, item: Value| list.as_array_mut().unwrap().push(item);
+        add(
+            &mut document["clusters"],
+            json!({"name": name, "cluster": {"server": server}}),
+        );
+        add(
+            &mut document["contexts"],
+            json!({"name": name, "context": {"cluster": name, "user": "ann"}}),
+        );
+        std::fs::write(&self.kubeconfig, document.to_string()).unwrap();
+        plane
+    }
+
+    /// Names of the planes that were asked for something.
+    pub(crate) fn planes(&self) -> BTreeSet<String> {
+        let entries = self.simulator.log().entries();
+        entries.iter().map(|entry| entry.plane.to_string()).collect()
+    }
+
+    /// Starts a command that goes on.
+    pub(crate) fn start_run(&self, words: &[&str]) -> Running {
+        let mut command = self.command(words);
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        Running {
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-compute"));
+        command
+            .args(words)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env_remove("NO_COLOR");
+        command
     }
 
     /// Runs a command in the context of a plane that does not exist.

@@ -1,0 +1,232 @@
+//! The findings that the hub adds: the copy, its binding and the cluster it is scheduled to.
+
+use super::{Beside, Evidence, Finding, Findings, Proof, Source, own, project::still_on, words};
+use crate::view::{City, Condition, Object};
+use fedgate_api::keys;
+
+/// The objects of a project's namespace on the hub.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HubView {
+    /// The hub namespace; `None` if it does not exist.
+    pub(crate) namespace: Option<Object>,
+    /// The policy of its city set.
+    pub(crate) city_set: Option<Object>,
+    /// The copies.
+    pub(crate) copies: Vec<Object>,
+    /// Karmada's `ResourceBinding`s.
+    pub(crate) bindings: Vec<Object>,
+    /// The `PropagationPolicy`s.
+    pub(crate) policies: Vec<Object>,
+    /// The Instances that cells have written back.
+    pub(crate) instances: Vec<Object>,
+    /// Karmada's `Cluster`s.
+    pub(crate) clusters: Vec<Object>,
+}
+
+impl HubView {
+    /// The copy of a deployment.
+    pub(crate) fn copy(&self, deployment: &str) -> Option<&Object> {
+        self.copies.iter().find(|copy| copy.name() == deployment)
+    }
+
+    /// The clusters that a deployment is scheduled to.
+    pub(crate) fn scheduled(&self, deployment: &str) -> Vec<&str> {
+        let binding = self.binding(deployment);
+        let clusters = binding.map(|binding| binding.list("/spec/clusters"));
+        let names = clusters.into_iter().flatten();
+        names.filter_map(|cluster| cluster["name"].as_str()).collect()
+    }
+
+    fn binding(&self, deployment: &str) -> Option<&Object> {
+        let name = binding_name(deployment);
+        self.bindings.iter().find(|binding| binding.name() == name)
+    }
+}
+
+fn binding_name(deployment: &str) -> String {
+    format!("{deployment}-workloaddeployment")
+}
+
+/// Adds the hub's proofs.
+pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deployment: &Object) {
+    let view = match evidence.hub {
+        Beside::NotNamed(_) => return,
+        Beside::Unreadable(cause) => {
+            findings.binding = Finding::new(Source::Hub, binding_name(deployment.name())).unseen(&**cause);
+            return;
+        }
+        Beside::Read(view) => view,
+    };
+    let told = findings.hub.clone();
+    findings.hub = hub(view, evidence.city, deployment);
+    if findings.hub.proof != Proof::Holds && told.proof == Proof::Refused {
+        // The project says why.
+        findings.hub.proof = Proof::Refused;
+        findings.hub.since = told.since;
+        findings.hub.detail = format!("{}; {}", told.detail, findings.hub.detail);
+    }
+    findings.binding = binding(view, evidence.city, deployment);
+    if findings.hub.proof == Proof::Holds
+        && findings.binding.proof == Proof::NotYet
+        && told.proof == Proof::Refused
+    {
+        findings.binding.detail = format!("{}; {}", findings.binding.detail, told.detail);
+    }
+    if let Some(refused) = cluster(view, deployment) {
+        findings.cell = refused;
+    }
+    projection(findings, view, evidence, deployment);
+}
+
+fn hub(view: &HubView, city: &City, deployment: &Object) -> Finding {
+    let code = &*city.city;
+    let namespace = view.namespace.as_ref().map(Object::name).unwrap_or_default();
+    let generation = deployment.generation();
+    let finding = Finding::new(Source::Hub, format!("{namespace}/{}", deployment.name()));
+    let since = deployment.spec_written();
+    let Some(namespace) = &view.namespace else {
+        return Finding::new(Source::Hub, "-").not_yet(since, "the hub namespace does not exist");
+    };
+    let Some(copy) = view.copy(deployment.name()) else {
+        return finding.not_yet(since, "no copy");
+    };
+    let annotation = |key: &str| copy.0["metadata"]["annotations"][key].as_str();
+    let carried = annotation(keys::SOURCE_GENERATION).and_then(|text| text.parse().ok());
+    let finding = Finding {
+        generation: carried,
+        ..finding
+    };
+    if annotation(keys::SOURCE_UID).is_some_and(|uid| uid != deployment.uid()) {
+        return finding.not_yet(since, "the copy is of an earlier deployment");
+    }
+    if carried != Some(generation) {
+        return finding.not_yet(since, still_on(carried));
+    }
+    if copy.label(keys::CITY_CODE) != code {
+        let detail = format!("labelled with city {}", copy.label(keys::CITY_CODE));
+        return finding.not_yet(copy.spec_written(), detail);
+    }
+    if policy_of(view, code).is_none() {
+        return finding.not_yet(copy.spec_written(), format!("no policy for city {code}"));
+    }
+    if !delivered_to(view).is_some_and(|codes| codes.contains(&code)) {
+        let set = namespace.label(keys::CITIES);
+        return finding.not_yet(
+            copy.spec_written(),
+            format!("the namespace's city set {set:?} lacks {code}"),
+        );
+    }
+    finding.holds(copy.spec_written(), format!("carries generation {generation}"))
+}
+
+/// The name of the policy that selects the copies of a city.
+fn policy_of<'a>(view: &'a HubView, code: &str) -> Option<&'a str> {
+    let policy = view.policies.iter().find(|policy| {
+        let selectors = policy.list("/spec/resourceSelectors");
+        selectors
+            .iter()
+            .any(|selector| selector["labelSelector"]["matchLabels"][keys::CITY_CODE] == *code)
+    });
+    policy.map(Object::name)
+}
+
+/// The cities that the hub namespace is delivered to.
+fn delivered_to(view: &HubView) -> Option<Vec<&str>> {
+    let pointer = "/spec/placement/clusterAffinity/labelSelector/matchExpressions";
+    let expressions = view.city_set.as_ref()?.list(pointer);
+    let values = expressions
+        .iter()
+        .filter_map(|expression| expression["values"].as_array());
+    Some(values.flatten().filter_map(|value| value.as_str()).collect())
+}
+
+fn binding(view: &HubView, city: &City, deployment: &Object) -> Finding {
+    let finding = Finding::new(Source::Hub, binding_name(deployment.name()));
+    let since = deployment.spec_written();
+    let Some(copy) = view.copy(deployment.name()) else {
+        return finding.not_yet(since, "no copy to bind");
+    };
+    let claim = copy.0["metadata"]["annotations"][keys::CLAIM_NAME].as_str();
+    let policy = policy_of(view, &city.city);
+    if let (Some(claim), Some(policy)) = (claim, policy)
+        && claim != policy
+    {
+        let detail = format!("frozen: claimed by policy {claim}, not {policy}");
+        return finding.refused(copy.spec_written(), detail);
+    }
+    let Some(binding) = view.binding(deployment.name()) else {
+        return finding.not_yet(copy.spec_written(), "no binding");
+    };
+    let clusters = view.scheduled(deployment.name()).join(", ");
+    if let Some(refused) = binding.condition("Scheduled").filter(|c| !c.holds()) {
+        return from_condition(finding, refused);
+    }
+    let mut items = binding.list("/status/aggregatedStatus").iter();
+    let refused = items.find(|item| item["applied"] == false);
+    let applied = binding.condition("FullyApplied");
+    if let Some(item) = refused {
+        let text = |field: &str| item[field].as_str().unwrap_or_default();
+        let detail = format!(
+            "not applied to {}: {}",
+            text("clusterName"),
+            text("appliedMessage")
+        );
+        return finding.refused(applied.and_then(|applied| applied.since), detail);
+    }
+    match applied {
+        Some(applied) if applied.holds() => finding.holds(applied.since, format!("scheduled to {clusters}")),
+        Some(applied) => {
+            let detail = words(applied.reason, applied.message);
+            finding.not_yet(applied.since, detail)
+        }
+        None => finding.not_yet(binding.created(), "not applied yet"),
+    }
+}
+
+/// A False condition refuses, an Unknown one has not decided.
+fn from_condition(finding: Finding, condition: Condition<'_>) -> Finding {
+    let detail = words(condition.reason, condition.message);
+    if condition.status == "False" {
+        finding.refused(condition.since, detail)
+    } else {
+        finding.not_yet(condition.since, detail)
+    }
+}
+
+/// A cluster of the deployment that is not ready.
+fn cluster(view: &HubView, deployment: &Object) -> Option<Finding> {
+    view.scheduled(deployment.name()).into_iter().find_map(|name| {
+        let finding = Finding::new(Source::Hub, name);
+        let Some(cluster) = view.clusters.iter().find(|cluster| cluster.name() == name) else {
+            return Some(finding.refused(None, "the cluster does not exist"));
+        };
+        let ready = cluster.condition("Ready").filter(|ready| !ready.holds())?;
+        let detail = format!("cluster not Ready: {}", ready.reason);
+        Some(finding.refused(ready.since, detail))
+    })
+}
+
+/// An Instance of the hub that the project lacks, or shows as it was.
+fn projection(findings: &mut Findings, view: &HubView, evidence: &Evidence<'_>, deployment: &Object) {
+    if findings.projection.proof != Proof::Holds {
+        return;
+    }
+    let projected = own(deployment.name(), evidence.instances);
+    for written in own(deployment.name(), &view.instances) {
+        let ready = |instance: &Object| instance.condition("Ready").map(|ready| ready.status.to_owned());
+        let (since, detail) = match projected
+            .iter()
+            .find(|instance| instance.name() == written.name())
+        {
+            None => (written.created(), "is on the hub and not in the project"),
+            Some(projected) if ready(projected) != ready(written) => {
+                let changed = written.condition("Ready").and_then(|ready| ready.since);
+                (changed, "has another Ready on the hub")
+            }
+            Some(_) => continue,
+        };
+        let finding = Finding::new(Source::Hub, findings.projection.object.clone());
+        findings.projection = finding.not_yet(since, format!("{} {detail}", written.name()));
+        return;
+    }
+}

@@ -1,0 +1,202 @@
+//! The way of a Workload's city from the project to its Instances and back, and the first broken link of it (contract:
+//! cli.md §10). All of this is pure: the objects were read before.
+
+mod cell;
+mod chain;
+mod hub;
+mod project;
+mod verdict;
+
+pub(crate) use cell::CellView;
+pub(crate) use chain::{Chain, Link, State, chain};
+pub(crate) use hub::HubView;
+pub(crate) use verdict::Verdict;
+
+use crate::view::{City, Object};
+use jiff::Timestamp;
+
+/// A hop, in the order of the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hop {
+    /// The deployment in the project.
+    Project,
+    /// Its copy on the hub.
+    Hub,
+    /// Karmada's binding of the copy.
+    Binding,
+    /// The deployment in the cell.
+    Cell,
+    /// The Instances in the cell.
+    Instances,
+    /// The Instances in the project.
+    Projection,
+}
+
+impl Hop {
+    /// The word.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Hub => "hub",
+            Self::Binding => "binding",
+            Self::Cell => "cell",
+            Self::Instances => "instances",
+            Self::Projection => "projection",
+        }
+    }
+}
+
+/// The plane that proves a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The project.
+    Project,
+    /// The hub.
+    Hub,
+    /// The cell.
+    Cell,
+    /// No plane: a later hop proves it.
+    Inferred,
+}
+
+impl Source {
+    /// The word.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Hub => "hub",
+            Self::Cell => "cell",
+            Self::Inferred => "inferred",
+        }
+    }
+}
+
+/// The proof of a hop, before its age is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// It is as it should be.
+    Holds,
+    /// It is not there yet.
+    NotYet,
+    /// A condition refuses it.
+    Refused,
+    /// No plane that was read tells.
+    Unseen,
+}
+
+/// The finding about a hop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    proof: Proof,
+    object: String,
+    since: Option<Timestamp>,
+    detail: String,
+    generation: Option<i64>,
+    source: Source,
+}
+
+impl Finding {
+    fn new(source: Source, object: impl Into<String>) -> Self {
+        Self {
+            proof: Proof::Holds,
+            object: object.into(),
+            since: None,
+            detail: String::new(),
+            generation: None,
+            source,
+        }
+    }
+
+    fn holds(self, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
+        self.is(Proof::Holds, since, detail)
+    }
+
+    fn not_yet(self, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
+        self.is(Proof::NotYet, since, detail)
+    }
+
+    fn refused(self, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
+        self.is(Proof::Refused, since, detail)
+    }
+
+    fn unseen(self, detail: impl Into<String>) -> Self {
+        self.is(Proof::Unseen, None, detail)
+    }
+
+    fn is(self, proof: Proof, since: Option<Timestamp>, detail: impl Into<String>) -> Self {
+        Self {
+            proof,
+            since,
+            detail: detail.into(),
+            ..self
+        }
+    }
+}
+
+/// The findings about all hops of a city.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Findings {
+    project: Finding,
+    hub: Finding,
+    binding: Finding,
+    cell: Finding,
+    instances: Finding,
+    projection: Finding,
+}
+
+/// A plane beside the project.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Beside<T> {
+    /// The command line does not name it; this flag would.
+    NotNamed(&'static str),
+    /// It cannot be read.
+    Unreadable(String),
+    /// It was read.
+    Read(T),
+}
+
+/// The objects that tell of a city.
+#[derive(Debug)]
+pub(crate) struct Evidence<'a> {
+    /// The Workload.
+    pub(crate) workload: &'a Object,
+    /// The placement and city.
+    pub(crate) city: &'a City,
+    /// The deployment in the project.
+    pub(crate) deployment: Option<&'a Object>,
+    /// All Instances of the project.
+    pub(crate) instances: &'a [Object],
+    /// The hub.
+    pub(crate) hub: &'a Beside<HubView>,
+    /// The cell.
+    pub(crate) cell: &'a Beside<CellView>,
+}
+
+/// Reason and message of a condition, as the server has them.
+fn words(reason: &str, message: &str) -> String {
+    match (reason, message) {
+        (reason, "") => reason.to_owned(),
+        ("", message) => message.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+/// The Instances of a deployment, by label or name: those that another one owns by UID as well.
+fn own<'a>(deployment: &str, instances: &'a [Object]) -> Vec<&'a Object> {
+    let mut own: Vec<(Option<u32>, &Object)> = instances
+        .iter()
+        .filter_map(|instance| {
+            let (of, ordinal) = instance.name().rsplit_once('-').unwrap_or_default();
+            let ordinal = ordinal.parse().ok();
+            let labelled = instance.label(fedgate_api::keys::WORKLOAD_DEPLOYMENT_NAME);
+            let is_own =
+                labelled == deployment || (labelled.is_empty() && of == deployment && ordinal.is_some());
+            is_own.then_some((ordinal, instance))
+        })
+        .collect();
+    own.sort_by_key(|(ordinal, _)| *ordinal);
+    own.into_iter().map(|(_, instance)| instance).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! `trace`, `status` and watches.
+
+use crate::{
+    cells,
+    project::{NAMESPACE, Project},
+};
+use fedgate_api::keys;
+use fedgate_simulator::{Fault, Rule, Verb, When};
+use serde_json::{Value, json};
+
+/// A project with a Workload of one city, whose gateway and cell have brought it where it should be.
+async fn whole() -> Project {
+    let project = Project::start("shop").await;
+    project.workload("web", "nginx", &["DFW"]);
+    cells::pass(&project.plane);
+    project
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_with_project_access_alone_asks_no_other_plane() {
+    let shop = whole().await;
+    let seen = shop.run(&["trace", "web", "-o", "wide"]).await.ok();
+    let rows: Vec<Vec<&str>> = seen
+        .stdout
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let hops: Vec<(&str, &str)> = rows[..6]
+        .iter()
+        .map(|row| (row[1], *row.last().unwrap()))
+        .collect();
+    assert_eq!(
+        hops,
+        [
+            ("project", "project"),
+            ("hub", "project"),
+            ("binding", "inferred"),
+            ("cell", "project"),
+            ("instances", "project"),
+            ("projection", "project")
+        ]
+    );
+    assert_eq!(seen.stdout.lines().last(), Some("Whole."));
+    assert_eq!(
+        shop.planes(),
+        ["shop".to_owned()].into(),
+        "no request to another plane"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_names_the_first_broken_link_by_its_exit_code_and_as_an_object() {
+    let shop = whole().await;
+    let edit = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
+    shop.plane.merge("Workload", NAMESPACE, "web", edit).unwrap();
+    // The simulator's objects are of the first of January.
+    let moving = shop.run(&["trace", "web", "--stuck-after", "90000h"]).await;
+    assert_eq!(moving.code, 7, "{}{}", moving.stdout, moving.stderr);
+    assert!(
+        moving
+            .stdout
+            .lines()
+            .last()
+            .unwrap()
+            .starts_with("Moving: us/DFW waits at project"),
+        "{}",
+        moving.stdout
+    );
+    assert_eq!(moving.stderr, "");
+    let broken = shop
+        .run(&["trace", "web", "--stuck-after", "0s", "-o", "json"])
+        .await;
+    assert_eq!((broken.code, &*broken.stderr), (9, ""));
+    let trace: Value = serde_json::from_str(&broken.stdout).unwrap();
+    assert_eq!(
+        (
+            &trace["kind"],
+            &trace["state"],
+            &trace["cities"][0]["hops"][0]["state"]
+        ),
+        (&json!("Trace"), &json!("Broken"), &json!("broken"))
+    );
+    cells::pass(&shop.plane);
+    shop.run(&["trace", "web"]).await.ok();
+    let seen = shop.run(&["trace", "web", "--city", "LHR"]).await;
+    assert_eq!(seen.code, 3);
+    assert!(seen.stderr.contains("it has us/DFW"), "{}", seen.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_that_watches_ends_when_all_is_whole() {
+    let shop = Project::start("shop").await;
+    shop.workload("web", "nginx", &["DFW"]);
+    let mut watch = shop.start_run(&["trace", "web", "-w"]);
+    assert!(watch.line().await.starts_with("CITY"));
+    cells::pass(&shop.plane);
+    let seen = watch.end().await.ok();
+    assert!(seen.stdout.ends_with("Whole.\n"), "{}", seen.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_refuses_is_unseen_and_the_rest_is_shown() {
+    let shop = whole().await;
+    shop.beside("hub");
+    let refused = Rule::new(When::Always, Fault::Forbidden).plane("hub");
+    shop.faults.add(refused);
+    let seen = shop.run(&["trace", "web", "--hub-context", "hub"]).await.ok();
+    let binding = seen.stdout.lines().nth(3).unwrap();
+    assert!(
+        binding.contains("unseen") && binding.contains("hub cannot be read"),
+        "{}",
+        seen.stdout
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hub_shows_the_copy_and_the_claim_that_froze_it() {
+    let shop = whole().await;
+    let hub = shop.beside("hub");
+    let deployment = shop
+        .plane
+        .get("WorkloadDeployment", NAMESPACE, "web-us-dfw")
+        .unwrap();
+    let own = shop.plane.get("Namespace", "", NAMESPACE).unwrap();
+    let namespace = format!("ns-{}", own["metadata"]["uid"].as_str().unwrap());
+    hub.create(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace,
+        "labels": {keys::CITIES: "dfw"}}}),
+    )
+    .unwrap();
+    let policy = |name: &str, code: &str| {
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": name, "namespace": namespace}, "spec": {"placement": {},
+                "resourceSelectors": [{"apiVersion": fedgate_api::API_VERSION, "kind": "WorkloadDeployment",
+                    "labelSelector": {"matchLabels": {keys::CITY_CODE: code}}}]}})
+    };
+    for (name, code) in [("city-dfw", "DFW"), ("city-lhr", "LHR")] {
+        hub.create(policy(name, code)).unwrap();
+    }
+    hub.create(json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "cities-dfw"}, "spec": {"resourceSelectors": [], "placement": {"clusterAffinity":
+            {"labelSelector": {"matchExpressions": [{"key": keys::CITY_CODE, "operator": "In", "values": ["DFW"]}]}}}}}))
+        .unwrap();
+    hub.create(
+        json!({"apiVersion": fedgate_api::API_VERSION, "kind": "WorkloadDeployment",
+        "metadata": {"name": "web-us-dfw", "namespace": namespace, "labels": {keys::CITY_CODE: "DFW"},
+            "annotations": {keys::SOURCE_UID: deployment["metadata"]["uid"],
+                keys::SOURCE_GENERATION: deployment["metadata"]["generation"].to_string(),
+                keys::CLAIM_NAME: "city-lhr"}},
+        "spec": deployment["spec"]}),
+    )
+    .unwrap();
+    let before = hub.writes();
+    let seen = shop
+        .run(&["trace", "web", "--hub-context", "hub", "--stuck-after", "1h"])
+        .await;
+    assert_eq!(seen.code, 9, "{}{}", seen.stdout, seen.stderr);
+    let last = seen.stdout.lines().rev().nth(1).unwrap();
+    assert!(
+        last.contains("hub -> binding") && last.contains("frozen: claimed by policy city-lhr, not city-dfw"),
+        "{}",
+        seen.stdout
+    );
+    assert_eq!(hub.writes(), before, "the hub is only read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_is_watched_is_shown_at_each_change() {
+    let mut shop = Project::start("shop").await;
+    shop.workload("web", "nginx", &["DFW"]);
+    let mut watch = shop.start_run(&["status", "web", "-w", "-o", "json"]);
+    let first = watch.json().await;
+    assert_eq!(first["cities"][0]["phase"], "Waiting");
+    shop.cells();
+    loop {
+        let seen = watch.json().await;
+        if seen["cities"][0]["phase"] == "Done" {
+            break;
+        }
+    }
+    assert_eq!(watch.interrupt().await.code, 130);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_shows_the_revision_and_its_author() {
+    let mut shop = Project::start("shop").await;
+    shop.cells();
+    shop.run(&["deploy", "web", "--image", "nginx", "--city", "DFW"])
+        .await
+        .ok();
+    let seen = shop.run(&["status", "web"]).await.ok().stdout;
+    assert!(seen.contains("Revision  #1 by unknown "), "{seen}");
+    let edit = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
+    shop.plane.merge("Workload", NAMESPACE, "web", edit).unwrap();
+    let seen = shop.run(&["status", "web"]).await.ok().stdout;
+    assert!(
+        seen.contains("Revision  changed outside of this command by unknown"),
+        "{seen}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_survives_a_watch_that_is_cut_and_a_version_that_is_gone() {
+    let shop = Project::start("shop").await;
+    shop.workload("web", "nginx", &["DFW"]);
+    let mut wait = shop.start_run(&["rollout", "status", "web", "--timeout", "60s"]);
+    assert!(wait.remark().await.ends_with("us/DFW Waiting no deployment yet"));
+    let gone = Rule::new(When::Nth(1), Fault::Gone).verb(Verb::Watch);
+    let gone = shop.faults.add(gone);
+    shop.plane.close_watches(None);
+    cells::pass(&shop.plane);
+    assert!(wait.end().await.ok().stderr.contains("Rollout complete in "));
+    assert_eq!(shop.faults.hits(gone), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_ends_a_wait_after_one_attempt() {
+    let shop = Project::start("shop").await;
+    shop.workload("web", "nginx", &["DFW"]);
+    let refused = Rule::new(When::Always, Fault::Forbidden).kind("workloaddeployments");
+    let rule = shop.faults.add(refused);
+    let seen = shop.run(&["rollout", "status", "web"]).await;
+    assert_eq!(seen.code, 6, "{}", seen.stderr);
+    assert!(
+        seen.stderr
+            .contains("you may not watch workloaddeployments in namespace default"),
+        "{}",
+        seen.stderr
+    );
+    assert_eq!(shop.faults.hits(rule), 1);
+}
