@@ -27,6 +27,14 @@ pub(crate) enum Kind {
     Different,
     /// `diff` has failed: its exit code 1 says that there is a difference.
     DiffFailed,
+    /// The project may not use compute, and has not asked for it.
+    NotActivated,
+    /// The project has asked for compute, and nobody has decided.
+    Activating,
+    /// The provider has refused compute to the project.
+    Rejected,
+    /// The server does not have the kind.
+    NotServed,
     /// The command was interrupted.
     Interrupted,
 }
@@ -35,7 +43,7 @@ impl Kind {
     /// The exit code.
     pub(crate) const fn exit(self) -> u8 {
         match self {
-            Self::Failed | Self::Different => 1,
+            Self::Failed | Self::Different | Self::NotServed => 1,
             Self::Usage => 2,
             Self::NotFound => 3,
             Self::NotConfirmed => 4,
@@ -44,6 +52,9 @@ impl Kind {
             Self::Moving => 7,
             Self::TimedOut => 8,
             Self::Blocked => 9,
+            Self::NotActivated => 10,
+            Self::Activating => 11,
+            Self::Rejected => 12,
             Self::DiffFailed => 70,
             Self::Interrupted => 130,
         }
@@ -52,7 +63,7 @@ impl Kind {
     /// The word in `-o json`.
     pub(crate) const fn word(self) -> &'static str {
         match self {
-            Self::Failed | Self::Different | Self::DiffFailed => "Failed",
+            Self::Failed | Self::Different | Self::DiffFailed | Self::NotServed => "Failed",
             Self::Usage => "Usage",
             Self::NotFound => "NotFound",
             Self::NotConfirmed => "NotConfirmed",
@@ -61,6 +72,9 @@ impl Kind {
             Self::Moving => "Moving",
             Self::TimedOut => "TimedOut",
             Self::Blocked => "Blocked",
+            Self::NotActivated => "NotActivated",
+            Self::Activating => "Activating",
+            Self::Rejected => "Rejected",
             Self::Interrupted => "Interrupted",
         }
     }
@@ -139,7 +153,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.what)?;
+        // To wait for the provider is no error of anybody.
+        if self.kind != Kind::Activating {
+            f.write_str("error: ")?;
+        }
+        f.write_str(&self.what)?;
         if let Some(cause) = &self.cause {
             write!(f, "\n  cause: {cause}")?;
         }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activation;
 mod args;
 mod change;
 mod commands;
@@ -14,6 +15,7 @@ mod manifest;
 mod output;
 mod plane;
 mod prompt;
+mod quota;
 mod rollout;
 mod time;
 mod trace;
@@ -68,7 +70,7 @@ fn run(words: &[String]) -> Result<(), Error> {
         runtime.map_err(|error| Error::new(Kind::Failed, "cannot start").because(error.to_string()))?;
     let result = runtime.block_on(async {
         tokio::select! {
-            result = commands::run(cli) => result,
+            result = commands::run(cli, typing::line(words)) => result,
             _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "interrupted")),
         }
     });

@@ -22,8 +22,10 @@ pub(crate) struct Question {
     pub(crate) text: String,
     /// The answer to an empty line.
     pub(crate) default: Answer,
-    /// The words of the command, for the hint to run it with `--yes`.
-    pub(crate) command: String,
+    /// The command that asks.
+    pub(crate) asks: &'static str,
+    /// The line that was typed, for the hint to add `--yes`.
+    pub(crate) line: String,
 }
 
 /// True if a question can be asked: somebody reads stderr and types.
@@ -41,13 +43,8 @@ impl Question {
             if self.default == Answer::Yes {
                 return Ok(());
             }
-            let what = format!(
-                "{} needs confirmation and stdin is no terminal",
-                self.command.split(' ').next().unwrap_or_default()
-            );
-            return Err(
-                Error::new(Kind::NotConfirmed, what).next(format!("kubectl compute {} --yes", self.command))
-            );
+            let what = format!("{} needs confirmation and stdin is no terminal", self.asks);
+            return Err(Error::new(Kind::NotConfirmed, what).next(format!("{} --yes", self.line)));
         }
         let question = self.clone();
         let answer = tokio::task::spawn_blocking(move || {
@@ -90,7 +87,8 @@ mod tests {
         let question = Question {
             text: "Apply?".to_owned(),
             default,
-            command: "deploy web".to_owned(),
+            asks: "deploy",
+            line: String::new(),
         };
         let mut output = Vec::new();
         let yes = ask(&question, &mut input.as_bytes(), &mut output);

@@ -37,14 +37,41 @@ pub(crate) fn corrected(command: &Command, words: &[String], error: &clap::Error
         ErrorKind::InvalidSubcommand => {
             let stray = text(ContextKind::InvalidSubcommand)?;
             let at = words.iter().position(|word| word == stray)?;
-            let near = nearest(stray, names.iter().copied())?;
-            let mut line: Vec<&str> = words.iter().map(String::as_str).collect();
-            line[at] = near;
-            line
+            let parent = words[..at]
+                .iter()
+                .find_map(|word| command.find_subcommand(word))
+                .unwrap_or(command);
+            let near = nearest(stray, parent.get_subcommands().map(Command::get_name));
+            if let Some(near) = near {
+                let mut line: Vec<&str> = words.iter().map(String::as_str).collect();
+                line[at] = near;
+                line
+            } else {
+                let near = nearest(stray, names.iter().copied())?;
+                let rest = words.iter().skip(at + 1).map(String::as_str);
+                [near].into_iter().chain(rest).collect()
+            }
         }
         _ => return None,
     };
     Some(format!("kubectl compute {}", line.join(" ")))
+}
+
+/// The line that was typed, as a shell takes it.
+pub(crate) fn line(words: &[String]) -> String {
+    let quoted = words.iter().skip(1).map(|word| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    let words: Vec<String> = [String::from("kubectl compute")]
+        .into_iter()
+        .chain(quoted)
+        .collect();
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -68,12 +95,22 @@ mod tests {
         for (line, right) in [
             ("x workloads destroy web", "destroy web"),
             ("x rolout status web", "rollout status web"),
+            ("x workloads descibe web", "workloads describe web"),
             ("x -q instnces --city DFW", "-q instances --city DFW"),
         ] {
             assert_eq!(meant(line), Some(format!("kubectl compute {right}")), "{line}");
         }
         assert_eq!(meant("x workloads something"), None);
         assert_eq!(meant("x logs web"), None, "there is no such command");
+    }
+
+    #[test]
+    fn a_line_is_repeated_as_a_shell_takes_it() {
+        let words = ["x", "deploy", "web", "--env", "A=it's 1", "--reason", ""].map(str::to_owned);
+        assert_eq!(
+            super::line(&words),
+            r"kubectl compute deploy web --env 'A=it'\''s 1' --reason ''"
+        );
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The command line.
 
+mod account;
 mod trace;
 mod write;
 
+pub(crate) use account::{ActivationArgs, ActivationCommand, QuotaArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use write::{
     DeployArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
@@ -131,30 +133,59 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Follow a workload through all planes, and show the first broken link
     Trace(TraceArgs),
+    /// Show the project's quota, and the instances that wait for it
+    Quota(QuotaArgs),
+    /// Show whether the project may use compute, or request it
+    Activation(ActivationArgs),
     /// Print the versions of this command and of the server
     Version,
 }
 
+/// A command about one object.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DescribeCommand {
+    /// Show one in full
+    Describe {
+        /// Name of the object
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
 /// Flags of `workloads`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WorkloadsArgs {
+    /// The command; without one, all are listed.
+    #[command(subcommand)]
+    pub(crate) command: Option<DescribeCommand>,
     /// Only those with this health
     #[arg(long, value_name = "WORD", value_parser = health)]
     pub(crate) health: Option<crate::view::HealthWord>,
     /// Only those with a placement in this city
     #[arg(long, value_name = "CODE")]
     pub(crate) city: Option<String>,
+    /// Print each change, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }
 
 /// Flags of `instances`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct InstancesArgs {
+    /// The command; without one, all are listed.
+    #[command(subcommand)]
+    pub(crate) command: Option<DescribeCommand>,
     /// Only those of this workload
     #[arg(long, value_name = "NAME")]
     pub(crate) workload: Option<String>,
     /// Only those in this city
     #[arg(long, value_name = "CODE")]
     pub(crate) city: Option<String>,
+    /// Print each change, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }
 
 /// Flags of `diff`.

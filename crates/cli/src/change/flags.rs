@@ -223,13 +223,6 @@ impl Flags {
             }
         }
     }
-
-    /// The flags that a hint repeats.
-    pub(crate) fn words(&self) -> String {
-        let image = self.image.as_ref().map(|image| format!(" --image {image}"));
-        let cities = (!self.cities.is_empty()).then(|| format!(" --city {}", self.cities.join(",")));
-        [image, cities].into_iter().flatten().collect()
-    }
 }
 
 /// Sets or removes an item of a list, which is known by the text at `key`. An item that is there keeps its place.

@@ -95,14 +95,13 @@ impl Intent {
         }
     }
 
-    /// The words of the command, for hints.
-    pub(crate) fn command(&self, name: &str) -> String {
+    /// The command that asks before the change.
+    pub(crate) fn asks(&self) -> &'static str {
         match self {
-            Self::File(_) => "deploy -f FILE".to_owned(),
-            Self::Flags(flags) => format!("deploy {name}{}", flags.words()),
-            Self::Scale { minimum, .. } => format!("scale {name} --min {minimum}"),
-            Self::Restart => format!("restart {name}"),
-            Self::Undo { target, .. } => format!("rollout undo {name} --to-revision {}", target.rev),
+            Self::File(_) | Self::Flags(_) => "deploy",
+            Self::Scale { .. } => "scale",
+            Self::Restart => "restart",
+            Self::Undo { .. } => "rollout undo",
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     history::{self, Entry, History},
     manifest,
     output::{Format, Output, table::escape, write},
-    plane::{Compute, Plane},
+    plane::{Plane, Resource},
     prompt::{Answer, Question},
     view::{Object, join},
 };
@@ -77,10 +77,7 @@ impl Session<'_> {
             .build();
         loop {
             let wanted = intent.wanted(live.as_ref(), self.plane.clock.now())?;
-            match self
-                .attempt(name, intent, live.as_ref(), &wanted, &mut shown)
-                .await
-            {
+            match self.attempt(intent, live.as_ref(), &wanted, &mut shown).await {
                 Err(error) if error.kind == Kind::Conflict => {
                     let delay = delays.next().ok_or_else(|| error.clone())?;
                     tokio::time::sleep(delay).await;
@@ -103,7 +100,7 @@ impl Session<'_> {
 
     async fn read(&self, name: &str, intent: &Intent) -> Result<Option<Object>, Error> {
         if intent.creates() {
-            self.plane.find(Compute::Workloads, name).await
+            self.plane.find(Resource::Workloads, name).await
         } else {
             self.plane.workload(name).await.map(Some)
         }
@@ -112,7 +109,6 @@ impl Session<'_> {
     /// Shows, confirms and writes once. A plan that was confirmed is not shown again.
     async fn attempt(
         &self,
-        name: &str,
         intent: &Intent,
         live: Option<&Object>,
         wanted: &serde_json::Value,
@@ -129,7 +125,7 @@ impl Session<'_> {
         }
         if shown.as_ref().is_none_or(|shown| shown.changes != changes) {
             let joined = match live {
-                Some(live) => join(vec![live.clone()], self.plane.list(Compute::Deployments).await?).pop(),
+                Some(live) => join(vec![live.clone()], self.plane.list(Resource::Deployments).await?).pop(),
                 None => None,
             };
             let plan = Plan {
@@ -138,7 +134,7 @@ impl Session<'_> {
             };
             self.show(intent, &plan);
             if self.dry_run == DryRun::None
-                && let Some(question) = question(name, intent, &plan)
+                && let Some(question) = question(intent, &plan, &self.output.line)
             {
                 self.confirm(&question).await?;
             }
@@ -172,8 +168,7 @@ impl Session<'_> {
     async fn confirm(&self, question: &Question) -> Result<(), Error> {
         if self.stdin_used && !self.yes && question.default == Answer::No {
             let what = "deploy -f - needs confirmation and stdin is the file";
-            return Err(Error::new(Kind::NotConfirmed, what)
-                .next(format!("kubectl compute {} --yes", question.command)));
+            return Err(Error::new(Kind::NotConfirmed, what).next(format!("{} --yes", question.line)));
         }
         question.confirm(self.yes || self.stdin_used).await
     }
@@ -247,8 +242,7 @@ impl Session<'_> {
 }
 
 /// The question before a change, if it has one.
-fn question(name: &str, intent: &Intent, plan: &Plan) -> Option<Question> {
-    let command = intent.command(name);
+fn question(intent: &Intent, plan: &Plan, line: &str) -> Option<Question> {
     let removed: Vec<String> = plan
         .effects
         .iter()
@@ -275,6 +269,7 @@ fn question(name: &str, intent: &Intent, plan: &Plan) -> Option<Question> {
     Some(Question {
         text,
         default,
-        command,
+        asks: intent.asks(),
+        line: line.to_owned(),
     })
 }

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Kind},
     history,
     output::{Output, table::escape, write},
-    plane::{Compute, Follow, Plane, Selection},
+    plane::{Follow, Plane, Resource, Selection},
     prompt::{Answer, Question},
     view::{Counts, Home, Object, join},
 };
@@ -28,7 +28,7 @@ struct Doomed {
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes: bool) -> Result<(), Error> {
     let name = &args.name;
     let workload = if args.ignore_not_found {
-        plane.find(Compute::Workloads, name).await?
+        plane.find(Resource::Workloads, name).await?
     } else {
         Some(plane.workload(name).await?)
     };
@@ -37,7 +37,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes:
         return Ok(());
     };
     let (deployments, instances) =
-        tokio::try_join!(plane.list(Compute::Deployments), plane.list(Compute::Instances))?;
+        tokio::try_join!(plane.list(Resource::Deployments), plane.list(Resource::Instances))?;
     let own: BTreeSet<String> = instances
         .iter()
         .filter(|instance| Home::of(instance, &deployments).workload == *name)
@@ -56,7 +56,8 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes:
     let question = Question {
         text: format!("Delete workload {name:?} and its {}?", counted(number)),
         default: Answer::No,
-        command: format!("destroy {name}"),
+        asks: "destroy",
+        line: output.line.clone(),
     };
     question.confirm(yes).await?;
     plane.delete(&workload).await?;
@@ -87,9 +88,9 @@ async fn gone(plane: &Plane, output: &Output, doomed: &Doomed, timeout: Duration
     let mut follow = Follow::start(
         plane,
         &[
-            (Compute::Workloads, Selection::Named(doomed.name.clone())),
-            (Compute::Deployments, Selection::All),
-            (Compute::Instances, Selection::All),
+            (Resource::Workloads, Selection::Named(doomed.name.clone())),
+            (Resource::Deployments, Selection::All),
+            (Resource::Instances, Selection::All),
         ],
     )?;
     let mut told = String::new();
@@ -120,13 +121,13 @@ async fn gone(plane: &Plane, output: &Output, doomed: &Doomed, timeout: Duration
 impl Doomed {
     /// The objects that are left, and the finalizers that hold them; `None` if nothing is.
     fn left(&self, follow: &Follow) -> Option<String> {
-        let workloads = follow.objects(Compute::Workloads);
+        let workloads = follow.objects(Resource::Workloads);
         let workloads = workloads.iter().filter(|workload| workload.uid() == self.uid);
-        let deployments = follow.objects(Compute::Deployments);
+        let deployments = follow.objects(Resource::Deployments);
         let deployments = deployments
             .iter()
             .filter(|deployment| deployment.text("/spec/workloadRef/uid") == self.uid);
-        let instances = follow.objects(Compute::Instances);
+        let instances = follow.objects(Resource::Instances);
         let instances = instances
             .iter()
             .filter(|instance| self.instances.contains(instance.uid()));

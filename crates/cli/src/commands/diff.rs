@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Kind},
     manifest,
     output::{Output, table::escape, write},
-    plane::{Compute, Plane},
+    plane::{Plane, Resource},
     view::{Object, join},
 };
 use serde_json::{Value, json};
@@ -18,10 +18,9 @@ use serde_json::{Value, json};
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &DiffArgs) -> Result<(), Error> {
     let compared = compared(plane, args).await.map_err(|error| Error {
         // 1 is a difference.
-        kind: if error.kind == Kind::Failed {
-            Kind::DiffFailed
-        } else {
-            error.kind
+        kind: match error.kind {
+            Kind::Failed | Kind::NotServed => Kind::DiffFailed,
+            kind => kind,
         },
         ..error
     })?;
@@ -82,7 +81,7 @@ async fn compared(plane: &Plane, args: &DiffArgs) -> Result<Compared, Error> {
         (None, Some(file)) => {
             let file = manifest::read(file, &plane.namespace, "diff")?;
             let name = file["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let live = plane.find(Compute::Workloads, &name).await?;
+            let live = plane.find(Resource::Workloads, &name).await?;
             let wanted = Intent::File(file).wanted(live.as_ref(), plane.clock.now())?;
             (name, live, wanted)
         }
@@ -95,7 +94,7 @@ async fn compared(plane: &Plane, args: &DiffArgs) -> Result<Compared, Error> {
     };
     let (stored, deployments) = tokio::try_join!(
         plane.store(&wanted, live.is_some(), true),
-        plane.list(Compute::Deployments)
+        plane.list(Resource::Deployments)
     )?;
     Ok(Compared {
         name,

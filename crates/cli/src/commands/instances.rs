@@ -8,8 +8,9 @@ use crate::{
         Listing, Output,
         style::Tone,
         table::{Cell, Table},
+        watched::Watched,
     },
-    plane::{Compute, Plane},
+    plane::{Follow, Plane, Resource, Selection},
     time::age,
     view::{Home, InstanceState, InstanceWord, Object},
 };
@@ -37,16 +38,40 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
     if let Some(name) = &args.workload {
         plane.workload(name).await?;
     }
+    if args.watch {
+        return watch(plane, output, args).await;
+    }
     let (instances, deployments) =
-        tokio::try_join!(plane.list(Compute::Instances), plane.list(Compute::Deployments))?;
+        tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
+    let rows = rows(instances, &deployments, args);
+    output.list(&listing(rows, &plane.project, plane.clock.now()))
+}
+
+async fn watch(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(), Error> {
+    let kinds = [Resource::Instances, Resource::Deployments].map(|kind| (kind, Selection::All));
+    let mut follow = Follow::start(plane, &kinds)?;
+    let mut watched = Watched::new(output);
+    loop {
+        if let Some(notice) = follow.next().await?.notice() {
+            output.remark(&notice);
+            continue;
+        }
+        let deployments = follow.objects(Resource::Deployments);
+        let rows = rows(follow.objects(Resource::Instances), &deployments, args);
+        watched.print(&listing(rows, &plane.project, plane.clock.now()))?;
+    }
+}
+
+/// The Instances that are asked for, in the order of rows.
+fn rows(instances: Vec<Object>, deployments: &[Object], args: &InstancesArgs) -> Vec<(Home, Object)> {
     let mut rows: Vec<(Home, Object)> = instances
         .into_iter()
-        .map(|instance| (Home::of(&instance, &deployments), instance))
+        .map(|instance| (Home::of(&instance, deployments), instance))
         .filter(|(home, _)| args.workload.as_ref().is_none_or(|name| home.workload == *name))
         .filter(|(home, _)| args.city.as_ref().is_none_or(|city| home.city == *city))
         .collect();
     rows.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name().cmp(y.name())));
-    output.list(&listing(rows, &plane.project, plane.clock.now()))
+    rows
 }
 
 fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing {
@@ -54,8 +79,8 @@ fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing 
     let (mut objects, mut words) = (Vec::new(), Vec::new());
     for (home, instance) in rows {
         let state = InstanceState::of(&instance);
-        table.row(row(&home, &instance, &state, now));
-        words.push(state.word);
+        table.row(row(&home, &instance, now));
+        words.push(state.word());
         objects.push(instance);
     }
     let count = |is: &[InstanceWord]| words.iter().filter(|word| is.contains(word)).count();
@@ -75,7 +100,8 @@ fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing 
     }
 }
 
-fn row(home: &Home, instance: &Object, state: &InstanceState, now: Timestamp) -> Vec<Cell> {
+fn row(home: &Home, instance: &Object, now: Timestamp) -> Vec<Cell> {
+    let state = InstanceState::of(instance);
     let address = |field: &str| {
         instance
             .text(&format!("/status/networkInterfaces/0/assignments/{field}"))
@@ -98,7 +124,7 @@ fn row(home: &Home, instance: &Object, state: &InstanceState, now: Timestamp) ->
             .map(|created| age(created, now))
             .unwrap_or_default()
             .into(),
-        Cell::toned(&state.text, Tone::from(state.word)),
+        Cell::toned(&state.listed(), Tone::from(state.word())),
         (&*home.placement).into(),
         home.ordinal.map(|n| n.to_string()).unwrap_or_default().into(),
         reason.into(),

@@ -1,10 +1,13 @@
 //! The commands.
 
+mod activation;
 mod changes;
 mod deploy;
+mod describe;
 mod destroy;
 mod diff;
 mod instances;
+mod quota;
 mod rollout;
 mod status;
 mod trace;
@@ -12,14 +15,15 @@ mod version;
 mod workloads;
 
 use crate::{
-    args::{Cli, Command, RolloutCommand},
+    activation::gate,
+    args::{Cli, Command, DescribeCommand, InstancesArgs, RolloutCommand, WorkloadsArgs},
     error::Error,
     output::Output,
     plane::Plane,
 };
 
 /// Runs a command.
-pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
+pub(crate) async fn run(cli: Cli, line: String) -> Result<(), Error> {
     let Cli { global, command } = cli;
     let choice = global.choice();
     let yes = global.yes;
@@ -28,9 +32,21 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
         headers: !global.no_headers,
         quiet: global.quiet,
         color: global.color,
+        line,
     };
     let plane = Plane::open(&choice).await?;
+    if !matches!(command, Command::Activation(_) | Command::Version) {
+        gate(&plane, &output).await?;
+    }
     match command {
+        Command::Workloads(WorkloadsArgs {
+            command: Some(DescribeCommand::Describe { name }),
+            ..
+        }) => describe::workload(&plane, &output, &name).await,
+        Command::Instances(InstancesArgs {
+            command: Some(DescribeCommand::Describe { name }),
+            ..
+        }) => describe::instance(&plane, &output, &name).await,
         Command::Workloads(args) => workloads::run(&plane, &output, &args).await,
         Command::Instances(args) => instances::run(&plane, &output, &args).await,
         Command::Status(args) => status::run(&plane, &output, &args).await,
@@ -47,6 +63,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Error> {
         },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
         Command::Trace(args) => trace::run(&plane, &output, &choice, &args).await,
+        Command::Quota(args) => quota::run(&plane, &output, &args).await,
+        Command::Activation(args) => activation::run(&plane, &output, &args, yes).await,
         Command::Version => version::run(&plane, &output).await,
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         table::{Table, escape},
         write,
     },
-    plane::{Compute, Plane},
+    plane::{Plane, Resource},
     rollout::{Phase, ROWS, Row, Target, WaitFlags, once, table, wait},
     time::age,
     view::{Object, join},
@@ -61,7 +61,7 @@ pub(crate) async fn status(plane: &Plane, output: &Output, args: &RolloutStatusA
 /// The rows of a Workload as they are now.
 pub(crate) async fn state(plane: &Plane, workload: Object) -> Result<Vec<Row>, Error> {
     let (deployments, instances) =
-        tokio::try_join!(plane.list(Compute::Deployments), plane.list(Compute::Instances))?;
+        tokio::try_join!(plane.list(Resource::Deployments), plane.list(Resource::Instances))?;
     let joined = join(vec![workload], deployments).pop();
     Ok(joined
         .map(|joined| once(&joined, &instances, plane.clock.now()))

@@ -3,7 +3,7 @@
 use crate::{
     args::StatusArgs,
     error::{Error, Kind},
-    history::{self, History},
+    history::{Active, active},
     output::{
         Output,
         screen::Screen,
@@ -11,7 +11,7 @@ use crate::{
         table::{Cell, Table, escape},
         write,
     },
-    plane::{Compute, Follow, Plane, Selection},
+    plane::{Follow, Plane, Resource, Selection},
     rollout::{Row, once},
     time::{age, sleep},
     view::{Counts, Health, Joined, Object, join},
@@ -40,10 +40,10 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &StatusArgs) -> Re
     }
     let (workload, deployments, instances) = tokio::try_join!(
         plane.workload(&args.name),
-        plane.list(Compute::Deployments),
-        plane.list(Compute::Instances)
+        plane.list(Resource::Deployments),
+        plane.list(Resource::Instances)
     )?;
-    let revision = revision(plane, &workload).await;
+    let revision = active(plane, &workload).await;
     let now = plane.clock.now();
     match Status::of(workload, deployments, &instances, revision, now) {
         Some(status) if output.is_text() => write(&status.text(output, now)),
@@ -55,13 +55,13 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &StatusArgs) -> Re
 async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
     // A misspelled name is answered at once.
     let mut workload = plane.workload(name).await?;
-    let mut revision_now = revision(plane, &workload).await;
+    let mut revision_now = active(plane, &workload).await;
     let mut follow = Follow::start(
         plane,
         &[
-            (Compute::Workloads, Selection::Named(name.to_owned())),
-            (Compute::Deployments, Selection::All),
-            (Compute::Instances, Selection::All),
+            (Resource::Workloads, Selection::Named(name.to_owned())),
+            (Resource::Deployments, Selection::All),
+            (Resource::Instances, Selection::All),
         ],
     )?;
     let mut screen = Screen::stdout();
@@ -75,19 +75,19 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
             output.remark(&notice);
             continue;
         }
-        let Some(seen) = follow.objects(Compute::Workloads).pop() else {
+        let Some(seen) = follow.objects(Resource::Workloads).pop() else {
             return Err(Error::new(
                 Kind::NotFound,
                 format!("workload {name:?} was deleted"),
             ));
         };
         if (seen.uid(), seen.generation()) != (workload.uid(), workload.generation()) {
-            revision_now = revision(plane, &seen).await;
+            revision_now = active(plane, &seen).await;
         }
         workload = seen;
         let (deployments, instances) = (
-            follow.objects(Compute::Deployments),
-            follow.objects(Compute::Instances),
+            follow.objects(Resource::Deployments),
+            follow.objects(Resource::Instances),
         );
         let now = plane.clock.now();
         let status = Status::of(
@@ -109,34 +109,6 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
         }
         last = status;
     }
-}
-
-/// The active revision of a Workload.
-#[derive(Debug, Clone, PartialEq)]
-struct Active {
-    /// Nothing for a change that others made.
-    number: Option<u64>,
-    by: String,
-    time: Option<Timestamp>,
-}
-
-/// The active revision; `None` if there is no history that can be read.
-async fn revision(plane: &Plane, workload: &Object) -> Option<Active> {
-    let map = history::find(plane, workload).await.ok().flatten()?;
-    let history = History::read(&map);
-    if history.is_behind(workload) {
-        return Some(Active {
-            number: None,
-            by: "unknown".to_owned(),
-            time: workload.spec_written(),
-        });
-    }
-    let active = history.active()?;
-    Some(Active {
-        number: Some(active.rev),
-        by: active.actor.name.clone(),
-        time: Some(active.time),
-    })
 }
 
 /// A Workload as it is shown.
@@ -167,19 +139,10 @@ impl Status {
     }
 
     fn text(&self, output: &Output, now: Timestamp) -> String {
-        let revision = match &self.revision {
-            Some(Active { number, by, time }) => {
-                let number = number.map_or_else(
-                    || "changed outside of this command".to_owned(),
-                    |n| format!("#{n}"),
-                );
-                let time = time
-                    .map(|time| format!(" {} ago", age(time, now)))
-                    .unwrap_or_default();
-                format!("{number} by {by}{time}")
-            }
-            None => "-".to_owned(),
-        };
+        let revision = self
+            .revision
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |revision| revision.line(now));
         let mut table = Table::new(COLUMNS);
         for row in &self.rows {
             table.row(cells(row, now));

@@ -3,12 +3,14 @@
 use crate::{
     args::WorkloadsArgs,
     error::Error,
+    history::{HISTORIES, numbers, numbers_of},
     output::{
-        Listing, Output,
+        Format, Listing, Output,
         style::Tone,
         table::{Cell, Table},
+        watched::Watched,
     },
-    plane::{Compute, Plane},
+    plane::{Follow, Plane, Resource, Selection},
     time::age,
     view::{Counts, Health, HealthWord, Joined, join},
 };
@@ -25,20 +27,75 @@ const COLUMNS: &[&str] = &[
     "AGE",
     "INSTANCE TYPE",
     "CITIES",
+    "REV",
 ];
 
 /// Columns of the narrow form.
 const NARROW: usize = 7;
 
+/// Numbers of the active revisions by Workload.
+type Revisions = BTreeMap<String, String>;
+
 /// Lists Workloads.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(), Error> {
+    if args.watch {
+        return watch(plane, output, args).await;
+    }
+    let is_wide = matches!(output.format, Format::Wide);
     let (workloads, deployments) =
-        tokio::try_join!(plane.list(Compute::Workloads), plane.list(Compute::Deployments))?;
+        tokio::try_join!(plane.list(Resource::Workloads), plane.list(Resource::Deployments))?;
+    // A user who may not read the histories still gets the list.
+    let revisions = if is_wide {
+        numbers(plane).await.unwrap_or_default()
+    } else {
+        Revisions::new()
+    };
     let all = join(workloads, deployments);
-    output.list(&listing(all, args, &plane.project, plane.clock.now()))
+    let mut listing = listing(all, args, &revisions, &plane.project, plane.clock.now());
+    if listing.objects.is_empty() && args.health.is_none() && args.city.is_none() && output.is_text() {
+        let city = plane
+            .cities()
+            .await
+            .pop_first()
+            .unwrap_or_else(|| "CITY".to_owned());
+        let start = format!("Get started: kubectl compute deploy web --image nginx --city {city}");
+        listing.empty = format!("{}\n{start}", listing.empty);
+    }
+    output.list(&listing)
 }
 
-fn listing(all: Vec<Joined>, args: &WorkloadsArgs, project: &str, now: Timestamp) -> Listing {
+async fn watch(plane: &Plane, output: &Output, args: &WorkloadsArgs) -> Result<(), Error> {
+    let mut kinds = vec![
+        (Resource::Workloads, Selection::All),
+        (Resource::Deployments, Selection::All),
+    ];
+    if matches!(output.format, Format::Wide) {
+        kinds.push((Resource::ConfigMaps, Selection::Labelled(HISTORIES)));
+    }
+    let mut follow = Follow::start(plane, &kinds)?;
+    let mut watched = Watched::new(output);
+    loop {
+        if let Some(notice) = follow.next().await?.notice() {
+            output.remark(&notice);
+            continue;
+        }
+        let all = join(
+            follow.objects(Resource::Workloads),
+            follow.objects(Resource::Deployments),
+        );
+        let revisions = numbers_of(&follow.objects(Resource::ConfigMaps));
+        let now = plane.clock.now();
+        watched.print(&listing(all, args, &revisions, &plane.project, now))?;
+    }
+}
+
+fn listing(
+    all: Vec<Joined>,
+    args: &WorkloadsArgs,
+    revisions: &Revisions,
+    project: &str,
+    now: Timestamp,
+) -> Listing {
     let mut table = Table::new(COLUMNS);
     let mut objects = Vec::new();
     let mut words: BTreeMap<HealthWord, usize> = BTreeMap::new();
@@ -50,7 +107,8 @@ fn listing(all: Vec<Joined>, args: &WorkloadsArgs, project: &str, now: Timestamp
             continue;
         }
         *words.entry(health.word).or_default() += 1;
-        table.row(row(&joined, counts, &health, now));
+        let revision = revisions.get(joined.workload.name());
+        table.row(row(&joined, counts, &health, revision, now));
         objects.push(joined.workload);
     }
     let counted: Vec<String> = words
@@ -76,7 +134,13 @@ fn listing(all: Vec<Joined>, args: &WorkloadsArgs, project: &str, now: Timestamp
     }
 }
 
-fn row(joined: &Joined, counts: Counts, health: &Health, now: Timestamp) -> Vec<Cell> {
+fn row(
+    joined: &Joined,
+    counts: Counts,
+    health: &Health,
+    revision: Option<&String>,
+    now: Timestamp,
+) -> Vec<Cell> {
     let Counts {
         updated,
         ready,
@@ -108,6 +172,7 @@ fn row(joined: &Joined, counts: Counts, health: &Health, now: Timestamp) -> Vec<
             .into(),
         workload.instance_type().into(),
         cities.join(",").into(),
+        revision.cloned().unwrap_or_default().into(),
     ]
 }
 

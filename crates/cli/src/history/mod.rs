@@ -1,8 +1,10 @@
 //! The revisions of a Workload, kept in a ConfigMap beside it (contract: cli.md §6).
 
+mod active;
 mod limits;
 mod store;
 
+pub(crate) use active::{Active, HISTORIES, active, numbers, numbers_of};
 pub(crate) use store::{Entry, find, forget, record};
 
 use crate::{diff, diff::Change, view::Object};

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Label of the ConfigMaps with revisions.
 const LABEL: &str = "fedgate.dev/revision-history";
 /// Annotation: name of the Workload.
-const WORKLOAD: &str = "fedgate.dev/workload";
+pub(super) const WORKLOAD: &str = "fedgate.dev/workload";
 /// Attempts to record beside other users.
 const ATTEMPTS: usize = 5;
 

@@ -4,6 +4,7 @@ pub(crate) mod jsonpath;
 pub(crate) mod screen;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod watched;
 
 use crate::{error::Error, view::Object};
 use jsonpath::Template;
@@ -62,6 +63,8 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
     /// When colours are used.
     pub(crate) color: ColorChoice,
+    /// The line that was typed, for hints that repeat it.
+    pub(crate) line: String,
 }
 
 /// A list of objects, and their table for people.

@@ -54,41 +54,79 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// True if it has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The text, with the columns of the narrow form if `columns` is smaller than their number.
     pub(crate) fn text(&self, columns: usize, headers: bool, colour: bool) -> String {
-        let names = self.columns.iter().map(|name| Cell::from(*name)).collect();
-        let all: Vec<&Vec<Cell>> = headers.then_some(&names).into_iter().chain(&self.rows).collect();
-        let width = |column: usize| {
-            let widths = all.iter().filter_map(|row| row.get(column));
-            widths.map(|cell| cell.text.width()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for row in all {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                let (first, rest) = match cell.text.find(' ') {
-                    Some(at) => cell.text.split_at(at),
-                    None => (cell.text.as_str(), ""),
-                };
-                let style = if colour {
-                    cell.tone.style()
-                } else {
-                    Tone::Plain.style()
-                };
-                line.extend([
-                    &style.render().to_string(),
-                    first,
-                    &style.render_reset().to_string(),
-                    rest,
-                ]);
-                line.extend(std::iter::repeat_n(' ', width - cell.text.width() + 3));
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
+        let all: Vec<usize> = (0..self.rows.len()).collect();
+        self.text_of(&all, columns, headers, colour, &mut Vec::new())
     }
+
+    /// The text of some rows. Columns are as wide as these rows need, and at least as wide as before; `widths` keeps that.
+    pub(crate) fn text_of(
+        &self,
+        rows: &[usize],
+        columns: usize,
+        headers: bool,
+        colour: bool,
+        widths: &mut Vec<usize>,
+    ) -> String {
+        let names = self.columns.iter().map(|name| Cell::from(*name)).collect();
+        let shown = rows.iter().filter_map(|row| self.rows.get(*row));
+        let all: Vec<&Vec<Cell>> = headers.then_some(&names).into_iter().chain(shown).collect();
+        widths.resize(columns, 0);
+        for (column, width) in widths.iter_mut().enumerate() {
+            let cells = all.iter().filter_map(|row| row.get(column));
+            *width = cells.map(|cell| cell.text.width()).fold(*width, usize::max);
+        }
+        all.iter().map(|row| line(row, widths, colour)).collect()
+    }
+
+    /// A row without its age, to see whether it has changed.
+    pub(crate) fn identity(&self, row: usize, columns: usize) -> String {
+        let cells = self
+            .rows
+            .get(row)
+            .into_iter()
+            .flatten()
+            .zip(self.columns)
+            .take(columns);
+        let texts = cells
+            .filter(|(_, name)| **name != AGE)
+            .map(|(cell, _)| &*cell.text);
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The column that changes by itself.
+const AGE: &str = "AGE";
+
+fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
+    let mut line = String::new();
+    for (cell, width) in row.iter().zip(widths) {
+        let (first, rest) = match cell.text.find(' ') {
+            Some(at) => cell.text.split_at(at),
+            None => (cell.text.as_str(), ""),
+        };
+        let style = if colour {
+            cell.tone.style()
+        } else {
+            Tone::Plain.style()
+        };
+        line.extend([
+            &style.render().to_string(),
+            first,
+            &style.render_reset().to_string(),
+            rest,
+        ]);
+        line.extend(std::iter::repeat_n(' ', width - cell.text.width() + 3));
+    }
+    line.truncate(line.trim_end().len());
+    line.push('\n');
+    line
 }
 
 /// Escapes control characters: a message of a server must not move the cursor or change colours.

@@ -1,17 +1,35 @@
-//! Kinds of the compute API.
+//! The kinds that commands read, on every plane.
 
 use fedgate_api::{GROUP, VERSION};
 use kube::api::ApiResource;
 
-/// A kind of the compute API.
+/// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Compute {
+pub(crate) enum Resource {
     /// Workloads.
     Workloads,
     /// The Workload's deployments, one for each placement and city.
     Deployments,
     /// Instances.
     Instances,
+    /// Namespaces.
+    Namespaces,
+    /// ConfigMaps.
+    ConfigMaps,
+    /// The places that have cells.
+    Locations,
+    /// Milo's quota of a project.
+    Buckets,
+    /// Milo's services that a project may use.
+    Entitlements,
+    /// Karmada's bindings of templates to clusters.
+    Bindings,
+    /// Karmada's policies of a namespace.
+    Policies,
+    /// Karmada's policies of all namespaces.
+    ClusterPolicies,
+    /// Karmada's members.
+    Clusters,
 }
 
 /// The objects of a kind that are followed.
@@ -21,36 +39,79 @@ pub(crate) enum Selection {
     All,
     /// The one with this name.
     Named(String),
+    /// Those with these labels.
+    Labelled(&'static str),
 }
 
-impl Compute {
-    const fn kind(self) -> &'static str {
+impl Resource {
+    /// Group, version, kind and plural.
+    const fn names(self) -> [&'static str; 4] {
         match self {
-            Self::Workloads => "Workload",
-            Self::Deployments => "WorkloadDeployment",
-            Self::Instances => "Instance",
+            Self::Workloads => [GROUP, VERSION, "Workload", "workloads"],
+            Self::Deployments => [GROUP, VERSION, "WorkloadDeployment", "workloaddeployments"],
+            Self::Instances => [GROUP, VERSION, "Instance", "instances"],
+            Self::Namespaces => ["", "v1", "Namespace", "namespaces"],
+            Self::ConfigMaps => ["", "v1", "ConfigMap", "configmaps"],
+            Self::Locations => ["networking.datumapis.com", VERSION, "Location", "locations"],
+            Self::Buckets => [
+                "quota.miloapis.com",
+                "v1alpha1",
+                "AllowanceBucket",
+                "allowancebuckets",
+            ],
+            Self::Entitlements => [
+                "services.miloapis.com",
+                "v1alpha1",
+                "ServiceEntitlement",
+                "serviceentitlements",
+            ],
+            Self::Bindings => [
+                "work.karmada.io",
+                "v1alpha2",
+                "ResourceBinding",
+                "resourcebindings",
+            ],
+            Self::Policies => [
+                "policy.karmada.io",
+                "v1alpha1",
+                "PropagationPolicy",
+                "propagationpolicies",
+            ],
+            Self::ClusterPolicies => [
+                "policy.karmada.io",
+                "v1alpha1",
+                "ClusterPropagationPolicy",
+                "clusterpropagationpolicies",
+            ],
+            Self::Clusters => ["cluster.karmada.io", "v1alpha1", "Cluster", "clusters"],
         }
     }
 
-    pub(super) const fn plural(self) -> &'static str {
+    /// False for a kind of the whole cluster.
+    pub(super) const fn is_namespaced(self) -> bool {
         match self {
-            Self::Workloads => "workloads",
-            Self::Deployments => "workloaddeployments",
-            Self::Instances => "instances",
+            Self::Workloads
+            | Self::Deployments
+            | Self::Instances
+            | Self::ConfigMaps
+            | Self::Buckets
+            | Self::Locations
+            | Self::Bindings
+            | Self::Policies => true,
+            Self::Namespaces | Self::Entitlements | Self::ClusterPolicies | Self::Clusters => false,
         }
     }
 
-    pub(super) fn resource(self) -> ApiResource {
+    /// The kind as requests need it.
+    pub(super) fn api(self) -> ApiResource {
+        let [group, version, kind, plural] = self.names();
+        let slash = if group.is_empty() { "" } else { "/" };
         ApiResource {
-            group: GROUP.to_owned(),
-            version: VERSION.to_owned(),
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: self.kind().to_owned(),
-            plural: self.plural().to_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: format!("{group}{slash}{version}"),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
         }
-    }
-
-    pub(super) fn kind_name(self) -> String {
-        self.kind().to_owned()
     }
 }

@@ -6,8 +6,7 @@ mod refusals;
 mod requests;
 mod watch;
 
-pub(crate) use beside::Other;
-pub(crate) use kinds::{Compute, Selection};
+pub(crate) use kinds::{Resource, Selection};
 pub(crate) use refusals::cause;
 pub(crate) use watch::{Follow, News};
 
@@ -138,11 +137,15 @@ impl Plane {
         self.client.clone()
     }
 
-    /// A client for watches, which may be silent for longer than a request.
-    fn watching(&self) -> Result<Client, Error> {
+    /// The same for watches, which may be silent for longer than a request.
+    fn watching(&self) -> Result<Self, Error> {
         let mut config = self.config.clone();
         config.read_timeout = None;
-        client(config, &self.clock)
+        Ok(Self {
+            client: client(config.clone(), &self.clock)?,
+            config,
+            ..self.clone()
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Failed requests, as users see them (contract: cli.md §9).
 
-use super::{Compute, Plane};
+use super::{Plane, Resource};
 use crate::error::{Error, Kind};
+use fedgate_api::GROUP;
 use kube::{api::ApiResource, core::Status};
 
 /// Cause of a refusal by a platform whose project is suspended.
@@ -15,14 +16,9 @@ impl Plane {
             .next("kubectl config get-contexts")
     }
 
-    /// Maps a failed request for a kind of the compute API to an error for users.
-    pub(crate) fn error(&self, error: &kube::Error, verb: &str, kind: Compute) -> Error {
-        self.refusal(error, verb, &kind.resource())
-    }
-
     /// Maps a failed request to an error for users.
-    pub(crate) fn refusal(&self, error: &kube::Error, verb: &str, kind: &ApiResource) -> Error {
-        let (plural, group) = (&kind.plural, &kind.group);
+    pub(crate) fn error(&self, error: &kube::Error, verb: &str, kind: Resource) -> Error {
+        let ApiResource { plural, group, .. } = kind.api();
         let kube::Error::Api(status) = error else {
             return self.unreachable(error).next("kubectl compute version");
         };
@@ -52,8 +48,18 @@ impl Plane {
             404 if names_object(status) => {
                 Error::new(Kind::NotFound, "the workload is gone").because(&*status.message)
             }
-            404 => Error::new(Kind::Failed, "compute is not served by this control plane")
-                .next("kubectl config current-context"),
+            404 => {
+                let served = if group == GROUP {
+                    "compute is"
+                } else {
+                    &format!("{plural} are")
+                };
+                Error::new(
+                    Kind::NotServed,
+                    format!("{served} not served by this control plane"),
+                )
+                .next("kubectl config current-context")
+            }
             409 => Error::new(Kind::Conflict, "the workload changed meanwhile").because(&*status.message),
             422 => Error::new(
                 Kind::Failed,

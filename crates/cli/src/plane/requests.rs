@@ -1,25 +1,35 @@
 //! Requests to the project's control plane.
 
-use super::{Compute, FIELD_MANAGER, PAGE, Plane, nearest};
+use super::{FIELD_MANAGER, PAGE, Plane, Resource, nearest};
 use crate::{
     error::{Error, Kind},
     view::Object,
 };
-use fedgate_api::{GROUP, VERSION, keys};
+use fedgate_api::keys;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, ListParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, PostParams, Preconditions},
     core::DynamicObject,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 impl Plane {
-    /// Lists the objects of a kind in the namespace, page by page.
-    pub(crate) async fn list(&self, kind: Compute) -> Result<Vec<Object>, Error> {
-        let api = self.api(kind);
-        let mut params = ListParams::default().limit(PAGE);
+    /// Lists the objects of a kind in the namespace, or all if the kind has no namespaces, page by page.
+    pub(crate) async fn list(&self, kind: Resource) -> Result<Vec<Object>, Error> {
+        self.list_in(kind, &self.namespace, "").await
+    }
+
+    /// Lists the objects of a kind in a namespace, or in all if that is empty, with these labels, page by page.
+    pub(crate) async fn list_in(
+        &self,
+        kind: Resource,
+        namespace: &str,
+        labels: &str,
+    ) -> Result<Vec<Object>, Error> {
+        let api = self.api(kind, namespace);
+        let mut params = ListParams::default().limit(PAGE).labels(labels);
         let mut objects = Vec::new();
         loop {
             let page = api
@@ -34,19 +44,46 @@ impl Plane {
         }
     }
 
+    /// Lists the metadata of the objects in the namespace with these labels, page by page.
+    pub(crate) async fn list_metadata(&self, kind: Resource, labels: &str) -> Result<Vec<Object>, Error> {
+        let api = self.api(kind, &self.namespace);
+        let mut params = ListParams::default().limit(PAGE).labels(labels);
+        let mut objects = Vec::new();
+        loop {
+            let page = api.list_metadata(&params).await;
+            let page = page.map_err(|error| self.error(&error, "list", kind))?;
+            let values = page.items.iter().map(serde_json::to_value);
+            objects.extend(values.filter_map(Result::ok).map(Object));
+            match page.metadata.continue_ {
+                Some(token) if !token.is_empty() => params.continue_token = Some(token),
+                _ => return Ok(objects),
+            }
+        }
+    }
+
     /// Reads an object; `None` if it does not exist.
-    pub(crate) async fn find(&self, kind: Compute, name: &str) -> Result<Option<Object>, Error> {
-        let found = self.api(kind).get_opt(name).await;
+    pub(crate) async fn find(&self, kind: Resource, name: &str) -> Result<Option<Object>, Error> {
+        self.find_in(kind, &self.namespace, name).await
+    }
+
+    /// Reads an object of a namespace; `None` if it does not exist.
+    pub(crate) async fn find_in(
+        &self,
+        kind: Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Object>, Error> {
+        let found = self.api(kind, namespace).get_opt(name).await;
         let found = found.map_err(|error| self.error(&error, "get", kind))?;
         Ok(found.map(|object| typed(&object, kind)))
     }
 
     /// Reads a Workload; if it does not exist, the error names the nearest one.
     pub(crate) async fn workload(&self, name: &str) -> Result<Object, Error> {
-        if let Some(workload) = self.find(Compute::Workloads, name).await? {
+        if let Some(workload) = self.find(Resource::Workloads, name).await? {
             return Ok(workload);
         }
-        let all = self.list(Compute::Workloads).await?;
+        let all = self.list(Resource::Workloads).await?;
         let near = nearest(name, all.iter().map(Object::name));
         Err(self.not_found("workload", name, near, "kubectl compute workloads"))
     }
@@ -54,12 +91,15 @@ impl Plane {
     /// Writes a Workload: creates it, or replaces the one with its resourceVersion. With `dry_run` the server only says what it
     /// would store. A write that somebody else was faster with is an error of kind `Conflict`.
     pub(crate) async fn store(&self, workload: &Value, exists: bool, dry_run: bool) -> Result<Object, Error> {
-        let kind = Compute::Workloads;
+        let kind = Resource::Workloads;
         let params = PostParams {
             dry_run,
             field_manager: Some(FIELD_MANAGER.to_owned()),
         };
-        let (api, verb) = (self.api(kind), if exists { "update" } else { "create" });
+        let (api, verb) = (
+            self.api(kind, &self.namespace),
+            if exists { "update" } else { "create" },
+        );
         let object: DynamicObject = serde_json::from_value(workload.clone())
             .map_err(|error| Error::usage("the Workload is no object").because(error.to_string()))?;
         let name = object.metadata.name.clone().unwrap_or_default();
@@ -72,14 +112,34 @@ impl Plane {
         Ok(typed(&stored, kind))
     }
 
+    /// Creates an object. One of its name that exists is an error of kind `Conflict`.
+    pub(crate) async fn create(&self, kind: Resource, mut object: Value) -> Result<Object, Error> {
+        let resource = kind.api();
+        object["apiVersion"] = json!(resource.api_version);
+        object["kind"] = json!(resource.kind);
+        let object: DynamicObject = serde_json::from_value(object)
+            .map_err(|error| Error::usage("the object cannot be sent").because(error.to_string()))?;
+        let params = PostParams {
+            dry_run: false,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        let created = self.api(kind, &self.namespace).create(&params, &object).await;
+        let created = created.map_err(|error| self.error(&error, "create", kind))?;
+        Ok(typed(&created, kind))
+    }
+
     /// Deletes this Workload and no other of its name. One that is gone already is no error.
     pub(crate) async fn delete(&self, workload: &Object) -> Result<(), Error> {
-        let kind = Compute::Workloads;
+        let kind = Resource::Workloads;
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(workload.uid().to_owned()),
             resource_version: None,
         });
-        match self.api(kind).delete(workload.name(), &params).await {
+        match self
+            .api(kind, &self.namespace)
+            .delete(workload.name(), &params)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) => match self.error(&error, "delete", kind) {
                 error if error.kind == Kind::NotFound => Ok(()),
@@ -103,17 +163,9 @@ impl Plane {
 
     /// The cities that have a Location; empty if Locations cannot be listed.
     pub(crate) async fn cities(&self) -> BTreeSet<String> {
-        let resource = ApiResource {
-            group: "networking.datumapis.com".to_owned(),
-            version: VERSION.to_owned(),
-            api_version: format!("networking.datumapis.com/{VERSION}"),
-            kind: "Location".to_owned(),
-            plural: "locations".to_owned(),
-        };
-        let locations: Api<DynamicObject> = Api::all_with(self.client(), &resource);
-        let listed = locations.list(&ListParams::default()).await;
+        let listed = self.list_in(Resource::Locations, "", "").await;
         let codes = listed.into_iter().flatten().filter_map(|location| {
-            let code = &location.data["spec"]["topology"][keys::CITY_CODE];
+            let code = &location.0["spec"]["topology"][keys::CITY_CODE];
             code.as_str().map(str::to_owned)
         });
         codes.collect()
@@ -126,8 +178,14 @@ impl Plane {
         Ok(version.git_version)
     }
 
-    fn api(&self, kind: Compute) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind.resource())
+    /// The requests of a kind in a namespace, or in all if that is empty.
+    pub(super) fn api(&self, kind: Resource, namespace: &str) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        if namespace.is_empty() || !kind.is_namespaced() {
+            Api::all_with(client, &kind.api())
+        } else {
+            Api::namespaced_with(client, namespace, &kind.api())
+        }
     }
 
     /// An object that does not exist, with the nearest name.
@@ -142,9 +200,10 @@ impl Plane {
 }
 
 /// The object with its types, which items of a list lack.
-pub(super) fn typed(object: &DynamicObject, kind: Compute) -> Object {
+pub(super) fn typed(object: &DynamicObject, kind: Resource) -> Object {
     let mut value = serde_json::to_value(object).unwrap_or_default();
-    value["apiVersion"] = json!(format!("{GROUP}/{VERSION}"));
-    value["kind"] = json!(kind.kind_name());
+    let resource = kind.api();
+    value["apiVersion"] = json!(resource.api_version);
+    value["kind"] = json!(resource.kind);
     Object(value)
 }

@@ -1,12 +1,12 @@
 //! The objects of a Workload as they change: list, then watch, resumed after every interruption.
 
-use super::{Compute, Plane, kinds::Selection};
+use super::{Plane, Resource, kinds::Selection};
 use crate::{
     error::{Error, Kind},
     view::Object,
 };
 use futures::{Stream, StreamExt, stream::SelectAll};
-use kube::{Api, core::DynamicObject};
+use kube::core::DynamicObject;
 use kube_runtime::{
     WatchStreamExt,
     watcher::{self, Event},
@@ -20,13 +20,13 @@ use std::{
 /// Time without an answer of the server after which people are told.
 pub(crate) const NO_ANSWER: Duration = Duration::from_secs(30);
 
-type Events = Pin<Box<dyn Stream<Item = (Compute, Result<Event<DynamicObject>, watcher::Error>)> + Send>>;
+type Events = Pin<Box<dyn Stream<Item = (Resource, Result<Event<DynamicObject>, watcher::Error>)> + Send>>;
 
 /// Objects of several kinds, followed.
 pub(crate) struct Follow {
     plane: Plane,
     events: SelectAll<Events>,
-    objects: BTreeMap<Compute, Kept>,
+    objects: BTreeMap<Resource, Kept>,
     heard: Instant,
     told: bool,
 }
@@ -67,17 +67,17 @@ impl std::fmt::Debug for Follow {
 
 impl Follow {
     /// Begins to follow these kinds.
-    pub(crate) fn start(plane: &Plane, kinds: &[(Compute, Selection)]) -> Result<Self, Error> {
-        let client = plane.watching()?;
+    pub(crate) fn start(plane: &Plane, kinds: &[(Resource, Selection)]) -> Result<Self, Error> {
+        let watching = plane.watching()?;
         let mut events = SelectAll::new();
         let mut objects = BTreeMap::new();
         for (kind, selection) in kinds {
             let kind = *kind;
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(client.clone(), &plane.namespace, &kind.resource());
+            let api = watching.api(kind, &plane.namespace);
             let config = match selection {
                 Selection::All => watcher::Config::default(),
                 Selection::Named(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
+                Selection::Labelled(labels) => watcher::Config::default().labels(labels),
             };
             let stream = watcher::watcher(api, config).default_backoff();
             let stream: Events = Box::pin(stream.map(move |event| (kind, event)));
@@ -136,13 +136,13 @@ impl Follow {
     }
 
     /// The objects of a kind, in the order of their names.
-    pub(crate) fn objects(&self, kind: Compute) -> Vec<Object> {
+    pub(crate) fn objects(&self, kind: Resource) -> Vec<Object> {
         let kept = self.objects.get(&kind);
         kept.map(|kept| kept.objects.values().cloned().collect())
             .unwrap_or_default()
     }
 
-    fn fault(&mut self, error: &watcher::Error, kind: Compute) -> Option<Result<News, Error>> {
+    fn fault(&mut self, error: &watcher::Error, kind: Resource) -> Option<Result<News, Error>> {
         let cause = match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)

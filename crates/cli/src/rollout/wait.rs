@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::{Error, Kind},
     output::Output,
-    plane::{Compute, Follow, News, Plane, Selection},
+    plane::{Follow, News, Plane, Resource, Selection},
     time::{prose, sleep},
     view::{Joined, Object, join},
 };
@@ -47,9 +47,9 @@ pub(crate) async fn wait(
     let mut follow = Follow::start(
         plane,
         &[
-            (Compute::Workloads, Selection::Named(target.name.clone())),
-            (Compute::Deployments, Selection::All),
-            (Compute::Instances, Selection::All),
+            (Resource::Workloads, Selection::Named(target.name.clone())),
+            (Resource::Deployments, Selection::All),
+            (Resource::Instances, Selection::All),
         ],
     )?;
     let mut progress = Progress::new(flags.stall_timeout);
@@ -73,7 +73,7 @@ pub(crate) async fn wait(
         let now = Instant::now();
         let changed = if news.is_some() {
             let joined = current(&follow, target)?;
-            let instances = follow.objects(Compute::Instances);
+            let instances = follow.objects(Resource::Instances);
             progress.observe(rows(&joined, &instances), now)
         } else {
             progress.again(now)
@@ -113,7 +113,7 @@ pub(crate) fn once(joined: &Joined, instances: &[Object], now: Timestamp) -> Vec
 /// The Workload with its deployments, unless it is another one by now.
 fn current(follow: &Follow, target: &Target) -> Result<Joined, Error> {
     let name = &target.name;
-    let workload = follow.objects(Compute::Workloads).pop();
+    let workload = follow.objects(Resource::Workloads).pop();
     let gone = || {
         Error::new(
             Kind::NotFound,
@@ -131,7 +131,7 @@ fn current(follow: &Follow, target: &Target) -> Result<Joined, Error> {
                 .next(format!("kubectl compute rollout history {name}")),
         );
     }
-    let deployments = follow.objects(Compute::Deployments);
+    let deployments = follow.objects(Resource::Deployments);
     join(vec![workload], deployments).pop().ok_or_else(gone)
 }
 

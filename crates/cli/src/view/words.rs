@@ -119,23 +119,34 @@ pub(crate) enum InstanceWord {
     Terminating,
 }
 
-/// The state of an Instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InstanceState {
-    /// The word.
-    pub(crate) word: InstanceWord,
-    /// The text in lists, which begins with the word.
-    pub(crate) text: String,
+/// The state of an Instance: a row of the table in the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InstanceState<'a> {
+    /// It is being deleted.
+    Terminating,
+    /// It serves.
+    Available,
+    /// The quota is used up.
+    QuotaExceeded,
+    /// The request for quota is invalid.
+    QuotaInvalid,
+    /// The request for quota is not decided.
+    QuotaOpen,
+    /// The image cannot be pulled.
+    NoImage,
+    /// The program ends again and again.
+    Crashing,
+    /// The configuration is wrong.
+    Misconfigured,
+    /// It starts.
+    Starting,
+    /// It is not ready, for this reason of the server; empty if there is none.
+    Pending(&'a str),
 }
 
-impl InstanceState {
+impl<'a> InstanceState<'a> {
     /// The state of an Instance.
-    pub(crate) fn of(instance: &Object) -> Self {
-        use InstanceWord::{Available, Failed, Pending, Starting, Terminating};
-        let state = |word, text: &str| Self {
-            word,
-            text: text.to_owned(),
-        };
+    pub(crate) fn of(instance: &'a Object) -> Self {
         let ready = instance.condition(READY);
         let quota = instance.condition(QUOTA_GRANTED);
         let quota = quota.map(|c| (c.status, c.reason)).unwrap_or_default();
@@ -143,24 +154,87 @@ impl InstanceState {
         let programmed = programmed.map(|c| c.reason).unwrap_or_default();
         let gated = !instance.list("/spec/controller/schedulingGates").is_empty();
         if instance.is_deleting() {
-            return state(Terminating, "Terminating");
+            return Self::Terminating;
         }
         if ready.is_some_and(|ready| ready.holds()) {
-            return state(Available, "Available");
+            return Self::Available;
         }
         match (quota, programmed) {
-            (("False", "QuotaExceeded"), _) => state(Pending, "Pending (quota exceeded)"),
-            (("False", "ValidationFailed"), _) => state(Pending, "Pending (quota validation failed)"),
-            (("Unknown", "PendingEvaluation"), _) => state(Pending, "Pending (quota evaluation)"),
-            (_, "ImageUnavailable") => state(Failed, "Failed (image unavailable)"),
-            (_, "InstanceCrashing") => state(Failed, "Failed (crashing)"),
-            (_, "ConfigurationError") => state(Failed, "Failed (configuration error)"),
-            (_, "PendingProgramming" | "ProgrammingInProgress") if !gated => state(Starting, "Starting"),
-            _ => match ready.map(|ready| ready.reason).unwrap_or_default() {
-                "" => state(Pending, "Pending"),
-                reason => state(Pending, &format!("Pending ({reason})")),
-            },
+            (("False", "QuotaExceeded"), _) => Self::QuotaExceeded,
+            (("False", "ValidationFailed"), _) => Self::QuotaInvalid,
+            (("Unknown", "PendingEvaluation"), _) => Self::QuotaOpen,
+            (_, "ImageUnavailable") => Self::NoImage,
+            (_, "InstanceCrashing") => Self::Crashing,
+            (_, "ConfigurationError") => Self::Misconfigured,
+            (_, "PendingProgramming" | "ProgrammingInProgress") if !gated => Self::Starting,
+            _ => Self::Pending(ready.map(|ready| ready.reason).unwrap_or_default()),
         }
+    }
+
+    /// The word.
+    pub(crate) const fn word(self) -> InstanceWord {
+        match self {
+            Self::Terminating => InstanceWord::Terminating,
+            Self::Available => InstanceWord::Available,
+            Self::QuotaExceeded | Self::QuotaInvalid | Self::QuotaOpen | Self::Pending(_) => {
+                InstanceWord::Pending
+            }
+            Self::NoImage | Self::Crashing | Self::Misconfigured => InstanceWord::Failed,
+            Self::Starting => InstanceWord::Starting,
+        }
+    }
+
+    /// The text in lists, which begins with the word.
+    pub(crate) fn listed(self) -> String {
+        let text = match self {
+            Self::Terminating => "Terminating",
+            Self::Available => "Available",
+            Self::QuotaExceeded => "Pending (quota exceeded)",
+            Self::QuotaInvalid => "Pending (quota validation failed)",
+            Self::QuotaOpen => "Pending (quota evaluation)",
+            Self::NoImage => "Failed (image unavailable)",
+            Self::Crashing => "Failed (crashing)",
+            Self::Misconfigured => "Failed (configuration error)",
+            Self::Starting => "Starting",
+            Self::Pending("") => "Pending",
+            Self::Pending(reason) => return format!("Pending ({reason})"),
+        };
+        text.to_owned()
+    }
+
+    /// The text in descriptions.
+    pub(crate) fn described(self, instance: &Object) -> String {
+        let text = match self {
+            Self::Terminating => {
+                let finalizers = instance.list("/metadata/finalizers").iter();
+                let finalizers: Vec<&str> = finalizers.filter_map(|finalizer| finalizer.as_str()).collect();
+                if finalizers.is_empty() {
+                    return "Terminating".to_owned();
+                }
+                return format!("Terminating, held by {}", finalizers.join(", "));
+            }
+            Self::Available => "Available",
+            Self::QuotaExceeded => "Not available - quota exceeded",
+            Self::QuotaInvalid => "Not available - quota validation failed",
+            Self::QuotaOpen => "Pending - quota evaluation",
+            Self::NoImage => "Not available - image unavailable",
+            Self::Crashing => "Not available - instance crashing",
+            Self::Misconfigured => "Not available - configuration error",
+            Self::Starting => "Starting",
+            Self::Pending("") => "Pending",
+            Self::Pending(reason) => return format!("Pending - {reason}"),
+        };
+        text.to_owned()
+    }
+
+    /// The message of the condition that makes the state.
+    pub(crate) fn message(self, instance: &'a Object) -> &'a str {
+        let type_ = match self {
+            Self::QuotaExceeded | Self::QuotaInvalid | Self::QuotaOpen => QUOTA_GRANTED,
+            Self::NoImage | Self::Crashing | Self::Misconfigured | Self::Starting => PROGRAMMED,
+            Self::Terminating | Self::Available | Self::Pending(_) => READY,
+        };
+        instance.condition(type_).map(|c| c.message).unwrap_or_default()
     }
 }
 
@@ -223,57 +297,81 @@ mod tests {
     #[test]
     fn each_row_of_the_table_of_instances() {
         let of = |conditions: &[(&str, &str, &str)], more: Value| {
-            InstanceState::of(&object(conditions, &more)).text
+            let instance = object(conditions, &more);
+            let state = InstanceState::of(&instance);
+            (state.listed(), state.described(&instance))
         };
+        let texts = |listed: &str, described: &str| (listed.to_owned(), described.to_owned());
         let none = || json!({});
         let gated = || json!({"spec": {"controller": {"schedulingGates": [{"name": "Quota"}]}}});
-        assert_eq!(of(&[("Ready", "True", "X")], none()), "Available");
         let rows = [
+            (("Ready", "True", "X"), "Available", "Available"),
             (
-                "QuotaGranted",
-                "False",
-                "QuotaExceeded",
+                ("QuotaGranted", "False", "QuotaExceeded"),
                 "Pending (quota exceeded)",
+                "Not available - quota exceeded",
             ),
             (
-                "QuotaGranted",
-                "False",
-                "ValidationFailed",
+                ("QuotaGranted", "False", "ValidationFailed"),
                 "Pending (quota validation failed)",
+                "Not available - quota validation failed",
             ),
             (
-                "QuotaGranted",
-                "Unknown",
-                "PendingEvaluation",
+                ("QuotaGranted", "Unknown", "PendingEvaluation"),
                 "Pending (quota evaluation)",
+                "Pending - quota evaluation",
             ),
             (
-                "Programmed",
-                "False",
-                "ImageUnavailable",
+                ("Programmed", "False", "ImageUnavailable"),
                 "Failed (image unavailable)",
+                "Not available - image unavailable",
             ),
-            ("Programmed", "Unknown", "InstanceCrashing", "Failed (crashing)"),
             (
-                "Programmed",
-                "False",
-                "ConfigurationError",
-                "Failed (configuration error)",
+                ("Programmed", "Unknown", "InstanceCrashing"),
+                "Failed (crashing)",
+                "Not available - instance crashing",
             ),
-            ("Programmed", "Unknown", "ProgrammingInProgress", "Starting"),
-            ("Programmed", "Unknown", "PendingProgramming", "Starting"),
-            ("Ready", "False", "SomethingNew", "Pending (SomethingNew)"),
+            (
+                ("Programmed", "False", "ConfigurationError"),
+                "Failed (configuration error)",
+                "Not available - configuration error",
+            ),
+            (
+                ("Programmed", "Unknown", "ProgrammingInProgress"),
+                "Starting",
+                "Starting",
+            ),
+            (
+                ("Programmed", "Unknown", "PendingProgramming"),
+                "Starting",
+                "Starting",
+            ),
+            (
+                ("Ready", "False", "SomethingNew"),
+                "Pending (SomethingNew)",
+                "Pending - SomethingNew",
+            ),
         ];
-        for (type_, status, reason, text) in rows {
-            assert_eq!(of(&[(type_, status, reason)], none()), text);
+        for (condition, listed, described) in rows {
+            assert_eq!(of(&[condition], none()), texts(listed, described));
         }
         let gate = [
             ("Programmed", "Unknown", "PendingProgramming"),
             ("Ready", "False", "SchedulingGatesPresent"),
         ];
-        assert_eq!(of(&gate, gated()), "Pending (SchedulingGatesPresent)");
-        assert_eq!(of(&[], none()), "Pending");
-        let leaving = json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}});
-        assert_eq!(of(&[("Ready", "True", "X")], leaving), "Terminating");
+        assert_eq!(
+            of(&gate, gated()),
+            texts(
+                "Pending (SchedulingGatesPresent)",
+                "Pending - SchedulingGatesPresent"
+            )
+        );
+        assert_eq!(of(&[], none()), texts("Pending", "Pending"));
+        let leaving =
+            json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z", "finalizers": ["a/b"]}});
+        assert_eq!(
+            of(&[("Ready", "True", "X")], leaving),
+            texts("Terminating", "Terminating, held by a/b")
+        );
     }
 }

@@ -3,8 +3,10 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod account;
 mod cells;
 mod changes;
+mod describe;
 mod project;
 mod trace;
 
@@ -91,7 +93,8 @@ async fn workloads_have_health_counts_and_images() {
             "AGE",
             "INSTANCE",
             "TYPE",
-            "CITIES"
+            "CITIES",
+            "REV"
         ]
     );
 }
@@ -273,7 +276,11 @@ async fn lists_are_read_in_pages() {
     }
     let seen = shop.run(&["instances", "-o", "name"]).await.ok();
     assert_eq!(seen.stdout.lines().count(), 1_200);
-    assert_eq!(shop.lists(), 4, "three pages of Instances, one of deployments");
+    assert_eq!(
+        shop.lists(),
+        5,
+        "three pages of Instances, one of deployments, one of entitlements"
+    );
 }
 
 const WEB: &str = "\

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, BufReader, Lines},
@@ -210,6 +211,19 @@ impl Project {
         entries.iter().map(|entry| entry.plane.to_string()).collect()
     }
 
+    /// Waits until a request of this kind has come.
+    pub(crate) async fn until_requested(&self, verb: Verb, resource: &str) {
+        let log = self.simulator.log();
+        let mut tick = tokio::time::interval(Duration::from_millis(5));
+        while !log
+            .entries()
+            .iter()
+            .any(|e| e.verb == verb && &*e.resource == resource)
+        {
+            tick.tick().await;
+        }
+    }
+
     /// Starts a command that goes on.
     pub(crate) fn start_run(&self, words: &[&str]) -> Running {
         let mut command = self.command(words);
@@ -259,7 +273,12 @@ impl Project {
         let mut changed = self.plane.changed();
         loop {
             changed.borrow_and_update();
-            if is(self.plane.get(kind, NAMESPACE, name).as_deref()) {
+            if is(self
+                .plane
+                .get(kind, NAMESPACE, name)
+                .or_else(|| self.plane.get(kind, "", name))
+                .as_deref())
+            {
                 return;
             }
             changed.changed().await.unwrap();

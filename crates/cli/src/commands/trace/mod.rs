@@ -12,7 +12,7 @@ use crate::{
         table::{Cell, Table},
         write,
     },
-    plane::{Choice, Compute, Follow, Plane, Selection},
+    plane::{Choice, Follow, Plane, Resource, Selection},
     time::{age, sleep},
     trace::{Chain, Evidence, Link, Verdict, chain},
     view::{City, Object, join},
@@ -56,8 +56,8 @@ pub(crate) async fn run(
     }
     let (workload, deployments, instances) = tokio::try_join!(
         plane.workload(&args.name),
-        plane.list(Compute::Deployments),
-        plane.list(Compute::Instances)
+        plane.list(Resource::Deployments),
+        plane.list(Resource::Instances)
     )?;
     let now = plane.clock.now();
     let chains = tracer.chains(workload, deployments, &instances, now).await?;
@@ -83,9 +83,9 @@ impl Tracer<'_> {
         let mut follow = Follow::start(
             self.plane,
             &[
-                (Compute::Workloads, workload),
-                (Compute::Deployments, Selection::All),
-                (Compute::Instances, Selection::All),
+                (Resource::Workloads, workload),
+                (Resource::Deployments, Selection::All),
+                (Resource::Instances, Selection::All),
             ],
         )?;
         let mut screen = Screen::stdout();
@@ -100,13 +100,13 @@ impl Tracer<'_> {
                 self.output.remark(&notice);
                 continue;
             }
-            let Some(workload) = follow.objects(Compute::Workloads).pop() else {
+            let Some(workload) = follow.objects(Resource::Workloads).pop() else {
                 let what = format!("workload {:?} was deleted", self.args.name);
                 return Err(Error::new(Kind::NotFound, what));
             };
             let now = self.plane.clock.now();
-            let deployments = follow.objects(Compute::Deployments);
-            let instances = follow.objects(Compute::Instances);
+            let deployments = follow.objects(Resource::Deployments);
+            let instances = follow.objects(Resource::Instances);
             let chains = self.chains(workload, deployments, &instances, now).await?;
             turns = chains
                 .iter()

@@ -3,7 +3,7 @@
 use crate::{
     args::TraceArgs,
     error::Error,
-    plane::{Choice, Other, Plane},
+    plane::{Choice, Plane, Resource},
     trace::{Beside, CellView, HubView},
     view::{City, Object},
 };
@@ -106,8 +106,8 @@ impl Planes {
             Err(cause) => return Beside::Unreadable(cause),
         };
         let read = tokio::try_join!(
-            plane.read(Other::Deployments, namespace, deployment.name()),
-            plane.read_all(Other::Instances, namespace)
+            plane.find_in(Resource::Deployments, namespace, deployment.name()),
+            plane.list_in(Resource::Instances, namespace, "")
         );
         match read {
             Ok((deployment, instances)) => Beside::Read(CellView {
@@ -122,7 +122,7 @@ impl Planes {
 
 /// Name of the project namespace on hub and cells: by its UID, else as the gateway has noted it on a deployment.
 pub(super) async fn hub_namespace(plane: &Plane, deployments: &[Object]) -> Option<String> {
-    let namespace = plane.read(Other::Namespaces, "", &plane.namespace).await;
+    let namespace = plane.find(Resource::Namespaces, &plane.namespace).await;
     if let Ok(Some(namespace)) = namespace {
         return Some(format!("ns-{}", namespace.uid()));
     }
@@ -134,21 +134,20 @@ pub(super) async fn hub_namespace(plane: &Plane, deployments: &[Object]) -> Opti
 
 async fn read(plane: &Plane, namespace: &str) -> Result<HubView, Error> {
     let (found, copies, bindings, policies, instances, clusters) = tokio::try_join!(
-        plane.read(Other::Namespaces, "", namespace),
-        plane.read_all(Other::Deployments, namespace),
-        plane.read_all(Other::Bindings, namespace),
-        plane.read_all(Other::Policies, namespace),
-        plane.read_all(Other::Instances, namespace),
-        plane.read_all(Other::Clusters, ""),
+        plane.find(Resource::Namespaces, namespace),
+        plane.list_in(Resource::Deployments, namespace, ""),
+        plane.list_in(Resource::Bindings, namespace, ""),
+        plane.list_in(Resource::Policies, namespace, ""),
+        plane.list_in(Resource::Instances, namespace, ""),
+        plane.list(Resource::Clusters),
     )?;
     let set = found
         .as_ref()
         .map(|namespace| namespace.label(keys::CITIES).to_owned());
     let city_set = match set.filter(|set| !set.is_empty()) {
         Some(set) => {
-            plane
-                .read(Other::ClusterPolicies, "", &format!("cities-{set}"))
-                .await?
+            let name = format!("cities-{set}");
+            plane.find(Resource::ClusterPolicies, &name).await?
         }
         None => None,
     };

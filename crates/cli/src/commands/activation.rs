@@ -1,0 +1,81 @@
+//! `activation`: whether the project may use compute, and the request for it.
+
+use crate::{
+    activation::{State, read, request, verdict, wait},
+    args::{ActivationArgs, ActivationCommand},
+    error::{Error, Kind},
+    output::{Output, table::escape, write},
+    plane::Plane,
+    time::age,
+};
+use serde_json::json;
+
+/// Shows the state, waits for it, or requests compute.
+pub(crate) async fn run(
+    plane: &Plane,
+    output: &Output,
+    args: &ActivationArgs,
+    yes: bool,
+) -> Result<(), Error> {
+    if let Some(ActivationCommand::Request { message }) = &args.command {
+        return match read(plane).await? {
+            State::NotRequested => {
+                request(plane, output, message, yes).await?;
+                show(plane, output, &read(plane).await?)
+            }
+            state => {
+                show(plane, output, &state)?;
+                verdict(plane, &state)
+            }
+        };
+    }
+    let state = match read(plane).await {
+        Ok(state) => state,
+        // A platform without entitlements lets every project use compute.
+        Err(error) if error.kind == Kind::NotServed => {
+            output.remark("This control plane knows no activation: compute can be used.");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    if !args.wait || state == State::NotRequested {
+        show(plane, output, &state)?;
+        return if args.wait { verdict(plane, &state) } else { Ok(()) };
+    }
+    let state = wait(plane, output, args.timeout).await?;
+    show(plane, output, &state)?;
+    match state {
+        State::Requested { .. } => {
+            let what = format!(
+                "compute is not active for project {:?} after {}",
+                plane.project,
+                crate::time::prose(args.timeout)
+            );
+            Err(Error::new(Kind::TimedOut, what).next("kubectl compute activation"))
+        }
+        state => verdict(plane, &state),
+    }
+}
+
+fn show(plane: &Plane, output: &Output, state: &State) -> Result<(), Error> {
+    if !output.is_text() {
+        return output.object(
+            &json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Activation", "metadata": {"name": plane.project},
+            "project": plane.project, "state": state.word(), "since": state.since(), "message": state.message()}),
+        );
+    }
+    let now = plane.clock.now();
+    let since = state.since().map(|since| format!("{} ago", age(since, now)));
+    let message = match state.message() {
+        "" => "-",
+        message => message,
+    };
+    let lines = [
+        format!("Project  {}", plane.project),
+        format!("State    {}", state.word()),
+        format!("Since    {}", since.as_deref().unwrap_or("-")),
+        format!("Message  {message}"),
+    ];
+    let text: Vec<String> = lines.iter().map(|line| escape(line) + "\n").collect();
+    write(&text.concat())
+}
