@@ -7,6 +7,7 @@ mod activation;
 mod args;
 mod change;
 mod commands;
+mod completion;
 mod diff;
 mod effects;
 mod error;
@@ -33,7 +34,11 @@ use std::{ffi::OsString, process::ExitCode};
 /// Runs the command line; returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
-    let words = typing::without_list(words.collect());
+    let words: Vec<String> = words.collect();
+    if let Some(typed) = typing::to_complete(&words) {
+        return complete(typed);
+    }
+    let words = typing::without_list(words);
     let json = wants_json(&words);
     match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,6 +53,16 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             error.exit()
         }
     }
+}
+
+/// Answers a shell that completes words. Nothing that fails may disturb the line that is being typed.
+fn complete(typed: &[String]) -> ExitCode {
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let answer = runtime.block_on(completion::answer(typed));
+        print!("{answer}");
+        runtime.shutdown_background();
+    }
+    ExitCode::SUCCESS
 }
 
 fn run(words: &[String]) -> Result<(), Error> {

@@ -5,6 +5,21 @@ use clap::{
     Command,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use std::path::Path;
+
+/// Name of the executable by which kubectl asks for candidates.
+const COMPLETER: &str = "kubectl_complete-compute";
+
+/// The words that are to be completed, if a shell or kubectl asks for candidates.
+pub(crate) fn to_complete(words: &[String]) -> Option<&[String]> {
+    let (program, rest) = words.split_first()?;
+    let stem = Path::new(program).file_stem();
+    if stem.is_some_and(|stem| stem == COMPLETER) {
+        return Some(rest);
+    }
+    let (first, rest) = rest.split_first()?;
+    (first == "__complete").then_some(rest)
+}
 
 /// The words without a `list` after the commands that list anyway.
 pub(crate) fn without_list(words: Vec<String>) -> Vec<String> {

@@ -137,8 +137,38 @@ pub(crate) enum Command {
     Quota(QuotaArgs),
     /// Show whether the project may use compute, or request it
     Activation(ActivationArgs),
+    /// Print the script that completes words in a shell
+    #[command(after_help = COMPLETION)]
+    Completion {
+        /// The shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: Shell,
+    },
     /// Print the versions of this command and of the server
     Version,
+}
+
+/// How the scripts are used.
+const COMPLETION: &str = "\
+kubectl completes `kubectl compute` by itself (1.26 or later) if this executable is also in the PATH as
+kubectl_complete-compute, e.g. by a symbolic link. The scripts are for kubectl-compute without kubectl:
+
+  bash        source <(kubectl-compute completion bash)
+  zsh         source <(kubectl-compute completion zsh)
+  fish        kubectl-compute completion fish | source
+  powershell  kubectl-compute completion powershell | Out-String | Invoke-Expression";
+
+/// A shell that words are completed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Shell {
+    /// bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+    /// `PowerShell`.
+    Powershell,
 }
 
 /// A command about one object.

@@ -17,8 +17,9 @@ mod workloads;
 use crate::{
     activation::gate,
     args::{Cli, Command, DescribeCommand, InstancesArgs, RolloutCommand, WorkloadsArgs},
+    completion,
     error::Error,
-    output::Output,
+    output::{Output, write},
     plane::Plane,
 };
 
@@ -34,6 +35,9 @@ pub(crate) async fn run(cli: Cli, line: String) -> Result<(), Error> {
         color: global.color,
         line,
     };
+    if let Command::Completion { shell } = command {
+        return write(completion::script(shell));
+    }
     let plane = Plane::open(&choice).await?;
     if !matches!(command, Command::Activation(_) | Command::Version) {
         gate(&plane, &output).await?;
@@ -65,6 +69,7 @@ pub(crate) async fn run(cli: Cli, line: String) -> Result<(), Error> {
         Command::Trace(args) => trace::run(&plane, &output, &choice, &args).await,
         Command::Quota(args) => quota::run(&plane, &output, &args).await,
         Command::Activation(args) => activation::run(&plane, &output, &args, yes).await,
+        Command::Completion { .. } => Ok(()),
         Command::Version => version::run(&plane, &output).await,
     }
 }

@@ -6,6 +6,7 @@
 mod account;
 mod cells;
 mod changes;
+mod completion;
 mod describe;
 mod project;
 mod trace;

@@ -120,6 +120,8 @@ impl Project {
         let server = tokio::spawn(async move { planes.serve(listener, None).await.unwrap() });
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compute-{run}"));
+        // An earlier run has left its files.
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let kubeconfig = folder.join("config");
         let context =
@@ -222,6 +224,16 @@ impl Project {
         {
             tick.tick().await;
         }
+    }
+
+    /// Path of the kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A folder of its own.
+    pub(crate) fn folder(&self) -> &Path {
+        self.kubeconfig.parent().unwrap()
     }
 
     /// Starts a command that goes on.

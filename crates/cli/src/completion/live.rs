@@ -1,0 +1,111 @@
+//! Names that the server or the kubeconfig knows.
+
+use super::{Candidate, wanted::Live};
+use crate::{
+    error::Error,
+    history::{History, find},
+    plane::{Choice, Plane, Resource},
+    time::age,
+    view::{Counts, Health, Home, InstanceState, Object},
+};
+use kube::config::Kubeconfig;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+/// The candidates; none if something is wrong.
+pub(super) async fn candidates(live: Live, context: &BTreeMap<String, String>) -> Vec<Candidate> {
+    let kubeconfig = context.get("kubeconfig").map(PathBuf::from);
+    if live == Live::Contexts {
+        return contexts(kubeconfig);
+    }
+    let choice = Choice {
+        kubeconfig,
+        context: context.get("context").cloned(),
+        project: context.get("project").cloned().unwrap_or_default(),
+        namespace: context.get("namespace").cloned(),
+        request_timeout: Duration::from_secs(2),
+    };
+    ask(live, &choice).await.unwrap_or_default()
+}
+
+fn contexts(kubeconfig: Option<PathBuf>) -> Vec<Candidate> {
+    let read = match kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let contexts = read.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
+    contexts
+        .into_iter()
+        .map(|context| Candidate::new(context.name, ""))
+        .collect()
+}
+
+async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
+    let plane = Plane::open(choice).await?;
+    let plain = |names: Vec<String>| names.into_iter().map(|name| Candidate::new(name, "")).collect();
+    Ok(match live {
+        Live::Workloads => {
+            let all = plane.list(Resource::Workloads).await?;
+            let candidates = all.iter().map(|workload| {
+                let health = Health::of(workload, Counts::default());
+                Candidate::new(
+                    workload.name(),
+                    format!("{}, {}", workload.image(), health.word.word()),
+                )
+            });
+            candidates.collect()
+        }
+        Live::Instances => {
+            let all = plane.list(Resource::Instances).await?;
+            let candidates = all
+                .iter()
+                .map(|instance| Candidate::new(instance.name(), InstanceState::of(instance).listed()));
+            candidates.collect()
+        }
+        Live::Cities => {
+            let mut cities = plane.cities().await;
+            if cities.is_empty() {
+                let (instances, deployments) =
+                    tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
+                let used = instances
+                    .iter()
+                    .map(|instance| Home::of(instance, &deployments).city);
+                cities.extend(used.filter(|city| city != "unknown"));
+                cities.extend(deployments.iter().map(|d| d.text("/spec/cityCode").to_owned()));
+            }
+            plain(cities.into_iter().collect())
+        }
+        Live::Namespaces => {
+            let all = plane.list(Resource::Namespaces).await?;
+            plain(all.iter().map(|namespace| namespace.name().to_owned()).collect())
+        }
+        Live::Placements(name) => {
+            let workload = plane.workload(&name).await?;
+            plain(names(workload.list("/spec/placements")))
+        }
+        Live::Containers(name) => {
+            let workload = plane.workload(&name).await?;
+            plain(names(
+                workload.list("/spec/template/spec/runtime/sandbox/containers"),
+            ))
+        }
+        Live::Revisions(name) => revisions(&plane, &plane.workload(&name).await?).await?,
+        Live::Contexts => Vec::new(),
+    })
+}
+
+fn names(items: &[serde_json::Value]) -> Vec<String> {
+    let names = items.iter().filter_map(|item| item["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+async fn revisions(plane: &Plane, workload: &Object) -> Result<Vec<Candidate>, Error> {
+    let map = find(plane, workload).await?;
+    let history = map.map(|map| History::read(&map)).unwrap_or_default();
+    let now = plane.clock.now();
+    let newest = history.revisions.iter().rev();
+    let candidates = newest.map(|revision| {
+        let meaning = format!("{}, {} ago", revision.image, age(revision.time, now));
+        Candidate::new(revision.rev.to_string(), meaning)
+    });
+    Ok(candidates.collect())
+}

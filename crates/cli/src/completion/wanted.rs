@@ -1,0 +1,328 @@
+//! What the word that is being typed can be, from the words before it.
+
+use super::Candidate;
+use crate::{args::Shell, output::FORMATS, view::HealthWord};
+use clap::{Arg, Command, ValueEnum};
+use std::collections::BTreeMap;
+
+/// The kind of word that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// One of these.
+    OneOf(Vec<Candidate>),
+    /// A name that the server or the kubeconfig knows.
+    Live(Live),
+    /// A file.
+    Files,
+    /// Nothing that can be known.
+    Nothing,
+}
+
+/// A kind of names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Live {
+    /// Names of workloads.
+    Workloads,
+    /// Names of instances.
+    Instances,
+    /// City codes.
+    Cities,
+    /// Namespaces.
+    Namespaces,
+    /// Contexts of the kubeconfig.
+    Contexts,
+    /// Placements of a workload.
+    Placements(String),
+    /// Containers of a workload.
+    Containers(String),
+    /// Revisions of a workload.
+    Revisions(String),
+}
+
+/// The place of the word that is being typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The kind of word.
+    pub(super) wanted: Wanted,
+    /// Commands that the word may be as well.
+    pub(super) commands: Vec<Candidate>,
+    /// Its beginning.
+    pub(super) typed: String,
+    /// Flags that choose the plane, by name.
+    pub(super) context: BTreeMap<String, String>,
+}
+
+/// Finds the place of the last word.
+pub(super) fn place(root: &Command, words: &[String]) -> Place {
+    let (typed, before) = words
+        .split_last()
+        .map_or(("", words), |(last, rest)| (last, rest));
+    let mut walk = Walk {
+        command: root,
+        path: Vec::new(),
+        positionals: Vec::new(),
+        values: BTreeMap::new(),
+        open: None,
+    };
+    for word in before {
+        walk.step(word);
+    }
+    let (wanted, typed) = walk.end(typed);
+    Place {
+        commands: if typed.starts_with('-') {
+            Vec::new()
+        } else {
+            walk.commands()
+        },
+        wanted,
+        typed: typed.to_owned(),
+        context: walk.values,
+    }
+}
+
+/// The words before the last one.
+struct Walk<'a> {
+    command: &'a Command,
+    /// Names of the commands.
+    path: Vec<&'a str>,
+    positionals: Vec<String>,
+    values: BTreeMap<String, String>,
+    /// The flag whose value is next.
+    open: Option<&'a Arg>,
+}
+
+impl<'a> Walk<'a> {
+    fn step(&mut self, word: &str) {
+        if let Some(arg) = self.open.take() {
+            self.values.insert(arg.get_id().to_string(), word.to_owned());
+        } else if let Some(flag) = word.strip_prefix("--") {
+            let (name, value) = flag
+                .split_once('=')
+                .map_or((flag, None), |(name, value)| (name, Some(value)));
+            let arg = self.flag(|arg| arg.get_long() == Some(name));
+            match (arg, value) {
+                (Some(arg), Some(value)) => {
+                    self.values.insert(arg.get_id().to_string(), value.to_owned());
+                }
+                (Some(arg), None) if takes_next_word(arg) => self.open = Some(arg),
+                _ => {}
+            }
+        } else if let Some(short) = word.strip_prefix('-').filter(|short| short.len() == 1) {
+            let arg = self.flag(|arg| arg.get_short().is_some_and(|own| short.starts_with(own)));
+            self.open = arg.filter(|arg| takes_next_word(arg));
+        } else if let Some(sub) = self
+            .command
+            .find_subcommand(word)
+            .filter(|_| self.positionals.is_empty())
+        {
+            self.path.push(sub.get_name());
+            self.command = sub;
+        } else if !word.starts_with('-') && word != "list" {
+            self.positionals.push(word.to_owned());
+        }
+    }
+
+    fn end<'w>(&self, typed: &'w str) -> (Wanted, &'w str) {
+        if let Some(arg) = self.open {
+            return (self.value(arg), typed);
+        }
+        if let Some((name, value)) = typed.strip_prefix("--").and_then(|flag| flag.split_once('=')) {
+            let arg = self.flag(|arg| arg.get_long() == Some(name));
+            return (arg.map_or(Wanted::Nothing, |arg| self.value(arg)), value);
+        }
+        if typed.starts_with('-') {
+            return (Wanted::OneOf(self.flags()), typed);
+        }
+        let positional = self.command.get_positionals().nth(self.positionals.len());
+        (positional.map_or(Wanted::Nothing, |arg| self.value(arg)), typed)
+    }
+
+    /// The commands that can be typed here.
+    fn commands(&self) -> Vec<Candidate> {
+        if self.open.is_some() || !self.positionals.is_empty() {
+            return Vec::new();
+        }
+        let commands = self.command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let candidates = commands.map(|sub| Candidate::new(sub.get_name(), about(sub.get_about())));
+        candidates.filter(|candidate| candidate.word != "help").collect()
+    }
+
+    fn flag(&self, is: impl Fn(&Arg) -> bool) -> Option<&'a Arg> {
+        self.command.get_arguments().find(|arg| is(arg))
+    }
+
+    fn flags(&self) -> Vec<Candidate> {
+        let shown = self.command.get_arguments().filter(|arg| !arg.is_hide_set());
+        let flags = shown.filter_map(|arg| {
+            let long = arg.get_long()?;
+            Some(Candidate::new(format!("--{long}"), about(arg.get_help())))
+        });
+        flags.collect()
+    }
+
+    /// The values of an argument.
+    fn value(&self, arg: &Arg) -> Wanted {
+        let workload = || self.positionals.first().cloned().unwrap_or_default();
+        match arg.get_id().as_str() {
+            "file" | "save" | "kubeconfig" | "hub_kubeconfig" => Wanted::Files,
+            "context" | "hub_context" => Wanted::Live(Live::Contexts),
+            "namespace" => Wanted::Live(Live::Namespaces),
+            "city" => Wanted::Live(Live::Cities),
+            "name" if self.path.first() == Some(&"instances") => Wanted::Live(Live::Instances),
+            "name" | "workload" => Wanted::Live(Live::Workloads),
+            "placement" => Wanted::Live(Live::Placements(workload())),
+            "container" => Wanted::Live(Live::Containers(workload())),
+            "revision" | "to_revision" => Wanted::Live(Live::Revisions(workload())),
+            "output" => Wanted::OneOf(
+                FORMATS
+                    .split(", ")
+                    .map(|format| Candidate::new(format.trim_end_matches("TEMPLATE"), ""))
+                    .collect(),
+            ),
+            "health" => Wanted::OneOf(
+                HealthWord::ALL
+                    .iter()
+                    .map(|word| Candidate::new(word.word(), ""))
+                    .collect(),
+            ),
+            "shell" => Wanted::OneOf(
+                Shell::value_variants()
+                    .iter()
+                    .filter_map(Shell::to_possible_value)
+                    .map(|value| Candidate::new(value.get_name(), ""))
+                    .collect(),
+            ),
+            _ => {
+                let values = arg.get_possible_values();
+                let values = values
+                    .iter()
+                    .map(|value| Candidate::new(value.get_name(), about(value.get_help())));
+                match values.collect::<Vec<_>>() {
+                    values if values.is_empty() => Wanted::Nothing,
+                    values => Wanted::OneOf(values),
+                }
+            }
+        }
+    }
+}
+
+/// True if the next word is the value of this flag.
+fn takes_next_word(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
+}
+
+fn about(text: Option<&clap::builder::StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+
+    fn at(line: &str) -> Place {
+        let mut command = Cli::command();
+        command.build();
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        place(&command, &words)
+    }
+
+    fn words(wanted: &Wanted) -> Vec<&str> {
+        match wanted {
+            Wanted::OneOf(candidates) => candidates.iter().map(|candidate| &*candidate.word).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_come_first() {
+        let commands = |line: &str| -> Vec<String> {
+            let commands = at(line).commands.into_iter();
+            commands.map(|candidate| candidate.word).collect()
+        };
+        for command in ["deploy", "trace", "completion"] {
+            assert!(commands("").contains(&command.to_owned()));
+        }
+        assert_eq!(commands("instances "), ["describe"]);
+        assert_eq!(commands("rollout "), ["status", "history", "undo", "restart"]);
+        assert_eq!(commands("rollout --timeout "), [""; 0]);
+        assert_eq!(commands("rollout web "), [""; 0]);
+        assert_eq!(at("rollout ").wanted, Wanted::Live(Live::Workloads));
+    }
+
+    #[test]
+    fn names_follow_their_commands_also_behind_flags() {
+        let web = || "web".to_owned();
+        for (line, live) in [
+            ("destroy ", Live::Workloads),
+            ("destroy w", Live::Workloads),
+            ("-n shop status ", Live::Workloads),
+            ("rollout undo ", Live::Workloads),
+            ("rollout undo web --to-revision ", Live::Revisions(web())),
+            ("diff web --to-revision=", Live::Revisions(web())),
+            ("workloads describe ", Live::Workloads),
+            ("instances describe ", Live::Instances),
+            ("instances --workload ", Live::Workloads),
+            ("instances list --city ", Live::Cities),
+            ("deploy web --city DFW,", Live::Cities),
+            ("deploy web --placement ", Live::Placements(web())),
+            ("scale web --min 2 --placement ", Live::Placements(web())),
+            ("deploy web --container ", Live::Containers(web())),
+            ("trace web --hub-context ", Live::Contexts),
+            ("status --context ", Live::Contexts),
+            ("status -n ", Live::Namespaces),
+        ] {
+            assert_eq!(at(line).wanted, Wanted::Live(live), "{line}");
+        }
+        assert_eq!(at("status web ").wanted, Wanted::Nothing);
+        assert_eq!(at("deploy web --image ").wanted, Wanted::Nothing);
+    }
+
+    #[test]
+    fn files_are_completed_for_files_alone() {
+        for line in [
+            "deploy -f ",
+            "deploy --file x",
+            "deploy --save=",
+            "diff -f ",
+            "--kubeconfig ",
+        ] {
+            assert_eq!(at(line).wanted, Wanted::Files, "{line}");
+        }
+    }
+
+    #[test]
+    fn fixed_words_are_known() {
+        assert_eq!(
+            words(&at("workloads -o ").wanted),
+            ["table", "wide", "json", "yaml", "name", "jsonpath="]
+        );
+        assert!(words(&at("workloads --health=").wanted).contains(&"Degraded"));
+        assert_eq!(
+            words(&at("completion ").wanted),
+            ["bash", "zsh", "fish", "powershell"]
+        );
+        assert_eq!(
+            words(&at("scale web --dry-run ").wanted),
+            ["none", "client", "server"]
+        );
+        let flags = at("status web --").wanted;
+        assert!(words(&flags).contains(&"--watch") && words(&flags).contains(&"--context"));
+    }
+
+    #[test]
+    fn the_plane_is_the_one_that_the_line_names() {
+        let place = at("-n shop destroy --context=edge --kubeconfig x ");
+        let context: Vec<_> = place
+            .context
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        assert_eq!(
+            context,
+            [("context", "edge"), ("kubeconfig", "x"), ("namespace", "shop")]
+        );
+        assert_eq!(place.wanted, Wanted::Live(Live::Workloads));
+    }
+}
