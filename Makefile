@@ -43,6 +43,8 @@ build: ## Build the executables, unoptimized
 install: ## Build fedgate and kubectl-compute, optimized, and install them where cargo installs executables
 	$(CARGO) install --path . --locked --bin fedgate
 	$(CARGO) install --path crates/cli --locked
+	@folder=$$(dirname "$$(command -v kubectl-compute)") && ln -sf kubectl-compute "$$folder/kubectl_complete-compute" && \
+	  echo "kubectl completes 'kubectl compute' through $$folder/kubectl_complete-compute"
 
 image: ## Build the container image; IMAGE=name:tag, BUILDER=podman, docker or another
 	@if [ -z "$(BUILDER)" ]; then echo 'make image: none of podman, docker, buildah, nerdctl is here; set BUILDER'; exit 1; fi
@@ -62,9 +64,10 @@ lint: ## Check format, clippy, licenses and advisories
 	  echo 'cargo-deny is not installed, so licenses and advisories were not checked: cargo install cargo-deny'; \
 	fi
 
-manifests: ## Write manifests/ and the tables of README.md anew
+manifests: ## Write manifests/, docs/reference, packaging/man and the tables of README.md anew
 	@$(FEDGATE) manifests --write manifests
 	FEDGATE_WRITE_README=1 $(CARGO) test --quiet --test readme
+	FEDGATE_WRITE_README=1 $(CARGO) test --quiet --package fedgate-cli --lib reference
 
 sandbox: build ## Start hub, projects and cells in the background; `make down` ends them
 	@$(SANDBOX) up

@@ -17,6 +17,9 @@ mod output;
 mod plane;
 mod prompt;
 mod quota;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod reference;
 mod rollout;
 mod time;
 mod trace;

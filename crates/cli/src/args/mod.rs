@@ -1,6 +1,7 @@
 //! The command line.
 
 mod account;
+mod examples;
 mod trace;
 mod write;
 
@@ -24,7 +25,8 @@ use std::{path::PathBuf, time::Duration};
     name = "kubectl compute",
     bin_name = "kubectl compute",
     version,
-    disable_version_flag = true
+    disable_version_flag = true,
+    after_help = examples::EXIT_CODES
 )]
 pub(crate) struct Cli {
     /// Flags of all commands.
@@ -114,10 +116,13 @@ impl Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List workloads
+    #[command(after_help = examples::LISTS)]
     Workloads(WorkloadsArgs),
     /// List instances
+    #[command(after_help = examples::LISTS)]
     Instances(InstancesArgs),
     /// Create a workload, or change it
+    #[command(after_help = examples::DEPLOY)]
     Deploy(Box<DeployArgs>),
     /// Delete a workload and its instances
     Destroy(DestroyArgs),
@@ -126,12 +131,15 @@ pub(crate) enum Command {
     /// Set the number of instances in each city
     Scale(ScaleArgs),
     /// Follow, list, undo and restart rollouts
+    #[command(after_help = examples::ROLLOUT)]
     Rollout(RolloutArgs),
     /// Replace all instances, one at a time in each city
     Restart(RestartArgs),
     /// Show what applying a file, or undoing, would change; exit code 1 if that is something
+    #[command(after_help = examples::DIFF)]
     Diff(DiffArgs),
     /// Follow a workload through all planes, and show the first broken link
+    #[command(after_help = examples::TRACE)]
     Trace(TraceArgs),
     /// Show the project's quota, and the instances that wait for it
     Quota(QuotaArgs),
