@@ -1,4 +1,4 @@
-//! What the word that is being typed can be, from the words before it.
+//! The kind of the word that is being typed, from the words before it.
 
 use super::Candidate;
 use crate::{args::Shell, output::FORMATS, view::HealthWord};

@@ -78,16 +78,16 @@ async fn kubectl_asks_by_another_name_and_bash_by_its_script() {
         String::from_utf8(answer.stdout).unwrap(),
         "web\tacme/web:1, Unknown\n:4\n"
     );
-    let script = "source <(kubectl-compute completion bash)
+    let script = "PATH=\"$FOLDER:$PATH\"
+        source <(kubectl-compute completion bash)
         COMP_LINE='kubectl-compute scale web --placement=d' COMP_POINT=39
         _kubectl_compute && printf '%s|' \"${COMPREPLY[@]}\"
         COMP_LINE='kubectl-compute rollout ' COMP_POINT=24
         _kubectl_compute && printf '%s|' \"${COMPREPLY[@]}\"";
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let mut bash = Command::new("bash");
     bash.args(["-c", script])
         .env("KUBECONFIG", shop.kubeconfig())
-        .env("PATH", path);
+        .env("FOLDER", folder);
     let seen = bash.output().await.unwrap();
     assert_eq!(
         String::from_utf8(seen.stdout).unwrap(),
