@@ -17,7 +17,7 @@ BUILDER ?= $(firstword $(foreach tool,podman docker buildah nerdctl,$(shell comm
 FEDGATE := $(CARGO) run --quiet --bin fedgate --
 SANDBOX := $(CARGO) run --quiet --bin fedgate-sandbox --
 
-.PHONY: help demo test build install image prepare lint manifests sandbox down e2e cells chaos bench bench-cells bench-scale mutants mutants-kept clean
+.PHONY: help demo test build install image prepare lint manifests docs sandbox down e2e cells chaos bench bench-cells bench-scale mutants mutants-kept clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ test: ## Run every test: unit, interpreter cases, generated files, end to end, t
 	  END { print "make test: " passed " tests passed, none failed, " skipped + 0 " were skipped: they need KARMADA_BIN_DIR" }' target/test.log
 
 build: ## Build the executables, unoptimized
-	$(CARGO) build --bins
+	$(CARGO) build --workspace --bins
 
 install: ## Build fedgate and kubectl-compute, optimized, and install them where cargo installs executables
 	$(CARGO) install --path . --locked --bin fedgate
@@ -64,10 +64,12 @@ lint: ## Check format, clippy, licenses and advisories
 	  echo 'cargo-deny is not installed, so licenses and advisories were not checked: cargo install cargo-deny'; \
 	fi
 
-manifests: ## Write manifests/, docs/reference, packaging/man and the tables of README.md anew
+manifests: ## Write manifests/ anew
 	@$(FEDGATE) manifests --write manifests
-	FEDGATE_WRITE_README=1 $(CARGO) test --quiet --test readme
-	FEDGATE_WRITE_README=1 $(CARGO) test --quiet --package fedgate-cli --lib reference
+
+docs: ## Write docs/reference and packaging/man anew
+	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test reference
+	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --package fedgate-cli --lib reference
 
 sandbox: build ## Start hub, projects and cells in the background; `make down` ends them
 	@$(SANDBOX) up

@@ -170,10 +170,10 @@ fn the_gateway_shows_tenants_only_to_who_has_the_token() {
     );
     let volume = named(&pod["volumes"], "name", mount["name"].as_str().unwrap());
     let secret = volume["secret"]["secretName"].as_str().unwrap();
-    let readme = include_str!("../README.md");
+    let install = include_str!("../docs/operations/install.md");
     assert!(
-        readme.contains(&format!("create secret generic {secret} --from-literal=token=")),
-        "README.md says how Secret {secret} is made"
+        install.contains(&format!("create secret generic {secret} --from-literal=token=")),
+        "docs/operations/install.md says how Secret {secret} is made"
     );
     for probe in ["livenessProbe", "readinessProbe"] {
         let path = container[probe]["httpGet"]["path"].as_str().unwrap();

@@ -4,6 +4,7 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used)]
 
+use fedgate_engine::metrics::Metrics;
 use regex::Regex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -205,6 +206,57 @@ fn every_rule_is_one_of_the_contract() {
         checked > 0,
         "no comment names a rule; has the way of writing them changed?"
     );
+}
+
+/// Documents: Markdown files.
+fn documents() -> impl Iterator<Item = (PathBuf, String)> {
+    let all = texts().into_iter();
+    all.filter(|(file, _)| file.extension().is_some_and(|extension| extension == "md"))
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let link = Regex::new(r"\]\(([^)#\s]+)(?:#[^)]*)?\)").unwrap();
+    let mut checked = 0;
+    let mut broken = Vec::new();
+    for (file, text) in documents() {
+        for found in link.captures_iter(&text) {
+            let target = &found[1];
+            if target.contains("://") {
+                continue;
+            }
+            checked += 1;
+            if !file.parent().unwrap().join(target).exists() {
+                broken.push(format!("{}: {target}", file.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(checked > 20, "links are found");
+}
+
+#[test]
+fn every_metric_and_script_of_a_document_exists() {
+    let metrics = Metrics::new().unwrap().markdown();
+    let metric = Regex::new(r"\bfedgate_[a-z_]+\b").unwrap();
+    let script = Regex::new(r"\b(?:examples|manifests)/[A-Za-z0-9_./-]*[A-Za-z0-9]").unwrap();
+    let mut wrong = BTreeSet::new();
+    for (file, text) in documents() {
+        // The contract names sections of tables by a metric's beginning.
+        let is_contract = file.starts_with(contract());
+        for name in metric.find_iter(&text).map(|found| found.as_str()) {
+            let is_served = metrics.contains(&format!("`{name}`"));
+            if !is_served && !is_contract && !name.starts_with("fedgate_engine") {
+                wrong.insert(format!("{}: metric {name}", file.display()));
+            }
+        }
+        for path in script.find_iter(&text).map(|found| found.as_str()) {
+            if !root().join(path).exists() {
+                wrong.insert(format!("{}: {path}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

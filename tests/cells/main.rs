@@ -11,11 +11,13 @@ mod alone;
 mod bad_input;
 mod chain;
 mod closing;
+mod compute;
 mod crashes;
 mod gates;
 mod outage;
 mod pods;
 mod quota;
+mod story;
 mod support;
 mod teardown;
 
@@ -31,6 +33,8 @@ fn together() -> Vec<Trial> {
         teardown::trials(),
         pods::trials(),
         chain::trials(),
+        compute::trials(),
+        story::trials(),
         gates::trials(),
         bad_input::trials(),
         alone::trials(),
@@ -47,6 +51,7 @@ fn one_at_a_time() -> Vec<Trial> {
         outage::lone_trials(),
         quota::lone_trials(),
         crashes::lone_trials(),
+        compute::lone_trials(),
     ]
     .into_iter()
     .flatten()

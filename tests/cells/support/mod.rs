@@ -5,6 +5,7 @@
 pub(crate) mod audit;
 pub(crate) mod case;
 pub(crate) mod cell;
+pub(crate) mod compute;
 #[allow(dead_code, reason = "the gateway's suite has it, used here in part")]
 #[path = "../../e2e/support/credentials.rs"]
 mod credentials;

@@ -49,6 +49,8 @@ pub(crate) struct Suite {
     begun: Mutex<BTreeMap<&'static str, Value>>,
     /// Namespaces that stay until the end, by project.
     kept: Mutex<Vec<(String, String)>>,
+    /// The administrator's kubeconfig, with a context for each plane.
+    pub(crate) kubeconfig: PathBuf,
     /// Where this run keeps its files.
     pub(crate) dir: PathBuf,
 }
@@ -135,6 +137,7 @@ impl Suite {
             beta_log: log(BETA),
             begun: Mutex::default(),
             kept: Mutex::default(),
+            kubeconfig: sandbox.merged_kubeconfig(),
             sandbox: Mutex::new(Some(sandbox)),
             dir,
         })

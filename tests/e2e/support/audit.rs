@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub(crate) stage_timestamp: String,
     #[serde(default)]
     pub(crate) stage: String,
+    #[serde(default, rename = "requestURI")]
+    request_uri: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -52,12 +54,13 @@ pub(crate) struct ResponseStatus {
 }
 
 impl Entry {
-    /// Whether the request asked for a change, Events and Leases left out.
+    /// Whether the request asked for a change, Events, Leases and dry runs left out.
     pub(crate) fn is_write(&self) -> bool {
         matches!(
             self.verb.as_str(),
             "create" | "update" | "patch" | "delete" | "deletecollection"
         ) && !matches!(self.object_ref.resource.as_str(), "events" | "leases")
+            && !self.request_uri.contains("dryRun=All")
     }
 
     /// Whether the server did what was asked.

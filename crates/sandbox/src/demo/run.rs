@@ -104,11 +104,14 @@ async fn dump(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
 /// What to type on a sandbox that was kept: the executable by its path, since it need not be installed.
 pub(crate) fn how_to_use(sandbox: &Sandbox) -> String {
     let (program, dir) = (sandbox.launcher.holder.display(), sandbox.layout.dir.display());
+    let compute = sandbox.launcher.holder.with_file_name("kubectl-compute");
+    let compute = compute.display();
     format!(
         "\n== The sandbox, the gateway and the cells keep running\n\
          export KUBECONFIG='{}'\n\
-         kubectl --context alpha apply -f examples/storefront.yaml\n\
-         kubectl --context alpha get workloads,workloaddeployments,instances\n\
+         kubectl --context alpha apply -f examples/storefront-settings.yaml\n\
+         '{compute}' --context alpha deploy -f examples/storefront.yaml     # kubectl compute\n\
+         '{compute}' --context alpha trace storefront\n\
          kubectl --context hub get workloaddeployments,propagationpolicies --all-namespaces\n\
          kubectl --context dfw-1 get instances,pods --all-namespaces\n\
          '{program}' status --dir '{dir}'     # planes, processes, logs\n\

@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+const SETTINGS: &str = include_str!("../../../../examples/storefront-settings.yaml");
 const EXAMPLE: &str = include_str!("../../../../examples/storefront.yaml");
 const LONE: &str = include_str!("../../../../examples/kiosk.yaml");
 /// The Workload of the first example, what it references, and its deployments by city.
@@ -32,11 +33,12 @@ const MOVED: &str = "storefront-eu-dfw";
 /// The deployment of the second example, and its Instance.
 const LONE_NAME: &str = "kiosk";
 const LONE_INSTANCE: &str = "kiosk-0";
+/// Exit code of `kubectl compute` for a rollout that is blocked and for a trace with a broken link.
+const BLOCKED: i32 = 9;
 /// KWOK cannot pull what is called so.
 const BAD_IMAGE: &str = "docker.io/library/nginx:broken";
-const GOOD_IMAGE: &str = "docker.io/library/nginx:1.30";
-const IMAGE_OF_TEMPLATE: &str = "/spec/template/spec/runtime/sandbox/containers/0/image";
-const RESTARTED_AT: &str = "compute.datumapis.com/restartedAt";
+/// The image of the first example.
+const GOOD_IMAGE: &str = "docker.io/library/nginx:1.29";
 
 const OF_PROJECT: &[&Kind] = &[&WORKLOAD, &DEPLOYMENT, &INSTANCE];
 const OF_HUB: &[&Kind] = &[
@@ -108,8 +110,11 @@ impl<'a> Story<'a> {
 
     async fn run(&self) -> Result<(), SandboxError> {
         self.journal
-            .step("1. A tenant applies examples/storefront.yaml: two Instances in DFW, one in LHR");
-        self.tenant.apply(EXAMPLE).await?;
+            .step("1. A tenant deploys examples/storefront.yaml: two Instances in DFW, one in LHR");
+        self.tenant.apply(SETTINGS).await?;
+        let file = self.sandbox.logs().join("storefront.yaml");
+        std::fs::write(&file, EXAMPLE).map_err(SandboxError::io("write", &file))?;
+        self.compute(&format!("deploy -f {}", file.display()), 0).await?;
         self.until_it_runs(&[(IN_DFW, 2), (IN_LHR, 1)], |_| true).await?;
         let way = |cell, deployment, ordinal| Way {
             workload: NAME,
@@ -126,15 +131,26 @@ impl<'a> Story<'a> {
         ];
         let table = self.journal.read(|seen, since| hops::table(seen, since, &ways));
         self.out.say(&format!("\n{table}"));
-        self.show(&[&WORKLOAD, &INSTANCE]).await
+        for line in [
+            format!("status {NAME}"),
+            format!("instances --workload {NAME}"),
+            format!("trace {NAME}"),
+        ] {
+            self.compute(&line, 0).await?;
+        }
+        Ok(())
+    }
+
+    /// Types a line of `kubectl compute`, which ends with this exit code.
+    async fn compute(&self, line: &str, code: i32) -> Result<(), SandboxError> {
+        self.tenant.compute(line, code, self.out).await
     }
 
     async fn break_and_fix(&self) -> Result<(), SandboxError> {
         let journal = &self.journal;
-        journal.step(&format!(
-            "2. The tenant sets an image that nobody can pull, {BAD_IMAGE}"
-        ));
-        self.set_image(BAD_IMAGE).await?;
+        journal.step("2. The tenant deploys an image that nobody can pull; the command says what blocks it");
+        let bad = format!("deploy {NAME} --image {BAD_IMAGE} --stall-timeout 3s");
+        self.compute(&bad, BLOCKED).await?;
         let (second, only) = (format!("{IN_DFW}-1"), format!("{IN_LHR}-0"));
         let what =
             format!("{second}, {only} and deployment {IN_LHR} say ImageUnavailable in project {PROJECT}");
@@ -147,22 +163,16 @@ impl<'a> Story<'a> {
         journal.say(&format!(
             "So it stays: {IN_DFW}-0 still serves, and is not replaced."
         ));
-        self.show(&[&DEPLOYMENT, &INSTANCE]).await?;
+        self.compute(&format!("trace {NAME} --stuck-after 3s"), BLOCKED)
+            .await?;
 
-        journal.step(&format!(
-            "3. The tenant corrects it, {GOOD_IMAGE}: the rollout goes on by itself"
-        ));
-        self.set_image(GOOD_IMAGE).await?;
+        journal.step("3. The tenant goes back to the revision before");
+        self.compute(&format!("rollout history {NAME}"), 0).await?;
+        self.compute(&format!("rollout undo {NAME} --yes"), 0).await?;
         self.until_it_runs(&[(IN_DFW, 2), (IN_LHR, 1)], |seen| {
             state::all_have(seen, GOOD_IMAGE)
         })
         .await
-    }
-
-    async fn set_image(&self, image: &str) -> Result<(), SandboxError> {
-        self.tenant
-            .replace(&WORKLOAD, NAME, IMAGE_OF_TEMPLATE, image)
-            .await
     }
 
     async fn scale(&self) -> Result<(), SandboxError> {
@@ -171,7 +181,8 @@ impl<'a> Story<'a> {
             ("then to 1", 1),
         ] {
             self.journal.step(chapter);
-            self.place(&[("us", "DFW", count), ("eu", "LHR", 1)]).await?;
+            self.compute(&format!("scale {NAME} --placement us --min {count}"), 0)
+                .await?;
             self.until_it_runs(&[(IN_DFW, count), (IN_LHR, 1)], |seen| {
                 state::pods_of(seen, self.dfw, IN_DFW) as u64 == count
             })
@@ -182,12 +193,10 @@ impl<'a> Story<'a> {
 
     async fn restart(&self) -> Result<(), SandboxError> {
         self.journal
-            .step("5. The tenant restarts it: annotation restartedAt in the Workload's template");
+            .step("5. The tenant restarts it: each Instance is replaced");
         let cells = [self.dfw, self.lhr];
         let before = self.journal.read(|seen, _| state::lives(seen, &cells));
-        let now = jiff::Timestamp::now().to_string();
-        let patch = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: now}}}}});
-        self.tenant.merge(&WORKLOAD, NAME, patch).await?;
+        self.compute(&format!("restart {NAME}"), 0).await?;
         self.until_it_runs(&[(IN_DFW, 1), (IN_LHR, 1)], |seen| {
             state::lives(seen, &cells).is_disjoint(&before)
         })
@@ -263,7 +272,8 @@ impl<'a> Story<'a> {
     async fn change_the_city_of_a_placement(&self) -> Result<(), SandboxError> {
         self.journal
             .step("8. The tenant moves placement eu from LHR to DFW: a new deployment, and the old one goes");
-        self.place(&[("us", "DFW", 1), ("eu", "DFW", 1)]).await?;
+        self.compute(&format!("deploy {NAME} --placement eu --city DFW --yes"), 0)
+            .await?;
         self.until_it_runs(&[(IN_DFW, 1), (MOVED, 1)], |seen| {
             seen.get(self.lhr, &DEPLOYMENT, IN_LHR).is_none() && state::pods_of(seen, self.lhr, IN_LHR) == 0
         })
@@ -274,9 +284,8 @@ impl<'a> Story<'a> {
     async fn delete(&self, before: &BTreeSet<String>) -> Result<(), SandboxError> {
         let journal = &self.journal;
         journal.step("9. The tenant deletes everything, and the namespace");
-        for (kind, name) in [(&WORKLOAD, NAME), (&DEPLOYMENT, LONE_NAME)] {
-            self.tenant.remove(kind, name).await?;
-        }
+        self.compute(&format!("destroy {NAME} --yes"), 0).await?;
+        self.tenant.remove(&DEPLOYMENT, LONE_NAME).await?;
         self.tenant.remove(&NAMESPACE, NAMESPACE_NAME).await?;
         let what = "project alpha has no Workload, deployment and Instance";
         journal
@@ -328,18 +337,6 @@ impl<'a> Story<'a> {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-    }
-
-    /// Sets the Workload's placements: name, city, count.
-    async fn place(&self, placements: &[(&str, &str, u64)]) -> Result<(), SandboxError> {
-        let placements: Vec<Value> = placements
-            .iter()
-            .map(|(name, city, count)| {
-                json!({"name": name, "cityCodes": [city], "scaleSettings": {"minReplicas": count}})
-            })
-            .collect();
-        let patch = json!({"spec": {"placements": placements}});
-        self.tenant.merge(&WORKLOAD, NAME, patch).await
     }
 
     /// Waits until the Workload has exactly these deployments' Instances, all of them ready, counts them, and `also`

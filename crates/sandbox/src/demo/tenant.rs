@@ -1,13 +1,18 @@
 //! What the tenant does in the project.
 
 use super::{kinds::Kind, kinds::NAMESPACE, table};
-use crate::{Sandbox, SandboxError, User, apply::Objects};
+use crate::{Progress, Sandbox, SandboxError, User, apply::Objects};
+use futures::{StreamExt, stream};
 use kube::{
     Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Stdio};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::Command,
+};
 
 /// The tenant's project.
 pub(super) const PROJECT: &str = "alpha";
@@ -18,6 +23,9 @@ pub(super) const NAMESPACE_NAME: &str = "shop";
 pub(super) struct Tenant {
     client: Client,
     logs: PathBuf,
+    kubeconfig: PathBuf,
+    /// `kubectl-compute`, which cargo builds and installs beside the sandbox's own executable.
+    compute: PathBuf,
 }
 
 impl Tenant {
@@ -25,7 +33,43 @@ impl Tenant {
         Ok(Self {
             client: sandbox.client(PROJECT, User::Admin)?,
             logs: sandbox.logs(),
+            kubeconfig: sandbox.merged_kubeconfig(),
+            compute: sandbox.launcher.holder.with_file_name("kubectl-compute"),
         })
+    }
+
+    /// Types a line of `kubectl compute` and prints it with its answer. The command must end with this code.
+    pub(super) async fn compute(&self, line: &str, code: i32, out: &Progress) -> Result<(), SandboxError> {
+        out.say(&format!("   $ kubectl compute {line}"));
+        let cannot_start = |error: std::io::Error| {
+            let program = self.compute.display();
+            SandboxError::Demo(format!("cannot start {program}: {error}; build it: make build"))
+        };
+        let mut child = Command::new(&self.compute)
+            .args(line.split_whitespace())
+            .args(["--context", PROJECT, "--namespace", NAMESPACE_NAME])
+            .env("KUBECONFIG", &self.kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(cannot_start)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let mut answer = stream::select(
+            stream::iter(stdout).flat_map(|out| lines(out).boxed()),
+            stream::iter(stderr).flat_map(|err| lines(err).boxed()),
+        );
+        while let Some(text) = answer.next().await {
+            out.say(&format!("     {text}"));
+        }
+        let ended = child.wait().await.map_err(cannot_start)?;
+        if ended.code() == Some(code) {
+            return Ok(());
+        }
+        Err(SandboxError::Demo(format!(
+            "kubectl compute {line}: ended with {ended}, not with exit code {code}"
+        )))
     }
 
     /// Makes the namespace; answers the name of the namespace that belongs to it on the hub and at cells.
@@ -59,31 +103,8 @@ impl Tenant {
 
     /// A merge patch, as `kubectl patch --type=merge` sends it.
     pub(super) async fn merge(&self, kind: &Kind, name: &str, patch: Value) -> Result<(), SandboxError> {
-        self.patch(kind, name, &Patch::Merge(patch)).await
-    }
-
-    /// Sets one value that is there, as `kubectl patch --type=json` does.
-    pub(super) async fn replace(
-        &self,
-        kind: &Kind,
-        name: &str,
-        pointer: &str,
-        value: &str,
-    ) -> Result<(), SandboxError> {
-        let patch = json!([{"op": "replace", "path": pointer, "value": value}]);
-        let patch = serde_json::from_value(patch)
-            .map_err(|e| SandboxError::Demo(format!("no patch of {pointer}: {e}")))?;
-        self.patch(kind, name, &Patch::Json::<()>(patch)).await
-    }
-
-    async fn patch<P: serde::Serialize + std::fmt::Debug>(
-        &self,
-        kind: &Kind,
-        name: &str,
-        patch: &Patch<P>,
-    ) -> Result<(), SandboxError> {
         kind.api(self.client.clone(), NAMESPACE_NAME)
-            .patch(name, &PatchParams::default(), patch)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .map(|_| ())
             .map_err(SandboxError::api(PROJECT, format!("patch {} {name}", kind.kind)))
@@ -101,4 +122,12 @@ impl Tenant {
     pub(super) async fn table(&self, kind: &Kind) -> Result<String, SandboxError> {
         table::get(&self.client, PROJECT, kind, NAMESPACE_NAME).await
     }
+}
+
+/// The lines of a stream, up to its end.
+fn lines(stream: impl AsyncRead + Unpin + Send) -> impl stream::Stream<Item = String> + Send {
+    stream::unfold(BufReader::new(stream).lines(), |mut lines| async {
+        let line = lines.next_line().await.ok().flatten()?;
+        Some((line, lines))
+    })
 }

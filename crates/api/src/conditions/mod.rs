@@ -1,10 +1,13 @@
 //! Conditions, the closed list of reasons that we write, and the one priority table (contract: api.md §1, §8).
 
+mod reason;
+
+pub use reason::{CONDITIONS, Reason};
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Condition types of our kinds.
 pub mod types {
@@ -196,175 +199,9 @@ pub fn priority(reason: &str) -> u8 {
     Reason::parse(reason).and_then(Reason::priority).unwrap_or(0)
 }
 
-macro_rules! reasons {
-    (true: $($true_reason:ident)*; $($level:literal: $($reason:ident)*;)*) => {
-        /// Every reason that we write into a condition. The wire form is the variant's name.
-        #[allow(missing_docs, reason = "the reasons are words of the contract; api.md §8 says where each is used")]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Reason {
-            $($true_reason,)*
-            $($($reason,)*)*
-        }
-
-        impl Reason {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$true_reason,)* $($(Self::$reason,)*)*];
-
-            /// The wire form.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$true_reason => stringify!($true_reason),)*
-                    $($(Self::$reason => stringify!($reason),)*)*
-                }
-            }
-
-            /// Place in the priority table; `None` for a reason of True conditions only, which do not compete.
-            pub fn priority(self) -> Option<u8> {
-                match self {
-                    $(Self::$true_reason => None,)*
-                    $($(Self::$reason => Some($level),)*)*
-                }
-            }
-        }
-    };
-}
-
-reasons! {
-    true: AvailablePlacementFound AvailableDeploymentFound StableInstanceFound ReplicasAvailable Ready Delivered
-        Programmed Available Initialized QuotaAvailable QuotaDisabled;
-    0: Pending PendingProgramming SchedulingGatesPresent AwaitingAutoscaler NoAvailablePlacements
-        NoAvailableDeployments;
-    1: NoCellReporting InstancesProvisioning Provisioning ProgrammingInProgress Starting Stopping Stopped Unknown
-        Propagating EarlierLifeDraining HubNamespaceTerminating WaitingForCells;
-    2: NetworkProvisioning;
-    3: PendingQuota PendingEvaluation ValidationFailed QuotaNotGranted QuotaExceeded QuotaNoBudget
-        QuotaBackendUnavailable QuotaProjectNotFound QuotaNamespaceNotFound QuotaMisconfigured
-        QuotaProjectIDUnresolvable;
-    4: ReferencedDataNotReady AwaitingPropagation Resolving;
-    5: ImageUnavailable InstanceCrashing ConfigurationError Failed NodeLost SourceNotFound SourceTooLarge SourceNameTooLong
-        SourceUnauthorized;
-    6: NetworkNotFound NoMatchingLocations NoMatchingLocation NoCellForCity InvalidCityCode InvalidName SpecTooLarge;
-    7: NetworkFailedToCreate ApplyFailed HubRefused HubNameTaken HubNamespaceClaimed TooManyCitySets;
-    8: InvalidTemplate UnsupportedManagementPolicy CityCodeMismatch AmbiguousServingLocation DeploymentNameConflict
-        InstanceNameConflict;
-    9: Suspended;
-}
-
-impl Reason {
-    /// Reads the wire form; `None` for a reason that is not ours.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|r| r.as_str() == text)
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
-    /// The table of conditions of api.md §8: reasons of True, reasons of False and Unknown, by type and object.
-    const CONDITIONS: &[(&str, &str, &str)] = &[
-        (
-            "Workload Available",
-            "AvailablePlacementFound",
-            "NoAvailablePlacements NetworkNotFound InvalidTemplate",
-        ),
-        (
-            "placement Available",
-            "AvailableDeploymentFound",
-            "NoAvailableDeployments NoMatchingLocations DeploymentNameConflict",
-        ),
-        ("Workload AutoscalingReady", "", "AwaitingAutoscaler"),
-        (
-            "WorkloadDeployment Available",
-            "StableInstanceFound",
-            "InstancesProvisioning NoCellReporting NetworkProvisioning QuotaNotGranted ReferencedDataNotReady \
-             NoMatchingLocation AmbiguousServingLocation CityCodeMismatch InvalidTemplate \
-             UnsupportedManagementPolicy Suspended SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
-        ),
-        (
-            "ReplicasReady",
-            "ReplicasAvailable",
-            "QuotaExceeded AwaitingPropagation InstancesProvisioning Suspended UnsupportedManagementPolicy \
-             InvalidTemplate InstanceNameConflict QuotaBackendUnavailable",
-        ),
-        (
-            "ReferencedDataReady",
-            "Ready",
-            "Resolving SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
-        ),
-        (
-            "Federated",
-            "Delivered",
-            "Propagating NoCellForCity ApplyFailed InvalidCityCode InvalidName SpecTooLarge HubRefused HubNameTaken \
-             HubNamespaceClaimed TooManyCitySets EarlierLifeDraining HubNamespaceTerminating WaitingForCells",
-        ),
-        (
-            "Instance Programmed",
-            "Programmed",
-            "Pending PendingProgramming ProgrammingInProgress PendingQuota ImageUnavailable InstanceCrashing \
-             ConfigurationError Failed Stopping Suspended",
-        ),
-        (
-            "Instance Available",
-            "Available",
-            "Pending Starting Provisioning Stopping Stopped ImageUnavailable InstanceCrashing ConfigurationError \
-             Failed Unknown NodeLost PendingQuota Suspended",
-        ),
-        (
-            "Instance Ready",
-            "Available",
-            "SchedulingGatesPresent NetworkFailedToCreate PendingQuota PendingProgramming Pending Stopping Suspended",
-        ),
-        ("Instance Initialized", "Initialized", ""),
-        (
-            "Instance QuotaGranted",
-            "QuotaAvailable QuotaDisabled",
-            "PendingEvaluation QuotaNoBudget QuotaExceeded ValidationFailed QuotaBackendUnavailable \
-             QuotaProjectNotFound QuotaNamespaceNotFound QuotaMisconfigured QuotaProjectIDUnresolvable",
-        ),
-        (
-            "Instance ReferencedDataReady",
-            "Ready",
-            "Resolving AwaitingPropagation SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong",
-        ),
-    ];
-
-    #[test]
-    fn every_reason_of_the_contract_is_enumerated_and_no_other() {
-        let words = |texts: &mut dyn Iterator<Item = &'static str>| -> BTreeSet<&'static str> {
-            texts.flat_map(str::split_whitespace).collect()
-        };
-        let good = words(&mut CONDITIONS.iter().map(|c| c.1));
-        let bad = words(&mut CONDITIONS.iter().map(|c| c.2));
-        let all = Reason::ALL.iter();
-        let ranked: BTreeSet<_> = all
-            .clone()
-            .filter(|r| r.priority().is_some())
-            .map(|r| r.as_str())
-            .collect();
-        let unranked: BTreeSet<_> = all
-            .filter(|r| r.priority().is_none())
-            .map(|r| r.as_str())
-            .collect();
-        assert_eq!(bad, ranked);
-        assert_eq!(good, unranked);
-    }
-
-    #[test]
-    fn a_reason_reads_back_and_a_foreign_one_has_no_priority() {
-        for reason in Reason::ALL {
-            assert_eq!(Reason::parse(reason.as_str()), Some(*reason));
-        }
-        assert_eq!(priority("SomethingOfAProvider"), 0);
-        assert_eq!(priority("Suspended"), 9);
-    }
 
     fn condition(type_: &str, status: ConditionStatus, reason: Reason, second: i64) -> Condition {
         Condition::new(

@@ -1,0 +1,245 @@
+//! The pages of docs/reference are what the executable, the types and the metrics say. `make docs` writes them anew.
+
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used)]
+
+use clap::CommandFactory;
+use fedgate::commands;
+use fedgate_api::conditions::{CONDITIONS, Reason};
+use fedgate_engine::metrics::Metrics;
+use fedgate_sandbox::SandboxCommand;
+use regex::Regex;
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn folder() -> PathBuf {
+    root().join("docs/reference")
+}
+
+/// Compares a page, or writes it.
+fn check(name: &str, text: &str) {
+    let path = folder().join(name);
+    if std::env::var_os("FEDGATE_WRITE_DOCS").is_some() {
+        fs::write(path, text).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == text,
+        "{} is out of date: run `make docs`",
+        path.display()
+    );
+}
+
+const SOURCES: &str = "Each flag may be given as an environment variable instead; a flag wins.";
+
+#[test]
+fn the_flags_are_those_of_the_executable() {
+    for (name, role, about, flags) in [
+        (
+            "gateway.md",
+            "gateway",
+            "Carries projects' objects to the hub and back.",
+            commands::gateway_flags(),
+        ),
+        (
+            "cell.md",
+            "cell",
+            "Runs the deployments of a cell as Instances.",
+            commands::cell_flags(),
+        ),
+    ] {
+        check(
+            name,
+            &format!("# `fedgate {role}`\n\n{about} {SOURCES}\n\n{flags}"),
+        );
+    }
+}
+
+#[test]
+fn the_commands_are_those_of_the_executables() {
+    let table = commands::other_commands(&[SandboxCommand::command()]);
+    let text = format!(
+        "# Commands of operators and developers\n\n\
+         The two roles have pages of their own: [`fedgate gateway`](gateway.md) and [`fedgate cell`](cell.md). Tenants use \
+         [`kubectl compute`](compute/README.md).\n\n{table}"
+    );
+    check("commands.md", &text);
+    // Commands of the program itself, such as the stand-ins' processes, are hidden.
+    for row in [
+        "| **`fedgate-sandbox prepare`** | | | Get the executables",
+        "| `--project` | – | `alpha`, `beta` | A project plane; may be repeated. |",
+    ] {
+        assert!(table.contains(row), "{row} is missing in {table}");
+    }
+    for hidden in ["supervise", "standin", "`fedgate-sandbox hold`", "demonstrate"] {
+        assert!(!table.contains(hidden), "{table}");
+    }
+}
+
+#[test]
+fn the_metrics_are_those_that_are_served() {
+    let text = format!(
+        "# Metrics\n\n\
+         Gateway and cell serve them at `http://<admin address>/metrics`, with the token of `--admin-token-file` if there is \
+         one. No label has the name of a tenant or of an object.\n\n{}",
+        Metrics::new().unwrap().markdown()
+    );
+    check("metrics.md", &text);
+}
+
+#[test]
+fn the_conditions_are_those_of_the_types() {
+    let mut text = String::from(
+        "# Conditions and reasons\n\n\
+         A condition that sums others up has the worst reason below it: the one with the highest priority. `Federated` is of \
+         the project's WorkloadDeployment.\n\n\
+         | condition | reasons of True | reasons of False and Unknown |\n|---|---|---|\n",
+    );
+    let words = |reasons: &str| {
+        let words: Vec<String> = reasons
+            .split_whitespace()
+            .map(|word| format!("`{word}`"))
+            .collect();
+        if words.is_empty() {
+            "–".to_owned()
+        } else {
+            words.join(", ")
+        }
+    };
+    for (condition, good, bad) in CONDITIONS {
+        let _ = writeln!(text, "| {condition} | {} | {} |", words(good), words(bad));
+    }
+    text.push_str("\n| reason | priority | meaning |\n|---|---|---|\n");
+    let mut reasons: Vec<&Reason> = Reason::ALL.iter().collect();
+    reasons.sort_by_key(|reason| reason.as_str());
+    for reason in reasons {
+        let priority = reason
+            .priority()
+            .map_or_else(|| "–".to_owned(), |priority| priority.to_string());
+        let _ = writeln!(text, "| `{reason}` | {priority} | {} |", reason.meaning());
+    }
+    check("conditions.md", &text);
+}
+
+/// Rows of a schema: each field by its path, with type, default and meaning.
+fn fields(path: &str, schema: &Value, required: bool, table: &mut String) {
+    if !path.is_empty() {
+        let text = |key: &str| schema[key].as_str().unwrap_or_default();
+        let mut kind = text("type").to_owned();
+        if schema["x-kubernetes-int-or-string"] == true {
+            "integer or string".clone_into(&mut kind);
+        }
+        if let Some(values) = schema["enum"].as_array() {
+            let values: Vec<String> = values
+                .iter()
+                .map(|v| format!("`{}`", v.as_str().unwrap_or_default()))
+                .collect();
+            kind = values.join(", ");
+        }
+        let default = match &schema["default"] {
+            Value::Null if required => "required".to_owned(),
+            Value::Null => String::new(),
+            Value::String(text) => format!("`{text}`"),
+            other => format!("`{other}`"),
+        };
+        let meaning = text("description").replace('\n', " ").replace('|', "\\|");
+        let _ = writeln!(table, "| `{path}` | {kind} | {default} | {meaning} |");
+    }
+    let is_required = |name: &str| {
+        let all = schema["required"].as_array();
+        all.is_some_and(|all| all.iter().any(|required| required == name))
+    };
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let dot = if path.is_empty() { "" } else { "." };
+        fields(&format!("{path}{dot}{name}"), field, is_required(name), table);
+    }
+    if schema["items"]["properties"].is_object() {
+        let items = &schema["items"];
+        let mut below = String::new();
+        fields("", items, false, &mut below);
+        for row in below.lines() {
+            let _ = writeln!(table, "{}", row.replacen("| `", &format!("| `{path}[]."), 1));
+        }
+    }
+}
+
+#[test]
+fn the_definitions_are_those_of_the_types() {
+    let mut text = String::from(
+        "# Definitions\n\n\
+         The fields of our kinds in `compute.datumapis.com/v1alpha`. The API server checks more than types: the rules are in \
+         the definitions under `manifests/crds` and in the [contract](../contract/api.md).\n",
+    );
+    for definition in fedgate_api::crd::all().unwrap() {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let _ = write!(
+            text,
+            "\n## {kind}\n\n| field | type | default | meaning |\n|---|---|---|---|\n"
+        );
+        for part in ["spec", "status"] {
+            fields(part, &schema["properties"][part], false, &mut text);
+        }
+    }
+    check("crds.md", &text);
+}
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The variables that the sources read by themselves; those of flags are in the tables of flags.
+#[test]
+fn the_page_of_variables_has_those_that_are_read_and_no_others() {
+    let mut files = Vec::new();
+    for dir in ["src", "crates", "tests", "benches"] {
+        sources(&root().join(dir), &mut files);
+    }
+    // `set` and `from_env` are the sources' own short words for reading a variable.
+    let read = Regex::new(r#"\b(?:var|var_os|set|from_env)\("([A-Z][A-Z0-9_]+)"\)"#).unwrap();
+    let mut wanted = BTreeSet::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        wanted.extend(read.captures_iter(&text).map(|found| found[1].to_owned()));
+    }
+    let text = fs::read_to_string(folder().join("environment.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| ([^|]+) \|").unwrap();
+    let name = Regex::new("`([A-Z][A-Z0-9_]+)`").unwrap();
+    let documented: BTreeSet<String> = row
+        .captures_iter(&text)
+        .flat_map(|cell| name.captures_iter(cell.get(1).map_or("", |c| c.as_str())))
+        .map(|found| found[1].to_owned())
+        .collect();
+    assert_eq!(
+        documented, wanted,
+        "docs/reference/environment.md (left) and sources (right)"
+    );
+}
+
+#[test]
+fn the_readme_is_short_and_has_no_reference() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = text.lines().count();
+    assert!(lines <= 200, "README.md has {lines} lines");
+    assert!(
+        !text.contains("| metric |") && !text.contains("| environment |"),
+        "tables belong to docs/reference"
+    );
+}
