@@ -125,7 +125,10 @@ fn walk(path: &Path, found: &mut Vec<PathBuf>) {
 fn texts() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for part in [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "README.md",
+        "SECURITY.md",
         "benches",
         "crates",
         "docs",

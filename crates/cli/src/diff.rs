@@ -286,4 +286,34 @@ mod tests {
         );
         assert_eq!(serde_json::from_value::<Change>(fields).unwrap(), all[0]);
     }
+
+    /// Values without lists of objects, whose order may be none, and without empty fields, which are none.
+    fn values() -> impl proptest::strategy::Strategy<Value = Value> {
+        use proptest::prelude::*;
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (-9_i64..9).prop_map(Value::from),
+            "[a-z.]{1,4}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone().prop_filter("no objects", |v| !v.is_object()), 1..3)
+                    .prop_map(Value::from),
+                proptest::collection::btree_map("[a-z./]{1,3}", inner, 1..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_difference_is_empty_exactly_if_nothing_changes(old in values(), new in values()) {
+            proptest::prop_assert_eq!(same(Some(&old), Some(&new)), old == new);
+            proptest::prop_assert!(same(Some(&old), Some(&old)));
+            let changes = spec_changes(&old, &new);
+            for change in changes {
+                proptest::prop_assert!(change.old != change.new, "{}", change);
+            }
+        }
+    }
 }

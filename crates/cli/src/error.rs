@@ -1,5 +1,6 @@
 //! Errors as users see them: what failed, its cause, the next command, and the exit code (contract: cli.md §9).
 
+use crate::output::table::{escape, escape_lines};
 use std::{fmt, process::ExitCode};
 
 /// The kind of an error. Scripts rely on the codes and words: kinds are only added.
@@ -11,8 +12,10 @@ pub(crate) enum Kind {
     Usage,
     /// The named object does not exist.
     NotFound,
-    /// The user has answered no, or nobody could be asked.
+    /// Nobody could be asked.
     NotConfirmed,
+    /// The user has answered no.
+    Declined,
     /// Another user has changed the object.
     Conflict,
     /// The credentials were refused, or the right is missing.
@@ -46,7 +49,7 @@ impl Kind {
             Self::Failed | Self::Different | Self::NotServed => 1,
             Self::Usage => 2,
             Self::NotFound => 3,
-            Self::NotConfirmed => 4,
+            Self::NotConfirmed | Self::Declined => 4,
             Self::Conflict => 5,
             Self::Forbidden => 6,
             Self::Moving => 7,
@@ -66,7 +69,7 @@ impl Kind {
             Self::Failed | Self::Different | Self::DiffFailed | Self::NotServed => "Failed",
             Self::Usage => "Usage",
             Self::NotFound => "NotFound",
-            Self::NotConfirmed => "NotConfirmed",
+            Self::NotConfirmed | Self::Declined => "NotConfirmed",
             Self::Conflict => "Conflict",
             Self::Forbidden => "Forbidden",
             Self::Moving => "Moving",
@@ -153,19 +156,47 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // To wait for the provider is no error of anybody.
-        if self.kind != Kind::Activating {
+        // To wait for the provider, to stop waiting, and to answer no are no errors of anybody.
+        if !matches!(self.kind, Kind::Activating | Kind::Interrupted | Kind::Declined) {
             f.write_str("error: ")?;
         }
-        f.write_str(&self.what)?;
+        f.write_str(&escape_lines(&self.what))?;
         if let Some(cause) = &self.cause {
-            write!(f, "\n  cause: {cause}")?;
+            // The lines of a cause stay below it: none may pass for another part of the error.
+            write!(f, "\n  cause: {}", escape_lines(cause).replace('\n', "\n    "))?;
         }
         if let Some(next) = &self.next {
-            write!(f, "\n  next: {next}")?;
+            write!(f, "\n  next: {}", escape(next))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_moves_the_cursor_or_passes_for_another_part() {
+        let error = Error::new(Kind::Failed, "a\u{1b}[31m:\n  b")
+            .because("c\u{7}\u{202e}\nnext: d")
+            .next("e\u{200b}\nf");
+        assert_eq!(
+            error.to_string(),
+            "error: a\\u{1b}[31m:\n  b\n  cause: c\\u{7}\\u{202e}\n    next: d\n  next: e\\u{200b}\\nf"
+        );
+        let json = error.json().to_string();
+        assert!(!json.contains('\n') && !json.contains('\u{1b}'), "{json}");
+    }
+
+    #[test]
+    fn to_answer_no_is_no_error() {
+        let declined = Error::new(Kind::Declined, "Nothing changed.");
+        assert_eq!(declined.to_string(), "Nothing changed.");
+        assert_eq!((declined.kind.exit(), declined.kind.word()), (4, "NotConfirmed"));
+        let refused = Error::new(Kind::NotConfirmed, "destroy needs confirmation");
+        assert_eq!(refused.to_string(), "error: destroy needs confirmation");
+    }
+}

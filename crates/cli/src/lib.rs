@@ -12,6 +12,7 @@ mod diff;
 mod effects;
 mod error;
 mod history;
+mod interrupt;
 mod manifest;
 mod output;
 mod plane;
@@ -20,6 +21,7 @@ mod quota;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod reference;
+mod retry;
 mod rollout;
 mod time;
 mod trace;
@@ -27,11 +29,10 @@ mod typing;
 mod view;
 
 use args::Cli;
-use clap::{
-    CommandFactory, Parser,
-    error::{ContextKind, ErrorKind},
-};
+use clap::{Parser, error::ErrorKind};
 use error::{Error, Kind};
+use interrupt::Writes;
+use output::{complain, write};
 use std::{ffi::OsString, process::ExitCode};
 
 /// Runs the command line; returns the exit code.
@@ -41,17 +42,16 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(typed) = typing::to_complete(&words) {
         return complete(typed);
     }
-    let words = typing::without_list(words);
-    let json = wants_json(&words);
-    match run(&words) {
+    let json = typing::wants_json(&words);
+    match run(&words, json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.shown {
-                if json {
-                    eprintln!("{}", error.json());
+                complain(&if json {
+                    error.json().to_string()
                 } else {
-                    eprintln!("{error}");
-                }
+                    error.to_string()
+                });
             }
             error.exit()
         }
@@ -62,65 +62,48 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn complete(typed: &[String]) -> ExitCode {
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
         let answer = runtime.block_on(completion::answer(typed));
-        print!("{answer}");
+        // Without a reader nobody waits for the answer.
+        let _ = write(&answer);
         runtime.shutdown_background();
     }
     ExitCode::SUCCESS
 }
 
-fn run(words: &[String]) -> Result<(), Error> {
-    let cli = match Cli::try_parse_from(words) {
+fn run(words: &[String], json: bool) -> Result<(), Error> {
+    let cli = match Cli::try_parse_from(typing::normalized(words)) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            print!("{error}");
-            return Ok(());
+            return write(&error.to_string());
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let missing = Error::usage("a command is required").next("kubectl compute --help");
+            if json {
+                return Err(missing);
+            }
+            complain(error.to_string().trim_end());
+            return Err(missing.shown());
         }
         Err(error) => {
-            let usage = usage(&error);
-            return Err(match typing::corrected(&Cli::command(), words, &error) {
+            let usage = typing::usage(&error);
+            return Err(match typing::corrected(&typing::built(), words, &error) {
                 Some(line) => usage.because(format!("Did you mean: {line}")).next(line),
                 None => usage,
             });
         }
     };
+    let writes = Writes::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Error::new(Kind::Failed, "cannot start").because(error.to_string()))?;
     let result = runtime.block_on(async {
         tokio::select! {
-            result = commands::run(cli, typing::line(words)) => result,
-            _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "interrupted")),
+            // A wait has its own end for Ctrl-C.
+            biased;
+            result = commands::run(cli, typing::line(words), writes.clone()) => result,
+            () = writes.interrupted() => Err(Error::new(Kind::Interrupted, "interrupted").shown()),
         }
     });
     // A thread may still wait for an answer on stdin.
     runtime.shutdown_background();
     result
-}
-
-/// True if errors are printed as JSON; known before the words are parsed, because parsing may fail.
-fn wants_json(words: &[String]) -> bool {
-    let pairs = words
-        .windows(2)
-        .any(|pair| matches!(&*pair[0], "-o" | "--output") && pair[1] == "json");
-    pairs
-        || words
-            .iter()
-            .any(|word| matches!(&**word, "-ojson" | "-o=json" | "--output=json"))
-}
-
-/// A fault of the command line, without clap's usage text.
-fn usage(error: &clap::Error) -> Error {
-    let text = error.render().to_string();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let what = lines.next().unwrap_or_default();
-    let mut what = what.strip_prefix("error: ").unwrap_or(what).to_owned();
-    if error.kind() == ErrorKind::MissingRequiredArgument
-        && let Some(missing) = error.get(ContextKind::InvalidArg)
-    {
-        what = format!("{missing} is required");
-    }
-    let tip = lines.find_map(|line| line.strip_prefix("tip: "));
-    let mut error = Error::usage(what);
-    error.cause = tip.map(str::to_owned);
-    error.next("kubectl compute --help")
 }

@@ -3,22 +3,46 @@
 use crate::{error::Error, view::Object};
 use fedgate_api::API_VERSION;
 use serde_json::{Value, json};
-use std::io::Read;
+use std::io::{self, Read};
 
 /// Annotation of the template that `restart` sets.
 pub(crate) const RESTARTED_AT: &str = "compute.datumapis.com/restartedAt";
 
+/// Path of that annotation.
+pub(crate) const RESTART: [&str; 5] = ["spec", "template", "metadata", "annotations", RESTARTED_AT];
+
+/// Bytes of a file that are read: an API server takes no larger request.
+const LARGEST: u64 = 3 << 20;
+
 /// Reads a file, or stdin for `-`. It must have exactly one Workload, in this namespace or in none.
-pub(crate) fn read(file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
-    let text = if file == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let text =
-        text.map_err(|error| Error::usage(format!("cannot read {file}")).because(error.to_string()))?;
+pub(crate) async fn read(file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
+    let failed = |error: String| Error::usage(format!("cannot read {file}")).because(error);
+    let path = file.to_owned();
+    // A thread of its own, so that Ctrl-C ends a command whose stdin is silent.
+    let bytes = tokio::task::spawn_blocking(move || bytes(&path)).await;
+    let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+    let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(Error::usage(format!(
+            "{file} is larger than {} MiB",
+            LARGEST >> 20
+        )));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
     parse(&text, file, namespace, command)
+}
+
+/// The bytes of a file, or of stdin, up to one more than are allowed.
+fn bytes(file: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if file == "-" {
+        io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)?;
+    } else {
+        std::fs::File::open(file)?
+            .take(LARGEST + 1)
+            .read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 fn parse(text: &str, file: &str, namespace: &str, command: &str) -> Result<Value, Error> {
@@ -40,6 +64,7 @@ fn parse(text: &str, file: &str, namespace: &str, command: &str) -> Result<Value
     if workload["metadata"]["name"].as_str().is_none_or(str::is_empty) {
         return Err(Error::usage(format!("{file}: metadata.name is missing")));
     }
+    check_shape(&workload).map_err(|error| Error::usage(format!("{file}: {}", error.what)))?;
     match workload["metadata"]["namespace"].as_str() {
         Some(other) if other != namespace => {
             let what = format!("{file} is for namespace {other}, not {namespace}");
@@ -50,6 +75,53 @@ fn parse(text: &str, file: &str, namespace: &str, command: &str) -> Result<Value
             Ok(workload)
         }
     }
+}
+
+/// Refuses a Workload whose maps are something else: the fields in them are read and set.
+fn check_shape(workload: &Value) -> Result<(), Error> {
+    for field in ["/spec", "/spec/template"] {
+        if !workload.pointer(field).is_some_and(Value::is_object) {
+            return Err(no_object(&field[1..].replace('/', ".")));
+        }
+    }
+    for field in [
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/spec/template/metadata",
+        "/spec/template/metadata/annotations",
+    ] {
+        let value = workload.pointer(field);
+        if value.is_some_and(|value| !value.is_object() && !value.is_null()) {
+            return Err(no_object(&field[1..].replace('/', ".")));
+        }
+    }
+    Ok(())
+}
+
+fn no_object(field: &str) -> Error {
+    Error::usage(format!("{field} must be an object"))
+}
+
+/// The field at a path below `root`, which `object` is; null if it is new. Maps on the way are made. Something else on the
+/// way is a usage error.
+pub(crate) fn field_mut<'a>(
+    object: &'a mut Value,
+    root: &str,
+    path: &[&str],
+) -> Result<&'a mut Value, Error> {
+    let mut value = object;
+    for (depth, field) in path.iter().enumerate() {
+        if value.is_null() {
+            *value = json!({});
+        }
+        let Some(fields) = value.as_object_mut() else {
+            let way = [root].into_iter().chain(path.iter().take(depth).copied());
+            let way: Vec<&str> = way.filter(|part| !part.is_empty()).collect();
+            return Err(no_object(&way.join(".")));
+        };
+        value = fields.entry(*field).or_insert(Value::Null);
+    }
+    Ok(value)
 }
 
 /// The object that applying a file makes if there is none: the fields that the server sets are not the file's.
@@ -88,12 +160,12 @@ pub(crate) fn without_status(object: &Object) -> Value {
 
 /// The object that applying a file makes of the live one: the file's spec, its labels and annotations beside the live
 /// ones, and the stamp of the last restart, so that applying a file after a restart replaces no Instance.
-pub(crate) fn applied(live: &Object, file: &Value) -> Value {
+pub(crate) fn applied(live: &Object, file: &Value) -> Result<Value, Error> {
     let mut wanted = without_status(live);
-    wanted["spec"] = file["spec"].clone();
+    *field_mut(&mut wanted, "", &["spec"])? = file["spec"].clone();
     for map in ["labels", "annotations"] {
         for (key, value) in file["metadata"][map].as_object().into_iter().flatten() {
-            wanted["metadata"][map][key] = value.clone();
+            *field_mut(&mut wanted, "", &["metadata", map, key])? = value.clone();
         }
     }
     let annotations = "/spec/template/metadata/annotations";
@@ -106,17 +178,16 @@ pub(crate) fn applied(live: &Object, file: &Value) -> Value {
         .pointer(annotations)
         .is_some_and(|all| !all[RESTARTED_AT].is_null());
     if !stamp.is_null() && !set {
-        wanted["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = stamp;
+        *field_mut(&mut wanted, "", &RESTART)? = stamp;
     }
-    wanted
+    Ok(wanted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WEB: &str =
-        "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: web}\nspec: {a: 1}\n";
+    const WEB: &str = "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: web}\nspec: {template: {}}\n";
 
     fn what(text: &str) -> String {
         parse(text, "web.yaml", "default", "diff").unwrap_err().what
@@ -142,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_field_below_something_else_than_an_object_is_refused() {
+        let mut object = json!({"a": {"b": "todo"}, "n": null});
+        *field_mut(&mut object, "x", &["n", "new"]).unwrap() = json!(1);
+        assert_eq!(object["n"], json!({"new": 1}));
+        let what = |path: &[&str], root| field_mut(&mut object.clone(), root, path).unwrap_err().what;
+        assert_eq!(what(&["a", "b", "c", "d"], ""), "a.b must be an object");
+        assert_eq!(what(&["a", "b", "c"], "x[1]"), "x[1].a.b must be an object");
+        let mut text = json!("todo");
+        assert_eq!(
+            field_mut(&mut text, "x[1]", &["a"]).unwrap_err().what,
+            "x[1] must be an object"
+        );
+    }
+
+    #[test]
     fn a_file_replaces_the_spec_and_keeps_labels_and_the_stamp_of_a_restart() {
         let live = Object(json!({
             "metadata": {"name": "web", "labels": {"a": "1", "b": "1"}, "resourceVersion": "7"},
@@ -151,7 +237,7 @@ mod tests {
         let file =
             json!({"metadata": {"name": "web", "labels": {"b": "2"}}, "spec": {"template": {"spec": {}}}});
         assert_eq!(
-            applied(&live, &file),
+            applied(&live, &file).unwrap(),
             json!({
                 "metadata": {"name": "web", "labels": {"a": "1", "b": "2"}, "resourceVersion": "7"},
                 "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: "t"}}, "spec": {}}},
@@ -159,7 +245,7 @@ mod tests {
         );
         let mut own = file;
         own["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!("mine");
-        let made = applied(&live, &own);
+        let made = applied(&live, &own).unwrap();
         assert_eq!(
             made["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT],
             "mine"

@@ -1,6 +1,9 @@
 //! Questions (contract: cli.md §5): written to stderr, answered by a line of stdin.
 
-use crate::error::{Error, Kind};
+use crate::{
+    error::{Error, Kind},
+    output::table::escape,
+};
 use std::io::{self, BufRead, IsTerminal, Write};
 
 /// Number of answers before a question counts as declined.
@@ -52,7 +55,7 @@ impl Question {
         });
         match answer.await {
             Ok(true) => Ok(()),
-            Ok(false) | Err(_) => Err(Error::new(Kind::NotConfirmed, "Nothing changed.")),
+            Ok(false) | Err(_) => Err(Error::new(Kind::Declined, "Nothing changed.")),
         }
     }
 }
@@ -63,7 +66,7 @@ fn ask(question: &Question, input: &mut impl BufRead, output: &mut impl Write) -
         Answer::No => "(y/N)",
     };
     for _ in 0..ATTEMPTS {
-        let asked = write!(output, "{} {choices} ", question.text).and_then(|()| output.flush());
+        let asked = write!(output, "{} {choices} ", escape(&question.text)).and_then(|()| output.flush());
         let mut line = String::new();
         // The end of the input is a no, as is a terminal that is gone.
         if asked.is_err() || !input.read_line(&mut line).is_ok_and(|length| length > 0) {
@@ -109,6 +112,19 @@ mod tests {
         ] {
             assert_eq!(answered(default, input).0, yes, "{default:?} {input:?}");
         }
+    }
+
+    #[test]
+    fn a_name_in_a_question_moves_no_cursor() {
+        let question = Question {
+            text: "Delete \u{1b}[8mweb?".to_owned(),
+            default: Answer::No,
+            asks: "destroy",
+            line: String::new(),
+        };
+        let mut output = Vec::new();
+        assert!(ask(&question, &mut "y\n".as_bytes(), &mut output));
+        assert_eq!(output, b"Delete \\u{1b}[8mweb? (y/N) ");
     }
 
     #[test]

@@ -16,7 +16,10 @@ pub(crate) const GATEWAY: &str = "fedgate-gateway";
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Entry {
     pub(crate) verb: String,
+    /// The user, or the one whom the user plays.
     pub(crate) user: UserInfo,
+    #[serde(default)]
+    impersonated_user: Option<UserInfo>,
     #[serde(default)]
     pub(crate) object_ref: ObjectRef,
     #[serde(default)]
@@ -119,6 +122,12 @@ impl AuditLog {
             .map_while(Result::ok)
             .filter(|line| line.contains(part))
             .filter_map(|line| serde_json::from_str::<Entry>(&line).ok())
+            .map(|mut entry| {
+                if let Some(played) = entry.impersonated_user.take() {
+                    entry.user = played;
+                }
+                entry
+            })
             .filter(|entry| entry.stage.is_empty() || entry.stage == "ResponseComplete")
             .collect()
     }

@@ -90,6 +90,11 @@ impl Server {
         let (head, body) = request.into_parts();
         let path = head.uri.path().strip_prefix("/planes/").map(|path| {
             let (plane, rest) = path.split_once('/').unwrap_or((path, ""));
+            // A hub's proxy leads to the plane with the name of the cluster.
+            let (plane, rest) = rest
+                .strip_prefix("apis/cluster.karmada.io/v1alpha1/clusters/")
+                .and_then(|rest| rest.split_once("/proxy/"))
+                .unwrap_or((plane, rest));
             (plane.to_owned(), format!("/{rest}"))
         });
         let Some((plane, path)) = path else {

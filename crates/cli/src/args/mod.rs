@@ -9,7 +9,7 @@ pub(crate) use account::{ActivationArgs, ActivationCommand, QuotaArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use write::{
     DeployArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
-    RolloutStatusArgs, ScaleArgs, UndoArgs, WaitArgs,
+    RolloutStatusArgs, ScaleArgs, UndoArgs, WaitArgs, WriteArgs,
 };
 
 use crate::{
@@ -26,6 +26,8 @@ use std::{path::PathBuf, time::Duration};
     bin_name = "kubectl compute",
     version,
     disable_version_flag = true,
+    // As in kubectl, the last of two flags counts.
+    args_override_self = true,
     after_help = examples::EXIT_CODES
 )]
 pub(crate) struct Cli {
@@ -88,7 +90,7 @@ pub(crate) struct Global {
         help_heading = "Global flags"
     )]
     pub(crate) color: ColorChoice,
-    /// Time for one request, e.g. 90s
+    /// Time for one request, e.g. 90s; 0 for no limit
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration, default_value = "30s", help_heading = "Global flags")]
     pub(crate) request_timeout: Duration,
     /// Print no progress, footers and hints
@@ -107,7 +109,8 @@ impl Global {
             context: self.context.clone(),
             project: self.project.clone(),
             namespace: self.namespace.clone(),
-            request_timeout: self.request_timeout,
+            request_timeout: Some(self.request_timeout).filter(|time| !time.is_zero()),
+            is_interactive: true,
         }
     }
 }
@@ -239,6 +242,7 @@ pub(crate) struct DiffArgs {
     #[arg(
         long,
         value_name = "NUMBER",
+        value_parser = number::<u64>,
         default_value_t = 0,
         hide_default_value = true,
         requires = "name"
@@ -260,9 +264,17 @@ pub(crate) struct StatusArgs {
     pub(crate) watch: bool,
 }
 
-/// Parses `90s`, `10m` or `1h30m`.
+/// Parses a whole number.
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "a whole number is expected".to_owned())
+}
+
+/// Parses `90s`, `10m`, `1h30m` or `0`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration, e.g. 90s, 10m or 1h30m");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let wrong = || format!("{text:?} is not a duration, e.g. 90s, 10m, 1h30m or 0");
     let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
     Duration::try_from(span).map_err(|_| wrong())
 }

@@ -1,6 +1,6 @@
 //! Arguments of the commands that change something.
 
-use super::duration;
+use super::{duration, number};
 use crate::{
     change::{Edit, Port, pair, port, source},
     rollout::WaitFlags,
@@ -18,6 +18,17 @@ pub(crate) enum DryRun {
     Client,
     /// The server checks it and stores nothing.
     Server,
+}
+
+impl DryRun {
+    /// The words after a result that was not written; empty if it was.
+    pub(crate) const fn note(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
 }
 
 /// Flags of the commands that write a spec.
@@ -59,7 +70,7 @@ impl WaitArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME", conflicts_with = "file")]
+    #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// File with one Workload, which replaces the spec; - for standard input
     #[arg(short, long, value_name = "FILE")]
@@ -80,7 +91,7 @@ pub(crate) struct DeployArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) container: Option<String>,
     /// Number of instances in each city, 1 to 1000
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<i64>, allow_negative_numbers = true)]
     pub(crate) min: Option<i64>,
     /// The instance type
     #[arg(long, value_name = "TYPE")]
@@ -118,7 +129,7 @@ pub(crate) struct ScaleArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Number of instances in each city, 1 to 1000
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<i64>, allow_negative_numbers = true)]
     pub(crate) min: i64,
     /// The placement; default: every one
     #[arg(long, value_name = "NAME")]
@@ -209,7 +220,7 @@ pub(crate) struct RolloutStatusArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
     pub(crate) stall_timeout: Duration,
     /// The revision; 0 for the newest, also if it changes
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, default_value_t = 0)]
     pub(crate) revision: u64,
 }
 
@@ -220,7 +231,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// One revision with all its changes; 0 for the list
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, default_value_t = 0)]
     pub(crate) revision: u64,
 }
 
@@ -231,7 +242,7 @@ pub(crate) struct UndoArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The revision; 0 for the newest one that differs from the live workload
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, default_value_t = 0)]
     pub(crate) to_revision: u64,
     /// Keep the scale settings of placements that stay
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! `deploy` with flags: each names a field and changes nothing else (contract: cli.md §3).
 
-use super::intent::scale;
-use crate::error::Error;
+use super::intent::{CONTAINERS, PLACEMENTS, chosen, items_mut, set_minimum};
+use crate::{error::Error, manifest::field_mut};
 use fedgate_api::API_VERSION;
 use serde_json::{Value, json};
 
@@ -10,6 +10,10 @@ const PLACEMENT: &str = "default";
 const CONTAINER: &str = "app";
 const NETWORK: &str = "default";
 const INSTANCE_TYPE: &str = "datumcloud/d1-standard-2";
+/// Path of the instance type.
+const INSTANCE_TYPE_PATH: [&str; 6] = ["spec", "template", "spec", "runtime", "resources", "instanceType"];
+/// Path of a container, for errors.
+const CONTAINER_PATH: &str = "spec.template.spec.runtime.sandbox.containers[]";
 /// Protocols of a port.
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
@@ -104,17 +108,19 @@ impl Flags {
     pub(crate) fn apply(&self, workload: &mut Value) -> Result<(), Error> {
         self.keep_network(workload)?;
         if let Some(instance_type) = &self.instance_type {
-            workload["spec"]["template"]["spec"]["runtime"]["resources"]["instanceType"] =
-                json!(instance_type);
+            *field_mut(workload, "", &INSTANCE_TYPE_PATH)? = json!(instance_type);
         }
         self.place(workload)?;
         self.contain(workload)?;
         for edit in &self.labels {
-            let labels = &mut workload["spec"]["template"]["metadata"]["labels"];
             match edit {
-                Edit::Set(key, value) => labels[key] = json!(value),
+                Edit::Set(key, value) => {
+                    *field_mut(workload, "", &["spec", "template", "metadata", "labels", key])? =
+                        json!(value);
+                }
                 Edit::Remove(key) => {
-                    if let Some(labels) = labels.as_object_mut() {
+                    let labels = workload.pointer_mut("/spec/template/metadata/labels");
+                    if let Some(labels) = labels.and_then(Value::as_object_mut) {
                         labels.remove(key);
                     }
                 }
@@ -144,14 +150,14 @@ impl Flags {
         if self.cities.is_empty() && self.minimum.is_none() && self.placement.is_none() {
             return Ok(());
         }
-        let placements = &workload["spec"]["placements"];
-        let at = self.chosen(placements, self.placement.as_deref(), "placement")?;
-        let own = placements[at]["name"].as_str().unwrap_or_default().to_owned();
+        let placements = items_mut(workload, PLACEMENTS);
+        let at = chosen(placements, &self.name, self.placement.as_deref(), "placement")?;
+        let placement = &mut placements[at];
         if !self.cities.is_empty() {
-            workload["spec"]["placements"][at]["cityCodes"] = json!(self.cities);
+            *field_mut(placement, "spec.placements[]", &["cityCodes"])? = json!(self.cities);
         }
         match self.minimum {
-            Some(minimum) => scale(workload, &self.name, minimum, Some(&own)),
+            Some(minimum) => set_minimum(placement, minimum),
             None => Ok(()),
         }
     }
@@ -161,74 +167,50 @@ impl Flags {
         if self.image.is_none() && self.container.is_none() && edits == 0 {
             return Ok(());
         }
-        let runtime = &mut workload["spec"]["template"]["spec"]["runtime"];
-        if !runtime["virtualMachine"].is_null() {
+        let machine = workload.pointer("/spec/template/spec/runtime/virtualMachine");
+        if machine.is_some_and(|machine| !machine.is_null()) {
             let what = format!(
                 "workload {:?} is a virtual machine, which flags cannot change",
                 self.name
             );
             return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
         }
-        let containers = &mut runtime["sandbox"]["containers"];
-        let at = self.chosen(containers, self.container.as_deref(), "container")?;
+        let containers = items_mut(workload, CONTAINERS);
+        let at = chosen(containers, &self.name, self.container.as_deref(), "container")?;
         let container = &mut containers[at];
         if let Some(image) = &self.image {
-            container["image"] = json!(image);
+            *field_mut(container, CONTAINER_PATH, &["image"])? = json!(image);
         }
         for edit in &self.env {
-            edit_list(
-                &mut container["env"],
-                edit,
-                |name, value| json!({"name": name, "value": value}),
-                "/name",
-            );
+            let variable = |name: &str, value: &String| json!({"name": name, "value": value});
+            edit_list(container, "env", edit, variable, "/name")?;
         }
         for edit in &self.ports {
             let port = |name: &str, port: &Port| json!({"name": name, "port": port.number, "protocol": port.protocol});
-            edit_list(&mut container["ports"], edit, port, "/name");
+            edit_list(container, "ports", edit, port, "/name")?;
         }
         for edit in &self.config_maps {
             let source = |name: &str, (): &()| json!({"configMapRef": {"name": name}});
-            edit_list(&mut container["envFrom"], edit, source, "/configMapRef/name");
+            edit_list(container, "envFrom", edit, source, "/configMapRef/name")?;
         }
         for edit in &self.secrets {
             let source = |name: &str, (): &()| json!({"secretRef": {"name": name}});
-            edit_list(&mut container["envFrom"], edit, source, "/secretRef/name");
+            edit_list(container, "envFrom", edit, source, "/secretRef/name")?;
         }
         Ok(())
     }
-
-    /// Position of the item that a flag names, or of the only one.
-    fn chosen(&self, list: &Value, name: Option<&str>, flag: &str) -> Result<usize, Error> {
-        let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
-        let names: Vec<&str> = items.iter().filter_map(|item| item["name"].as_str()).collect();
-        let next = format!("kubectl compute status {}", self.name);
-        match name {
-            Some(name) => names.iter().position(|other| *other == name).ok_or_else(|| {
-                let what = format!(
-                    "workload {:?} has no {flag} {name:?}; it has {}",
-                    self.name,
-                    names.join(", ")
-                );
-                Error::usage(what).next(next)
-            }),
-            None if items.len() == 1 => Ok(0),
-            None => {
-                let what = format!(
-                    "workload {:?} has several: --{flag} must name one of {}",
-                    self.name,
-                    names.join(", ")
-                );
-                Err(Error::usage(what).next(next))
-            }
-        }
-    }
 }
 
-/// Sets or removes an item of a list, which is known by the text at `key`. An item that is there keeps its place.
-fn edit_list<T>(list: &mut Value, edit: &Edit<T>, item: impl Fn(&str, &T) -> Value, key: &str) {
+/// Sets or removes an item of a container's list, which is known by the text at `key`. An item that is there keeps its place.
+fn edit_list<T>(
+    container: &mut Value,
+    list: &str,
+    edit: &Edit<T>,
+    item: impl Fn(&str, &T) -> Value,
+    key: &str,
+) -> Result<(), Error> {
     let (Edit::Set(name, _) | Edit::Remove(name)) = edit;
-    let mut items = list.as_array().cloned().unwrap_or_default();
+    let mut items = container[list].as_array().cloned().unwrap_or_default();
     let at = items
         .iter()
         .position(|item| item.pointer(key).is_some_and(|value| value == name.as_str()));
@@ -236,9 +218,10 @@ fn edit_list<T>(list: &mut Value, edit: &Edit<T>, item: impl Fn(&str, &T) -> Val
         (Edit::Set(name, value), Some(at)) => items[at] = item(name, value),
         (Edit::Set(name, value), None) => items.push(item(name, value)),
         (Edit::Remove(_), Some(at)) => drop(items.remove(at)),
-        (Edit::Remove(_), None) => return,
+        (Edit::Remove(_), None) => return Ok(()),
     }
-    *list = Value::Array(items);
+    *field_mut(container, CONTAINER_PATH, &[list])? = Value::Array(items);
+    Ok(())
 }
 
 /// Parses `K=V` or `K-`.
@@ -391,6 +374,55 @@ mod tests {
                 .what
                 .contains("--image is required")
         );
+    }
+
+    #[test]
+    fn a_name_is_found_among_items_without_one() {
+        let mut workload = live();
+        let list = &mut workload["spec"]["placements"];
+        list[0].as_object_mut().unwrap().remove("name");
+        let mut flags = flags();
+        flags.placement = Some("eu".to_owned());
+        flags.cities = vec!["AMS".to_owned()];
+        flags.apply(&mut workload).unwrap();
+        let cities = |at: usize| workload["spec"]["placements"][at]["cityCodes"].clone();
+        assert_eq!((cities(0), cities(1)), (json!(["DFW"]), json!(["AMS"])));
+    }
+
+    #[test]
+    fn an_empty_list_and_a_field_of_a_wrong_shape_are_named() {
+        let refused = |pointer: &str, value: Value| {
+            let (mut workload, mut flags) = (live(), flags());
+            *workload.pointer_mut(pointer).unwrap() = value;
+            flags.image = Some("x".to_owned());
+            flags.instance_type = Some("x".to_owned());
+            let error = flags.apply(&mut workload).unwrap_err();
+            (error.kind.exit(), error.what)
+        };
+        let text = |code: u8, what: &str| (code, what.to_owned());
+        assert_eq!(
+            refused("/spec/template/spec/runtime/sandbox/containers", json!([])),
+            text(1, "workload \"web\" has no containers")
+        );
+        assert_eq!(
+            refused("/spec/template/spec/runtime", json!("todo")),
+            text(2, "spec.template.spec.runtime must be an object")
+        );
+        assert_eq!(
+            refused("/spec/template/spec/runtime/sandbox/containers", json!(["todo"])),
+            text(
+                2,
+                "spec.template.spec.runtime.sandbox.containers[] must be an object"
+            )
+        );
+    }
+
+    #[test]
+    fn a_label_that_is_removed_makes_no_map() {
+        let (mut workload, mut flags) = (live(), flags());
+        flags.labels = vec![pair("tier-").unwrap()];
+        flags.apply(&mut workload).unwrap();
+        assert_eq!(workload, live());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::Flags;
 use crate::{
     error::{Error, Kind},
-    history::{Revision, Verb},
-    manifest::{self, RESTARTED_AT},
+    history::{self, Revision, Verb},
+    manifest::{self, RESTARTED_AT, field_mut},
     view::Object,
 };
 use jiff::{Timestamp, ToSpan, Unit};
@@ -28,10 +28,8 @@ pub(crate) enum Intent {
     Undo {
         target: Box<Revision>,
         keep_scale: bool,
-        /// The number of the live spec.
-        active: Option<u64>,
-        /// The highest number so far.
-        newest: u64,
+        /// Number of the revision that undoing makes.
+        number: u64,
     },
 }
 
@@ -68,17 +66,8 @@ impl Intent {
     /// The line before the plan.
     pub(crate) fn title(&self) -> Option<String> {
         match self {
-            Self::Undo {
-                target,
-                active: Some(active),
-                newest,
-                ..
-            } if *active != target.rev => Some(format!(
-                "#{active} -> #{}, from revision #{}",
-                newest + 1,
-                target.rev
-            )),
-            Self::Undo { .. } | Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => None,
+            Self::Undo { target, number, .. } => Some(format!("#{} -> #{number}", target.rev)),
+            Self::File(_) | Self::Flags(_) | Self::Scale { .. } | Self::Restart => None,
         }
     }
 
@@ -118,31 +107,67 @@ impl Intent {
         };
         let mut wanted = manifest::without_status(live);
         match self {
-            Self::File(file) => return Ok(manifest::applied(live, file)),
+            Self::File(file) => return manifest::applied(live, file),
             Self::Flags(flags) => flags.apply(&mut wanted)?,
             Self::Scale { minimum, placement } => {
                 scale(&mut wanted, live.name(), *minimum, placement.as_deref())?;
             }
             Self::Restart => {
-                let stamp = stamp(live, now);
-                wanted["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!(stamp);
+                *field_mut(&mut wanted, "", &manifest::RESTART)? = json!(stamp(live, now));
             }
             Self::Undo {
                 target, keep_scale, ..
-            } => {
-                let Some(spec) = &target.spec else {
-                    let what = format!("revision #{} is too large to undo", target.rev);
-                    return Err(Error::new(Kind::NotFound, what)
-                        .next(format!("kubectl compute rollout history {}", live.name())));
-                };
-                wanted["spec"] = spec.clone();
-                if *keep_scale {
-                    keep_scales(&mut wanted, live);
-                }
-            }
+            } => go_back(&mut wanted, live, target, *keep_scale)?,
         }
         Ok(wanted)
     }
+}
+
+/// Refuses a minimum that no placement can have.
+pub(crate) fn check_minimum(minimum: i64) -> Result<(), Error> {
+    if REPLICAS.contains(&minimum) {
+        Ok(())
+    } else {
+        Err(Error::usage(format!("--min {minimum} is not within 1 and 1000")))
+    }
+}
+
+/// Paths of the lists whose items flags name.
+pub(super) const PLACEMENTS: &str = "/spec/placements";
+/// The containers of a sandbox.
+pub(super) const CONTAINERS: &str = "/spec/template/spec/runtime/sandbox/containers";
+
+/// The items of a list; none if it does not exist.
+pub(super) fn items_mut<'a>(workload: &'a mut Value, pointer: &str) -> &'a mut [Value] {
+    let list = workload.pointer_mut(pointer).and_then(Value::as_array_mut);
+    list.map(Vec::as_mut_slice).unwrap_or_default()
+}
+
+/// Position of the item that `--<noun>` names, or of the only one.
+pub(super) fn chosen(
+    items: &[Value],
+    workload: &str,
+    name: Option<&str>,
+    noun: &str,
+) -> Result<usize, Error> {
+    let names: Vec<&str> = items.iter().filter_map(|item| item["name"].as_str()).collect();
+    let names = names.join(", ");
+    let what = match name {
+        _ if items.is_empty() => return Err(none(workload, noun)),
+        Some(name) => {
+            if let Some(at) = items.iter().position(|item| item["name"] == name) {
+                return Ok(at);
+            }
+            format!("workload {workload:?} has no {noun} {name:?}; it has {names}")
+        }
+        None if items.len() == 1 => return Ok(0),
+        None => format!("workload {workload:?} has several: --{noun} must name one of {names}"),
+    };
+    Err(Error::usage(what).next(format!("kubectl compute status {workload}")))
+}
+
+fn none(workload: &str, noun: &str) -> Error {
+    Error::new(Kind::Failed, format!("workload {workload:?} has no {noun}s"))
 }
 
 /// Sets the minimum of a placement, or of all.
@@ -152,47 +177,31 @@ pub(super) fn scale(
     minimum: i64,
     placement: Option<&str>,
 ) -> Result<(), Error> {
-    if !REPLICAS.contains(&minimum) {
-        return Err(Error::usage(format!("--min {minimum} is not within 1 and 1000")));
+    check_minimum(minimum)?;
+    let placements = items_mut(workload, PLACEMENTS);
+    match placement {
+        Some(placement) => {
+            let at = chosen(placements, name, Some(placement), "placement")?;
+            set_minimum(&mut placements[at], minimum)
+        }
+        None if placements.is_empty() => Err(none(name, "placement")),
+        None => placements
+            .iter_mut()
+            .try_for_each(|placement| set_minimum(placement, minimum)),
     }
-    let Some(placements) = workload["spec"]["placements"].as_array_mut() else {
-        return Err(Error::new(
-            Kind::Failed,
-            format!("workload {name:?} has no placements"),
-        ));
-    };
-    let names: Vec<String> = placements
-        .iter()
-        .filter_map(|placement| placement["name"].as_str().map(str::to_owned))
-        .collect();
-    if names.is_empty() {
-        return Err(Error::new(
-            Kind::Failed,
-            format!("workload {name:?} has no placements"),
-        ));
-    }
-    if let Some(placement) = placement
-        && !names.iter().any(|name| name == placement)
+}
+
+/// Sets the minimum of a placement.
+pub(super) fn set_minimum(placement: &mut Value, minimum: i64) -> Result<(), Error> {
+    let own = placement["name"].as_str().unwrap_or_default().to_owned();
+    if let Some(maximum) = placement["scaleSettings"]["maxReplicas"].as_i64()
+        && minimum > maximum
     {
-        let what = format!(
-            "workload {name:?} has no placement {placement:?}; it has {}",
-            names.join(", ")
-        );
-        return Err(Error::usage(what).next(format!("kubectl compute status {name}")));
+        let what = format!("placement {own:?} has maxReplicas {maximum}; --min {minimum} is above it");
+        return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
     }
-    for each in placements {
-        let own = each["name"].as_str().unwrap_or_default().to_owned();
-        if placement.is_some_and(|placement| placement != own) {
-            continue;
-        }
-        if let Some(maximum) = each["scaleSettings"]["maxReplicas"].as_i64()
-            && minimum > maximum
-        {
-            let what = format!("placement {own:?} has maxReplicas {maximum}; --min {minimum} is above it");
-            return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
-        }
-        each["scaleSettings"]["minReplicas"] = json!(minimum);
-    }
+    let root = format!("spec.placements[{own}]");
+    *field_mut(placement, &root, &["scaleSettings", "minReplicas"])? = json!(minimum);
     Ok(())
 }
 
@@ -205,13 +214,37 @@ fn stamp(live: &Object, now: Timestamp) -> String {
     after.map_or(now, |after| after.max(now)).to_string()
 }
 
+/// Takes over the spec of a revision.
+fn go_back(wanted: &mut Value, live: &Object, target: &Revision, keep_scale: bool) -> Result<(), Error> {
+    let spec = field_mut(wanted, "", &["spec"])?;
+    match &target.spec {
+        Some(kept) => *spec = kept.clone(),
+        // The hash of a spec that is too large is kept.
+        None if target.spec_hash == history::hash(spec) => return Ok(()),
+        None => {
+            let what = format!("revision #{} is too large to undo", target.rev);
+            return Err(Error::new(Kind::NotFound, what)
+                .next(format!("kubectl compute rollout history {}", live.name())));
+        }
+    }
+    if keep_scale {
+        keep_scales(wanted, live);
+    }
+    Ok(())
+}
+
 /// Puts the live scale settings back into placements that both have.
 fn keep_scales(wanted: &mut Value, live: &Object) {
-    for placement in wanted["spec"]["placements"].as_array_mut().into_iter().flatten() {
+    for placement in items_mut(wanted, PLACEMENTS) {
         let mut before = live.list("/spec/placements").iter();
-        if let Some(before) = before.find(|before| before["name"] == placement["name"]) {
-            placement["scaleSettings"] = before["scaleSettings"].clone();
-        }
+        let before = before.find(|before| before["name"] == placement["name"]);
+        let (Some(before), Some(fields)) = (before, placement.as_object_mut()) else {
+            continue;
+        };
+        match before.get("scaleSettings") {
+            Some(scale) => fields.insert("scaleSettings".to_owned(), scale.clone()),
+            None => fields.remove("scaleSettings"),
+        };
     }
 }
 

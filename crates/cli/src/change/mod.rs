@@ -2,27 +2,30 @@
 
 mod flags;
 mod intent;
+mod plan;
+mod undo;
 
 pub(crate) use flags::{Edit, Flags, Port, pair, port, source};
-pub(crate) use intent::Intent;
+pub(crate) use intent::{Intent, check_minimum};
+pub(crate) use undo::undo;
 
 use crate::{
-    args::DryRun,
+    args::{DryRun, WriteArgs},
     diff,
-    effects::{Effect, effects},
     error::{Error, Kind},
-    history::{self, Entry, History},
+    history::{self, Entry},
     manifest,
-    output::{Format, Output, table::escape, write},
+    output::{Output, served, table::escape, warn, write},
     plane::{Plane, Resource},
-    prompt::{Answer, Question},
-    view::{Object, join},
+    prompt::{Answer, is_terminal},
+    retry,
+    rollout::changed_meanwhile,
+    view::Object,
 };
-use backon::{BackoffBuilder, ExponentialBuilder};
-use std::time::Duration;
-
-/// Attempts to write while others change the status.
-const ATTEMPTS: usize = 5;
+use backon::BackoffBuilder;
+use plan::Plan;
+use serde_json::Value;
+use std::path::Path;
 
 /// The surroundings of a change.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ pub(crate) struct Session<'a> {
     /// True if the file was read from stdin, so that nobody can answer there.
     pub(crate) stdin_used: bool,
     /// File for the manifest that is sent.
-    pub(crate) save: Option<&'a std::path::Path>,
+    pub(crate) save: Option<&'a Path>,
 }
 
 /// The result of a change.
@@ -58,43 +61,56 @@ pub(crate) enum Outcome {
     DryRun,
 }
 
-/// A change as it was shown to the user.
-#[derive(Debug, Clone, PartialEq)]
-struct Plan {
-    changes: Vec<diff::Change>,
-    effects: Vec<Effect>,
-}
+impl<'a> Session<'a> {
+    /// The surroundings of a command with these flags, and without a file.
+    pub(crate) fn new(plane: &'a Plane, output: &'a Output, args: &'a WriteArgs, yes: bool) -> Self {
+        Self {
+            plane,
+            output,
+            yes,
+            dry_run: args.dry_run,
+            reason: &args.reason,
+            stdin_used: false,
+            save: None,
+        }
+    }
 
-impl Session<'_> {
-    /// Changes the Workload of this name.
-    pub(crate) async fn change(&self, name: &str, intent: &Intent) -> Result<Outcome, Error> {
-        let mut live = self.read(name, intent).await?;
-        let mut shown: Option<Plan> = None;
-        let mut delays = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(50))
-            .with_jitter()
-            .with_max_times(ATTEMPTS)
-            .build();
+    /// Changes the Workload of this name. `live` is the object that the wish was made for; `None` if it does not exist.
+    pub(crate) async fn change(
+        &self,
+        name: &str,
+        mut live: Option<Object>,
+        mut intent: Intent,
+    ) -> Result<Outcome, Error> {
+        let mut confirmed = None;
+        let mut delays = retry::conflicts().build();
         loop {
-            let wanted = intent.wanted(live.as_ref(), self.plane.clock.now())?;
-            match self.attempt(intent, live.as_ref(), &wanted, &mut shown).await {
+            match self.attempt(&intent, live.as_ref(), &mut confirmed).await {
                 Err(error) if error.kind == Kind::Conflict => {
-                    let delay = delays.next().ok_or_else(|| error.clone())?;
-                    tokio::time::sleep(delay).await;
-                    let again = self.read(name, intent).await?;
-                    let generation = |object: &Option<Object>| object.as_ref().map(Object::generation);
-                    if generation(&again) != generation(&live) && !intent.is_relative() {
-                        if self.yes || self.stdin_used || !crate::prompt::is_terminal() {
-                            return Err(self.changed_meanwhile(name, again.as_ref()).await);
-                        }
-                        self.output
-                            .remark(&format!("workload {name:?} changed meanwhile; the new plan:"));
-                        shown = None;
-                    }
-                    live = again;
+                    tokio::time::sleep(delays.next().ok_or(error)?).await;
                 }
                 result => return result,
             }
+            let again = self.read(name, &intent).await?;
+            if version(again.as_ref()) != version(live.as_ref()) && !self.may_reapply(&intent) {
+                if self.yes || self.stdin_used || !is_terminal() {
+                    return Err(self.overtaken(name, again.as_ref()).await);
+                }
+                let notice = format!("workload {name:?} changed meanwhile; the new plan:");
+                self.output.say(&notice);
+                intent = intent.renumbered(self.plane, again.as_ref()).await;
+                confirmed = None;
+            }
+            live = again;
+        }
+    }
+
+    /// The error about a spec that another user wrote first.
+    async fn overtaken(&self, name: &str, live: Option<&Object>) -> Error {
+        match live {
+            Some(live) => changed_meanwhile(self.plane, live).await,
+            None => Error::new(Kind::Conflict, format!("workload {name:?} was deleted meanwhile"))
+                .next("kubectl compute workloads"),
         }
     }
 
@@ -106,66 +122,71 @@ impl Session<'_> {
         }
     }
 
-    /// Shows, confirms and writes once. A plan that was confirmed is not shown again.
+    /// True if a spec that another user wrote may be taken for the one that the user saw.
+    fn may_reapply(&self, intent: &Intent) -> bool {
+        intent.is_relative() || self.dry_run != DryRun::None
+    }
+
+    /// Plans, confirms and writes once. Changes that were confirmed are not shown again.
     async fn attempt(
         &self,
         intent: &Intent,
         live: Option<&Object>,
-        wanted: &serde_json::Value,
-        shown: &mut Option<Plan>,
+        confirmed: &mut Option<Vec<diff::Change>>,
     ) -> Result<Outcome, Error> {
-        let stored = match self.dry_run {
-            DryRun::Client => Object(wanted.clone()),
-            DryRun::None | DryRun::Server => self.plane.store(wanted, live.is_some(), true).await?,
-        };
+        let wanted = intent.wanted(live, self.plane.clock.now())?;
+        let stored = self.preview(&wanted, live.is_some()).await?;
         let changes = diff::changes(live.map(|live| &live.0), &stored.0);
         if let (Some(live), true) = (live, changes.is_empty()) {
-            self.output.remark(&intent.unchanged());
-            return Ok(Outcome::Unchanged(live.clone()));
+            return self.unchanged(intent, live, &wanted);
         }
-        if shown.as_ref().is_none_or(|shown| shown.changes != changes) {
-            let joined = match live {
-                Some(live) => join(vec![live.clone()], self.plane.list(Resource::Deployments).await?).pop(),
-                None => None,
-            };
-            let plan = Plan {
-                effects: effects(joined.as_ref(), &stored.0["spec"]),
-                changes,
-            };
-            self.show(intent, &plan);
-            if self.dry_run == DryRun::None
-                && let Some(question) = question(intent, &plan, &self.output.line)
-            {
-                self.confirm(&question).await?;
-            }
-            *shown = Some(plan);
+        if intent.shows_plan() && confirmed.as_ref() != Some(&changes) {
+            let plan = Plan::new(self.plane, live, &stored, changes).await?;
+            self.confirm(intent, &plan).await?;
+            *confirmed = Some(plan.changes);
         }
+        self.save(&wanted)?;
         let verb = if live.is_some() { "configured" } else { "created" };
-        if self.dry_run != DryRun::None {
-            let how = if self.dry_run == DryRun::Server {
-                "server dry run"
-            } else {
-                "dry run"
-            };
-            self.print(&stored, &format!("{verb} ({how})"))?;
-            return Ok(Outcome::DryRun);
+        match self.dry_run {
+            DryRun::None => self.write(intent, live, &wanted, verb).await,
+            DryRun::Client | DryRun::Server => {
+                print(self.output, &stored, &format!("{verb}{}", self.dry_run.note()))?;
+                Ok(Outcome::DryRun)
+            }
         }
-        if let Some(path) = self.save {
-            manifest::save(wanted, path)?;
+    }
+
+    /// The Workload as the server would store it.
+    async fn preview(&self, wanted: &Value, exists: bool) -> Result<Object, Error> {
+        match self.dry_run {
+            DryRun::Client => Ok(Object(wanted.clone())),
+            DryRun::None | DryRun::Server => self.plane.store(wanted, exists, true).await,
         }
-        let written = self.plane.store(wanted, live.is_some(), false).await?;
-        let (from, revision) = self.record(intent, live, &written).await;
-        let rev = revision.map(|rev| format!(" (rev #{rev})")).unwrap_or_default();
-        self.print(&written, &format!("{verb}{rev}"))?;
-        Ok(Outcome::Written {
-            object: written,
-            from,
-            revision,
+    }
+
+    fn unchanged(&self, intent: &Intent, live: &Object, wanted: &Value) -> Result<Outcome, Error> {
+        self.output.say(&intent.unchanged());
+        self.save(wanted)?;
+        if !self.output.is_text() {
+            self.output.object(&served(live))?;
+        }
+        Ok(match self.dry_run {
+            DryRun::None => Outcome::Unchanged(live.clone()),
+            DryRun::Client | DryRun::Server => Outcome::DryRun,
         })
     }
 
-    /// Asks. Stdin that was a file has no answers left.
-    async fn confirm(&self, question: &Question) -> Result<(), Error> {
+    /// Shows a plan and asks. Stdin that was a file has no answers left.
+    async fn confirm(&self, intent: &Intent, plan: &Plan) -> Result<(), Error> {
+        for line in intent.title().into_iter().chain(plan.lines()) {
+            self.output.say(&line);
+        }
+        if self.dry_run != DryRun::None {
+            return Ok(());
+        }
+        let Some(question) = plan.question(intent, &self.output.line) else {
+            return Ok(());
+        };
         if self.stdin_used && !self.yes && question.default == Answer::No {
             let what = "deploy -f - needs confirmation and stdin is the file";
             return Err(Error::new(Kind::NotConfirmed, what).next(format!("{} --yes", question.line)));
@@ -173,17 +194,29 @@ impl Session<'_> {
         question.confirm(self.yes || self.stdin_used).await
     }
 
-    fn show(&self, intent: &Intent, plan: &Plan) {
-        if !intent.shows_plan() {
-            return;
-        }
-        if let Some(title) = intent.title() {
-            self.output.remark(&title);
-        }
-        let changes = plan.changes.iter().map(|change| escape(&change.to_string()));
-        for line in changes.chain(plan.effects.iter().map(ToString::to_string)) {
-            self.output.remark(&line);
-        }
+    /// Writes the manifest to the file that the user asked for.
+    fn save(&self, wanted: &Value) -> Result<(), Error> {
+        self.save.map_or(Ok(()), |path| manifest::save(wanted, path))
+    }
+
+    /// Writes and records. Ctrl-C waits for the end of that.
+    async fn write(
+        &self,
+        intent: &Intent,
+        live: Option<&Object>,
+        wanted: &Value,
+        verb: &str,
+    ) -> Result<Outcome, Error> {
+        let _write = self.output.writes.begin();
+        let object = self.plane.store(wanted, live.is_some(), false).await?;
+        let (from, revision) = self.record(intent, live, &object).await;
+        let rev = revision.map(|rev| format!(" (rev #{rev})")).unwrap_or_default();
+        print(self.output, &object, &format!("{verb}{rev}"))?;
+        Ok(Outcome::Written {
+            object,
+            from,
+            revision,
+        })
     }
 
     /// Records the change. It stands even if that fails.
@@ -203,73 +236,26 @@ impl Session<'_> {
         match history::record(self.plane, &entry).await {
             Ok((from, number)) => (from, Some(number)),
             Err(error) => {
-                let cause = error.cause.unwrap_or_default();
-                crate::output::warn(&format!("{}: {cause}; the change stands", error.what));
+                let cause = error.cause.map(|cause| format!(": {cause}"));
+                let cause = cause.unwrap_or_default();
+                warn(&format!("{}{cause}; the change stands", error.what));
                 (None, None)
-            }
-        }
-    }
-
-    async fn changed_meanwhile(&self, name: &str, live: Option<&Object>) -> Error {
-        let by = match live {
-            Some(live) => history::find(self.plane, live).await.ok().flatten(),
-            None => None,
-        };
-        let newest = by.map(|map| History::read(&map)).and_then(|history| {
-            let active = history.active()?;
-            Some(format!(" (rev #{} by {})", active.rev, active.actor.name))
-        });
-        let what = format!(
-            "workload {name:?} changed meanwhile{}",
-            newest.unwrap_or_default()
-        );
-        Error::new(Kind::Conflict, what).next(format!("kubectl compute rollout history {name}"))
-    }
-
-    /// Prints the object that was written, or a line about it.
-    fn print(&self, object: &Object, done: &str) -> Result<(), Error> {
-        match self.output.format {
-            Format::Table | Format::Wide => write(&format!(
-                "workload.{}/{} {done}\n",
-                fedgate_api::GROUP,
-                escape(object.name())
-            )),
-            Format::Json | Format::Yaml | Format::Name | Format::Jsonpath(_) => {
-                self.output.object(&crate::output::served(object))
             }
         }
     }
 }
 
-/// The question before a change, if it has one.
-fn question(intent: &Intent, plan: &Plan, line: &str) -> Option<Question> {
-    let removed: Vec<String> = plan
-        .effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::Removes { city, instances } => Some(format!(
-                "{city} and its {}",
-                crate::effects::instances(*instances)
-            )),
-            Effect::Replaces(_) | Effect::Adds { .. } | Effect::Scales { .. } => None,
-        })
-        .collect();
-    let (text, default) = match intent {
-        Intent::Scale { .. } | Intent::Restart => return None,
-        Intent::Undo { target, newest, .. } => (
-            format!("Apply revision #{} as #{}?", target.rev, newest + 1),
-            Answer::No,
-        ),
-        Intent::File(_) | Intent::Flags(_) if removed.is_empty() => ("Apply?".to_owned(), Answer::Yes),
-        Intent::File(_) | Intent::Flags(_) => (
-            format!("This removes {}. Continue?", removed.join(", ")),
-            Answer::No,
-        ),
-    };
-    Some(Question {
-        text,
-        default,
-        asks: intent.asks(),
-        line: line.to_owned(),
-    })
+/// UID and generation, which identify a spec: a Workload that was made anew counts its generations anew.
+fn version(object: Option<&Object>) -> Option<(&str, i64)> {
+    object.map(|object| (object.uid(), object.generation()))
+}
+
+/// Prints the object that was written, or a line about it.
+pub(crate) fn print(output: &Output, object: &Object, done: &str) -> Result<(), Error> {
+    if output.is_text() {
+        let name = escape(object.name());
+        write(&format!("workload.{}/{name} {done}\n", fedgate_api::GROUP))
+    } else {
+        output.object(&served(object))
+    }
 }

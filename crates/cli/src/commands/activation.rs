@@ -33,7 +33,7 @@ pub(crate) async fn run(
         Ok(state) => state,
         // A platform without entitlements lets every project use compute.
         Err(error) if error.kind == Kind::NotServed => {
-            output.remark("This control plane knows no activation: compute can be used.");
+            output.say("This control plane knows no activation: compute can be used.");
             return Ok(());
         }
         Err(error) => return Err(error),

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     output::Output,
     plane::Plane,
-    rollout::{Target, wait},
+    rollout::{Target, header, wait},
 };
 
 /// Scales.
@@ -15,17 +15,22 @@ pub(crate) async fn scale(plane: &Plane, output: &Output, args: ScaleArgs, yes: 
         minimum: args.min,
         placement: args.placement,
     };
-    let session = Session {
-        plane,
-        output,
-        yes,
-        dry_run: args.write.dry_run,
-        reason: &args.write.reason,
-        stdin_used: false,
-        save: None,
-    };
-    let outcome = session.change(&args.name, &intent).await?;
+    let session = Session::new(plane, output, &args.write, yes);
+    let live = plane.workload(&args.name).await?;
+    let outcome = session.change(&args.name, Some(live), intent).await?;
     follow_up(plane, output, &args.name, outcome, &args.wait).await
+}
+
+/// Refuses the restart of a city alone.
+pub(crate) fn check(args: &RestartArgs) -> Result<(), Error> {
+    let Some(city) = &args.city else {
+        return Ok(());
+    };
+    let what = format!(
+        "a city alone cannot be restarted: the stamp of {city} would be overwritten by the workload's, and {city} would \
+         restart twice"
+    );
+    Err(Error::usage(what).next(format!("kubectl compute restart {}", args.name)))
 }
 
 /// Restarts.
@@ -35,23 +40,9 @@ pub(crate) async fn restart(
     args: RestartArgs,
     yes: bool,
 ) -> Result<(), Error> {
-    if let Some(city) = &args.city {
-        let what = format!(
-            "a city alone cannot be restarted: the stamp of {city} would be overwritten by the workload's, and {city} \
-             would restart twice"
-        );
-        return Err(Error::usage(what).next(format!("kubectl compute restart {}", args.name)));
-    }
-    let session = Session {
-        plane,
-        output,
-        yes,
-        dry_run: args.write.dry_run,
-        reason: &args.write.reason,
-        stdin_used: false,
-        save: None,
-    };
-    let outcome = session.change(&args.name, &Intent::Restart).await?;
+    let session = Session::new(plane, output, &args.write, yes);
+    let live = plane.workload(&args.name).await?;
+    let outcome = session.change(&args.name, Some(live), Intent::Restart).await?;
     follow_up(plane, output, &args.name, outcome, &args.wait).await
 }
 
@@ -72,12 +63,7 @@ pub(crate) async fn follow_up(
             revision,
         } => {
             if args.wait {
-                let numbers = match (from, revision) {
-                    (Some(from), Some(to)) => format!("  rev #{from} -> #{to}"),
-                    (None, Some(to)) => format!("  rev #{to}"),
-                    (_, None) => String::new(),
-                };
-                output.remark(&format!("Rolling out workload {name:?}{numbers}"));
+                output.remark(&header(name, from, revision));
             }
             object
         }

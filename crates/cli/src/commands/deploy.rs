@@ -3,126 +3,148 @@
 use super::changes::follow_up;
 use crate::{
     args::DeployArgs,
-    change::{Flags, Intent, Session},
+    change::{Flags, Intent, Session, check_minimum},
     error::Error,
     manifest,
     output::Output,
-    plane::Plane,
+    plane::{Plane, Resource},
 };
 use fedgate_api::names::is_label_value;
 
 const FORMS: &str = "deploy needs NAME --image IMAGE --city CITY[,CITY]..., or -f FILE";
 
+/// True if a flag was given.
+type IsGiven = fn(&DeployArgs) -> bool;
+
+/// Words that a file excludes, each with the field that takes its place.
+const EXCLUDED: [(&str, &str, IsGiven); 13] = [
+    ("NAME", "metadata.name", |args| args.name.is_some()),
+    (
+        "--image",
+        "spec.template.spec.runtime.sandbox.containers[].image",
+        |args| args.image.is_some(),
+    ),
+    ("--city", "spec.placements[].cityCodes", |args| {
+        !args.city.is_empty()
+    }),
+    ("--placement", "spec.placements[].name", |args| {
+        args.placement.is_some()
+    }),
+    (
+        "--container",
+        "spec.template.spec.runtime.sandbox.containers[].name",
+        |args| args.container.is_some(),
+    ),
+    ("--min", "spec.placements[].scaleSettings.minReplicas", |args| {
+        args.min.is_some()
+    }),
+    (
+        "--instance-type",
+        "spec.template.spec.runtime.resources.instanceType",
+        |args| args.instance_type.is_some(),
+    ),
+    (
+        "--network",
+        "spec.template.spec.networkInterfaces[].network.name",
+        |args| args.network.is_some(),
+    ),
+    (
+        "--port",
+        "spec.template.spec.runtime.sandbox.containers[].ports",
+        |args| !args.port.is_empty(),
+    ),
+    (
+        "--env",
+        "spec.template.spec.runtime.sandbox.containers[].env",
+        |args| !args.env.is_empty(),
+    ),
+    (
+        "--env-from-configmap",
+        "spec.template.spec.runtime.sandbox.containers[].envFrom",
+        |args| !args.env_from_configmap.is_empty(),
+    ),
+    (
+        "--env-from-secret",
+        "spec.template.spec.runtime.sandbox.containers[].envFrom",
+        |args| !args.env_from_secret.is_empty(),
+    ),
+    ("--label", "spec.template.metadata.labels", |args| {
+        !args.label.is_empty()
+    }),
+];
+
+/// Refuses a line with neither NAME nor file, flags that a file excludes, and values that no Workload can have.
+pub(crate) fn check(args: &DeployArgs) -> Result<(), Error> {
+    args.min.map_or(Ok(()), check_minimum)?;
+    let Some(file) = &args.file else {
+        return match &args.name {
+            Some(_) => check_codes(&args.city),
+            None => Err(Error::usage(FORMS).next("kubectl compute deploy --help")),
+        };
+    };
+    let excluded = EXCLUDED.iter().filter(|(_, _, is_given)| is_given(args));
+    let lines: Vec<String> = excluded
+        .map(|(flag, field, _)| format!("{flag} cannot be used with -f; set {field} in the file"))
+        .collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage(lines.join("\n  ")).next(format!("kubectl compute deploy -f {file}")))
+}
+
 /// Deploys.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: bool) -> Result<(), Error> {
-    let intent = intent(plane, &args)?;
-    if let Intent::Flags(flags) = &intent {
-        check_cities(plane, &flags.cities).await?;
-    }
+    let intent = match &args.file {
+        Some(file) => Intent::File(manifest::read(file, &plane.namespace, "deploy").await?),
+        None => Intent::Flags(Box::new(flags(plane, &args))),
+    };
     let name = match &intent {
         Intent::File(file) => file["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         _ => args.name.clone().unwrap_or_default(),
     };
+    if args.file.is_none() {
+        check_cities(plane, &args.city).await?;
+    }
     let session = Session {
-        plane,
-        output,
-        yes,
-        dry_run: args.write.dry_run,
-        reason: &args.write.reason,
         stdin_used: args.file.as_deref() == Some("-"),
         save: args.save.as_deref(),
+        ..Session::new(plane, output, &args.write, yes)
     };
-    let outcome = session.change(&name, &intent).await?;
+    let live = plane.find(Resource::Workloads, &name).await?;
+    let outcome = session.change(&name, live, intent).await?;
     follow_up(plane, output, &name, outcome, &args.wait).await
 }
 
-fn intent(plane: &Plane, args: &DeployArgs) -> Result<Intent, Error> {
-    let Some(file) = &args.file else {
-        let Some(name) = &args.name else {
-            return Err(Error::usage(FORMS).next("kubectl compute deploy --help"));
-        };
-        return Ok(Intent::Flags(Box::new(Flags {
-            name: name.clone(),
-            namespace: plane.namespace.clone(),
-            image: args.image.clone(),
-            cities: args.city.clone(),
-            placement: args.placement.clone(),
-            container: args.container.clone(),
-            minimum: args.min,
-            instance_type: args.instance_type.clone(),
-            network: args.network.clone(),
-            ports: args.port.clone(),
-            env: args.env.clone(),
-            config_maps: args.env_from_configmap.clone(),
-            secrets: args.env_from_secret.clone(),
-            labels: args.label.clone(),
-        })));
-    };
-    let mixed = [
-        (
-            args.image.is_some(),
-            "--image",
-            "spec.template.spec.runtime.sandbox.containers[].image",
-        ),
-        (!args.city.is_empty(), "--city", "spec.placements[].cityCodes"),
-        (args.placement.is_some(), "--placement", "spec.placements[].name"),
-        (
-            args.container.is_some(),
-            "--container",
-            "spec.template.spec.runtime.sandbox.containers[].name",
-        ),
-        (
-            args.min.is_some(),
-            "--min",
-            "spec.placements[].scaleSettings.minReplicas",
-        ),
-        (
-            args.instance_type.is_some(),
-            "--instance-type",
-            "spec.template.spec.runtime.resources.instanceType",
-        ),
-        (
-            args.network.is_some(),
-            "--network",
-            "spec.template.spec.networkInterfaces[].network.name",
-        ),
-        (
-            !args.port.is_empty(),
-            "--port",
-            "spec.template.spec.runtime.sandbox.containers[].ports",
-        ),
-        (
-            !args.env.is_empty(),
-            "--env",
-            "spec.template.spec.runtime.sandbox.containers[].env",
-        ),
-        (
-            !args.env_from_configmap.is_empty(),
-            "--env-from-configmap",
-            "spec.template.spec.runtime.sandbox.containers[].envFrom",
-        ),
-        (
-            !args.env_from_secret.is_empty(),
-            "--env-from-secret",
-            "spec.template.spec.runtime.sandbox.containers[].envFrom",
-        ),
-        (!args.label.is_empty(), "--label", "spec.template.metadata.labels"),
-    ];
-    if let Some((_, flag, field)) = mixed.into_iter().find(|(given, _, _)| *given) {
-        let what = format!("{flag} cannot be used with -f; set {field} in the file");
-        return Err(Error::usage(what).next(format!("kubectl compute deploy -f {file}")));
+fn flags(plane: &Plane, args: &DeployArgs) -> Flags {
+    Flags {
+        name: args.name.clone().unwrap_or_default(),
+        namespace: plane.namespace.clone(),
+        image: args.image.clone(),
+        cities: args.city.clone(),
+        placement: args.placement.clone(),
+        container: args.container.clone(),
+        minimum: args.min,
+        instance_type: args.instance_type.clone(),
+        network: args.network.clone(),
+        ports: args.port.clone(),
+        env: args.env.clone(),
+        config_maps: args.env_from_configmap.clone(),
+        secrets: args.env_from_secret.clone(),
+        labels: args.label.clone(),
     }
-    manifest::read(file, &plane.namespace, "deploy").map(Intent::File)
 }
 
-/// Refuses city codes that are no label values, and ones that no Location has, if Locations can be listed.
-async fn check_cities(plane: &Plane, cities: &[String]) -> Result<(), Error> {
-    if let Some(wrong) = cities
-        .iter()
-        .find(|city| city.is_empty() || !is_label_value(city))
-    {
-        return Err(Error::usage(format!("--city {wrong:?} is no city code")));
+/// Refuses city codes that are no label values.
+fn check_codes(cities: &[String]) -> Result<(), Error> {
+    let is_code = |city: &&String| !city.is_empty() && is_label_value(city);
+    match cities.iter().find(|city| !is_code(city)) {
+        Some(wrong) => Err(Error::usage(format!("--city {wrong:?} is no city code"))),
+        None => Ok(()),
     }
+}
+
+/// Refuses city codes that no Location has, if Locations can be listed.
+async fn check_cities(plane: &Plane, cities: &[String]) -> Result<(), Error> {
     if cities.is_empty() {
         return Ok(());
     }

@@ -2,14 +2,17 @@
 
 use crate::{
     args::{DestroyArgs, DryRun},
+    change::print,
     effects::instances as counted,
     error::{Error, Kind},
     history,
-    output::{Output, table::escape, write},
+    output::{Output, table::escape},
     plane::{Follow, Plane, Resource, Selection},
     prompt::{Answer, Question},
-    view::{Counts, Home, Object, join},
+    time::prose,
+    view::{Counts, Home, Index, Object, join},
 };
+use fedgate_api::keys::WORKLOAD_UID;
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -20,8 +23,10 @@ use std::{
 struct Doomed {
     name: String,
     uid: String,
-    /// UIDs of its Instances.
-    instances: BTreeSet<String>,
+    /// UIDs of the Instances that the user was told of.
+    listed: BTreeSet<String>,
+    /// Deployments that were seen. They may be gone before their Instances.
+    deployments: Vec<Object>,
 }
 
 /// Destroys.
@@ -33,43 +38,31 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DestroyArgs, yes:
         Some(plane.workload(name).await?)
     };
     let Some(workload) = workload else {
-        output.remark(&format!("workload {name:?} does not exist"));
+        output.say(&format!("workload {name:?} does not exist"));
         return Ok(());
     };
     let (deployments, instances) =
         tokio::try_join!(plane.list(Resource::Deployments), plane.list(Resource::Instances))?;
-    let own: BTreeSet<String> = instances
-        .iter()
-        .filter(|instance| Home::of(instance, &deployments).workload == *name)
-        .map(|instance| instance.uid().to_owned())
-        .collect();
-    let doomed = Doomed {
-        name: name.clone(),
-        uid: workload.uid().to_owned(),
-        instances: own,
-    };
-    let number = i64::try_from(doomed.instances.len()).unwrap_or(i64::MAX);
+    let mut doomed = Doomed::new(&workload, &deployments, &instances);
     show(output, &workload, deployments);
-    if args.dry_run != DryRun::None {
-        return write(&format!("{} deleted (dry run)\n", title(name)));
+    let done = format!("deleted{}", args.dry_run.note());
+    match args.dry_run {
+        DryRun::None => {
+            doomed.question(output).confirm(yes).await?;
+            let _write = output.writes.begin();
+            plane.delete(&workload, false).await?;
+        }
+        DryRun::Client => return print(output, &workload, &done),
+        DryRun::Server => {
+            plane.delete(&workload, true).await?;
+            return print(output, &workload, &done);
+        }
     }
-    let question = Question {
-        text: format!("Delete workload {name:?} and its {}?", counted(number)),
-        default: Answer::No,
-        asks: "destroy",
-        line: output.line.clone(),
-    };
-    question.confirm(yes).await?;
-    plane.delete(&workload).await?;
     if args.wait {
-        gone(plane, output, &doomed, args.timeout).await?;
+        gone(plane, output, &mut doomed, args.timeout).await?;
         history::forget(plane, &workload).await;
     }
-    write(&format!("{} deleted\n", title(name)))
-}
-
-fn title(name: &str) -> String {
-    format!("workload.{}/{}", fedgate_api::GROUP, escape(name))
+    print(output, &workload, &done)
 }
 
 fn show(output: &Output, workload: &Object, deployments: Vec<Object>) {
@@ -77,13 +70,13 @@ fn show(output: &Output, workload: &Object, deployments: Vec<Object>) {
         for (city, deployment) in &joined.cities {
             let replicas = deployment.as_ref().map_or(0, |d| Counts::of(d).replicas);
             let line = format!("{}/{}: {}", city.placement, city.city, counted(replicas));
-            output.remark(&escape(&line));
+            output.say(&escape(&line));
         }
     }
 }
 
 /// Waits until nothing of the Workload is left.
-async fn gone(plane: &Plane, output: &Output, doomed: &Doomed, timeout: Duration) -> Result<(), Error> {
+async fn gone(plane: &Plane, output: &Output, doomed: &mut Doomed, timeout: Duration) -> Result<(), Error> {
     let begun = Instant::now();
     let mut follow = Follow::start(
         plane,
@@ -99,7 +92,7 @@ async fn gone(plane: &Plane, output: &Output, doomed: &Doomed, timeout: Duration
         let news = tokio::select! {
             news = follow.next() => news?,
             () = tokio::time::sleep(left), if !timeout.is_zero() => {
-                let what = format!("workload {:?} is not gone after {timeout:?}: {told}", doomed.name);
+                let what = format!("workload {:?} is not gone after {}: {told}", doomed.name, prose(timeout));
                 return Err(Error::new(Kind::TimedOut, what)
                     .next(format!("kubectl compute status {}", doomed.name)));
             }
@@ -119,25 +112,85 @@ async fn gone(plane: &Plane, output: &Output, doomed: &Doomed, timeout: Duration
 }
 
 impl Doomed {
+    fn new(workload: &Object, deployments: &[Object], instances: &[Object]) -> Self {
+        let index = Index::new(&[], deployments);
+        let own = instances
+            .iter()
+            .filter(|instance| Home::of(instance, &index).workload == workload.name());
+        let mut doomed = Self {
+            name: workload.name().to_owned(),
+            uid: workload.uid().to_owned(),
+            listed: own.map(|instance| instance.uid().to_owned()).collect(),
+            deployments: Vec::new(),
+        };
+        doomed.see(deployments);
+        doomed
+    }
+
+    fn question(&self, output: &Output) -> Question {
+        let number = i64::try_from(self.listed.len()).unwrap_or(i64::MAX);
+        Question {
+            text: format!("Delete workload {:?} and its {}?", self.name, counted(number)),
+            default: Answer::No,
+            asks: "destroy",
+            line: output.line.clone(),
+        }
+    }
+
     /// The objects that are left, and the finalizers that hold them; `None` if nothing is.
-    fn left(&self, follow: &Follow) -> Option<String> {
+    fn left(&mut self, follow: &Follow) -> Option<String> {
+        let all = follow.objects(Resource::Deployments);
+        self.see(&all);
         let workloads = follow.objects(Resource::Workloads);
-        let workloads = workloads.iter().filter(|workload| workload.uid() == self.uid);
-        let deployments = follow.objects(Resource::Deployments);
-        let deployments = deployments
-            .iter()
-            .filter(|deployment| deployment.text("/spec/workloadRef/uid") == self.uid);
+        let is_alone = workloads.iter().all(|workload| workload.uid() == self.uid);
+        let index = Index::new(&[], &self.deployments);
         let instances = follow.objects(Resource::Instances);
-        let instances = instances
-            .iter()
-            .filter(|instance| self.instances.contains(instance.uid()));
         let parts = [
-            held("workload", workloads),
-            held("deployment", deployments),
-            held("instance", instances),
+            held(
+                "workload",
+                workloads.iter().filter(|workload| workload.uid() == self.uid),
+            ),
+            held("deployment", all.iter().filter(|deployment| self.has(deployment))),
+            held(
+                "instance",
+                instances
+                    .iter()
+                    .filter(|instance| self.owns(instance, &index, is_alone)),
+            ),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("left: {}", parts.join(", ")))
+    }
+
+    /// Remembers the Workload's deployments.
+    fn see(&mut self, deployments: &[Object]) {
+        for deployment in deployments {
+            let is_new = self.deployments.iter().all(|seen| seen.uid() != deployment.uid());
+            if is_new && self.has(deployment) {
+                self.deployments.push(deployment.clone());
+            }
+        }
+    }
+
+    fn has(&self, deployment: &Object) -> bool {
+        deployment.text("/spec/workloadRef/uid") == self.uid
+    }
+
+    /// True if an Instance is the Workload's. Its deployment or a label tells that; without both it counts by name, unless a
+    /// new Workload has that name (`is_alone` is false).
+    fn owns(&self, instance: &Object, index: &Index<'_>, is_alone: bool) -> bool {
+        if self.listed.contains(instance.uid()) {
+            return true;
+        }
+        let owners = instance.list("/metadata/ownerReferences");
+        if !owners.is_empty() {
+            let mut uids = owners.iter().filter_map(|owner| owner["uid"].as_str());
+            return uids.any(|uid| self.deployments.iter().any(|deployment| deployment.uid() == uid));
+        }
+        match instance.label(WORKLOAD_UID) {
+            "" => is_alone && Home::of(instance, index).workload == self.name,
+            uid => uid == self.uid,
+        }
     }
 }
 

@@ -1,35 +1,41 @@
 //! `diff -f FILE` and `diff NAME --to-revision N`: what `deploy -f` or `rollout undo` would write. Writes nothing.
 
-use super::rollout::undo_intent;
 use crate::{
     args::DiffArgs,
-    change::Intent,
+    change::{self, Intent},
     diff,
     effects::effects,
     error::{Error, Kind},
     manifest,
     output::{Output, table::escape, write},
     plane::{Plane, Resource},
+    retry,
     view::{Object, join},
 };
+use backon::Retryable;
 use serde_json::{Value, json};
+
+/// Refuses a line with neither side of a comparison.
+pub(crate) fn check(args: &DiffArgs) -> Result<(), Error> {
+    if args.name.is_none() && args.file.is_none() {
+        Err(misuse())
+    } else {
+        Ok(())
+    }
+}
+
+fn misuse() -> Error {
+    Error::usage("diff needs -f FILE, or NAME and --to-revision NUMBER").next("kubectl compute diff --help")
+}
 
 /// Prints the difference; it is an error of its own kind, so that scripts see it by the exit code.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &DiffArgs) -> Result<(), Error> {
-    let compared = compared(plane, args).await.map_err(|error| Error {
-        // 1 is a difference.
-        kind: match error.kind {
-            Kind::Failed | Kind::NotServed => Kind::DiffFailed,
-            kind => kind,
-        },
-        ..error
-    })?;
     let Compared {
         name,
         live,
         stored,
         deployments,
-    } = compared;
+    } = compared(plane, args).await?;
     let changes = diff::changes(live.as_ref().map(|live| &live.0), &stored.0);
     if args.unified && output.is_text() {
         write(&unified(live.as_ref(), &stored)?)?;
@@ -41,7 +47,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DiffArgs) -> Resu
         let lines = changes
             .iter()
             .map(|change| escape(&change.to_string()))
-            .chain(effects.iter().map(ToString::to_string));
+            .chain(effects.iter().map(|effect| escape(&effect.to_string())));
         let lines: Vec<String> = lines.map(|line| line + "\n").collect();
         write(&lines.concat())?;
     } else {
@@ -70,28 +76,40 @@ struct Compared {
     deployments: Vec<Object>,
 }
 
+/// The other side of a comparison.
+enum Wish {
+    /// The Workload of a file.
+    File(Value),
+    /// A revision of the Workload of this name.
+    Revision(String, u64),
+}
+
 async fn compared(plane: &Plane, args: &DiffArgs) -> Result<Compared, Error> {
-    let (name, live, wanted) = match (&args.name, &args.file) {
-        (Some(name), None) => {
+    let wish = match (&args.name, &args.file) {
+        (Some(name), None) => Wish::Revision(name.clone(), args.to_revision),
+        (None, Some(file)) => Wish::File(manifest::read(file, &plane.namespace, "diff").await?),
+        _ => return Err(misuse()),
+    };
+    // Nothing is shown yet, so a write of another user since the read only means to read again.
+    let attempt = || compare(plane, &wish);
+    let retried = attempt.retry(retry::conflicts());
+    retried.when(|error| error.kind == Kind::Conflict).await
+}
+
+async fn compare(plane: &Plane, wish: &Wish) -> Result<Compared, Error> {
+    let (name, live, intent) = match wish {
+        Wish::Revision(name, number) => {
             let live = plane.workload(name).await?;
-            let undo = undo_intent(plane, &live, args.to_revision, false).await?;
-            let wanted = undo.wanted(Some(&live), plane.clock.now())?;
-            (name.clone(), Some(live), wanted)
+            let intent = change::undo(plane, &live, *number, false).await?;
+            (name.clone(), Some(live), intent)
         }
-        (None, Some(file)) => {
-            let file = manifest::read(file, &plane.namespace, "diff")?;
+        Wish::File(file) => {
             let name = file["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let live = plane.find(Resource::Workloads, &name).await?;
-            let wanted = Intent::File(file).wanted(live.as_ref(), plane.clock.now())?;
-            (name, live, wanted)
-        }
-        _ => {
-            return Err(
-                Error::usage("diff needs -f FILE, or NAME and --to-revision NUMBER")
-                    .next("kubectl compute diff --help"),
-            );
+            (name, live, Intent::File(file.clone()))
         }
     };
+    let wanted = intent.wanted(live.as_ref(), plane.clock.now())?;
     let (stored, deployments) = tokio::try_join!(
         plane.store(&wanted, live.is_some(), true),
         plane.list(Resource::Deployments)
@@ -125,5 +143,5 @@ fn yaml(object: &Object) -> Result<String, Error> {
         "metadata": {"labels": part("/metadata/labels"), "annotations": part("/metadata/annotations")},
         "spec": part("/spec"),
     });
-    serde_saphyr::to_string(&compared).map_err(|error| Error::new(Kind::DiffFailed, error.to_string()))
+    serde_saphyr::to_string(&compared).map_err(|error| Error::new(Kind::Failed, error.to_string()))
 }

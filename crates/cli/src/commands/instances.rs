@@ -12,7 +12,7 @@ use crate::{
     },
     plane::{Follow, Plane, Resource, Selection},
     time::age,
-    view::{Home, InstanceState, InstanceWord, Object},
+    view::{Home, Index, InstanceState, InstanceWord, Object},
 };
 use jiff::Timestamp;
 
@@ -41,13 +41,20 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &InstancesArgs) ->
     if args.watch {
         return watch(plane, output, args).await;
     }
-    let (instances, deployments) =
-        tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
-    let rows = rows(instances, &deployments, args);
+    let (instances, deployments, workloads) = tokio::join!(
+        plane.list(Resource::Instances),
+        plane.list(Resource::Deployments),
+        plane.list(Resource::Workloads)
+    );
+    let (instances, deployments) = (instances?, deployments?);
+    // The Workloads tell the order of placements only: a user who may not list them still gets the Instances.
+    let workloads = workloads.unwrap_or_default();
+    let rows = rows(instances, &Index::new(&workloads, &deployments), args);
     output.list(&listing(rows, &plane.project, plane.clock.now()))
 }
 
 async fn watch(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(), Error> {
+    let workloads = plane.list(Resource::Workloads).await.unwrap_or_default();
     let kinds = [Resource::Instances, Resource::Deployments].map(|kind| (kind, Selection::All));
     let mut follow = Follow::start(plane, &kinds)?;
     let mut watched = Watched::new(output);
@@ -57,16 +64,17 @@ async fn watch(plane: &Plane, output: &Output, args: &InstancesArgs) -> Result<(
             continue;
         }
         let deployments = follow.objects(Resource::Deployments);
-        let rows = rows(follow.objects(Resource::Instances), &deployments, args);
+        let index = Index::new(&workloads, &deployments);
+        let rows = rows(follow.objects(Resource::Instances), &index, args);
         watched.print(&listing(rows, &plane.project, plane.clock.now()))?;
     }
 }
 
 /// The Instances that are asked for, in the order of rows.
-fn rows(instances: Vec<Object>, deployments: &[Object], args: &InstancesArgs) -> Vec<(Home, Object)> {
+fn rows(instances: Vec<Object>, index: &Index<'_>, args: &InstancesArgs) -> Vec<(Home, Object)> {
     let mut rows: Vec<(Home, Object)> = instances
         .into_iter()
-        .map(|instance| (Home::of(&instance, deployments), instance))
+        .map(|instance| (Home::of(&instance, index), instance))
         .filter(|(home, _)| args.workload.as_ref().is_none_or(|name| home.workload == *name))
         .filter(|(home, _)| args.city.as_ref().is_none_or(|city| home.city == *city))
         .collect();
@@ -79,7 +87,7 @@ fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing 
     let (mut objects, mut words) = (Vec::new(), Vec::new());
     for (home, instance) in rows {
         let state = InstanceState::of(&instance);
-        table.row(row(&home, &instance, now));
+        table.row(row(&home, &instance, state, now));
         words.push(state.word());
         objects.push(instance);
     }
@@ -94,14 +102,14 @@ fn listing(rows: Vec<(Home, Object)>, project: &str, now: Timestamp) -> Listing 
     Listing {
         footer: format!("{} - {}", plural(objects.len(), "instance"), counted.join(", ")),
         empty: format!("No instances in project {project} match."),
+        hint: String::new(),
         objects,
         table,
         columns: (NARROW, COLUMNS.len()),
     }
 }
 
-fn row(home: &Home, instance: &Object, now: Timestamp) -> Vec<Cell> {
-    let state = InstanceState::of(instance);
+fn row(home: &Home, instance: &Object, state: InstanceState<'_>, now: Timestamp) -> Vec<Cell> {
     let address = |field: &str| {
         instance
             .text(&format!("/status/networkInterfaces/0/assignments/{field}"))

@@ -17,15 +17,50 @@ mod workloads;
 use crate::{
     activation::gate,
     args::{Cli, Command, DescribeCommand, InstancesArgs, RolloutCommand, WorkloadsArgs},
+    change::check_minimum,
     completion,
-    error::Error,
+    error::{Error, Kind},
+    interrupt::Writes,
     output::{Output, write},
     plane::Plane,
 };
 
 /// Runs a command.
-pub(crate) async fn run(cli: Cli, line: String) -> Result<(), Error> {
+pub(crate) async fn run(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
+    let is_diff = matches!(cli.command, Command::Diff(_));
+    execute(cli, line, writes)
+        .await
+        .map_err(|error| match error.kind {
+            // 1 is a difference.
+            Kind::Failed | Kind::NotServed if is_diff => Error {
+                kind: Kind::DiffFailed,
+                ..error
+            },
+            _ => error,
+        })
+}
+
+/// Finds wrong use that clap does not see. Needs no control plane.
+fn check(command: &Command) -> Result<(), Error> {
+    match command {
+        Command::Deploy(args) => deploy::check(args),
+        Command::Scale(args) => check_minimum(args.min),
+        Command::Restart(args) => changes::check(args),
+        Command::Rollout(args) => match &args.command {
+            None => rollout::named(&args.status).map(drop),
+            Some(RolloutCommand::Status(args)) => rollout::named(args).map(drop),
+            Some(RolloutCommand::Restart(args)) => changes::check(args),
+            Some(RolloutCommand::History(_) | RolloutCommand::Undo(_)) => Ok(()),
+        },
+        Command::Diff(args) => diff::check(args),
+        Command::Trace(args) => trace::check(args),
+        _ => Ok(()),
+    }
+}
+
+async fn execute(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
     let Cli { global, command } = cli;
+    check(&command)?;
     let choice = global.choice();
     let yes = global.yes;
     let output = Output {
@@ -34,6 +69,7 @@ pub(crate) async fn run(cli: Cli, line: String) -> Result<(), Error> {
         quiet: global.quiet,
         color: global.color,
         line,
+        writes,
     };
     if let Command::Completion { shell } = command {
         return write(completion::script(shell));
@@ -66,7 +102,8 @@ pub(crate) async fn run(cli: Cli, line: String) -> Result<(), Error> {
             Some(RolloutCommand::Restart(args)) => changes::restart(&plane, &output, args, yes).await,
         },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
-        Command::Trace(args) => trace::run(&plane, &output, &choice, &args).await,
+        // Its future would make those of all commands large.
+        Command::Trace(args) => Box::pin(trace::run(&plane, &output, &choice, &args)).await,
         Command::Quota(args) => quota::run(&plane, &output, &args).await,
         Command::Activation(args) => activation::run(&plane, &output, &args, yes).await,
         Command::Completion { .. } => Ok(()),

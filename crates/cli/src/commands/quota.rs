@@ -48,7 +48,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &QuotaArgs) -> Res
             return print(output, plane, LIMITS, rows.iter().map(|row| row.cells().to_vec()));
         }
         Some(_) => {}
-        None => output.remark("Limits cannot be read here."),
+        None => output.say("Limits cannot be read here."),
     }
     print(
         output,
@@ -77,7 +77,7 @@ fn print(
         table.row(row.into_iter().map(Cell::from).collect());
     }
     if table.is_empty() {
-        output.remark(&format!("No quota of project {} matches.", plane.project));
+        output.say(&format!("No quota of project {} matches.", plane.project));
         return Ok(());
     }
     output.table(&table, columns.len())

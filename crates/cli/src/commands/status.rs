@@ -3,7 +3,7 @@
 use crate::{
     args::StatusArgs,
     error::{Error, Kind},
-    history::{Active, active},
+    history::{Active, Recorded, active},
     output::{
         Output,
         screen::Screen,
@@ -12,9 +12,9 @@ use crate::{
         write,
     },
     plane::{Follow, Plane, Resource, Selection},
-    rollout::{Row, once},
+    rollout::{Locations, Phase, Row, once},
     time::{age, sleep},
-    view::{Counts, Health, Joined, Object, join},
+    view::{Counts, Health, Instances, Joined, join},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -30,9 +30,6 @@ const COLUMNS: &[&str] = &[
     "AGE",
 ];
 
-/// Time after which a status that is watched is looked at again: what does not move is blocked by then.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-
 /// Shows a Workload, once or at each change.
 pub(crate) async fn run(plane: &Plane, output: &Output, args: &StatusArgs) -> Result<(), Error> {
     if args.watch {
@@ -44,18 +41,22 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &StatusArgs) -> Re
         plane.list(Resource::Instances)
     )?;
     let revision = active(plane, &workload).await;
+    let Some(mut joined) = join(vec![workload], deployments).pop() else {
+        return Ok(());
+    };
+    Locations::default().look_up(plane, &mut joined).await;
     let now = plane.clock.now();
-    match Status::of(workload, deployments, &instances, revision, now) {
-        Some(status) if output.is_text() => write(&status.text(output, now)),
-        Some(status) => output.object(&status.object(now)),
-        None => Ok(()),
+    let status = Status::of(&joined, &Instances::from(instances), revision, now);
+    if output.is_text() {
+        write(&status.text(output, now))
+    } else {
+        output.object(&status.object(now))
     }
 }
 
 async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> {
     // A misspelled name is answered at once.
-    let mut workload = plane.workload(name).await?;
-    let mut revision_now = active(plane, &workload).await;
+    plane.workload(name).await?;
     let mut follow = Follow::start(
         plane,
         &[
@@ -64,50 +65,47 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
             (Resource::Instances, Selection::All),
         ],
     )?;
+    let mut history = Recorded::start(plane, name);
+    let mut locations = Locations::default();
     let mut screen = Screen::stdout();
+    let mut is_listed = false;
     let mut last: Option<Status> = None;
     loop {
-        let news = tokio::select! {
-            news = follow.next() => Some(news?),
-            () = sleep(Some(LOOK_AGAIN)) => None,
-        };
-        if let Some(notice) = news.and_then(|news| news.notice()) {
-            output.remark(&notice);
-            continue;
-        }
-        let Some(seen) = follow.objects(Resource::Workloads).pop() else {
-            return Err(Error::new(
-                Kind::NotFound,
-                format!("workload {name:?} was deleted"),
-            ));
-        };
-        if (seen.uid(), seen.generation()) != (workload.uid(), workload.generation()) {
-            revision_now = active(plane, &seen).await;
-        }
-        workload = seen;
-        let (deployments, instances) = (
-            follow.objects(Resource::Deployments),
-            follow.objects(Resource::Instances),
-        );
-        let now = plane.clock.now();
-        let status = Status::of(
-            workload.clone(),
-            deployments,
-            &instances,
-            revision_now.clone(),
-            now,
-        );
-        if status == last {
-            continue;
-        }
-        if let Some(status) = &status {
-            if output.is_text() {
-                screen.draw(&status.text(output, now))?;
-            } else {
-                output.next_object(&status.object(now))?;
+        let turns = last.as_ref().and_then(|last| last.turns(plane.clock.now()));
+        // While there is no contact, the rows may have changed.
+        let turns = turns.filter(|_| !follow.is_lost());
+        tokio::select! {
+            news = follow.next() => {
+                let news = news?;
+                if let Some(notice) = news.notice() {
+                    screen.notice(output, &notice)?;
+                    continue;
+                }
+                is_listed = true;
+                screen.clear_notice()?;
             }
+            () = history.changed() => {}
+            () = sleep(turns) => {}
         }
-        last = status;
+        if !is_listed || !history.is_known() {
+            continue;
+        }
+        let Some(workload) = follow.objects(Resource::Workloads).pop() else {
+            let what = format!("workload {name:?} was deleted");
+            return Err(Error::new(Kind::NotFound, what));
+        };
+        let revision = history.active(&workload);
+        let Some(mut joined) = join(vec![workload], follow.objects(Resource::Deployments)).pop() else {
+            continue;
+        };
+        locations.look_up(plane, &mut joined).await;
+        let now = plane.clock.now();
+        let instances = Instances::from(follow.objects(Resource::Instances));
+        let status = Status::of(&joined, &instances, revision, now);
+        if last.as_ref() != Some(&status) {
+            status.show(output, &mut screen, now)?;
+            last = Some(status);
+        }
     }
 }
 
@@ -121,21 +119,30 @@ struct Status {
 }
 
 impl Status {
-    fn of(
-        workload: Object,
-        deployments: Vec<Object>,
-        instances: &[Object],
-        revision: Option<Active>,
-        now: Timestamp,
-    ) -> Option<Self> {
-        let joined: Joined = join(vec![workload], deployments).pop()?;
+    fn of(joined: &Joined, instances: &Instances, revision: Option<Active>, now: Timestamp) -> Self {
         let counts: Counts = joined.deployments().map(Counts::of).sum();
-        Some(Self {
+        Self {
             name: joined.workload.name().to_owned(),
             health: Health::of(&joined.workload, counts),
             revision,
-            rows: once(&joined, instances, now),
-        })
+            rows: once(joined, instances, now),
+        }
+    }
+
+    /// Time until a row is blocked if nothing changes.
+    fn turns(&self, now: Timestamp) -> Option<Duration> {
+        let moving = self.rows.iter().filter(|row| row.phase != Phase::Blocked);
+        let first = moving.filter_map(|row| row.blocked_in(now)).min()?;
+        first.try_into().ok()
+    }
+
+    /// Shows it as the next one of a watch.
+    fn show(&self, output: &Output, screen: &mut Screen, now: Timestamp) -> Result<(), Error> {
+        if output.is_text() {
+            screen.draw(&self.text(output, now))
+        } else {
+            output.next_object(&self.object(now))
+        }
     }
 
     fn text(&self, output: &Output, now: Timestamp) -> String {

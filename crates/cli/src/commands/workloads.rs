@@ -15,7 +15,7 @@ use crate::{
     view::{Counts, Health, HealthWord, Joined, join},
 };
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const COLUMNS: &[&str] = &[
     "NAME",
@@ -58,8 +58,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) ->
             .await
             .pop_first()
             .unwrap_or_else(|| "CITY".to_owned());
-        let start = format!("Get started: kubectl compute deploy web --image nginx --city {city}");
-        listing.empty = format!("{}\n{start}", listing.empty);
+        listing.hint = format!("Get started: kubectl compute deploy web --image nginx --city {city}");
     }
     output.list(&listing)
 }
@@ -128,6 +127,7 @@ fn listing(
         } else {
             format!("No workloads in project {project} match {}.", filters.join(" "))
         },
+        hint: String::new(),
         objects,
         table,
         columns: (NARROW, COLUMNS.len()),
@@ -152,8 +152,9 @@ fn row(
     let names: Vec<&str> = placements
         .filter_map(|placement| placement["name"].as_str())
         .collect();
-    let mut cities: Vec<&str> = joined.cities.iter().map(|(city, _)| &*city.city).collect();
-    cities.dedup();
+    let mut seen = BTreeSet::new();
+    let cities = joined.cities.iter().map(|(city, _)| &*city.city);
+    let cities: Vec<&str> = cities.filter(|city| seen.insert(*city)).collect();
     vec![
         workload.name().into(),
         Cell::toned(&health.to_string(), Tone::from(health.word)),

@@ -6,13 +6,28 @@ use crate::{
     history::{History, find},
     plane::{Choice, Plane, Resource},
     time::age,
-    view::{Counts, Health, Home, InstanceState, Object},
+    view::{Counts, Health, Home, Index, InstanceState, Object, without_registries},
 };
 use kube::config::Kubeconfig;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use tokio::runtime::Handle;
 
-/// The candidates; none if something is wrong.
-pub(super) async fn candidates(live: Live, context: &BTreeMap<String, String>) -> Vec<Candidate> {
+/// The candidates; none if something is wrong, or if the answer does not come within the limit.
+pub(super) async fn candidates(
+    live: Live,
+    context: BTreeMap<String, String>,
+    limit: Duration,
+) -> Vec<Candidate> {
+    let runtime = Handle::current();
+    // A program that makes credentials blocks the thread that it is called from; the limit must not wait for it.
+    let asked = tokio::task::spawn_blocking(move || runtime.block_on(found(live, &context, limit)));
+    match tokio::time::timeout(limit, asked).await {
+        Ok(Ok(candidates)) => candidates,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) -> Vec<Candidate> {
     let kubeconfig = context.get("kubeconfig").map(PathBuf::from);
     if live == Live::Contexts {
         return contexts(kubeconfig);
@@ -22,7 +37,8 @@ pub(super) async fn candidates(live: Live, context: &BTreeMap<String, String>) -
         context: context.get("context").cloned(),
         project: context.get("project").cloned().unwrap_or_default(),
         namespace: context.get("namespace").cloned(),
-        request_timeout: Duration::from_secs(2),
+        request_timeout: Some(limit),
+        is_interactive: false,
     };
     ask(live, &choice).await.unwrap_or_default()
 }
@@ -66,9 +82,8 @@ async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
             if cities.is_empty() {
                 let (instances, deployments) =
                     tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
-                let used = instances
-                    .iter()
-                    .map(|instance| Home::of(instance, &deployments).city);
+                let index = Index::new(&[], &deployments);
+                let used = instances.iter().map(|instance| Home::of(instance, &index).city);
                 cities.extend(used.filter(|city| city != "unknown"));
                 cities.extend(deployments.iter().map(|d| d.text("/spec/cityCode").to_owned()));
             }
@@ -104,7 +119,11 @@ async fn revisions(plane: &Plane, workload: &Object) -> Result<Vec<Candidate>, E
     let now = plane.clock.now();
     let newest = history.revisions.iter().rev();
     let candidates = newest.map(|revision| {
-        let meaning = format!("{}, {} ago", revision.image, age(revision.time, now));
+        let meaning = format!(
+            "{}, {} ago",
+            without_registries(&revision.image),
+            age(revision.time, now)
+        );
         Candidate::new(revision.rev.to_string(), meaning)
     });
     Ok(candidates.collect())

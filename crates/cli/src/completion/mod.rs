@@ -9,13 +9,12 @@ mod wanted;
 
 pub(crate) use scripts::script;
 
-use crate::args::Cli;
-use clap::CommandFactory;
+use crate::{output::table::escape, typing::built};
 use std::time::Duration;
 use wanted::{Place, Wanted};
 
-/// Time for the whole answer.
-const LIMIT: Duration = Duration::from_secs(2);
+/// Time for names of the server, so that the whole answer takes less than two seconds.
+const LIMIT: Duration = Duration::from_millis(1_700);
 
 /// The shell completes file names if there are no candidates.
 const FILES: &str = ":0\n";
@@ -41,8 +40,7 @@ impl Candidate {
 
 /// The answer for the words after `kubectl compute`, of which the last one is being typed.
 pub(crate) async fn answer(words: &[String]) -> String {
-    let mut command = Cli::command();
-    command.build();
+    let command = built();
     let Place {
         wanted,
         mut commands,
@@ -53,9 +51,7 @@ pub(crate) async fn answer(words: &[String]) -> String {
         Wanted::Files => return FILES.to_owned(),
         Wanted::Nothing => Vec::new(),
         Wanted::OneOf(candidates) => candidates,
-        Wanted::Live(live) => tokio::time::timeout(LIMIT, live::candidates(live, &context))
-            .await
-            .unwrap_or_default(),
+        Wanted::Live(live) => live::candidates(live, context, LIMIT).await,
     });
     // Of a list with commas, the last item is completed.
     let (before, item) = match typed.rsplit_once(',') {
@@ -64,15 +60,16 @@ pub(crate) async fn answer(words: &[String]) -> String {
     };
     let lines = commands
         .iter()
-        .filter(|candidate| candidate.word.starts_with(item))
-        .map(|Candidate { word, meaning }| match plain(meaning) {
-            meaning if meaning.is_empty() => format!("{before}{}\n", plain(word)),
-            meaning => format!("{before}{}\t{meaning}\n", plain(word)),
+        .filter(|candidate| candidate.word.starts_with(item) && is_plain(&candidate.word))
+        .map(|Candidate { word, meaning }| match &*escape(meaning) {
+            "" => format!("{before}{word}\n"),
+            meaning => format!("{before}{word}\t{meaning}\n"),
         });
     lines.chain([NO_FILES.to_owned()]).collect()
 }
 
-/// A text without characters that would end the line or the candidate.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
+/// True for a word that every shell takes as it is: a name of a server must not become a command or another flag.
+fn is_plain(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._=:/@-".contains(c);
+    word.chars().all(plain)
 }

@@ -1,7 +1,12 @@
 //! The kind of the word that is being typed, from the words before it.
 
 use super::Candidate;
-use crate::{args::Shell, output::FORMATS, view::HealthWord};
+use crate::{
+    args::Shell,
+    output::FORMATS,
+    typing::{Role, Roles},
+    view::HealthWord,
+};
 use clap::{Arg, Command, ValueEnum};
 use std::collections::BTreeMap;
 
@@ -57,17 +62,15 @@ pub(super) fn place(root: &Command, words: &[String]) -> Place {
     let (typed, before) = words
         .split_last()
         .map_or(("", words), |(last, rest)| (last, rest));
-    let mut walk = Walk {
-        command: root,
-        path: Vec::new(),
-        positionals: Vec::new(),
-        values: BTreeMap::new(),
-        open: None,
+    let roles = Roles::read(root, before);
+    let positionals = roles.of.iter().zip(before);
+    let positionals = positionals.filter(|(role, _)| matches!(role, Role::Word));
+    let walk = Walk {
+        positionals: positionals.map(|(_, word)| word.clone()).collect(),
+        roles,
     };
-    for word in before {
-        walk.step(word);
-    }
     let (wanted, typed) = walk.end(typed);
+    let values = walk.roles.values(before).into_iter();
     Place {
         commands: if typed.starts_with('-') {
             Vec::new()
@@ -76,54 +79,20 @@ pub(super) fn place(root: &Command, words: &[String]) -> Place {
         },
         wanted,
         typed: typed.to_owned(),
-        context: walk.values,
+        context: values.map(|(flag, value)| (flag.to_owned(), value)).collect(),
     }
 }
 
 /// The words before the last one.
 struct Walk<'a> {
-    command: &'a Command,
-    /// Names of the commands.
-    path: Vec<&'a str>,
+    roles: Roles<'a>,
+    /// The words that are neither commands nor flags nor their values.
     positionals: Vec<String>,
-    values: BTreeMap<String, String>,
-    /// The flag whose value is next.
-    open: Option<&'a Arg>,
 }
 
 impl<'a> Walk<'a> {
-    fn step(&mut self, word: &str) {
-        if let Some(arg) = self.open.take() {
-            self.values.insert(arg.get_id().to_string(), word.to_owned());
-        } else if let Some(flag) = word.strip_prefix("--") {
-            let (name, value) = flag
-                .split_once('=')
-                .map_or((flag, None), |(name, value)| (name, Some(value)));
-            let arg = self.flag(|arg| arg.get_long() == Some(name));
-            match (arg, value) {
-                (Some(arg), Some(value)) => {
-                    self.values.insert(arg.get_id().to_string(), value.to_owned());
-                }
-                (Some(arg), None) if takes_next_word(arg) => self.open = Some(arg),
-                _ => {}
-            }
-        } else if let Some(short) = word.strip_prefix('-').filter(|short| short.len() == 1) {
-            let arg = self.flag(|arg| arg.get_short().is_some_and(|own| short.starts_with(own)));
-            self.open = arg.filter(|arg| takes_next_word(arg));
-        } else if let Some(sub) = self
-            .command
-            .find_subcommand(word)
-            .filter(|_| self.positionals.is_empty())
-        {
-            self.path.push(sub.get_name());
-            self.command = sub;
-        } else if !word.starts_with('-') && word != "list" {
-            self.positionals.push(word.to_owned());
-        }
-    }
-
     fn end<'w>(&self, typed: &'w str) -> (Wanted, &'w str) {
-        if let Some(arg) = self.open {
+        if let Some(arg) = self.roles.open {
             return (self.value(arg), typed);
         }
         if let Some((name, value)) = typed.strip_prefix("--").and_then(|flag| flag.split_once('=')) {
@@ -133,26 +102,34 @@ impl<'a> Walk<'a> {
         if typed.starts_with('-') {
             return (Wanted::OneOf(self.flags()), typed);
         }
-        let positional = self.command.get_positionals().nth(self.positionals.len());
+        let positional = self.roles.command.get_positionals().nth(self.positionals.len());
         (positional.map_or(Wanted::Nothing, |arg| self.value(arg)), typed)
     }
 
     /// The commands that can be typed here.
     fn commands(&self) -> Vec<Candidate> {
-        if self.open.is_some() || !self.positionals.is_empty() {
+        if self.roles.open.is_some() || self.roles.is_closed {
             return Vec::new();
         }
-        let commands = self.command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let commands = self
+            .roles
+            .command
+            .get_subcommands()
+            .filter(|sub| !sub.is_hide_set());
         let candidates = commands.map(|sub| Candidate::new(sub.get_name(), about(sub.get_about())));
         candidates.filter(|candidate| candidate.word != "help").collect()
     }
 
     fn flag(&self, is: impl Fn(&Arg) -> bool) -> Option<&'a Arg> {
-        self.command.get_arguments().find(|arg| is(arg))
+        self.roles.command.get_arguments().find(|arg| is(arg))
     }
 
     fn flags(&self) -> Vec<Candidate> {
-        let shown = self.command.get_arguments().filter(|arg| !arg.is_hide_set());
+        let shown = self
+            .roles
+            .command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set());
         let flags = shown.filter_map(|arg| {
             let long = arg.get_long()?;
             Some(Candidate::new(format!("--{long}"), about(arg.get_help())))
@@ -168,7 +145,7 @@ impl<'a> Walk<'a> {
             "context" | "hub_context" => Wanted::Live(Live::Contexts),
             "namespace" => Wanted::Live(Live::Namespaces),
             "city" => Wanted::Live(Live::Cities),
-            "name" if self.path.first() == Some(&"instances") => Wanted::Live(Live::Instances),
+            "name" if self.roles.path.first() == Some(&"instances") => Wanted::Live(Live::Instances),
             "name" | "workload" => Wanted::Live(Live::Workloads),
             "placement" => Wanted::Live(Live::Placements(workload())),
             "container" => Wanted::Live(Live::Containers(workload())),
@@ -206,11 +183,6 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// True if the next word is the value of this flag.
-fn takes_next_word(arg: &Arg) -> bool {
-    arg.get_action().takes_values() && !arg.is_require_equals_set()
-}
-
 fn about(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }
@@ -218,14 +190,10 @@ fn about(text: Option<&clap::builder::StyledStr>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::CommandFactory;
 
     fn at(line: &str) -> Place {
-        let mut command = Cli::command();
-        command.build();
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        place(&command, &words)
+        place(&crate::typing::built(), &words)
     }
 
     fn words(wanted: &Wanted) -> Vec<&str> {
@@ -248,6 +216,12 @@ mod tests {
         assert_eq!(commands("rollout "), ["status", "history", "undo", "restart"]);
         assert_eq!(commands("rollout --timeout "), [""; 0]);
         assert_eq!(commands("rollout web "), [""; 0]);
+        assert_eq!(
+            commands("rollout -w=false "),
+            [""; 0],
+            "no command follows a flag of another"
+        );
+        assert_eq!(commands("workloads -qn shop "), ["describe"]);
         assert_eq!(at("rollout ").wanted, Wanted::Live(Live::Workloads));
     }
 

@@ -40,7 +40,11 @@ impl Active {
 /// The revision that a Workload has; `None` if there is no history that can be read.
 pub(crate) async fn active(plane: &Plane, workload: &Object) -> Option<Active> {
     let map = find(plane, workload).await.ok().flatten()?;
-    let history = History::read(&map);
+    active_of(&History::read(&map), workload)
+}
+
+/// The revision of a history that a Workload has; `None` if it has none.
+pub(super) fn active_of(history: &History, workload: &Object) -> Option<Active> {
     if history.is_behind(workload) {
         return Some(Active {
             number: None,

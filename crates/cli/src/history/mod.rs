@@ -2,12 +2,19 @@
 
 mod active;
 mod limits;
+mod recorded;
 mod store;
 
 pub(crate) use active::{Active, HISTORIES, active, numbers, numbers_of};
-pub(crate) use store::{Entry, find, forget, record};
+pub(crate) use recorded::{Recorded, recorded};
+pub(crate) use store::{Entry, find, forget, load, record};
 
-use crate::{diff, diff::Change, view::Object};
+use crate::{
+    diff,
+    diff::Change,
+    error::{Error, Kind},
+    view::Object,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::{Deserialize, Serialize};
@@ -21,6 +28,8 @@ const ACTIVE: &str = "fedgate.dev/active-revision";
 const LAST: &str = "fedgate.dev/last-revision";
 /// Key of a revision in the ConfigMap, before its number.
 const KEY: &str = "rev-";
+/// The highest number that is believed: a higher one was not given by this command.
+const HIGHEST: u64 = 1_000_000_000;
 /// Version of the form of a revision.
 const SCHEMA: u32 = 1;
 
@@ -88,7 +97,7 @@ pub(crate) struct Revision {
     pub(crate) generation: i64,
     /// Hash of the spec.
     pub(crate) spec_hash: String,
-    /// Images of the spec.
+    /// Images of the spec, with their registries.
     pub(crate) image: String,
     /// The changes from the previous revision; `None` for the first one and for one that is too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,8 +151,7 @@ impl History {
     pub(crate) fn read(map: &ConfigMap) -> Self {
         let annotation = |key: &str| {
             let all = map.metadata.annotations.as_ref();
-            all.and_then(|all| all.get(key))
-                .and_then(|text| text.parse().ok())
+            all.and_then(|all| all.get(key)).and_then(|text| believed(text))
         };
         let mut history = Self {
             active: annotation(ACTIVE),
@@ -169,12 +177,42 @@ impl History {
         self.revisions.iter().find(|revision| revision.rev == number)
     }
 
+    /// The revision with this number; an error if it is not kept.
+    pub(crate) fn revision(&self, workload: &str, number: u64) -> Result<&Revision, Error> {
+        self.get(number).ok_or_else(|| {
+            let kept = match (self.revisions.first(), self.revisions.last()) {
+                (Some(first), Some(last)) => format!(" (kept: #{}..#{})", first.rev, last.rev),
+                _ => String::new(),
+            };
+            Error::new(Kind::NotFound, format!("revision #{number} not found{kept}"))
+                .next(format!("kubectl compute rollout history {workload}"))
+        })
+    }
+
     /// The newest revision.
     pub(crate) fn active(&self) -> Option<&Revision> {
         self.active.and_then(|number| self.get(number))
     }
 
-    /// True if the live spec was written by somebody else after the newest revision.
+    /// True if no revision has the live spec, so that the next change records it first.
+    pub(crate) fn lacks(&self, live: &Object) -> bool {
+        let hash = hash(&live.0["spec"]);
+        if self.active().is_some_and(|active| active.spec_hash == hash) {
+            return false;
+        }
+        // A faster user may have recorded a later spec before this one was changed.
+        let mut revisions = self.revisions.iter();
+        !revisions.any(|revision| revision.spec_hash == hash && revision.generation == live.generation())
+    }
+
+    /// Number of the revision that the next change makes.
+    pub(crate) fn next_number(&self, live: &Object) -> u64 {
+        let observed = u64::from(self.lacks(live));
+        self.last.saturating_add(1).saturating_add(observed)
+    }
+
+    /// True if the live spec was written by somebody else after the newest revision, as far as that is shown: a history
+    /// that was read later than the Workload is no reason.
     pub(crate) fn is_behind(&self, live: &Object) -> bool {
         let Some(active) = self.active() else {
             return !self.revisions.is_empty();
@@ -196,7 +234,12 @@ impl History {
 
 /// Number of a revision in its key.
 fn number(key: &str) -> Option<u64> {
-    key.strip_prefix(KEY)?.parse().ok()
+    believed(key.strip_prefix(KEY)?)
+}
+
+/// A number, unless it is so high that nobody has counted to it.
+fn believed(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number| *number <= HIGHEST)
 }
 
 /// Key of a revision.

@@ -5,8 +5,10 @@ use crate::{
     diff,
     error::{Error, Kind},
     plane::{FIELD_MANAGER, Plane},
+    retry,
     view::Object,
 };
+use backon::Retryable;
 use fedgate_api::API_VERSION;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -20,8 +22,6 @@ use std::collections::BTreeMap;
 const LABEL: &str = "fedgate.dev/revision-history";
 /// Annotation: name of the Workload.
 pub(super) const WORKLOAD: &str = "fedgate.dev/workload";
-/// Attempts to record beside other users.
-const ATTEMPTS: usize = 5;
 
 /// A change to be recorded.
 #[derive(Debug)]
@@ -44,47 +44,65 @@ pub(crate) async fn find(plane: &Plane, workload: &Object) -> Result<Option<Conf
     Ok(found.filter(|map| belongs(map, workload)))
 }
 
+/// The history of a Workload; an error if there is none.
+pub(crate) async fn load(plane: &Plane, workload: &Object) -> Result<History, Error> {
+    let map = find(plane, workload).await?;
+    let history = map.map(|map| History::read(&map)).unwrap_or_default();
+    if history.revisions.is_empty() {
+        let name = workload.name();
+        return Err(
+            Error::new(Kind::NotFound, format!("workload {name:?} has no history"))
+                .next(format!("kubectl compute status {name}")),
+        );
+    }
+    Ok(history)
+}
+
 /// Records a change; returns the number of the revision before it, if there is one, and its own.
 pub(crate) async fn record(plane: &Plane, entry: &Entry<'_>) -> Result<(Option<u64>, u64), Error> {
-    let maps = maps(plane);
     let actor = plane.user().await;
-    for _ in 0..ATTEMPTS {
-        let mut found = read(plane, entry.after.name()).await?;
-        if let Some(former) = found.take_if(|map| !belongs(map, entry.after)) {
-            let preconditions = Preconditions {
-                uid: former.metadata.uid.clone(),
-                resource_version: None,
-            };
-            let params = DeleteParams::default().preconditions(preconditions);
-            match maps.delete(&name(entry.after.name()), &params).await {
-                Err(error) if !is(&error, &[404, 409]) => return Err(failed(&error)),
-                Ok(_) | Err(_) => {}
-            }
-        }
-        let exists = found.is_some();
-        let mut map = found.unwrap_or_else(|| empty(entry.after));
-        let number = add(&mut map, entry, &actor, plane.clock.now());
-        let params = PostParams {
-            dry_run: false,
-            field_manager: Some(FIELD_MANAGER.to_owned()),
+    let attempt = || record_once(plane, entry, &actor);
+    let retried = attempt.retry(retry::conflicts());
+    retried.when(|error| error.kind == Kind::Conflict).await
+}
+
+async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<(Option<u64>, u64), Error> {
+    let maps = maps(plane);
+    let mut found = read(plane, entry.after.name()).await?;
+    if let Some(former) = found.take_if(|map| !belongs(map, entry.after)) {
+        let preconditions = Preconditions {
+            uid: former.metadata.uid.clone(),
+            resource_version: None,
         };
-        let written = if exists {
-            maps.replace(&name(entry.after.name()), &params, &map).await
-        } else {
-            maps.create(&params, &map).await
-        };
-        match written {
-            Ok(_) => {
-                let revisions = History::read(&map).revisions;
-                let before = revisions.iter().map(|revision| revision.rev);
-                return Ok((before.filter(|rev| *rev < number).max(), number));
-            }
-            // Another user was faster, or has deleted the map.
-            Err(error) if is(&error, &[404, 409]) => {}
-            Err(error) => return Err(failed(&error)),
+        let params = DeleteParams::default().preconditions(preconditions);
+        match maps.delete(&name(entry.after.name()), &params).await {
+            Err(error) if !is(&error, &[404, 409]) => return Err(failed(&error)),
+            Ok(_) | Err(_) => {}
         }
     }
-    Err(Error::new(Kind::Conflict, "others kept changing the history"))
+    let exists = found.is_some();
+    let mut map = found.unwrap_or_else(|| empty(entry.after));
+    let number = add(&mut map, entry, actor, plane.clock.now());
+    let params = PostParams {
+        dry_run: false,
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+    };
+    let written = if exists {
+        maps.replace(&name(entry.after.name()), &params, &map).await
+    } else {
+        maps.create(&params, &map).await
+    };
+    written.map_err(|error| {
+        // Another user was faster, or has deleted the map.
+        if is(&error, &[404, 409]) {
+            Error::new(Kind::Conflict, "others kept changing the revision history")
+        } else {
+            failed(&error)
+        }
+    })?;
+    let revisions = History::read(&map).revisions;
+    let before = revisions.iter().map(|revision| revision.rev);
+    Ok((before.filter(|rev| *rev < number).max(), number))
 }
 
 /// Deletes the history of a Workload that is gone. Its owner reference does the same, where something collects garbage.
@@ -105,11 +123,13 @@ pub(crate) async fn forget(plane: &Plane, workload: &Object) {
 pub(super) fn add(map: &mut ConfigMap, entry: &Entry<'_>, actor: &Actor, now: Timestamp) -> u64 {
     let mut history = History::read(map);
     let mut data = map.data.take().unwrap_or_default();
-    if map.metadata.owner_references.as_ref().is_none_or(Vec::is_empty) {
+    // A map that somebody has restored without its owner may count the generations of a former Workload.
+    let is_restored = map.metadata.owner_references.as_ref().is_none_or(Vec::is_empty);
+    if is_restored {
         map.metadata.owner_references = Some(vec![owner(entry.after)]);
     }
     if let Some(before) = entry.before
-        && history.is_behind(before)
+        && history.lacks(before)
     {
         let unknown = Actor {
             name: "unknown".to_owned(),
@@ -126,6 +146,9 @@ pub(super) fn add(map: &mut ConfigMap, entry: &Entry<'_>, actor: &Actor, now: Ti
         insert(&mut data, &mut history, &seen, &unknown, now);
     }
     let number = insert(&mut data, &mut history, entry, actor, now);
+    if is_restored {
+        history.active = Some(number);
+    }
     limits::prune(&mut data, &mut history);
     map.data = Some(data);
     let annotations = map.metadata.annotations.get_or_insert_default();
@@ -159,7 +182,7 @@ fn insert(
     });
     let rev = match seen {
         Some(at) => history.revisions.remove(at).rev,
-        None => history.last + 1,
+        None => history.last.saturating_add(1),
     };
     let revision = limits::shrunk(Revision {
         schema: SCHEMA,
@@ -171,7 +194,7 @@ fn insert(
         actor: actor.clone(),
         generation,
         spec_hash,
-        image: entry.after.image(),
+        image: entry.after.images(),
         changes: entry
             .before
             .map(|before| diff::spec_changes(&before.0["spec"], spec)),
@@ -221,7 +244,7 @@ fn owner(workload: &Object) -> OwnerReference {
 }
 
 /// True if the map has the Workload as an owner, or no owner at all: somebody may have restored it without.
-fn belongs(map: &ConfigMap, workload: &Object) -> bool {
+pub(super) fn belongs(map: &ConfigMap, workload: &Object) -> bool {
     let owners = map.metadata.owner_references.as_deref().unwrap_or_default();
     owners.is_empty() || owners.iter().any(|owner| owner.uid == workload.uid())
 }

@@ -1,5 +1,6 @@
 use super::{store::add, *};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 fn workload(generation: i64, spec: &Value) -> Object {
     Object(
@@ -61,6 +62,70 @@ fn a_change_by_others_is_recorded_as_observed_before_the_next_one() {
         (Verb::Observed, "unknown", "~ spec.a: 1 -> 2".to_owned())
     );
     assert!(!history.is_behind(&specs[2]));
+}
+
+#[test]
+fn the_hash_alone_says_whether_the_live_spec_is_recorded_first() {
+    let specs = [1, 2].map(|a| json!({"a": a}));
+    // Nobody has recorded anything.
+    let mut map = ConfigMap::default();
+    let (one, two) = (workload(4, &specs[0]), workload(5, &specs[1]));
+    let empty = History::read(&map);
+    assert!(empty.lacks(&one) && !empty.is_behind(&one));
+    assert_eq!(empty.next_number(&one), 2);
+    assert_eq!(record(&mut map, Verb::Scale, Some(&one), &two), 2);
+    let history = History::read(&map);
+    assert_eq!(history.revisions[0].verb, Verb::Observed);
+    assert_eq!(history.previous(&two).unwrap().rev, 1);
+    // A default that the server has learnt changes a spec, and no generation.
+    let learnt = workload(5, &json!({"a": 2, "b": 0}));
+    assert!(history.lacks(&learnt) && !history.is_behind(&learnt));
+    assert!(!history.lacks(&two));
+    assert_eq!((history.next_number(&two), history.next_number(&learnt)), (3, 4));
+    // Back at the first spec by another hand, that is a revision of its own.
+    assert!(history.lacks(&workload(6, &specs[0])));
+}
+
+#[test]
+fn a_history_restored_without_its_owner_follows_the_new_generations() {
+    let mut map = ConfigMap::default();
+    let specs = [1, 2, 3].map(|a| json!({"a": a}));
+    record(&mut map, Verb::Deploy, None, &workload(9, &specs[0]));
+    map.metadata.owner_references = None;
+    let (one, two) = (workload(1, &specs[1]), workload(2, &specs[2]));
+    assert_eq!(record(&mut map, Verb::Scale, Some(&one), &two), 3);
+    assert_eq!(History::read(&map).active, Some(3));
+}
+
+#[test]
+fn numbers_that_are_too_high_are_not_believed() {
+    for text in ["1000000001", &u64::MAX.to_string(), "99999999999999999999", "-1"] {
+        let mut map = ConfigMap {
+            data: Some(BTreeMap::from([(format!("rev-{text}"), "{}".to_owned())])),
+            ..ConfigMap::default()
+        };
+        let annotations = [LAST, ACTIVE].map(|key| (key.to_owned(), text.to_owned()));
+        map.metadata.annotations = Some(annotations.into());
+        let one = workload(1, &json!({"a": 1}));
+        assert_eq!(record(&mut map, Verb::Deploy, None, &one), 1, "{text}");
+        assert_eq!(map.data.unwrap().len(), 2, "the foreign key stays");
+    }
+    let mut map = ConfigMap::default();
+    let highest = HIGHEST.to_string();
+    map.metadata.annotations = Some(BTreeMap::from([(LAST.to_owned(), highest)]));
+    let one = workload(1, &json!({"a": 1}));
+    assert_eq!(record(&mut map, Verb::Deploy, None, &one), HIGHEST + 1);
+}
+
+#[test]
+fn images_are_recorded_with_their_registries() {
+    let containers = json!([{"image": "ghcr.io/acme/web:1"}, {"image": "nginx"}]);
+    let spec = json!({"template": {"spec": {"runtime": {"sandbox": {"containers": containers}}}}});
+    let mut map = ConfigMap::default();
+    record(&mut map, Verb::Deploy, None, &workload(1, &spec));
+    let image = &History::read(&map).revisions[0].image;
+    assert_eq!(image, "ghcr.io/acme/web:1,nginx");
+    assert_eq!(crate::view::without_registries(image), "acme/web:1,nginx");
 }
 
 #[test]

@@ -6,7 +6,11 @@ pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod watched;
 
-use crate::{error::Error, view::Object};
+use crate::{
+    error::{Error, Kind},
+    interrupt::Writes,
+    view::Object,
+};
 use jsonpath::Template;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -65,6 +69,8 @@ pub(crate) struct Output {
     pub(crate) color: ColorChoice,
     /// The line that was typed, for hints that repeat it.
     pub(crate) line: String,
+    /// The writes that Ctrl-C waits for.
+    pub(crate) writes: Writes,
 }
 
 /// A list of objects, and their table for people.
@@ -80,6 +86,8 @@ pub(crate) struct Listing {
     pub(crate) footer: String,
     /// The line instead of an empty table.
     pub(crate) empty: String,
+    /// The line after that one; empty if there is nothing to do.
+    pub(crate) hint: String,
 }
 
 impl Output {
@@ -91,6 +99,7 @@ impl Output {
             columns,
             footer,
             empty,
+            hint,
         } = listing;
         let columns = match self.format {
             Format::Table => columns.0,
@@ -102,7 +111,8 @@ impl Output {
             }
         };
         if objects.is_empty() {
-            self.remark(empty);
+            self.say(empty);
+            self.remark(hint);
             return Ok(());
         }
         let colour = self.color.applies(&io::stdout());
@@ -113,43 +123,36 @@ impl Output {
 
     /// Prints an object, or a `List`.
     pub(crate) fn object(&self, object: &Value) -> Result<(), Error> {
-        match &self.format {
+        write(&self.rendered(object)?)
+    }
+
+    fn rendered(&self, object: &Value) -> Result<String, Error> {
+        let failed = |error: String| Error::new(Kind::Failed, error);
+        Ok(match &self.format {
             Format::Name => {
                 let items = match object["items"].as_array() {
                     Some(items) => items.iter().collect(),
                     None => vec![object],
                 };
-                items
-                    .into_iter()
-                    .try_for_each(|item| write(&format!("{}\n", name(item))))
+                items.into_iter().map(|item| name(item) + "\n").collect()
             }
-            Format::Jsonpath(template) => write(&template.render(object)?),
-            Format::Yaml => {
-                let yaml = serde_saphyr::to_string(object);
-                write(&yaml.map_err(|error| Error::new(crate::error::Kind::Failed, error.to_string()))?)
-            }
+            Format::Jsonpath(template) => template.render(object)?,
+            Format::Yaml => serde_saphyr::to_string(object).map_err(|error| failed(error.to_string()))?,
             Format::Table | Format::Wide | Format::Json => {
-                let json = serde_json::to_string_pretty(object);
-                let json = json.map_err(|error| Error::new(crate::error::Kind::Failed, error.to_string()))?;
-                write(&format!("{json}\n"))
+                let json = serde_json::to_string_pretty(object).map_err(|error| failed(error.to_string()));
+                json? + "\n"
             }
-        }
+        })
     }
 
     /// Prints an object that follows others of a watch: in JSON one a line, in YAML one document each.
     pub(crate) fn next_object(&self, object: &Value) -> Result<(), Error> {
-        match self.format {
-            Format::Json => write(&format!("{object}\n")),
-            Format::Yaml => {
-                write("---\n")?;
-                self.object(object)
-            }
-            Format::Jsonpath(_) => {
-                self.object(object)?;
-                write("\n")
-            }
-            Format::Table | Format::Wide | Format::Name => self.object(object),
-        }
+        write_next(&match self.format {
+            Format::Json => format!("{object}\n"),
+            Format::Yaml => format!("---\n{}", self.rendered(object)?),
+            Format::Jsonpath(_) => self.rendered(object)? + "\n",
+            Format::Table | Format::Wide | Format::Name => self.rendered(object)?,
+        })
     }
 
     /// The text of a table with its first columns, for stdout.
@@ -176,11 +179,19 @@ impl Output {
         matches!(self.format, Format::Table | Format::Wide)
     }
 
-    /// Prints a line for people, unless they asked for none.
+    /// Prints a line for people that `--quiet` hides: progress, a footer or a hint.
     pub(crate) fn remark(&self, line: &str) {
-        if !self.quiet && !line.is_empty() {
+        if !self.quiet {
+            self.say(line);
+        }
+    }
+
+    /// Prints a line for people in every case: a plan or a result that is not for programs.
+    #[allow(clippy::unused_self)]
+    pub(crate) fn say(&self, line: &str) {
+        if !line.is_empty() {
             // Without stderr nobody reads it.
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", table::escape_lines(line));
         }
     }
 }
@@ -216,10 +227,28 @@ fn name(object: &Value) -> String {
 
 /// Writes to stdout. A reader that has gone, e.g. `head`, is no error.
 pub(crate) fn write(text: &str) -> Result<(), Error> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::new(crate::error::Kind::Failed, "cannot write the result").because(error.to_string()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    write_next(text).or_else(|error| match error.kind {
+        Kind::Interrupted => Ok(()),
+        _ => Err(error),
+    })
+}
+
+/// Writes to stdout while more is to come: without a reader the command ends, as by Ctrl-C.
+pub(crate) fn write_next(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// The end of a write of a result that goes on.
+fn written(result: io::Result<()>) -> Result<(), Error> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Error::new(Kind::Interrupted, "nobody reads the result").shown(),
+        _ => Error::new(Kind::Failed, "cannot write the result").because(error.to_string()),
+    })
+}
+
+/// Prints an error or a help text on stderr.
+pub(crate) fn complain(text: &str) {
+    // Without stderr nobody reads it.
+    let _ = writeln!(io::stderr(), "{text}");
 }

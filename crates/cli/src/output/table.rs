@@ -1,7 +1,11 @@
 //! Tables as kubectl prints them: columns of text with three spaces between them.
 
 use super::style::Tone;
+use console::truncate_str;
 use unicode_width::UnicodeWidthStr;
+
+/// Columns of the longest cell: a longer text, e.g. a message, would push all others off the screen.
+const LONGEST: usize = 200;
 
 /// A cell: its text and the tone of its first word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +19,7 @@ impl Cell {
     pub(crate) fn toned(text: &str, tone: Tone) -> Self {
         let text = if text.is_empty() { "-" } else { text };
         Self {
-            text: escape(text),
+            text: truncate_str(&escape(text), LONGEST, "...").into_owned(),
             tone,
         }
     }
@@ -129,16 +133,33 @@ fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
     line
 }
 
-/// Escapes control characters: a message of a server must not move the cursor or change colours.
+/// Escapes the characters that a terminal does not show as they are: a message of a server must not move the cursor,
+/// change colours, or order and hide letters.
 pub(crate) fn escape(text: &str) -> String {
-    let escaped = text.chars().map(|c| {
-        if c.is_control() {
-            c.escape_default().to_string()
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_invisible(c) {
+            escaped.extend(c.escape_default());
         } else {
-            c.to_string()
+            escaped.push(c);
         }
-    });
-    escaped.collect()
+    }
+    escaped
+}
+
+/// The same for a text whose ends of lines are meant.
+pub(crate) fn escape_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(escape).collect();
+    lines.join("\n")
+}
+
+/// True for separators of lines and paragraphs and for format characters (Unicode Zl, Zp and Cf).
+const fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
+        | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0001}' | '\u{e0020}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -186,5 +207,36 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(escape("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
+    }
+
+    #[test]
+    fn characters_that_hide_or_order_others_are_escaped() {
+        for (text, escaped) in [
+            ("a\u{202e}b", "a\\u{202e}b"),
+            ("a\u{2028}b\u{2029}", "a\\u{2028}b\\u{2029}"),
+            ("\u{200b}\u{200d}\u{feff}", "\\u{200b}\\u{200d}\\u{feff}"),
+            ("\u{2066}\u{2069}\u{61c}", "\\u{2066}\\u{2069}\\u{61c}"),
+            ("a\u{ad}b\u{e0041}", "a\\u{ad}b\\u{e0041}"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+        ] {
+            assert_eq!(escape(text), escaped);
+        }
+        assert_eq!(escape("Tokyo 東京 é\u{301} ü"), "Tokyo 東京 é\u{301} ü");
+        assert_eq!(escape_lines("a\u{7}\nb\r"), "a\\u{7}\nb\\r");
+    }
+
+    #[test]
+    fn a_cell_has_no_more_than_200_columns() {
+        let mut table = Table::new(&["A", "B"]);
+        table.row(vec!["東".repeat(150).into(), "b".into()]);
+        table.row(vec!["x".repeat(200).into(), "b".into()]);
+        table.row(vec!["y".repeat(201).into(), "b".into()]);
+        let text = table.text(2, false, false);
+        for (line, cell) in
+            text.lines()
+                .zip(["東".repeat(98) + "... ", "x".repeat(200), "y".repeat(197) + "..."])
+        {
+            assert_eq!(line, cell + "   b");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A list that is watched: whole at first, then a row or an object for each change.
 
-use super::{Format, Listing, Output, served, write};
+use super::{Format, Listing, Output, served, write_next};
 use crate::error::Error;
 use std::{collections::BTreeMap, io};
 
@@ -49,7 +49,7 @@ impl<'a> Watched<'a> {
             let headers = self.is_first && self.output.headers && !changed.is_empty();
             let colour = self.output.color.applies(&io::stdout());
             let widths = &mut self.widths;
-            write(&listing.table.text_of(&changed, columns, headers, colour, widths))?;
+            write_next(&listing.table.text_of(&changed, columns, headers, colour, widths))?;
             self.is_first &= changed.is_empty();
         } else {
             let objects = changed.iter().filter_map(|row| listing.objects.get(*row));
@@ -58,7 +58,7 @@ impl<'a> Watched<'a> {
             }
         }
         for name in before.keys() {
-            self.output.remark(&format!("{name} is gone or matches no more"));
+            self.output.say(&format!("{name} is gone or matches no more"));
         }
         Ok(())
     }

@@ -14,6 +14,14 @@ impl Plane {
         Self::open(&choice).await
     }
 
+    /// The same plane, with another namespace.
+    pub(crate) fn within(&self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// A member of this Karmada hub, through the hub's proxy.
     pub(crate) fn member(&self, cluster: &str) -> Result<Self, Error> {
         let mut config = self.config.clone();
@@ -26,7 +34,7 @@ impl Plane {
             .parse()
             .map_err(|_| Error::usage(format!("cluster {cluster:?} has no usable name")))?;
         Ok(Self {
-            client: client(config.clone(), &self.clock)?,
+            client: client(config.clone(), &self.clock, &self.contact)?,
             config,
             ..self.clone()
         })

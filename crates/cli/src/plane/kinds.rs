@@ -16,6 +16,8 @@ pub(crate) enum Resource {
     Namespaces,
     /// ConfigMaps.
     ConfigMaps,
+    /// Events.
+    Events,
     /// The places that have cells.
     Locations,
     /// Milo's quota of a project.
@@ -52,6 +54,7 @@ impl Resource {
             Self::Instances => [GROUP, VERSION, "Instance", "instances"],
             Self::Namespaces => ["", "v1", "Namespace", "namespaces"],
             Self::ConfigMaps => ["", "v1", "ConfigMap", "configmaps"],
+            Self::Events => ["events.k8s.io", "v1", "Event", "events"],
             Self::Locations => ["networking.datumapis.com", VERSION, "Location", "locations"],
             Self::Buckets => [
                 "quota.miloapis.com",
@@ -94,6 +97,7 @@ impl Resource {
             | Self::Deployments
             | Self::Instances
             | Self::ConfigMaps
+            | Self::Events
             | Self::Buckets
             | Self::Locations
             | Self::Bindings

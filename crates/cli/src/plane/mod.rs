@@ -17,9 +17,10 @@ use crate::{
 use kube::{
     Client, Config,
     client::ClientBuilder,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig},
 };
 use std::{path::PathBuf, time::Duration};
+use tokio::sync::watch as channel;
 use tower::util::MapResponseLayer;
 
 /// The field manager of every write.
@@ -43,8 +44,10 @@ pub(crate) struct Choice {
     pub(crate) project: String,
     /// The namespace; `None` for the context's.
     pub(crate) namespace: Option<String>,
-    /// Time for one request.
-    pub(crate) request_timeout: Duration,
+    /// Time for one request; `None` for no limit.
+    pub(crate) request_timeout: Option<Duration>,
+    /// True if a program that makes credentials may ask the user.
+    pub(crate) is_interactive: bool,
 }
 
 /// A project's control plane.
@@ -61,6 +64,8 @@ pub(crate) struct Plane {
     context: String,
     /// The server's clock.
     pub(crate) clock: ServerClock,
+    /// Notified of each request that succeeds: a watch that goes on after a failure has no event of its own.
+    contact: channel::Sender<()>,
 }
 
 impl std::fmt::Debug for Plane {
@@ -103,8 +108,11 @@ impl Plane {
                 ))
             })?;
         }
-        config.read_timeout = Some(choice.request_timeout);
-        config.connect_timeout = Some(choice.request_timeout);
+        config.read_timeout = choice.request_timeout;
+        config.connect_timeout = choice.request_timeout;
+        if let (false, Some(exec)) = (choice.is_interactive, &mut config.auth_info.exec) {
+            exec.interactive_mode = Some(ExecInteractiveMode::Never);
+        }
         let namespace = choice
             .namespace
             .clone()
@@ -120,7 +128,8 @@ impl Plane {
             .map(ToString::to_string)
             .unwrap_or_default();
         let clock = ServerClock::default();
-        let client = client(config.clone(), &clock)?;
+        let contact = channel::Sender::new(());
+        let client = client(config.clone(), &clock, &contact)?;
         Ok(Self {
             client,
             config,
@@ -129,6 +138,7 @@ impl Plane {
             host,
             context,
             clock,
+            contact,
         })
     }
 
@@ -142,19 +152,22 @@ impl Plane {
         let mut config = self.config.clone();
         config.read_timeout = None;
         Ok(Self {
-            client: client(config.clone(), &self.clock)?,
+            client: client(config.clone(), &self.clock, &self.contact)?,
             config,
             ..self.clone()
         })
     }
 }
 
-/// A client that observes the server's clock.
-fn client(config: Config, clock: &ServerClock) -> Result<Client, Error> {
+/// A client that observes the server's clock, and notifies of each request that succeeds.
+fn client(config: Config, clock: &ServerClock, contact: &channel::Sender<()>) -> Result<Client, Error> {
     let builder = ClientBuilder::try_from(config).map_err(|error| no_plane(&error.to_string()))?;
-    let observed = clock.clone();
+    let (observed, contact) = (clock.clone(), contact.clone());
     let dates = MapResponseLayer::new(move |response: http::Response<_>| {
         observed.observe(response.headers());
+        if response.status().is_success() {
+            contact.send_replace(());
+        }
         response
     });
     Ok(builder.with_layer(&dates).build())
@@ -173,3 +186,6 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
         .min()
         .map(|(_, other)| other)
 }
+
+#[cfg(test)]
+mod tests;

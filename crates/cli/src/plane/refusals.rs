@@ -87,14 +87,17 @@ fn is_suspended(status: &Status) -> bool {
 /// The faults of an object that the server rejected, a line each.
 fn faults(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let lines: Vec<String> = causes
-        .map(|cause| format!("\n  {}: {}", cause.field, cause.message))
+    let mut lines: Vec<String> = causes
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
         .collect();
     if lines.is_empty() {
-        format!("\n  {}", status.message)
-    } else {
-        lines.concat()
+        lines.push(status.message.clone());
     }
+    // A text with lines of its own could pass for another part of the error.
+    let lines = lines
+        .iter()
+        .map(|line| format!("\n  {}", line.replace('\n', " ")));
+    lines.collect()
 }
 
 /// The server's text of a failed request, else the innermost cause.

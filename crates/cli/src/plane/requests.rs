@@ -128,10 +128,15 @@ impl Plane {
         Ok(typed(&created, kind))
     }
 
-    /// Deletes this Workload and no other of its name. One that is gone already is no error.
-    pub(crate) async fn delete(&self, workload: &Object) -> Result<(), Error> {
+    /// Deletes this Workload and no other of its name. One that is gone already is no error. With `dry_run` the server only
+    /// checks the request.
+    pub(crate) async fn delete(&self, workload: &Object, dry_run: bool) -> Result<(), Error> {
         let kind = Resource::Workloads;
-        let params = DeleteParams::default().preconditions(Preconditions {
+        let params = DeleteParams {
+            dry_run,
+            ..DeleteParams::default()
+        };
+        let params = params.preconditions(Preconditions {
             uid: Some(workload.uid().to_owned()),
             resource_version: None,
         });

@@ -16,6 +16,7 @@ use std::{
     pin::Pin,
     time::{Duration, Instant},
 };
+use tokio::sync::watch as channel;
 
 /// Time without an answer of the server after which people are told.
 pub(crate) const NO_ANSWER: Duration = Duration::from_secs(30);
@@ -29,6 +30,11 @@ pub(crate) struct Follow {
     objects: BTreeMap<Resource, Kept>,
     heard: Instant,
     told: bool,
+    /// Since when there is no contact with the server.
+    lost: Option<Instant>,
+    /// Time without contact before that.
+    silent: Duration,
+    contact: channel::Receiver<()>,
 }
 
 /// The objects of a kind by name.
@@ -90,13 +96,26 @@ impl Follow {
             objects,
             heard: Instant::now(),
             told: false,
+            lost: None,
+            silent: Duration::ZERO,
+            contact: plane.contact.subscribe(),
         })
     }
 
     /// Waits for a change. Before the first one is told, every kind was listed. A refusal of the credentials ends it.
     pub(crate) async fn next(&mut self) -> Result<News, Error> {
         loop {
-            let Some((kind, event)) = self.events.next().await else {
+            let next = tokio::select! {
+                next = self.events.next() => next,
+                Ok(()) = self.contact.changed(), if self.lost.is_some() => {
+                    self.restored();
+                    if self.is_complete() {
+                        return Ok(News::Changed);
+                    }
+                    continue;
+                }
+            };
+            let Some((kind, event)) = next else {
                 return Err(Error::new(Kind::Failed, "the watch has ended"));
             };
             let event = match event {
@@ -106,8 +125,7 @@ impl Follow {
                     None => continue,
                 },
             };
-            self.heard = Instant::now();
-            self.told = false;
+            self.restored();
             let kept = self.objects.entry(kind).or_default();
             match event {
                 Event::Init => kept.listed.clear(),
@@ -129,10 +147,33 @@ impl Follow {
                 }
             }
             let listing = !kept.listed.is_empty();
-            if !listing && self.objects.values().all(|kept| kept.complete) {
+            if !listing && self.is_complete() {
                 return Ok(News::Changed);
             }
         }
+    }
+
+    /// True if there is no contact with the server: objects may have changed meanwhile.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// A clock that stands still while there is no contact with the server: objects may have changed meanwhile.
+    pub(crate) fn clock(&self) -> Instant {
+        let now = self.lost.unwrap_or_else(Instant::now);
+        now.checked_sub(self.silent).unwrap_or(now)
+    }
+
+    fn restored(&mut self) {
+        self.heard = Instant::now();
+        self.told = false;
+        if let Some(lost) = self.lost.take() {
+            self.silent = self.silent.saturating_add(lost.elapsed());
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.objects.values().all(|kept| kept.complete)
     }
 
     /// The objects of a kind, in the order of their names.
@@ -152,6 +193,10 @@ impl Follow {
         };
         if cause.kind == Kind::Forbidden {
             return Some(Err(cause));
+        }
+        if self.lost.is_none() {
+            self.contact.mark_unchanged();
+            self.lost = Some(Instant::now());
         }
         if self.told || self.heard.elapsed() < NO_ANSWER {
             return None;

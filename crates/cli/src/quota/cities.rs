@@ -1,6 +1,6 @@
 //! The Instances of each city and type, and those that wait for quota.
 
-use crate::view::{Home, Object};
+use crate::view::{Home, Index, Object};
 use fedgate_api::conditions::types::QUOTA_GRANTED;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,9 +20,10 @@ pub(crate) struct CityRow {
 /// Counts Instances by city and type.
 pub(crate) fn cities(instances: &[Object], deployments: &[Object]) -> Vec<CityRow> {
     let mut of: BTreeMap<(String, String), (usize, Vec<&str>)> = BTreeMap::new();
+    let index = Index::new(&[], deployments);
     for instance in instances {
         let type_ = instance.instance_type().rsplit('/').next().unwrap_or_default();
-        let key = (Home::of(instance, deployments).city, type_.to_owned());
+        let key = (Home::of(instance, &index).city, type_.to_owned());
         let (number, reasons) = of.entry(key).or_default();
         *number += 1;
         let quota = instance.condition(QUOTA_GRANTED).filter(|quota| !quota.holds());

@@ -1,4 +1,4 @@
-//! The reference in docs/reference and the man pages are what clap knows of the commands. `make manifests` writes them anew.
+//! The reference in docs/reference/compute and the man pages are what clap knows of the commands. `make docs` writes them anew.
 
 mod lines;
 mod markdown;
@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Variable that makes the tests write the files instead of comparing them.
-const WRITE: &str = "FEDGATE_WRITE_README";
+const WRITE: &str = "FEDGATE_WRITE_DOCS";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -59,7 +59,7 @@ fn check(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) {
     let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
     assert!(
         differ.is_empty() && names(&found) == names(wanted),
-        "{}: {differ:?} out of date: run `make manifests`",
+        "{}: {differ:?} out of date: run `make docs`",
         folder.display()
     );
 }
@@ -74,7 +74,7 @@ fn the_reference_is_what_the_commands_say() {
         };
         (name, markdown::page(&path, &command).into_bytes())
     });
-    check(&root().join("docs/reference"), &files.collect());
+    check(&root().join("docs/reference/compute"), &files.collect());
 }
 
 #[test]

@@ -19,102 +19,124 @@ pub(crate) enum End {
     Stalled,
 }
 
-/// A rollout as it was last seen.
+/// A rollout as it was last observed. Its times are those of a clock that stands still while nothing can be observed.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// Zero for never.
     stall_timeout: Duration,
-    rows: Vec<Row>,
-    /// Since when each row is as it is, and whether it was told that it is blocked.
-    since: BTreeMap<City, (Instant, bool)>,
+    /// `None` before the first observation; a Workload may have no rows at all.
+    rows: Option<Vec<Aging>>,
+}
+
+/// A row with its age.
+#[derive(Debug, Clone)]
+struct Aging {
+    row: Row,
+    /// Since when it is as it is.
+    since: Instant,
+    /// True once it was reported as blocked.
+    reported: bool,
 }
 
 impl Progress {
-    /// A rollout that was not seen yet.
+    /// A rollout that was not observed yet.
     pub(crate) fn new(stall_timeout: Duration) -> Self {
         Self {
             stall_timeout,
-            rows: Vec::new(),
-            since: BTreeMap::new(),
+            rows: None,
         }
     }
 
     /// The rows, each blocked if nothing in it has changed for a while.
-    pub(crate) fn rows(&self, now: Instant) -> impl Iterator<Item = Row> {
-        self.rows.iter().map(move |row| {
-            let mut row = row.clone();
-            if let Some(refusal) = self.blocked(&row, now) {
-                row.detail = match &row.instance {
-                    Some(instance) => format!("{refusal}; {instance}"),
-                    None => refusal.to_owned(),
-                };
-                row.phase = Phase::Blocked;
-            }
-            row
-        })
+    pub(crate) fn rows(&self, now: Instant) -> Vec<Row> {
+        self.known().iter().map(|aging| aging.at(now)).collect()
     }
 
-    /// Takes over what is seen now; returns the rows that have changed or are blocked since the last time.
+    /// Takes over what is observed now; returns the rows that have changed or are blocked since the last time.
     pub(crate) fn observe(&mut self, rows: Vec<Row>, now: Instant) -> Vec<Row> {
+        let before = self.rows.take().into_iter().flatten();
+        let mut before: BTreeMap<City, Aging> = before.map(|aging| (aging.row.city.clone(), aging)).collect();
         let mut changed = Vec::new();
-        for row in &rows {
-            let before = self.rows.iter().find(|before| before.city == row.city);
-            if !before.is_some_and(|before| row.is_as(before)) {
-                self.since.insert(row.city.clone(), (now, false));
-                changed.push(row.clone());
+        let rows = rows.into_iter().map(|row| {
+            if let Some(kept) = before.remove(&row.city).filter(|kept| row.is_as(&kept.row)) {
+                return Aging { row, ..kept };
             }
-        }
-        self.rows = rows;
-        self.since
-            .retain(|city, _| self.rows.iter().any(|row| row.city == *city));
+            changed.push(row.clone());
+            Aging {
+                row,
+                since: now,
+                reported: false,
+            }
+        });
+        self.rows = Some(rows.collect());
         changed.extend(self.again(now));
         changed
     }
 
-    /// The rows that are blocked since the last time, although nothing was seen.
+    /// The rows that are blocked since the last time, although nothing was observed.
     pub(crate) fn again(&mut self, now: Instant) -> Vec<Row> {
-        let mut blocked: Vec<Row> = self.rows(now).filter(|row| row.phase == Phase::Blocked).collect();
-        blocked.retain(|row| {
-            let told = self.since.get_mut(&row.city).map(|(_, told)| told);
-            told.is_some_and(|told| !std::mem::replace(told, true))
-        });
+        let rows = self.rows.iter_mut().flatten();
+        let blocked = rows.filter(|aging| !aging.reported && aging.is_blocked(now));
         blocked
+            .map(|aging| {
+                aging.reported = true;
+                aging.at(now)
+            })
+            .collect()
     }
 
     /// The end, if it has come.
     pub(crate) fn end(&self, now: Instant) -> Option<End> {
-        if self.rows.is_empty() {
-            return None;
-        }
-        let mut unfinished = self.rows.iter().filter(|row| row.phase != Phase::Done).peekable();
+        let rows = self.rows.as_ref()?;
+        let mut unfinished = rows
+            .iter()
+            .filter(|aging| aging.row.phase != Phase::Done)
+            .peekable();
         if unfinished.peek().is_none() {
             return Some(End::Complete);
         }
-        if self.stall_timeout.is_zero() {
-            return None;
-        }
-        let stalled = unfinished
-            .all(|row| row.refusal.is_some() && self.age(row, now) >= BLOCKED_AFTER + self.stall_timeout);
+        let limit = self.stall_limit()?;
+        let stalled = unfinished.all(|aging| aging.row.refusal.is_some() && aging.age(now) >= limit);
         stalled.then_some(End::Stalled)
     }
 
     /// Time until a row is blocked or the rollout has stalled, if nothing changes.
     pub(crate) fn next(&self, now: Instant) -> Option<Duration> {
-        let refused = self.rows.iter().filter(|row| row.refusal.is_some());
-        let times = refused.flat_map(|row| {
-            let age = self.age(row, now);
-            [BLOCKED_AFTER, BLOCKED_AFTER + self.stall_timeout].map(|at| at.checked_sub(age))
+        let limits = [Some(BLOCKED_AFTER), self.stall_limit()];
+        let refused = self.known().iter().filter(|aging| aging.row.refusal.is_some());
+        let times = refused.flat_map(|aging| {
+            let age = aging.age(now);
+            let limits = limits.into_iter().flatten();
+            limits.filter_map(move |limit| limit.checked_sub(age))
         });
-        times.flatten().filter(|time| !time.is_zero()).min()
+        times.filter(|time| !time.is_zero()).min()
     }
 
-    fn blocked<'a>(&self, row: &'a Row, now: Instant) -> Option<&'a str> {
-        let refusal = row.refusal.as_deref()?;
-        (self.age(row, now) >= BLOCKED_AFTER).then_some(refusal)
+    fn known(&self) -> &[Aging] {
+        self.rows.as_deref().unwrap_or_default()
     }
 
-    fn age(&self, row: &Row, now: Instant) -> Duration {
-        let since = self.since.get(&row.city);
-        since.map_or(Duration::ZERO, |(since, _)| now.duration_since(*since))
+    /// The age at which a refused row ends the wait; `None` for never.
+    fn stall_limit(&self) -> Option<Duration> {
+        (!self.stall_timeout.is_zero()).then(|| BLOCKED_AFTER.saturating_add(self.stall_timeout))
+    }
+}
+
+impl Aging {
+    fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
+    fn is_blocked(&self, now: Instant) -> bool {
+        self.row.refusal.is_some() && self.age(now) >= BLOCKED_AFTER
+    }
+
+    /// The row as it is shown at this time.
+    fn at(&self, now: Instant) -> Row {
+        let mut row = self.row.clone();
+        if self.is_blocked(now) {
+            row.block();
+        }
+        row
     }
 }

@@ -1,9 +1,13 @@
-//! Tells people of a rollout while it goes on: a table that is drawn in place on a terminal, else a line for each change.
+//! Shows a rollout while it goes on: a table that is drawn in place on a terminal, a line or an object for each change
+//! elsewhere.
 
-use super::{Phase, Row, table, table::ROWS};
+use super::{Phase, Row, object, table, table::ROWS};
 use crate::{
+    error::Error,
     output::{Output, screen::Screen, table::escape},
+    prompt,
     time::{ServerClock, prose},
+    view::City,
 };
 use std::{
     io,
@@ -16,53 +20,120 @@ const TICK: Duration = Duration::from_secs(1);
 /// Number of rows from which on those that are done are only counted.
 const MANY: usize = 20;
 
-/// Tells people of a rollout.
+/// Shows a rollout.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     output: &'a Output,
     clock: &'a ServerClock,
     begun: Instant,
-    screen: Option<Screen>,
+    form: Form,
+}
+
+/// The form in which a rollout is shown.
+#[derive(Debug)]
+enum Form {
+    /// A table that is drawn in place.
+    Drawn(Screen),
+    /// A line for each row that has changed.
+    Lines,
+    /// An object on stdout for each change, with the cities of the last one.
+    Objects { name: String, cities: Option<Vec<City>> },
 }
 
 impl<'a> Report<'a> {
-    /// Begins to tell.
-    pub(super) fn new(output: &'a Output, clock: &'a ServerClock, begun: Instant) -> Self {
-        let screen = Screen::stderr();
+    /// Shows the progress of a command that has another result, or of people's own wait.
+    pub(super) fn progress(output: &'a Output, clock: &'a ServerClock, begun: Instant) -> Self {
+        let form = if prompt::is_terminal() && !output.quiet && output.is_text() {
+            Form::Drawn(Screen::stderr())
+        } else {
+            Form::Lines
+        };
         Self {
             output,
             clock,
             begun,
-            screen: Some(screen).filter(|screen| screen.is_terminal() && !output.quiet && output.is_text()),
+            form,
+        }
+    }
+
+    /// Prints the rollout of a Workload as the result: an object for each change.
+    pub(super) fn objects(output: &'a Output, clock: &'a ServerClock, begun: Instant, name: &str) -> Self {
+        Self {
+            output,
+            clock,
+            begun,
+            form: Form::Objects {
+                name: name.to_owned(),
+                cities: None,
+            },
         }
     }
 
     /// Time until the clock is drawn again.
     pub(super) fn tick(&self) -> Option<Duration> {
-        self.screen.is_some().then_some(TICK)
+        matches!(self.form, Form::Drawn(_)).then_some(TICK)
     }
 
-    /// Tells of the rows, of which these have changed.
-    pub(super) fn tell(&mut self, rows: &[Row], changed: &[Row]) {
-        let Some(screen) = &mut self.screen else {
-            let now = self.clock.now();
-            let time = now.round(jiff::Unit::Second).unwrap_or(now);
-            for row in changed {
-                self.output.remark(&escape(&format!("{time} {row}")));
+    /// Says that the server does not answer.
+    pub(super) fn notice(&mut self, line: &str) -> Result<(), Error> {
+        match &mut self.form {
+            Form::Drawn(screen) => screen.notice(self.output, line),
+            Form::Lines | Form::Objects { .. } => {
+                self.output.remark(line);
+                Ok(())
             }
-            return;
-        };
-        let done = rows.iter().filter(|row| row.phase == Phase::Done).count();
-        let shown = rows
-            .iter()
-            .filter(|row| rows.len() <= MANY || row.phase != Phase::Done);
-        let table = table::table(shown).text(ROWS.len(), true, self.output.color.applies(&io::stderr()));
-        let line = format!(
-            "{done} of {} done after {}\n",
-            rows.len(),
-            prose(self.begun.elapsed())
-        );
-        // The result of the command does not depend on what people can see of the way.
-        let _ = screen.draw(&(table + &line));
+        }
     }
+
+    /// Takes the notice away: the server answers again.
+    pub(super) fn clear_notice(&mut self) -> Result<(), Error> {
+        match &mut self.form {
+            Form::Drawn(screen) => screen.clear_notice(),
+            Form::Lines | Form::Objects { .. } => Ok(()),
+        }
+    }
+
+    /// Shows the rows, of which these have changed.
+    pub(super) fn show(&mut self, rows: &[Row], changed: &[Row]) -> Result<(), Error> {
+        match &mut self.form {
+            Form::Drawn(screen) => {
+                let colour = self.output.color.applies(&io::stderr());
+                screen.draw(&drawn(rows, self.begun.elapsed(), colour))
+            }
+            Form::Lines => {
+                let now = self.clock.now();
+                let time = now.round(jiff::Unit::Second).unwrap_or(now);
+                for row in changed {
+                    self.output.remark(&escape(&format!("{time} {row}")));
+                }
+                Ok(())
+            }
+            Form::Objects { name, cities } => {
+                let now: Vec<City> = rows.iter().map(|row| row.city.clone()).collect();
+                if changed.is_empty() && cities.as_ref() == Some(&now) {
+                    return Ok(());
+                }
+                *cities = Some(now);
+                self.output.next_object(&object(name, rows))
+            }
+        }
+    }
+
+    /// Says that the rollout is complete.
+    pub(super) fn complete(&self) {
+        if !matches!(self.form, Form::Objects { .. }) {
+            let line = format!("Rollout complete in {}.", prose(self.begun.elapsed()));
+            self.output.remark(&line);
+        }
+    }
+}
+
+/// The text that is drawn in place.
+fn drawn(rows: &[Row], elapsed: Duration, colour: bool) -> String {
+    let done = rows.iter().filter(|row| row.phase == Phase::Done).count();
+    let shown = rows
+        .iter()
+        .filter(|row| rows.len() <= MANY || row.phase != Phase::Done);
+    let table = table::table(shown).text(ROWS.len(), true, colour);
+    table + &format!("{done} of {} done after {}\n", rows.len(), prose(elapsed))
 }

@@ -1,10 +1,11 @@
-//! The rows of a rollout as a table.
+//! The rows of a rollout as a table, and as an object.
 
 use super::Row;
 use crate::output::{
     style::Tone,
     table::{Cell, Table},
 };
+use serde_json::{Value, json};
 
 /// The columns.
 pub(crate) const ROWS: &[&str] = &[
@@ -34,4 +35,15 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
         ]);
     }
     table
+}
+
+/// The rows as an object for programs.
+pub(crate) fn object(name: &str, rows: &[Row]) -> Value {
+    let rows = rows.iter().map(|row| {
+        json!({"placement": row.city.placement, "city": row.city.city, "desired": row.counts.desired,
+            "updated": row.counts.updated, "ready": row.counts.ready, "old": row.old(),
+            "phase": row.phase.word(), "detail": row.detail})
+    });
+    json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "RolloutStatus", "metadata": {"name": name},
+        "rows": rows.collect::<Vec<_>>()})
 }

@@ -1,8 +1,8 @@
 use super::{
-    progress::{BLOCKED_AFTER, End},
+    progress::{End, Progress},
     *,
 };
-use crate::view::join;
+use crate::view::{Counts, Instances, Joined, Object, join};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn deployment(counts: [i64; 4]) -> Value {
 
 fn phase_of(deployment: Option<Value>) -> (Phase, String) {
     let joined = join(vec![workload()], deployment.map(Object).into_iter().collect()).remove(0);
-    let row = rows(&joined, &[]).remove(0);
+    let row = rows(&joined, &Instances::default()).remove(0);
     (row.phase, row.detail)
 }
 
@@ -77,7 +77,10 @@ fn two_placements_in_one_city_are_two_rows() {
         .unwrap()
         .push(json!({"name": "edge", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}));
     let joined = join(vec![two], vec![Object(deployment([2, 2, 2, 2]))]).remove(0);
-    let rows: Vec<String> = rows(&joined, &[]).iter().map(ToString::to_string).collect();
+    let rows: Vec<String> = rows(&joined, &Instances::default())
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
         rows,
         [
@@ -96,7 +99,7 @@ fn refused() -> Vec<Row> {
         json!({"metadata": {"name": "web-us-dfw-1"}, "status": {"conditions": [
         {"type": "Ready", "status": "False", "reason": "InstanceCrashing"}]}}),
     );
-    rows(&joined, &[instance])
+    rows(&joined, &Instances::from(vec![instance]))
 }
 
 #[test]
@@ -138,17 +141,132 @@ fn a_change_in_a_row_begins_its_time_anew_and_another_reason_of_an_instance_does
 }
 
 #[test]
-fn a_rollout_without_a_reason_never_stalls_and_one_without_rows_never_ends() {
+fn a_rollout_without_rows_is_complete_once_it_was_observed() {
     let start = Instant::now();
     let mut progress = Progress::new(TWO_MINUTES);
-    assert_eq!(progress.end(start), None, "nothing was seen yet");
+    assert_eq!(progress.end(start), None, "nothing was observed yet");
+    progress.observe(Vec::new(), start);
+    assert_eq!(progress.end(start), Some(End::Complete));
+}
+
+#[test]
+fn a_city_without_a_deployment_wants_the_minimum_of_the_spec() {
+    let joined = join(vec![workload()], Vec::new()).remove(0);
+    assert_eq!(rows(&joined, &Instances::default())[0].counts.desired, 2);
+}
+
+#[test]
+fn a_refusal_without_a_reason_is_its_message() {
+    let mut refused = deployment([1, 1, 1, 2]);
+    refused["status"]["conditions"] = json!([
+        {"type": "Available", "status": "False", "message": "it crashes", "observedGeneration": 5}]);
+    let joined = join(vec![workload()], vec![Object(refused)]).remove(0);
+    assert_eq!(
+        rows(&joined, &Instances::default())[0].refusal.as_deref(),
+        Some("it crashes")
+    );
+}
+
+#[test]
+fn a_city_without_a_deployment_has_the_refusal_of_its_placement() {
+    let mut refused = workload();
+    refused.0["status"] = json!({"placements": [{"name": "us", "conditions": [
+        {"type": "Available", "status": "False", "reason": "NoMatchingLocations", "message": "none for DFW"}]}]});
+    let joined = join(vec![refused], Vec::new()).remove(0);
+    assert_eq!(
+        rows(&joined, &Instances::default())[0].refusal.as_deref(),
+        Some("NoMatchingLocations: none for DFW")
+    );
+}
+
+#[test]
+fn an_instance_belongs_to_the_deployment_of_its_label() {
+    let labelled = Object(json!({"metadata": {"name": "other", "labels": {
+        fedgate_api::keys::WORKLOAD_DEPLOYMENT_NAME: "web-us-dfw"}},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Crashing"}]}}));
     let joined = join(vec![workload()], vec![Object(deployment([1, 1, 1, 2]))]).remove(0);
-    progress.observe(rows(&joined, &[]), start);
+    assert_eq!(
+        rows(&joined, &Instances::from(vec![labelled]))[0]
+            .instance
+            .as_deref(),
+        Some("instance other in the cell of DFW: Crashing")
+    );
+}
+
+#[test]
+fn counts_of_a_server_never_overflow() {
+    let joined = join(
+        vec![workload()],
+        vec![Object(deployment([i64::MAX, i64::MIN, 0, i64::MAX]))],
+    )
+    .remove(0);
+    assert_eq!(rows(&joined, &Instances::default())[0].old(), i64::MAX);
+    let sum: Counts = [joined.cities[0].1.as_ref().map(Counts::of).unwrap(); 2]
+        .into_iter()
+        .sum();
+    assert_eq!((sum.replicas, sum.updated), (i64::MAX, i64::MIN));
+}
+
+#[test]
+fn a_rollout_without_a_reason_never_stalls() {
+    let start = Instant::now();
+    let mut progress = Progress::new(TWO_MINUTES);
+    let joined = join(vec![workload()], vec![Object(deployment([1, 1, 1, 2]))]).remove(0);
+    progress.observe(rows(&joined, &Instances::default()), start);
     assert_eq!(
         (progress.next(start), progress.end(start + TWO_MINUTES * 10)),
         (None, None)
     );
     let joined = join(vec![workload()], vec![Object(deployment([2, 2, 2, 2]))]).remove(0);
-    progress.observe(rows(&joined, &[]), start);
+    progress.observe(rows(&joined, &Instances::default()), start);
     assert_eq!(progress.end(start), Some(End::Complete));
+}
+
+/// A Workload without deployments that is refused, whose city no Location serves.
+fn unserved() -> Joined {
+    let mut joined = join(vec![workload()], Vec::new()).remove(0);
+    joined.unserved.insert("DFW".to_owned());
+    joined
+}
+
+#[test]
+fn a_city_that_no_location_serves_is_named_and_blocks() {
+    let now = Timestamp::now();
+    let rows = once(&unserved(), &Instances::default(), now);
+    let text = "no deployment for city DFW; no location serves it";
+    assert_eq!((rows[0].phase, &*rows[0].detail), (Phase::Blocked, text));
+    let error = unfinished("web", &rows, Kind::Blocked, None);
+    assert_eq!(
+        (&*error.what, error.next.as_deref()),
+        (text, Some("kubectl compute trace web --city DFW"))
+    );
+    let two = [rows[0].clone(), rows[0].clone()];
+    let error = unfinished("web", &two, Kind::TimedOut, Some(Duration::from_secs(600)));
+    assert_eq!(
+        error.what,
+        format!("rollout not finished after 10m: us/DFW Blocked: {text}, us/DFW Blocked: {text}")
+    );
+}
+
+#[test]
+fn a_row_is_blocked_by_its_age_and_a_row_without_a_refusal_never() {
+    let now: Timestamp = "2030-01-01T12:00:00Z".parse().unwrap();
+    let mut row = refused().remove(0);
+    row.since = Some(now - SignedDuration::from_secs(12));
+    assert_eq!(row.blocked_in(now), Some(SignedDuration::from_secs(18)));
+    row.since = None;
+    assert_eq!(row.blocked_in(now), Some(SignedDuration::ZERO));
+    row.refusal = None;
+    assert_eq!(row.blocked_in(now), None);
+}
+
+#[test]
+fn the_header_has_the_revisions_as_far_as_they_are_known() {
+    let text = |from, to| header("web", from, to);
+    assert_eq!(
+        text(Some(3), Some(4)),
+        "Rolling out workload \"web\"  rev #3 -> #4"
+    );
+    assert_eq!(text(None, Some(1)), "Rolling out workload \"web\"  rev #1");
+    assert_eq!(text(None, None), "Rolling out workload \"web\"");
 }

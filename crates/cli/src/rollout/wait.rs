@@ -1,19 +1,19 @@
-//! Waits until a rollout has ended, and says on the way what changes.
+//! Waits until a rollout has ended, and shows on the way what changes.
 
 use super::{
-    Phase, Progress, Row,
-    progress::{BLOCKED_AFTER, End},
+    Locations,
+    progress::{End, Progress},
     report::Report,
-    rows,
+    rows, unfinished,
 };
 use crate::{
     error::{Error, Kind},
+    history::recorded,
     output::Output,
     plane::{Follow, News, Plane, Resource, Selection},
-    time::{prose, sleep},
-    view::{Joined, Object, join},
+    time::sleep,
+    view::{Instances, Joined, Object, join},
 };
-use jiff::{SignedDuration, Timestamp};
 use std::time::{Duration, Instant};
 
 /// The bounds of a wait.
@@ -36,7 +36,7 @@ pub(crate) struct Target {
     pub(crate) generation: Option<i64>,
 }
 
-/// Waits for the end of a rollout.
+/// Waits for the end of a rollout that a command has begun, and shows its progress.
 pub(crate) async fn wait(
     plane: &Plane,
     output: &Output,
@@ -44,106 +44,144 @@ pub(crate) async fn wait(
     flags: WaitFlags,
 ) -> Result<(), Error> {
     let begun = Instant::now();
-    let mut follow = Follow::start(
-        plane,
-        &[
+    let report = Report::progress(output, &plane.clock, begun);
+    Wait::start(plane, target, flags, begun)?.run(report).await
+}
+
+/// Waits for the end of a rollout whose state is the command's result.
+pub(crate) async fn follow(
+    plane: &Plane,
+    output: &Output,
+    target: &Target,
+    flags: WaitFlags,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let report = if output.is_text() {
+        Report::progress(output, &plane.clock, begun)
+    } else {
+        Report::objects(output, &plane.clock, begun, &target.name)
+    };
+    Wait::start(plane, target, flags, begun)?.run(report).await
+}
+
+struct Wait<'a> {
+    plane: &'a Plane,
+    target: &'a Target,
+    flags: WaitFlags,
+    begun: Instant,
+    follow: Follow,
+    progress: Progress,
+    locations: Locations,
+}
+
+impl<'a> Wait<'a> {
+    fn start(plane: &'a Plane, target: &'a Target, flags: WaitFlags, begun: Instant) -> Result<Self, Error> {
+        let kinds = [
             (Resource::Workloads, Selection::Named(target.name.clone())),
             (Resource::Deployments, Selection::All),
             (Resource::Instances, Selection::All),
-        ],
-    )?;
-    let mut progress = Progress::new(flags.stall_timeout);
-    let mut report = Report::new(output, &plane.clock, begun);
-    loop {
-        let now = Instant::now();
-        let left = (!flags.timeout.is_zero()).then(|| flags.timeout.saturating_sub(begun.elapsed()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(unfinished(&progress, now, target, Kind::TimedOut, flags.timeout));
-        }
-        let timers = [left, progress.next(now), report.tick()];
-        let timer = timers.into_iter().flatten().min();
-        let news = tokio::select! {
-            news = follow.next() => Some(news?),
-            () = sleep(timer) => None,
-        };
-        if let Some(notice) = news.as_ref().and_then(News::notice) {
-            output.remark(&notice);
-            continue;
-        }
-        let now = Instant::now();
-        let changed = if news.is_some() {
-            let joined = current(&follow, target)?;
-            let instances = follow.objects(Resource::Instances);
-            progress.observe(rows(&joined, &instances), now)
-        } else {
-            progress.again(now)
-        };
-        report.tell(&progress.rows(now).collect::<Vec<_>>(), &changed);
-        match progress.end(now) {
-            Some(End::Complete) => {
-                output.remark(&format!("Rollout complete in {}.", prose(begun.elapsed())));
-                return Ok(());
-            }
-            Some(End::Stalled) => {
-                return Err(unfinished(&progress, now, target, Kind::Blocked, begun.elapsed()));
-            }
-            None => {}
-        }
-    }
-}
-
-/// The rows as they are now, without a wait: how long a row was refused is told by its condition.
-pub(crate) fn once(joined: &Joined, instances: &[Object], now: Timestamp) -> Vec<Row> {
-    let mut rows = rows(joined, instances);
-    for row in &mut rows {
-        let old = row.since.is_none_or(|since| {
-            now.duration_since(since) >= SignedDuration::try_from(BLOCKED_AFTER).unwrap_or_default()
-        });
-        if let (Some(refusal), true) = (&row.refusal, old) {
-            row.detail = match &row.instance {
-                Some(instance) => format!("{refusal}; {instance}"),
-                None => refusal.clone(),
-            };
-            row.phase = Phase::Blocked;
-        }
-    }
-    rows
-}
-
-/// The Workload with its deployments, unless it is another one by now.
-fn current(follow: &Follow, target: &Target) -> Result<Joined, Error> {
-    let name = &target.name;
-    let workload = follow.objects(Resource::Workloads).pop();
-    let gone = || {
-        Error::new(
-            Kind::NotFound,
-            format!("workload {name:?} was deleted during the wait"),
-        )
-    };
-    let workload = workload.filter(|workload| workload.uid() == target.uid && !workload.is_deleting());
-    let workload = workload.ok_or_else(gone)?;
-    if target
-        .generation
-        .is_some_and(|wanted| workload.generation() > wanted)
-    {
-        return Err(
-            Error::new(Kind::Conflict, format!("workload {name:?} changed meanwhile"))
-                .next(format!("kubectl compute rollout history {name}")),
-        );
-    }
-    let deployments = follow.objects(Resource::Deployments);
-    join(vec![workload], deployments).pop().ok_or_else(gone)
-}
-
-fn unfinished(progress: &Progress, now: Instant, target: &Target, kind: Kind, after: Duration) -> Error {
-    let rows: Vec<String> = progress
-        .rows(now)
-        .filter(|row| row.phase != Phase::Done)
-        .map(|row| match row.phase {
-            Phase::Blocked => format!("{}/{} Blocked: {}", row.city.placement, row.city.city, row.detail),
-            phase => format!("{}/{} {}", row.city.placement, row.city.city, phase.word()),
+        ];
+        Ok(Self {
+            plane,
+            target,
+            flags,
+            begun,
+            follow: Follow::start(plane, &kinds)?,
+            progress: Progress::new(flags.stall_timeout),
+            locations: Locations::default(),
         })
-        .collect();
-    let what = format!("rollout not finished after {}: {}", prose(after), rows.join(", "));
-    Error::new(kind, what).next(format!("kubectl compute trace {}", target.name))
+    }
+
+    async fn run(mut self, mut report: Report<'_>) -> Result<(), Error> {
+        loop {
+            let left = self.left();
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(self.unfinished(Kind::TimedOut, self.flags.timeout));
+            }
+            let turns = self.progress.next(self.follow.clock());
+            let turns = turns.filter(|_| !self.follow.is_lost());
+            let timers = [left, turns, report.tick()];
+            let news = tokio::select! {
+                news = self.follow.next() => Some(news?),
+                () = sleep(timers.into_iter().flatten().min()) => None,
+                _ = tokio::signal::ctrl_c() => {
+                    return Err(Error::new(Kind::Interrupted, "Detached; the rollout continues."));
+                }
+            };
+            let changed = match news {
+                Some(News::Changed) => {
+                    report.clear_notice()?;
+                    self.observe().await?
+                }
+                Some(news @ News::NoAnswer(_)) => {
+                    report.notice(&news.notice().unwrap_or_default())?;
+                    continue;
+                }
+                None => self.progress.again(self.follow.clock()),
+            };
+            let now = self.follow.clock();
+            report.show(&self.progress.rows(now), &changed)?;
+            match self.progress.end(now) {
+                Some(End::Complete) => {
+                    report.complete();
+                    return Ok(());
+                }
+                Some(End::Stalled) => return Err(self.unfinished(Kind::Blocked, self.begun.elapsed())),
+                None => {}
+            }
+        }
+    }
+
+    /// Time until the wait ends; `None` for no end.
+    fn left(&self) -> Option<Duration> {
+        let timeout = self.flags.timeout;
+        (!timeout.is_zero()).then(|| timeout.saturating_sub(self.begun.elapsed()))
+    }
+
+    /// Takes over the objects as they are now; returns the rows that have changed.
+    async fn observe(&mut self) -> Result<Vec<super::Row>, Error> {
+        let mut joined = self.current().await?;
+        self.locations.look_up(self.plane, &mut joined).await;
+        let instances = Instances::from(self.follow.objects(Resource::Instances));
+        Ok(self
+            .progress
+            .observe(rows(&joined, &instances), self.follow.clock()))
+    }
+
+    /// The Workload with its deployments, unless it is another one by now.
+    async fn current(&self) -> Result<Joined, Error> {
+        let Target {
+            name,
+            uid,
+            generation,
+        } = self.target;
+        let gone = || {
+            let what = format!("workload {name:?} was deleted during the wait");
+            Error::new(Kind::NotFound, what)
+        };
+        let workload = self.follow.objects(Resource::Workloads).pop();
+        let workload = workload.filter(|workload| workload.uid() == uid && !workload.is_deleting());
+        let workload = workload.ok_or_else(gone)?;
+        if generation.is_some_and(|wanted| workload.generation() > wanted) {
+            return Err(changed_meanwhile(self.plane, &workload).await);
+        }
+        let deployments = self.follow.objects(Resource::Deployments);
+        join(vec![workload], deployments).pop().ok_or_else(gone)
+    }
+
+    fn unfinished(&self, kind: Kind, after: Duration) -> Error {
+        let rows = self.progress.rows(self.follow.clock());
+        unfinished(&self.target.name, &rows, kind, Some(after))
+    }
+}
+
+/// The error about a spec that another user has changed, with the revision if it is recorded.
+pub(crate) async fn changed_meanwhile(plane: &Plane, workload: &Object) -> Error {
+    let name = workload.name();
+    let by = match recorded(plane, workload).await {
+        Some((number, by)) => format!(" (rev #{number} by {by})"),
+        None => String::new(),
+    };
+    Error::new(Kind::Conflict, format!("workload {name:?} changed meanwhile{by}"))
+        .next(format!("kubectl compute rollout history {name}"))
 }

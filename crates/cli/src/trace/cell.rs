@@ -1,20 +1,20 @@
 //! The findings that the cell adds: the object that Karmada has delivered, and each Instance.
 
-use super::{Beside, Evidence, Finding, Findings, Proof, Source, own};
-use crate::view::Object;
+use super::{Beside, Evidence, Finding, Findings, Proof, Source};
+use crate::view::{Instances, Object};
 
 /// Annotation of Karmada on a delivered object: the generation of the hub's object that it carries.
 const DELIVERED_GENERATION: &str = "resourcetemplate.karmada.io/generation";
 
-/// The objects of a deployment in its cell.
+/// The objects of the project's namespace in a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CellView {
     /// Name of the cell, as it was reached.
     pub(crate) name: String,
-    /// The deployment; `None` if it is not there.
-    pub(crate) deployment: Option<Object>,
-    /// Its Instances.
-    pub(crate) instances: Vec<Object>,
+    /// The deployments that Karmada has delivered.
+    pub(crate) deployments: Vec<Object>,
+    /// Their Instances.
+    pub(crate) instances: Instances,
 }
 
 /// Adds the cell's proofs.
@@ -30,10 +30,19 @@ pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deploymen
         Beside::Read(view) => view,
     };
     let finding = Finding::new(Source::Cell, format!("{}/{}", view.name, deployment.name()));
-    let Some(delivered) = &view.deployment else {
+    let delivered = view
+        .deployments
+        .iter()
+        .find(|found| found.name() == deployment.name());
+    let Some(delivered) = delivered else {
+        let told = &findings.cell;
         // A cluster that is not ready is the reason, and says so already.
-        if findings.cell.proof != Proof::Refused {
-            findings.cell = finding.not_yet(deployment.spec_written(), "not in the cell");
+        if told.proof != Proof::Refused {
+            findings.cell = if told.source == Source::Hub {
+                finding.not_yet(told.since, format!("not in the cell; {}", told.detail))
+            } else {
+                finding.not_yet(deployment.spec_written(), "not in the cell")
+            };
         }
         return;
     };
@@ -67,8 +76,10 @@ fn instances(findings: &mut Findings, view: &CellView, deployment: &Object) {
     if findings.instances.proof != Proof::NotYet {
         return;
     }
-    let unready: Vec<String> = own(deployment.name(), &view.instances)
-        .into_iter()
+    let unready: Vec<String> = view
+        .instances
+        .of(deployment.name())
+        .iter()
         .filter_map(|instance| {
             let gates = instance.list("/spec/controller/schedulingGates").iter();
             let gates: Vec<&str> = gates.filter_map(|gate| gate["name"].as_str()).collect();

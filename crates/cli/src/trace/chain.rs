@@ -83,11 +83,24 @@ pub(crate) fn chain(evidence: &Evidence<'_>, stuck_after: SignedDuration, now: T
     if let Some(deployment) = evidence.deployment {
         hub::refine(&mut findings, evidence, deployment);
         cell::refine(&mut findings, evidence, deployment);
+        if findings.projection.proof != Proof::Holds
+            && let Some(quarantine) = project::quarantine(deployment, evidence.events)
+        {
+            findings.projection.detail = format!("{}; {quarantine}", findings.projection.detail);
+        }
     }
     Chain {
         city: evidence.city.clone(),
         links: links(findings, stuck_after, now),
     }
+}
+
+/// The cities whose Instances are not in the project as they should be.
+pub(crate) fn unprojected(chains: &[Chain]) -> Vec<City> {
+    let is_open =
+        |link: &Link| link.hop == Hop::Projection && matches!(link.state, State::Waiting | State::Broken);
+    let open = chains.iter().filter(|chain| chain.links.iter().any(is_open));
+    open.map(|chain| chain.city.clone()).collect()
 }
 
 fn links(findings: Findings, stuck_after: SignedDuration, now: Timestamp) -> Vec<Link> {

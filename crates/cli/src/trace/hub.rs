@@ -1,8 +1,9 @@
 //! The findings that the hub adds: the copy, its binding and the cluster it is scheduled to.
 
-use super::{Beside, Evidence, Finding, Findings, Proof, Source, own, project::still_on, words};
-use crate::view::{City, Condition, Object};
-use fedgate_api::keys;
+use super::{Beside, Evidence, Finding, Findings, Proof, Source, project::still_on};
+use crate::view::{City, Condition, Instances, Object};
+use fedgate_api::{conditions::types::READY, keys};
+use std::collections::BTreeMap;
 
 /// The objects of a project's namespace on the hub.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +19,7 @@ pub(crate) struct HubView {
     /// The `PropagationPolicy`s.
     pub(crate) policies: Vec<Object>,
     /// The Instances that cells have written back.
-    pub(crate) instances: Vec<Object>,
+    pub(crate) instances: Instances,
     /// Karmada's `Cluster`s.
     pub(crate) clusters: Vec<Object>,
 }
@@ -72,8 +73,13 @@ pub(super) fn refine(findings: &mut Findings, evidence: &Evidence<'_>, deploymen
     {
         findings.binding.detail = format!("{}; {}", findings.binding.detail, told.detail);
     }
-    if let Some(refused) = cluster(view, deployment) {
-        findings.cell = refused;
+    if let Some(unready) = cluster(view, deployment) {
+        findings.cell = unready;
+    } else if findings.cell.proof == Proof::NotYet
+        && let Some(cluster) = unreported(view, deployment)
+    {
+        let finding = Finding::new(Source::Hub, cluster);
+        findings.cell = finding.not_yet(findings.cell.since, "the cluster has reported no status");
     }
     projection(findings, view, evidence, deployment);
 }
@@ -162,31 +168,28 @@ fn binding(view: &HubView, city: &City, deployment: &Object) -> Finding {
         return from_condition(finding, refused);
     }
     let mut items = binding.list("/status/aggregatedStatus").iter();
-    let refused = items.find(|item| item["applied"] == false);
+    // Karmada leaves `applied` out unless it is true. An item that was not tried yet has no message.
+    let refused = items.find_map(|item| {
+        let message = item["appliedMessage"].as_str().unwrap_or_default();
+        (item["applied"] != true && !message.is_empty()).then_some((item, message))
+    });
     let applied = binding.condition("FullyApplied");
-    if let Some(item) = refused {
-        let text = |field: &str| item[field].as_str().unwrap_or_default();
-        let detail = format!(
-            "not applied to {}: {}",
-            text("clusterName"),
-            text("appliedMessage")
-        );
+    if let Some((item, message)) = refused {
+        let cluster = item["clusterName"].as_str().unwrap_or_default();
+        let detail = format!("not applied to {cluster}: {message}");
         return finding.refused(applied.and_then(|applied| applied.since), detail);
     }
     match applied {
         Some(applied) if applied.holds() => finding.holds(applied.since, format!("scheduled to {clusters}")),
-        Some(applied) => {
-            let detail = words(applied.reason, applied.message);
-            finding.not_yet(applied.since, detail)
-        }
+        Some(applied) => finding.not_yet(applied.since, applied.text()),
         None => finding.not_yet(binding.created(), "not applied yet"),
     }
 }
 
 /// A False condition refuses, an Unknown one has not decided.
 fn from_condition(finding: Finding, condition: Condition<'_>) -> Finding {
-    let detail = words(condition.reason, condition.message);
-    if condition.status == "False" {
+    let detail = condition.text();
+    if condition.refuses() {
         finding.refused(condition.since, detail)
     } else {
         finding.not_yet(condition.since, detail)
@@ -202,31 +205,60 @@ fn cluster(view: &HubView, deployment: &Object) -> Option<Finding> {
         };
         let ready = cluster.condition("Ready").filter(|ready| !ready.holds())?;
         let detail = format!("cluster not Ready: {}", ready.reason);
-        Some(finding.refused(ready.since, detail))
+        Some(if ready.refuses() {
+            finding.refused(ready.since, detail)
+        } else {
+            finding.not_yet(ready.since, detail)
+        })
     })
 }
 
-/// An Instance of the hub that the project lacks, or shows as it was.
+/// The first cluster of the deployment that has reported no status of it.
+fn unreported<'a>(view: &'a HubView, deployment: &Object) -> Option<&'a str> {
+    let items = view.binding(deployment.name())?.list("/status/aggregatedStatus");
+    let reports = |cluster: &str| {
+        let item = items.iter().find(|item| item["clusterName"] == cluster);
+        item.and_then(|item| item["status"].as_object())
+            .is_some_and(|status| !status.is_empty())
+    };
+    let mut clusters = view.scheduled(deployment.name()).into_iter();
+    clusters.find(|cluster| !reports(cluster))
+}
+
+/// Instances by name.
+fn by_name(instances: &[Object]) -> BTreeMap<&str, &Object> {
+    instances
+        .iter()
+        .map(|instance| (instance.name(), instance))
+        .collect()
+}
+
+/// The first Instance that one of hub and project lacks, or that the project shows as it was.
 fn projection(findings: &mut Findings, view: &HubView, evidence: &Evidence<'_>, deployment: &Object) {
     if findings.projection.proof != Proof::Holds {
         return;
     }
-    let projected = own(deployment.name(), evidence.instances);
-    for written in own(deployment.name(), &view.instances) {
-        let ready = |instance: &Object| instance.condition("Ready").map(|ready| ready.status.to_owned());
-        let (since, detail) = match projected
-            .iter()
-            .find(|instance| instance.name() == written.name())
-        {
+    let written = by_name(view.instances.of(deployment.name()));
+    let projected = by_name(evidence.instances.of(deployment.name()));
+    let ready = |instance: &Object| instance.condition(READY).map(|ready| ready.status.to_owned());
+    let stale = written.iter().find_map(|(name, written)| {
+        let (since, detail) = match projected.get(name) {
             None => (written.created(), "is on the hub and not in the project"),
             Some(projected) if ready(projected) != ready(written) => {
-                let changed = written.condition("Ready").and_then(|ready| ready.since);
+                let changed = written.condition(READY).and_then(|ready| ready.since);
                 (changed, "has another Ready on the hub")
             }
-            Some(_) => continue,
+            Some(_) => return None,
         };
+        Some((since, format!("{name} {detail}")))
+    });
+    let unwritten = || {
+        let name = projected.keys().find(|name| !written.contains_key(*name))?;
+        let detail = format!("{name} is in the project and not on the hub");
+        Some((findings.projection.since, detail))
+    };
+    if let Some((since, detail)) = stale.or_else(unwritten) {
         let finding = Finding::new(Source::Hub, findings.projection.object.clone());
-        findings.projection = finding.not_yet(since, format!("{} {detail}", written.name()));
-        return;
+        findings.projection = finding.not_yet(since, detail);
     }
 }

@@ -8,11 +8,11 @@ mod project;
 mod verdict;
 
 pub(crate) use cell::CellView;
-pub(crate) use chain::{Chain, Link, State, chain};
+pub(crate) use chain::{Chain, Link, State, chain, unprojected};
 pub(crate) use hub::HubView;
 pub(crate) use verdict::Verdict;
 
-use crate::view::{City, Object};
+use crate::view::{City, Instances, Object};
 use jiff::Timestamp;
 
 /// A hop, in the order of the way.
@@ -165,37 +165,13 @@ pub(crate) struct Evidence<'a> {
     /// The deployment in the project.
     pub(crate) deployment: Option<&'a Object>,
     /// All Instances of the project.
-    pub(crate) instances: &'a [Object],
+    pub(crate) instances: &'a Instances,
+    /// The Events of the project about deployments, as far as they were read.
+    pub(crate) events: &'a [Object],
     /// The hub.
     pub(crate) hub: &'a Beside<HubView>,
     /// The cell.
     pub(crate) cell: &'a Beside<CellView>,
-}
-
-/// Reason and message of a condition, as the server has them.
-fn words(reason: &str, message: &str) -> String {
-    match (reason, message) {
-        (reason, "") => reason.to_owned(),
-        ("", message) => message.to_owned(),
-        (reason, message) => format!("{reason}: {message}"),
-    }
-}
-
-/// The Instances of a deployment, by label or name: those that another one owns by UID as well.
-fn own<'a>(deployment: &str, instances: &'a [Object]) -> Vec<&'a Object> {
-    let mut own: Vec<(Option<u32>, &Object)> = instances
-        .iter()
-        .filter_map(|instance| {
-            let (of, ordinal) = instance.name().rsplit_once('-').unwrap_or_default();
-            let ordinal = ordinal.parse().ok();
-            let labelled = instance.label(fedgate_api::keys::WORKLOAD_DEPLOYMENT_NAME);
-            let is_own =
-                labelled == deployment || (labelled.is_empty() && of == deployment && ordinal.is_some());
-            is_own.then_some((ordinal, instance))
-        })
-        .collect();
-    own.sort_by_key(|(ordinal, _)| *ordinal);
-    own.into_iter().map(|(_, instance)| instance).collect()
 }
 
 #[cfg(test)]

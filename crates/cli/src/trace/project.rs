@@ -1,9 +1,9 @@
 //! The findings that the project alone allows.
 
-use super::{Evidence, Finding, Findings, Source, own, words};
+use super::{Evidence, Finding, Findings, Source};
 use crate::{
-    rollout::{carries_spec, is_within_scale},
-    view::{Counts, Object},
+    rollout::{Phase, carries_spec, counted_phase, workload_refusal},
+    view::{City, Condition, Counts, Instances, Object},
 };
 use fedgate_api::conditions::types::{AVAILABLE, FEDERATED, REPLICAS_READY};
 use jiff::Timestamp;
@@ -11,10 +11,13 @@ use jiff::Timestamp;
 /// The flag that shows hub and binding.
 const SEE_HUB: &str = "see --hub-context";
 
+/// The action of the gateway's Events about an Instance that it does not project.
+const QUARANTINING: &str = "QuarantiningProjection";
+
 /// The findings about all hops from the project's objects.
 pub(super) fn findings(evidence: &Evidence<'_>) -> Findings {
     let Some(deployment) = evidence.deployment else {
-        return without_deployment(evidence.workload);
+        return without_deployment(evidence.workload, evidence.city);
     };
     let cell = cell(deployment);
     Findings {
@@ -32,10 +35,9 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Findings {
 }
 
 /// Nothing can be known of a city that has no deployment.
-fn without_deployment(workload: &Object) -> Findings {
+fn without_deployment(workload: &Object, city: &City) -> Findings {
     let since = workload.spec_written();
-    let available = workload.condition(AVAILABLE).filter(|c| c.status == "False");
-    let reason = available.map(|c| words(c.reason, c.message));
+    let reason = workload_refusal(workload, city).map(|refused| refused.text());
     let detail = match reason {
         Some(reason) if !reason.is_empty() => format!("no deployment for the city; {reason}"),
         _ => "no deployment for the city".to_owned(),
@@ -64,7 +66,7 @@ fn project(evidence: &Evidence<'_>, deployment: &Object) -> Finding {
     }
     finding.not_yet(
         evidence.workload.spec_written(),
-        format!("generation {generation} has not the workload's spec"),
+        format!("generation {generation} does not match the workload's spec"),
     )
 }
 
@@ -76,15 +78,13 @@ fn hub(deployment: &Object) -> Finding {
         ..finding
     };
     match deployment.condition(FEDERATED) {
-        Some(federated) if federated.status == "False" => {
-            finding.refused(federated.since, words(federated.reason, federated.message))
-        }
+        Some(federated) if federated.refuses() => finding.refused(federated.since, federated.text()),
         Some(federated) if federated.holds() && observed == Some(deployment.generation()) => finding.holds(
             federated.since,
             format!("carries generation {}", deployment.generation()),
         ),
-        Some(_) => finding.not_yet(deployment.spec_written(), still_on(observed)),
-        None => finding.not_yet(deployment.spec_written(), "not carried yet"),
+        // The gateway writes it again together with the cell's report, so until then hub, binding or cell may be late.
+        _ => finding.unseen(format!("{}; {SEE_HUB}", still_on(observed))),
     }
 }
 
@@ -99,58 +99,44 @@ fn cell(deployment: &Object) -> Finding {
         let since = available.and_then(|available| available.since);
         return finding.holds(since, format!("acted on generation {}", deployment.generation()));
     }
-    let detail = match available {
-        Some(available) if available.status == "False" => words(available.reason, available.message),
-        _ => still_on(observed),
-    };
-    let refused_at = available.filter(|c| c.status == "False").and_then(|c| c.since);
+    let refused = available.filter(Condition::refuses);
+    let detail = refused.map_or_else(|| still_on(observed), |refused| refused.text());
+    let refused_at = refused.and_then(|refused| refused.since);
     finding.not_yet(latest([deployment.spec_written(), refused_at]), detail)
 }
 
 fn instances(evidence: &Evidence<'_>, deployment: &Object) -> Finding {
-    let counts = Counts::of(deployment);
     let Counts {
         replicas,
         updated,
         ready,
         desired,
-    } = counts;
+    } = Counts::of(deployment);
     let finding = Finding::new(Source::Project, format!("{ready} of {desired} ready"));
     if deployment.observed_generation(AVAILABLE) != Some(deployment.generation()) {
         let observed = deployment.observed_generation(AVAILABLE);
         return finding.not_yet(deployment.spec_written(), still_on(observed));
     }
-    let is_done = ready >= desired && updated >= desired && replicas <= desired;
     let conditions = [AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
-    let refused = conditions.into_iter().flatten().find(|c| c.status == "False");
-    if is_done && is_within_scale(evidence.workload, evidence.city, deployment) {
+    let refused = conditions.into_iter().flatten().find(Condition::refuses);
+    if counted_phase(evidence.workload, evidence.city, deployment) == Phase::Done {
         let since = conditions.into_iter().flatten().filter_map(|c| c.since).max();
         return finding.holds(since, "");
     }
     let mut detail = format!("{updated} updated, {replicas} exist");
     if let Some(refused) = refused {
-        detail = format!("{}; {detail}", words(refused.reason, refused.message));
+        detail = format!("{}; {detail}", refused.text());
     }
-    if let Some(unready) = unready(deployment, evidence.instances) {
-        detail = format!("{detail}; {unready}");
+    if let Some((instance, ready)) = evidence.instances.first_unready(deployment.name()) {
+        detail = format!("{detail}; {}: {}", instance.name(), ready.reason);
     }
     let refused_at = refused.and_then(|refused| refused.since);
     finding.not_yet(latest([deployment.spec_written(), refused_at]), detail)
 }
 
-/// The first Instance that is not ready, with its reason.
-fn unready(deployment: &Object, all: &[Object]) -> Option<String> {
-    let own = own(deployment.name(), all);
-    let mut unready = own.into_iter().filter_map(|instance| {
-        let ready = instance.condition("Ready").filter(|ready| !ready.holds())?;
-        Some(format!("{}: {}", instance.name(), ready.reason))
-    });
-    unready.next()
-}
-
-fn projection(deployment: &Object, all: &[Object]) -> Finding {
+fn projection(deployment: &Object, all: &Instances) -> Finding {
     let replicas = deployment.number("/status/replicas");
-    let own = own(deployment.name(), all);
+    let own = all.of(deployment.name());
     let number = i64::try_from(own.len()).unwrap_or(i64::MAX);
     let finding = Finding::new(Source::Project, format!("{number} of {replicas}"));
     let reported = deployment.status_written();
@@ -160,9 +146,9 @@ fn projection(deployment: &Object, all: &[Object]) -> Finding {
             let owners = instance.list("/metadata/ownerReferences");
             !owners.iter().any(|owner| owner["uid"] == *deployment.uid())
         })
-        .map(|instance| instance.name())
+        .map(Object::name)
         .collect();
-    let newest = own.iter().filter_map(|instance| instance.created()).max();
+    let newest = own.iter().filter_map(Object::created).max();
     if !foreign.is_empty() {
         let detail = format!("not owned by the live deployment: {}", foreign.join(", "));
         return finding.not_yet(latest([newest, reported]), detail);
@@ -171,16 +157,36 @@ fn projection(deployment: &Object, all: &[Object]) -> Finding {
         let surplus: Vec<&str> = own
             .iter()
             .skip(usize::try_from(replicas).unwrap_or_default())
-            .map(|instance| instance.name())
+            .map(Object::name)
             .collect();
         let detail = format!("more than the cell reports: {}", surplus.join(", "));
         return finding.not_yet(latest([newest, reported]), detail);
     }
     if number < replicas {
-        let detail = format!("{} not in the project yet", replicas - number);
+        let detail = format!("{} not in the project yet", replicas.saturating_sub(number));
         return finding.not_yet(latest([newest, reported]), detail);
     }
     finding.holds(latest([newest, reported]), "")
+}
+
+/// The gateway's last Event about an Instance of the deployment that it does not project.
+pub(super) fn quarantine(deployment: &Object, events: &[Object]) -> Option<String> {
+    let own = events.iter().filter(|event| {
+        event.text("/action") == QUARANTINING && event.text("/regarding/uid") == deployment.uid()
+    });
+    let time = |event: &Object| -> Option<Timestamp> {
+        let repeated = event.text("/series/lastObservedTime").parse().ok();
+        repeated.or_else(|| event.text("/eventTime").parse().ok())
+    };
+    let last = own.max_by_key(|event| time(event))?;
+    let at = time(last)
+        .map(|time| format!(" at {time:.0}"))
+        .unwrap_or_default();
+    Some(format!(
+        "quarantined{at}: {}: {}",
+        last.text("/reason"),
+        last.text("/note")
+    ))
 }
 
 pub(super) fn still_on(observed: Option<i64>) -> String {

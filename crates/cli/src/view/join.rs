@@ -1,9 +1,9 @@
 //! Which deployment and which Workload an Instance belongs to (contract: cli.md §1). UIDs of deployments differ between
 //! planes and are never compared.
 
-use super::Object;
-use fedgate_api::keys;
-use std::collections::BTreeMap;
+use super::{Condition, Object};
+use fedgate_api::{conditions::types::READY, keys};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A city of a placement of a Workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,8 @@ pub(crate) struct Joined {
     pub(crate) cities: Vec<(City, Option<Object>)>,
     /// Deployments of cities that the spec no longer names.
     pub(crate) leaving: Vec<Object>,
+    /// Codes of cities that no Location serves, as far as that was looked up.
+    pub(crate) unserved: BTreeSet<String>,
 }
 
 impl Joined {
@@ -70,16 +72,91 @@ pub(crate) fn join(mut workloads: Vec<Object>, deployments: Vec<Object>) -> Vec<
             workload,
             cities,
             leaving,
+            unserved: BTreeSet::new(),
         }
     });
     joined.collect()
 }
 
-/// Where an Instance belongs.
+/// The name of the deployment that an Instance belongs to, and its ordinal: by its label, else by its own name less
+/// `-<ordinal>`. The name is empty if neither tells.
+fn deployment_of(instance: &Object) -> (&str, Option<u32>) {
+    let (stem, ordinal) = match instance.name().rsplit_once('-') {
+        Some((stem, ordinal)) => (stem, ordinal.parse().ok()),
+        None => ("", None),
+    };
+    match instance.label(keys::WORKLOAD_DEPLOYMENT_NAME) {
+        "" if ordinal.is_none() => ("", None),
+        "" => (stem, ordinal),
+        labelled => (labelled, ordinal),
+    }
+}
+
+/// Instances by the name of their deployment, each deployment's in the order of their ordinals.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Instances(BTreeMap<String, Vec<Object>>);
+
+impl From<Vec<Object>> for Instances {
+    fn from(all: Vec<Object>) -> Self {
+        let mut of: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+        for instance in all {
+            let name = deployment_of(&instance).0.to_owned();
+            of.entry(name).or_default().push(instance);
+        }
+        for own in of.values_mut() {
+            own.sort_by_cached_key(|instance| deployment_of(instance).1);
+        }
+        Self(of)
+    }
+}
+
+impl Instances {
+    /// The Instances of a deployment.
+    pub(crate) fn of(&self, deployment: &str) -> &[Object] {
+        self.0.get(deployment).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The first Instance of a deployment that is not ready, with its condition.
+    pub(crate) fn first_unready(&self, deployment: &str) -> Option<(&Object, Condition<'_>)> {
+        let mut unready = self.of(deployment).iter().filter_map(|instance| {
+            let ready = instance.condition(READY).filter(|ready| !ready.holds())?;
+            Some((instance, ready))
+        });
+        unready.next()
+    }
+}
+
+/// Deployments by name, and the positions of placements in the specs of Workloads.
+#[derive(Debug)]
+pub(crate) struct Index<'a> {
+    deployments: BTreeMap<&'a str, &'a Object>,
+    positions: BTreeMap<(&'a str, &'a str), usize>,
+}
+
+impl<'a> Index<'a> {
+    /// An index of these objects. Without the Workloads, placements are in the order of their names.
+    pub(crate) fn new(workloads: &'a [Object], deployments: &'a [Object]) -> Self {
+        let positions = workloads.iter().flat_map(|workload| {
+            let placements = workload.list("/spec/placements").iter().enumerate();
+            placements.map(|(position, placement)| {
+                let name = placement["name"].as_str().unwrap_or_default();
+                ((workload.name(), name), position)
+            })
+        });
+        Self {
+            deployments: deployments.iter().map(|d| (d.name(), d)).collect(),
+            positions: positions.collect(),
+        }
+    }
+}
+
+/// The place that an Instance belongs to; the order is that of rows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Home {
     /// Name of its Workload, or `orphaned`.
     pub(crate) workload: String,
+    /// Position of its placement in the Workload's spec; the last one if that is not known.
+    pub(crate) position: usize,
     /// Name of its placement, or `-`.
     pub(crate) placement: String,
     /// Its city, or `unknown`.
@@ -89,15 +166,10 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// The home of an Instance: by its labels, else by the deployment that its name names.
-    pub(crate) fn of(instance: &Object, deployments: &[Object]) -> Self {
-        let (deployment, ordinal) = match instance.name().rsplit_once('-') {
-            Some((deployment, ordinal)) => (deployment, ordinal.parse().ok()),
-            None => ("", None),
-        };
-        let labelled = instance.label(keys::WORKLOAD_DEPLOYMENT_NAME);
-        let name = if labelled.is_empty() { deployment } else { labelled };
-        let deployment = deployments.iter().find(|d| ordinal.is_some() && d.name() == name);
+    /// The home of an Instance: by its labels, else by the deployment that it belongs to.
+    pub(crate) fn of(instance: &Object, index: &Index<'_>) -> Self {
+        let (name, ordinal) = deployment_of(instance);
+        let deployment = index.deployments.get(name);
         let text = |label: &str, pointer: &str, absent: &str| {
             let value = match instance.label(label) {
                 "" => deployment.map(|d| d.text(pointer)).unwrap_or_default(),
@@ -105,9 +177,13 @@ impl Home {
             };
             if value.is_empty() { absent } else { value }.to_owned()
         };
+        let workload = text(keys::WORKLOAD_NAME, "/spec/workloadRef/name", "orphaned");
+        let placement = text(keys::PLACEMENT_NAME, "/spec/placementName", "-");
+        let position = index.positions.get(&(&*workload, &*placement));
         Self {
-            workload: text(keys::WORKLOAD_NAME, "/spec/workloadRef/name", "orphaned"),
-            placement: text(keys::PLACEMENT_NAME, "/spec/placementName", "-"),
+            position: position.copied().unwrap_or(usize::MAX),
+            workload,
+            placement,
             city: text(keys::INSTANCE_CITY_CODE, "/spec/cityCode", "unknown"),
             ordinal,
         }
@@ -153,7 +229,7 @@ mod tests {
         let deployments = [deployment("web-us-dfw", "u1", "us", "DFW")];
         let home = |name: &str, labels: Value| {
             let instance = Object(json!({"metadata": {"name": name, "labels": labels}}));
-            let home = Home::of(&instance, &deployments);
+            let home = Home::of(&instance, &Index::new(&[], &deployments));
             (home.workload, home.placement, home.city, home.ordinal)
         };
         let texts = |a: &str, b: &str, c: &str, n| (a.to_owned(), b.to_owned(), c.to_owned(), n);
@@ -165,9 +241,43 @@ mod tests {
             home("api-0", json!({})),
             texts("orphaned", "-", "unknown", Some(0))
         );
+        let labelled = json!({keys::WORKLOAD_DEPLOYMENT_NAME: "web-us-dfw"});
+        assert_eq!(home("other", labelled), texts("web", "us", "DFW", None));
         assert_eq!(home("x", json!({})), texts("orphaned", "-", "unknown", None));
         let labels = json!({keys::WORKLOAD_NAME: "api", keys::INSTANCE_CITY_CODE: "LHR",
             keys::WORKLOAD_DEPLOYMENT_UID: "differs"});
         assert_eq!(home("other-1", labels), texts("api", "-", "LHR", Some(1)));
+    }
+
+    #[test]
+    fn homes_are_in_the_order_of_the_spec() {
+        let workloads = [workload(&json!([{"name": "us"}, {"name": "eu"}]))];
+        let deployments = [
+            deployment("web-eu-lhr", "u1", "eu", "LHR"),
+            deployment("web-us-dfw", "u1", "us", "DFW"),
+        ];
+        let index = Index::new(&workloads, &deployments);
+        let mut homes: Vec<_> = ["web-eu-lhr-0", "web-us-dfw-10", "web-us-dfw-9", "stray-0"]
+            .map(|name| Home::of(&Object(json!({"metadata": {"name": name}})), &index))
+            .into();
+        homes.sort();
+        let homes: Vec<_> = homes
+            .iter()
+            .map(|home| (&*home.placement, home.ordinal))
+            .collect();
+        assert_eq!(
+            homes,
+            [("-", Some(0)), ("us", Some(9)), ("us", Some(10)), ("eu", Some(0))]
+        );
+    }
+
+    #[test]
+    fn instances_are_grouped_by_deployment_in_the_order_of_ordinals() {
+        let all = ["web-us-dfw-10", "web-us-dfw-9", "api-0", "x"];
+        let all = all.map(|name| Object(json!({"metadata": {"name": name}})));
+        let instances = Instances::from(Vec::from(all));
+        let own: Vec<_> = instances.of("web-us-dfw").iter().map(Object::name).collect();
+        assert_eq!(own, ["web-us-dfw-9", "web-us-dfw-10"]);
+        assert!(instances.of("web").is_empty());
     }
 }

@@ -4,7 +4,7 @@
 mod join;
 mod words;
 
-pub(crate) use join::{City, Home, Joined, join};
+pub(crate) use join::{City, Home, Index, Instances, Joined, join};
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
 use jiff::Timestamp;
@@ -32,6 +32,37 @@ impl Condition<'_> {
     pub(crate) fn holds(&self) -> bool {
         self.status == "True"
     }
+
+    /// True if the status is `False`.
+    pub(crate) fn refuses(&self) -> bool {
+        self.status == "False"
+    }
+
+    /// Reason and message, as the server has them.
+    pub(crate) fn text(&self) -> String {
+        match (self.reason, self.message) {
+            (reason, "") => reason.to_owned(),
+            ("", message) => message.to_owned(),
+            (reason, message) => format!("{reason}: {message}"),
+        }
+    }
+}
+
+/// The condition of this type in a list.
+fn condition<'a>(list: &'a [Value], type_: &str) -> Option<Condition<'a>> {
+    let found = list.iter().find(|condition| condition["type"] == type_)?;
+    let text = |field: &str| found[field].as_str().unwrap_or_default();
+    Some(Condition {
+        status: text("status"),
+        reason: text("reason"),
+        message: text("message"),
+        since: text("lastTransitionTime").parse().ok(),
+    })
+}
+
+/// The number of Instances that scale settings ask for at least.
+pub(crate) fn minimum(scale: &Value) -> i64 {
+    scale["minReplicas"].as_i64().unwrap_or(1)
 }
 
 impl Object {
@@ -114,19 +145,23 @@ impl Object {
 
     /// The condition of this type.
     pub(crate) fn condition(&self, type_: &str) -> Option<Condition<'_>> {
-        let mut conditions = self.list("/status/conditions").iter();
-        let found = conditions.find(|condition| condition["type"] == type_)?;
-        let text = |field: &str| found[field].as_str().unwrap_or_default();
-        Some(Condition {
-            status: text("status"),
-            reason: text("reason"),
-            message: text("message"),
-            since: text("lastTransitionTime").parse().ok(),
-        })
+        condition(self.list("/status/conditions"), type_)
     }
 
-    /// Images of the containers of a template, each without its registry; `(vm)` for a virtual machine.
+    /// The condition of this type of a placement of this Workload.
+    pub(crate) fn placement_condition(&self, placement: &str, type_: &str) -> Option<Condition<'_>> {
+        let mut placements = self.list("/status/placements").iter();
+        let found = placements.find(|found| found["name"] == placement)?;
+        condition(found["conditions"].as_array()?, type_)
+    }
+
+    /// Images of the containers of a template for tables, each without its registry; `(vm)` for a virtual machine.
     pub(crate) fn image(&self) -> String {
+        without_registries(&self.images())
+    }
+
+    /// Images of the containers of a template; `(vm)` for a virtual machine.
+    pub(crate) fn images(&self) -> String {
         let runtime = match self.text("/kind") {
             "Instance" => "/spec/runtime",
             _ => "/spec/template/spec/runtime",
@@ -136,13 +171,9 @@ impl Object {
             let machine = self.0.pointer(&format!("{runtime}/virtualMachine"));
             return if machine.is_some() { "(vm)" } else { "-" }.to_owned();
         }
-        let images = containers.iter().map(|container| {
-            let image = container["image"].as_str().unwrap_or_default();
-            match image.split_once('/') {
-                Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
-                _ => image,
-            }
-        });
+        let images = containers
+            .iter()
+            .map(|container| container["image"].as_str().unwrap_or_default());
         images.collect::<Vec<_>>().join(",")
     }
 
@@ -153,6 +184,15 @@ impl Object {
             _ => self.text("/spec/template/spec/runtime/resources/instanceType"),
         }
     }
+}
+
+/// Images joined by commas, each without its registry.
+pub(crate) fn without_registries(images: &str) -> String {
+    let images = images.split(',').map(|image| match image.split_once('/') {
+        Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
+        _ => image,
+    });
+    images.collect::<Vec<_>>().join(",")
 }
 
 /// Counts of a deployment, or sums over several.
@@ -173,7 +213,7 @@ impl Counts {
     pub(crate) fn of(deployment: &Object) -> Self {
         let number = |field: &str| deployment.number(&format!("/status/{field}"));
         let desired = match number("desiredReplicas") {
-            0 => deployment.number("/spec/scaleSettings/minReplicas"),
+            0 => minimum(&deployment.0["spec"]["scaleSettings"]),
             desired => desired,
         };
         let updated = match deployment.0.pointer("/status/updatedReplicas") {
@@ -192,10 +232,10 @@ impl Counts {
 impl std::iter::Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |a, b| Self {
-            replicas: a.replicas + b.replicas,
-            updated: a.updated + b.updated,
-            ready: a.ready + b.ready,
-            desired: a.desired + b.desired,
+            replicas: a.replicas.saturating_add(b.replicas),
+            updated: a.updated.saturating_add(b.updated),
+            ready: a.ready.saturating_add(b.ready),
+            desired: a.desired.saturating_add(b.desired),
         })
     }
 }

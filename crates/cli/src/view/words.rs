@@ -93,7 +93,7 @@ impl Health {
                     let text = format!("{updated} of {desired} instances up to date");
                     health(HealthWord::Progressing, &text)
                 } else if ready < desired {
-                    let text = format!("{} instances below desired count", desired - ready);
+                    let text = format!("{} instances below desired count", desired.saturating_sub(ready));
                     health(HealthWord::Degraded, &text)
                 } else {
                     health(HealthWord::Available, "all placements at desired replicas")
@@ -288,6 +288,16 @@ mod tests {
         assert_eq!(
             Health::of(&object(&[], &json!({})), counts(2, 2)).to_string(),
             "Unknown"
+        );
+        let huge = Counts {
+            ready: i64::MIN,
+            desired: i64::MAX,
+            updated: i64::MAX,
+            replicas: 0,
+        };
+        assert_eq!(
+            of("True", "X", huge),
+            format!("Degraded - {} instances below desired count", i64::MAX)
         );
         let leaving = json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}});
         let leaving = object(&[("Available", "True", "X")], &leaving);

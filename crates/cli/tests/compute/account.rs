@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const ENTITLEMENT: &str = "ServiceEntitlement";
 
 /// A project of a platform that has entitlements and quota.
-async fn platform() -> Project {
+pub(crate) async fn platform() -> Project {
     let shop = Project::start("shop").await;
     shop.plane.define_plain(
         "services.miloapis.com",

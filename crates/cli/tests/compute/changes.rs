@@ -203,18 +203,55 @@ async fn removing_a_city_or_the_workload_needs_a_yes_and_nothing_is_written_with
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn destroy_has_dry_runs_and_formats() {
+    let shop = living("shop").await;
+    shop.run(&WEB).await.ok();
+    let writes = shop.writes();
+    let list = "default/DFW: 1 instance\ndefault/IAD: 1 instance\n";
+    for (how, words) in [
+        ("--dry-run=client", "deleted (dry run)"),
+        ("--dry-run=server", "deleted (server dry run)"),
+    ] {
+        let seen = shop.run(&["destroy", "web", "-q", how]).await.ok();
+        assert_eq!(
+            (seen.stdout, seen.stderr.as_str()),
+            (format!("workload.compute.datumapis.com/web {words}\n"), list)
+        );
+        let seen = shop.run(&["destroy", "web", how, "-o", "name"]).await.ok();
+        assert_eq!(seen.stdout, "workload.compute.datumapis.com/web\n");
+    }
+    let may_not = Rule::new(When::Always, Fault::Forbidden).verb(Verb::Delete);
+    let rule = shop.faults.add(may_not);
+    shop.run(&["destroy", "web", "--dry-run=client"]).await.ok();
+    let seen = shop.run(&["destroy", "web", "--dry-run=server"]).await;
+    assert_eq!(seen.code, 6, "{}", seen.stderr);
+    assert!(
+        seen.stderr.contains("you may not delete workloads"),
+        "{}",
+        seen.stderr
+    );
+    assert_eq!((shop.faults.hits(rule), shop.writes()), (1, writes));
+    shop.faults.clear();
+    let seen = shop.run(&["destroy", "web", "--yes", "-o", "json"]).await.ok();
+    let object: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(
+        (&object["kind"], &object["metadata"]["name"]),
+        (&json!("Workload"), &json!("web"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_finalizer_that_stays_is_named() {
     let shop = living("shop").await;
     shop.run(&WEB).await.ok();
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     shop.plane.merge("Workload", "default", "web", held).unwrap();
-    let seen = shop.run(&["destroy", "web", "--yes", "--timeout", "5s"]).await;
+    let seen = shop
+        .run(&["destroy", "web", "--yes", "--timeout", "5500ms"])
+        .await;
     assert_eq!(seen.code, 8);
-    assert!(
-        seen.stderr.contains("1 workload held by example.com/hold"),
-        "{}",
-        seen.stderr
-    );
+    let line = "error: workload \"web\" is not gone after 5s: left: 1 workload held by example.com/hold";
+    assert!(seen.stderr.contains(line), "{}", seen.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,7 +291,8 @@ async fn a_wait_ends_when_the_workload_goes_or_somebody_changes_it() {
 async fn a_conflict_is_tried_again_and_a_history_that_is_refused_is_a_warning() {
     let shop = living("shop").await;
     shop.run(&WEB).await.ok();
-    let conflict = Rule::new(When::Nth(1), Fault::Conflict)
+    // The first one is the dry run.
+    let conflict = Rule::new(When::Nth(2), Fault::Conflict)
         .verb(Verb::Update)
         .kind("workloads");
     let rule = shop.faults.add(conflict);

@@ -7,9 +7,18 @@ mod account;
 mod cells;
 mod changes;
 mod completion;
+mod concurrent;
 mod describe;
+mod files;
+mod links;
+mod many;
 mod project;
+mod revisions;
+mod streams;
+mod terminal;
 mod trace;
+mod typing;
+mod waiting;
 
 use project::{Project, instance};
 use serde_json::{Value, json};
@@ -193,7 +202,7 @@ async fn status_shows_a_city_without_deployment() {
         lines,
         [
             ["us", "DFW", "2/2", "2/2", "Waiting", "the cell has not acted yet"],
-            ["us", "IAD", "0/0", "0/0", "Waiting", "no deployment yet"]
+            ["us", "IAD", "0/2", "0/2", "Waiting", "no deployment yet"]
         ]
     );
 }
@@ -279,8 +288,8 @@ async fn lists_are_read_in_pages() {
     assert_eq!(seen.stdout.lines().count(), 1_200);
     assert_eq!(
         shop.lists(),
-        5,
-        "three pages of Instances, one of deployments, one of entitlements"
+        6,
+        "three pages of Instances, one of deployments, one of Workloads, one of entitlements"
     );
 }
 

@@ -205,6 +205,7 @@ async fn a_wait_survives_a_watch_that_is_cut_and_a_version_that_is_gone() {
     let shop = Project::start("shop").await;
     shop.workload("web", "nginx", &["DFW"]);
     let mut wait = shop.start_run(&["rollout", "status", "web", "--timeout", "60s"]);
+    assert_eq!(wait.remark().await, "Rolling out workload \"web\"");
     assert!(wait.remark().await.ends_with("us/DFW Waiting no deployment yet"));
     let gone = Rule::new(When::Nth(1), Fault::Gone).verb(Verb::Watch);
     let gone = shop.faults.add(gone);

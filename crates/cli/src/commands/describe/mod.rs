@@ -9,7 +9,8 @@ use crate::{
     history::active,
     output::{Output, served, table::escape, write},
     plane::{Plane, Resource, nearest},
-    view::{Home, Object, join},
+    rollout::Locations,
+    view::{Home, Index, Object, join},
 };
 use std::fmt::Write;
 
@@ -20,9 +21,10 @@ pub(crate) async fn workload(plane: &Plane, output: &Output, name: &str) -> Resu
         return output.object(&served(&workload));
     }
     let (deployments, revision) = tokio::join!(plane.list(Resource::Deployments), active(plane, &workload));
-    let Some(joined) = join(vec![workload], deployments?).pop() else {
+    let Some(mut joined) = join(vec![workload], deployments?).pop() else {
         return Ok(());
     };
+    Locations::default().look_up(plane, &mut joined).await;
     write(&workload::text(&joined, revision.as_ref(), plane.clock.now()))
 }
 
@@ -37,7 +39,7 @@ pub(crate) async fn instance(plane: &Plane, output: &Output, name: &str) -> Resu
         return output.object(&served(&instance));
     }
     let deployments = plane.list(Resource::Deployments).await?;
-    let home = Home::of(&instance, &deployments);
+    let home = Home::of(&instance, &Index::new(&[], &deployments));
     write(&instance::text(&instance, &home, plane.clock.now()))
 }
 

@@ -58,7 +58,7 @@ Health:     Unavailable - NoHealthyInstances
 Placements:
   us  scale: 1..6
     DFW  0/1  Blocked - ImageUnavailable: no such image
-    IAD  0/0  Blocked - NoHealthyInstances
+    IAD  0/1  Blocked - NoHealthyInstances
 Containers:
   app
     Image:     ghcr.io/acme/web:1
@@ -75,6 +75,7 @@ Next steps:
 fn home() -> Home {
     Home {
         workload: "web".to_owned(),
+        position: 0,
         placement: "us".to_owned(),
         city: "DFW".to_owned(),
         ordinal: Some(0),

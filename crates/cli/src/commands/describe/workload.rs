@@ -3,9 +3,9 @@
 use super::{Lines, runtime};
 use crate::{
     history::Active,
-    rollout::{Phase, once},
+    rollout::{Phase, Row, once},
     time::age,
-    view::{Counts, Health, HealthWord, Joined},
+    view::{Counts, Health, HealthWord, Instances, Joined},
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -29,20 +29,20 @@ pub(super) fn text(joined: &Joined, revision: Option<&Active>, now: Timestamp) -
         &(updated.unwrap_or_default() + &by.unwrap_or_default()),
     );
     lines.field("Health", &health.to_string());
-    placements(&mut lines, joined, now);
+    let rows = once(joined, &Instances::default(), now);
+    placements(&mut lines, joined, &rows);
     runtime::containers(&mut lines, runtime);
-    lines.next_steps(&next_steps(joined, &health, now));
+    lines.next_steps(&next_steps(joined, &health, &rows));
     lines.0
 }
 
-fn placements(lines: &mut Lines, joined: &Joined, now: Timestamp) {
+fn placements(lines: &mut Lines, joined: &Joined, rows: &[Row]) {
     let placements = joined.workload.list("/spec/placements");
     lines.line(if placements.is_empty() {
         "Placements: none"
     } else {
         "Placements:"
     });
-    let rows = once(joined, &[], now);
     for placement in placements {
         let name = placement["name"].as_str().unwrap_or_default();
         lines.line(&format!(
@@ -70,22 +70,27 @@ fn scale(settings: &Value) -> String {
     }
 }
 
-fn next_steps(joined: &Joined, health: &Health, now: Timestamp) -> Vec<String> {
+fn next_steps(joined: &Joined, health: &Health, rows: &[Row]) -> Vec<String> {
     let name = joined.workload.name();
     let mut steps = Vec::new();
     if joined.cities.is_empty() {
         steps.push("kubectl compute deploy -f FILE".to_owned());
         return steps;
     }
-    let rows = once(joined, &[], now);
     if rows
         .iter()
         .any(|row| !matches!(row.phase, Phase::Done | Phase::Blocked))
     {
         steps.push(format!("kubectl compute rollout status {name}"));
     }
+    let unserved = rows.iter().find(|row| row.is_unserved);
+    if let Some(row) = unserved {
+        steps.push(format!("kubectl compute trace {name} --city {}", row.city.city));
+    }
     if health.word != HealthWord::Available && health.word != HealthWord::Deleting {
-        steps.push(format!("kubectl compute trace {name}"));
+        if unserved.is_none() {
+            steps.push(format!("kubectl compute trace {name}"));
+        }
         steps.push(format!("kubectl compute instances --workload {name}"));
     }
     steps

@@ -1,40 +1,22 @@
 //! `trace`: the way of a Workload through all planes, and the first broken link (contract: cli.md §10).
 
+mod follow;
 mod planes;
+mod show;
 
 use crate::{
     args::TraceArgs,
     error::{Error, Kind},
-    output::{
-        Output,
-        screen::Screen,
-        style::Tone,
-        table::{Cell, Table},
-        write,
-    },
+    output::{Output, screen::Screen, write},
     plane::{Choice, Follow, Plane, Resource, Selection},
-    time::{age, sleep},
-    trace::{Chain, Evidence, Link, Verdict, chain},
-    view::{City, Object, join},
+    time::sleep,
+    trace::{Beside, Chain, Evidence, Verdict, chain, unprojected},
+    view::{City, Instances, Joined, Object, join},
 };
+use follow::{Asked, Sides};
 use jiff::{SignedDuration, Timestamp};
-use planes::{Planes, hub_namespace};
-use serde_json::{Value, json};
-
-const COLUMNS: &[&str] = &[
-    "CITY",
-    "HOP",
-    "OBJECT",
-    "STATE",
-    "AGE",
-    "DETAIL",
-    "PLACEMENT",
-    "GENERATION",
-    "SOURCE",
-];
-
-/// Columns of the narrow form.
-const NARROW: usize = 6;
+use planes::Planes;
+pub(super) use planes::check;
 
 /// Traces once, or at each change until all is whole.
 pub(crate) async fn run(
@@ -44,11 +26,12 @@ pub(crate) async fn run(
     args: &TraceArgs,
 ) -> Result<(), Error> {
     let planes = Planes::open(choice, args).await?;
-    let tracer = Tracer {
+    let mut tracer = Tracer {
         plane,
         output,
         args,
-        planes,
+        sides: Sides::new(&planes, args.watch),
+        events: Events::default(),
         stuck_after: SignedDuration::try_from(args.stuck_after).unwrap_or(SignedDuration::MAX),
     };
     if args.watch {
@@ -59,24 +42,38 @@ pub(crate) async fn run(
         plane.list(Resource::Deployments),
         plane.list(Resource::Instances)
     )?;
-    let now = plane.clock.now();
-    let chains = tracer.chains(workload, deployments, &instances, now).await?;
-    let verdict = Verdict::of(&args.name, &chains, now);
-    tracer.print(&chains, &verdict, now)?;
-    end(&verdict)
+    let Some(joined) = join(vec![workload], deployments).pop() else {
+        return Ok(());
+    };
+    let (chains, verdict, now) = tracer.trace(&joined, &Instances::from(instances)).await?;
+    if output.is_text() {
+        write(&show::text(output, &chains, &verdict, now))?;
+    } else {
+        output.object(&show::object(&args.name, &chains, &verdict, now))?;
+    }
+    show::end(&verdict)
 }
 
 struct Tracer<'a> {
     plane: &'a Plane,
     output: &'a Output,
     args: &'a TraceArgs,
-    planes: Planes,
+    sides: Sides<'a>,
+    events: Events,
     stuck_after: SignedDuration,
 }
 
+/// The Events about deployments whose Instances are not projected as they should be.
+#[derive(Debug, Default)]
+struct Events {
+    /// The cities for which they were read.
+    cities: Vec<City>,
+    objects: Vec<Object>,
+}
+
 impl Tracer<'_> {
-    /// Traces at each change of the project, and when a hop has waited for too long.
-    async fn watch(&self) -> Result<(), Error> {
+    /// Traces at each change of a plane, and when a hop has waited for too long.
+    async fn watch(&mut self) -> Result<(), Error> {
         // A misspelled name is answered at once.
         self.plane.workload(&self.args.name).await?;
         let workload = Selection::Named(self.args.name.clone());
@@ -89,37 +86,43 @@ impl Tracer<'_> {
             ],
         )?;
         let mut screen = Screen::stdout();
+        let mut is_listed = false;
         let mut last: Vec<Chain> = Vec::new();
-        let mut turns: Option<SignedDuration> = None;
         loop {
-            let news = tokio::select! {
-                news = follow.next() => Some(news?),
-                () = sleep(turns.and_then(|turns| turns.try_into().ok())) => None,
-            };
-            if let Some(notice) = news.and_then(|news| news.notice()) {
-                self.output.remark(&notice);
+            // While there is no contact, the hops may have changed.
+            let turns = self.turns(&last).filter(|_| !follow.is_lost());
+            tokio::select! {
+                news = follow.next() => {
+                    let news = news?;
+                    if let Some(notice) = news.notice() {
+                        screen.notice(self.output, &notice)?;
+                        continue;
+                    }
+                    is_listed = true;
+                    screen.clear_notice()?;
+                }
+                () = self.sides.changed() => {}
+                () = sleep(turns.and_then(|turns| turns.try_into().ok())) => {}
+            }
+            if !is_listed {
                 continue;
             }
-            let Some(workload) = follow.objects(Resource::Workloads).pop() else {
+            let workload = follow.objects(Resource::Workloads).pop();
+            let joined = workload
+                .and_then(|workload| join(vec![workload], follow.objects(Resource::Deployments)).pop());
+            let Some(joined) = joined else {
                 let what = format!("workload {:?} was deleted", self.args.name);
                 return Err(Error::new(Kind::NotFound, what));
             };
-            let now = self.plane.clock.now();
-            let deployments = follow.objects(Resource::Deployments);
-            let instances = follow.objects(Resource::Instances);
-            let chains = self.chains(workload, deployments, &instances, now).await?;
-            turns = chains
-                .iter()
-                .filter_map(|chain| chain.turns(self.stuck_after, now))
-                .min();
+            let instances = Instances::from(follow.objects(Resource::Instances));
+            let (chains, verdict, now) = self.trace(&joined, &instances).await?;
             if chains == last {
                 continue;
             }
-            let verdict = Verdict::of(&self.args.name, &chains, now);
             if self.output.is_text() {
-                screen.draw(&self.text(&chains, &verdict, now))?;
+                screen.draw(&show::text(self.output, &chains, &verdict, now))?;
             } else {
-                let object = object(&self.args.name, &chains, &verdict, now);
+                let object = show::object(&self.args.name, &chains, &verdict, now);
                 self.output.next_object(&object)?;
             }
             if verdict == Verdict::Whole {
@@ -129,50 +132,55 @@ impl Tracer<'_> {
         }
     }
 
-    /// The chains of the placements and cities that are asked for.
-    async fn chains(
-        &self,
-        workload: Object,
-        deployments: Vec<Object>,
-        instances: &[Object],
-        now: Timestamp,
-    ) -> Result<Vec<Chain>, Error> {
-        let namespace = match &self.planes {
-            planes if planes.is_project_alone() => None,
-            _ => hub_namespace(self.plane, &deployments).await,
-        };
-        let hub = match &namespace {
-            Some(namespace) => self.planes.hub(namespace).await,
-            None => self.planes.without_namespace(),
-        };
-        let Some(joined) = join(vec![workload], deployments).pop() else {
-            return Ok(Vec::new());
-        };
-        let asked: Vec<_> = joined
-            .cities
-            .iter()
-            .filter(|(city, _)| self.is_asked(city))
-            .collect();
+    /// Time until a waiting hop is broken by its age.
+    fn turns(&self, chains: &[Chain]) -> Option<SignedDuration> {
+        let now = self.plane.clock.now();
+        let turns = chains.iter();
+        turns.filter_map(|chain| chain.turns(self.stuck_after, now)).min()
+    }
+
+    /// Traces the placements and cities that are asked for.
+    async fn trace(
+        &mut self,
+        joined: &Joined,
+        instances: &Instances,
+    ) -> Result<(Vec<Chain>, Verdict, Timestamp), Error> {
+        let cities = joined.cities.iter();
+        let asked: Vec<Asked<'_>> = cities.filter(|(city, _)| self.is_asked(city)).collect();
         if asked.is_empty() {
             return Err(self.no_city(&joined.cities));
         }
-        let cells = asked.iter().map(|(city, deployment)| {
-            let namespace = namespace.as_deref().unwrap_or_default();
-            self.planes.cell(&hub, namespace, city, deployment.as_ref())
-        });
-        let cells = futures::future::join_all(cells).await;
-        let chains = asked.iter().zip(&cells).map(|((city, deployment), cell)| {
+        self.sides.update(self.plane, joined, &asked).await;
+        let now = self.plane.clock.now();
+        let mut chains = self.chains(joined, &asked, instances, now);
+        if self.events.read(self.plane, unprojected(&chains)).await {
+            chains = self.chains(joined, &asked, instances, now);
+        }
+        let verdict = Verdict::of(&self.args.name, &chains, now);
+        Ok((chains, verdict, now))
+    }
+
+    fn chains(
+        &self,
+        joined: &Joined,
+        asked: &[Asked<'_>],
+        instances: &Instances,
+        now: Timestamp,
+    ) -> Vec<Chain> {
+        let chains = asked.iter().map(|asked| {
+            let (city, deployment) = asked;
             let evidence = Evidence {
                 workload: &joined.workload,
                 city,
                 deployment: deployment.as_ref(),
                 instances,
-                hub: &hub,
-                cell,
+                events: &self.events.objects,
+                hub: self.sides.hub(),
+                cell: self.sides.cell(asked).unwrap_or(&Beside::NotNamed("see --cell")),
             };
             chain(&evidence, self.stuck_after, now)
         });
-        Ok(chains.collect())
+        chains.collect()
     }
 
     fn is_asked(&self, city: &City) -> bool {
@@ -198,75 +206,18 @@ impl Tracer<'_> {
             error.because(format!("it has {}", all.join(", ")))
         }
     }
+}
 
-    fn print(&self, chains: &[Chain], verdict: &Verdict, now: Timestamp) -> Result<(), Error> {
-        if self.output.is_text() {
-            return write(&self.text(chains, verdict, now));
+impl Events {
+    /// Reads the Events again if there is another city whose Instances are not projected as they should be; returns true
+    /// then.
+    async fn read(&mut self, plane: &Plane, cities: Vec<City>) -> bool {
+        let before = std::mem::replace(&mut self.cities, cities);
+        if self.cities.iter().all(|city| before.contains(city)) {
+            return false;
         }
-        self.output.object(&object(&self.args.name, chains, verdict, now))
-    }
-
-    fn text(&self, chains: &[Chain], verdict: &Verdict, now: Timestamp) -> String {
-        let output = self.output;
-        let mut table = Table::new(COLUMNS);
-        for chain in chains {
-            for link in &chain.links {
-                table.row(row(&chain.city, link, now));
-            }
-        }
-        output.table_text(&table, output.columns(NARROW, COLUMNS.len())) + &last_lines(verdict)
-    }
-}
-
-fn row(city: &City, link: &Link, now: Timestamp) -> Vec<Cell> {
-    vec![
-        (&*city.city).into(),
-        link.hop.word().into(),
-        (&*link.object).into(),
-        Cell::toned(link.state.word(), Tone::from(link.state)),
-        link.since.map(|since| age(since, now)).unwrap_or_default().into(),
-        (&*link.detail).into(),
-        (&*city.placement).into(),
-        link.generation.map(|n| n.to_string()).unwrap_or_default().into(),
-        link.source.word().into(),
-    ]
-}
-
-fn last_lines(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Whole => "Whole.\n".to_owned(),
-        Verdict::Moving(line) => format!("{line}\n"),
-        Verdict::Broken { line, next } => format!("{line}\n  next: {next}\n"),
-    }
-}
-
-/// The trace for programs.
-fn object(name: &str, chains: &[Chain], verdict: &Verdict, now: Timestamp) -> Value {
-    let links = |chain: &Chain| -> Vec<Value> {
-        let links = chain.links.iter().map(|link| {
-            json!({"hop": link.hop.word(), "object": link.object, "state": link.state.word(), "since": link.since,
-                "age": link.since.map(|since| age(since, now)), "detail": link.detail, "generation": link.generation,
-                "source": link.source.word()})
-        });
-        links.collect()
-    };
-    let cities = chains.iter().map(
-        |chain| json!({"placement": chain.city.placement, "city": chain.city.city, "hops": links(chain)}),
-    );
-    let (word, line) = match verdict {
-        Verdict::Whole => ("Whole", "Whole."),
-        Verdict::Moving(line) => ("Moving", line.as_str()),
-        Verdict::Broken { line, .. } => ("Broken", line.as_str()),
-    };
-    json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Trace", "metadata": {"name": name}, "state": word,
-        "message": line, "cities": cities.collect::<Vec<_>>()})
-}
-
-/// The end of a single trace, by its exit code: the result has said it already.
-fn end(verdict: &Verdict) -> Result<(), Error> {
-    match verdict {
-        Verdict::Whole => Ok(()),
-        Verdict::Moving(line) => Err(Error::new(Kind::Moving, line).shown()),
-        Verdict::Broken { line, next } => Err(Error::new(Kind::Blocked, line).next(next).shown()),
+        // A user who may not list Events still gets the trace.
+        self.objects = plane.list(Resource::Events).await.unwrap_or_default();
+        true
     }
 }

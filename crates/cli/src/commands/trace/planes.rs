@@ -1,14 +1,15 @@
 //! Reads hub and cells for `trace`, as far as the command line names them. Nothing is written there.
 
+use super::follow::Asked;
 use crate::{
     args::TraceArgs,
     error::Error,
     plane::{Choice, Plane, Resource},
     trace::{Beside, CellView, HubView},
-    view::{City, Object},
+    view::{City, Instances, Object},
 };
 use fedgate_api::keys;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The planes beside the project.
 #[derive(Debug)]
@@ -19,12 +20,40 @@ pub(super) struct Planes {
     via_hub: bool,
 }
 
+/// The cell of a city.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CellKey {
+    /// The one that the command line names for this city.
+    City(String),
+    /// The cluster of this name, through the hub's proxy.
+    Cluster(String),
+}
+
+impl CellKey {
+    /// The name for people.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::City(name) | Self::Cluster(name) => name,
+        }
+    }
+}
+
+/// Refuses to read cells through a hub that is not named.
+pub(in crate::commands) fn check(args: &TraceArgs) -> Result<(), Error> {
+    if args.via_hub && !names_hub(args) {
+        return Err(Error::usage("--via-hub needs --hub-context or --hub-kubeconfig"));
+    }
+    Ok(())
+}
+
+fn names_hub(args: &TraceArgs) -> bool {
+    args.hub_kubeconfig.is_some() || !args.hub_context.is_empty()
+}
+
 impl Planes {
     /// Reads the kubeconfigs. Sends no request.
     pub(super) async fn open(choice: &Choice, args: &TraceArgs) -> Result<Self, Error> {
-        let hub = if args.hub_kubeconfig.is_none() && args.hub_context.is_empty() {
-            Beside::NotNamed("see --hub-context")
-        } else {
+        let hub = if names_hub(args) {
             let choice = Choice {
                 kubeconfig: args.hub_kubeconfig.clone().or_else(|| choice.kubeconfig.clone()),
                 ..choice.clone()
@@ -32,16 +61,15 @@ impl Planes {
             let context = Some(&*args.hub_context).filter(|context| !context.is_empty());
             match Plane::beside(&choice, context).await {
                 Ok(plane) => Beside::Read(plane),
-                Err(error) => Beside::Unreadable(told("hub", &error)),
+                Err(error) => Beside::Unreadable(unreadable("hub", &error)),
             }
+        } else {
+            Beside::NotNamed("see --hub-context")
         };
-        if args.via_hub && matches!(hub, Beside::NotNamed(_)) {
-            return Err(Error::usage("--via-hub needs --hub-context or --hub-kubeconfig"));
-        }
         let mut cells = BTreeMap::new();
         for (city, context) in &args.cell {
             let plane = Plane::beside(choice, Some(context)).await;
-            cells.insert(city.clone(), plane.map_err(|error| told(city, &error)));
+            cells.insert(city.clone(), plane.map_err(|error| unreadable(city, &error)));
         }
         Ok(Self {
             hub,
@@ -55,114 +83,130 @@ impl Planes {
         matches!(self.hub, Beside::NotNamed(_)) && self.cells.is_empty()
     }
 
-    /// The hub, if the name of the project's namespace there is not known.
-    pub(super) fn without_namespace(&self) -> Beside<HubView> {
-        match &self.hub {
-            Beside::NotNamed(flag) => Beside::NotNamed(flag),
-            Beside::Unreadable(cause) => Beside::Unreadable(cause.clone()),
-            Beside::Read(_) => Beside::Unreadable("the hub namespace is not known".to_owned()),
-        }
+    /// The hub.
+    pub(super) fn hub(&self) -> &Beside<Plane> {
+        &self.hub
     }
 
-    /// Reads the project's namespace on the hub.
-    pub(super) async fn hub(&self, namespace: &str) -> Beside<HubView> {
-        match &self.hub {
-            Beside::NotNamed(flag) => Beside::NotNamed(flag),
-            Beside::Unreadable(cause) => Beside::Unreadable(cause.clone()),
-            Beside::Read(plane) => match read(plane, namespace).await {
-                Ok(view) => Beside::Read(view),
-                Err(error) => Beside::Unreadable(told("hub", &error)),
-            },
-        }
-    }
-
-    /// Reads a deployment and its Instances in the cell of a city.
-    pub(super) async fn cell(
+    /// The cell of a city; `None` if it is not named or not known yet.
+    pub(super) fn cell_key(
         &self,
         hub: &Beside<HubView>,
-        namespace: &str,
         city: &City,
         deployment: Option<&Object>,
-    ) -> Beside<CellView> {
-        let Some(deployment) = deployment else {
-            return Beside::NotNamed("see --cell");
-        };
-        let plane = match (self.cells.get(&city.city), &self.hub, hub) {
-            (Some(plane), _, _) => plane.clone().map(|plane| (city.city.clone(), plane)),
-            (None, Beside::Read(plane), Beside::Read(view)) if self.via_hub => {
-                let scheduled = view.scheduled(deployment.name());
-                let Some(cluster) = scheduled.first() else {
-                    return Beside::NotNamed("no cell yet");
-                };
-                let member = plane.member(cluster);
-                member
-                    .map(|member| ((*cluster).to_owned(), member))
-                    .map_err(|error| told(cluster, &error))
-            }
-            _ => return Beside::NotNamed("see --cell"),
-        };
-        let (name, plane) = match plane {
-            Ok(found) => found,
-            Err(cause) => return Beside::Unreadable(cause),
-        };
-        let read = tokio::try_join!(
-            plane.find_in(Resource::Deployments, namespace, deployment.name()),
-            plane.list_in(Resource::Instances, namespace, "")
-        );
-        match read {
-            Ok((deployment, instances)) => Beside::Read(CellView {
-                name,
-                deployment,
-                instances,
-            }),
-            Err(error) => Beside::Unreadable(told(&name, &error)),
+    ) -> Option<CellKey> {
+        let deployment = deployment?;
+        if self.cells.contains_key(&city.city) {
+            return Some(CellKey::City(city.city.clone()));
         }
+        let Beside::Read(view) = hub else { return None };
+        let scheduled = view.scheduled(deployment.name());
+        let cluster = scheduled.first().filter(|_| self.via_hub)?;
+        Some(CellKey::Cluster((*cluster).to_owned()))
+    }
+
+    /// The control plane of a cell; the error says why it cannot be read.
+    pub(super) fn cell_plane(&self, key: &CellKey) -> Result<Plane, String> {
+        match (key, &self.hub) {
+            (CellKey::City(city), _) => {
+                let named = self.cells.get(city).cloned();
+                named.unwrap_or_else(|| Err(format!("{city} is not named")))
+            }
+            (CellKey::Cluster(cluster), Beside::Read(hub)) => {
+                let member = hub.member(cluster);
+                member.map_err(|error| unreadable(cluster, &error))
+            }
+            (CellKey::Cluster(cluster), _) => Err(format!("{cluster} is reached through the hub")),
+        }
+    }
+
+    /// The cells of these cities, each once.
+    pub(super) fn cell_keys(&self, hub: &Beside<HubView>, cities: &[Asked<'_>]) -> BTreeSet<CellKey> {
+        let keys = cities.iter();
+        keys.filter_map(|(city, deployment)| self.cell_key(hub, city, deployment.as_ref()))
+            .collect()
+    }
+}
+
+/// The hub before its namespace of the project is known.
+pub(super) fn no_hub(planes: &Planes) -> Beside<HubView> {
+    match &planes.hub {
+        Beside::NotNamed(flag) => Beside::NotNamed(flag),
+        Beside::Unreadable(cause) => Beside::Unreadable(cause.clone()),
+        Beside::Read(_) => Beside::Unreadable("the hub namespace is not known".to_owned()),
     }
 }
 
 /// Name of the project namespace on hub and cells: by its UID, else as the gateway has noted it on a deployment.
-pub(super) async fn hub_namespace(plane: &Plane, deployments: &[Object]) -> Option<String> {
+pub(super) async fn hub_namespace<'a>(
+    plane: &Plane,
+    mut deployments: impl Iterator<Item = &'a Object>,
+) -> Option<String> {
     let namespace = plane.find(Resource::Namespaces, &plane.namespace).await;
     if let Ok(Some(namespace)) = namespace {
         return Some(format!("ns-{}", namespace.uid()));
     }
     let noted = deployments
-        .iter()
         .find_map(|deployment| deployment.0["metadata"]["annotations"][keys::FEDERATION_NAMESPACE].as_str());
     noted.map(str::to_owned)
 }
 
-async fn read(plane: &Plane, namespace: &str) -> Result<HubView, Error> {
-    let (found, copies, bindings, policies, instances, clusters) = tokio::try_join!(
-        plane.find(Resource::Namespaces, namespace),
-        plane.list_in(Resource::Deployments, namespace, ""),
-        plane.list_in(Resource::Bindings, namespace, ""),
-        plane.list_in(Resource::Policies, namespace, ""),
-        plane.list_in(Resource::Instances, namespace, ""),
-        plane.list(Resource::Clusters),
-    )?;
-    let set = found
-        .as_ref()
-        .map(|namespace| namespace.label(keys::CITIES).to_owned());
-    let city_set = match set.filter(|set| !set.is_empty()) {
-        Some(set) => {
-            let name = format!("cities-{set}");
-            plane.find(Resource::ClusterPolicies, &name).await?
-        }
-        None => None,
+/// Reads the project's namespace on the hub.
+pub(super) async fn read_hub(plane: &Plane, namespace: &str) -> Beside<HubView> {
+    let read = async {
+        let (found, copies, bindings, policies, instances, clusters) = tokio::try_join!(
+            plane.find(Resource::Namespaces, namespace),
+            plane.list_in(Resource::Deployments, namespace, ""),
+            plane.list_in(Resource::Bindings, namespace, ""),
+            plane.list_in(Resource::Policies, namespace, ""),
+            plane.list_in(Resource::Instances, namespace, ""),
+            plane.list(Resource::Clusters),
+        )?;
+        let city_set = match found.as_ref().and_then(city_set) {
+            Some(name) => plane.find(Resource::ClusterPolicies, &name).await?,
+            None => None,
+        };
+        Ok(HubView {
+            namespace: found,
+            city_set,
+            copies,
+            bindings,
+            policies,
+            instances: instances.into(),
+            clusters,
+        })
     };
-    Ok(HubView {
-        namespace: found,
-        city_set,
-        copies,
-        bindings,
-        policies,
-        instances,
-        clusters,
-    })
+    match read.await {
+        Ok(view) => Beside::Read(view),
+        Err(error) => Beside::Unreadable(unreadable("hub", &error)),
+    }
+}
+
+/// Name of the policy that delivers a hub namespace to its cities.
+pub(super) fn city_set(namespace: &Object) -> Option<String> {
+    match namespace.label(keys::CITIES) {
+        "" => None,
+        set => Some(format!("cities-{set}")),
+    }
+}
+
+/// Reads the project's namespace in a cell.
+pub(super) async fn read_cell(plane: &Plane, name: &str, namespace: &str) -> Beside<CellView> {
+    let read = tokio::try_join!(
+        plane.list_in(Resource::Deployments, namespace, ""),
+        plane.list_in(Resource::Instances, namespace, "")
+    );
+    match read {
+        Ok((deployments, instances)) => Beside::Read(CellView {
+            name: name.to_owned(),
+            deployments,
+            instances: Instances::from(instances),
+        }),
+        Err(error) => Beside::Unreadable(unreadable(name, &error)),
+    }
 }
 
 /// The plane that cannot be read, with the cause in one line.
-fn told(plane: &str, error: &Error) -> String {
+pub(super) fn unreadable(plane: &str, error: &Error) -> String {
     format!("{plane} cannot be read: {}", error.what)
 }

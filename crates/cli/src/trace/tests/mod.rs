@@ -1,5 +1,7 @@
 //! Each link of the way, broken in turn: with project access alone, and with hub and cell.
 
+mod hub;
+
 use super::*;
 use fedgate_api::keys;
 use jiff::SignedDuration;
@@ -25,7 +27,12 @@ struct Way {
     deployment: Option<Object>,
     instances: Vec<Object>,
     hub: HubView,
+    /// Instances on the hub.
+    written: Vec<Object>,
     cell: CellView,
+    /// Instances in the cell.
+    local: Vec<Object>,
+    events: Vec<Object>,
 }
 
 /// The planes that are read beside the project.
@@ -45,6 +52,10 @@ fn instance(ordinal: u32, ready: &str, reason: &str) -> Object {
         "creationTimestamp": ago(500), "ownerReferences": [{"uid": "d1"}]},
         "status": {"conditions": [condition("Ready", ready, reason, 1, 400)]}}),
     )
+}
+
+fn both() -> Vec<Object> {
+    vec![instance(0, "True", "Ready"), instance(1, "True", "Ready")]
 }
 
 fn whole() -> Way {
@@ -70,7 +81,7 @@ fn whole() -> Way {
             "spec": {"template": template, "placements": [
                 {"name": "us", "cityCodes": ["IAD"], "scaleSettings": scale}]}})),
         deployment: Some(Object(deployment)),
-        instances: vec![instance(0, "True", "Ready"), instance(1, "True", "Ready")],
+        instances: both(),
         hub: HubView {
             namespace: Some(Object(
                 json!({"metadata": {"name": "ns-1", "labels": {keys::CITIES: "dfw-iad"}}}),
@@ -85,19 +96,22 @@ fn whole() -> Way {
                 "spec": {"clusters": [{"name": "pop-iad"}]},
                 "status": {"conditions": [condition("Scheduled", "True", "Success", 1, 470),
                     condition("FullyApplied", "True", "Applied", 1, 460)],
-                    "aggregatedStatus": [{"clusterName": "pop-iad", "applied": true}]}}),
+                    "aggregatedStatus": [{"clusterName": "pop-iad", "applied": true, "status": {"replicas": 2}}]}}),
             )],
             policies: vec![policy("city-dfw", "DFW"), policy("city-iad", "IAD")],
-            instances: vec![instance(0, "True", "Ready"), instance(1, "True", "Ready")],
+            instances: Instances::default(),
             clusters: vec![Object(json!({"metadata": {"name": "pop-iad"},
                 "status": {"conditions": [condition("Ready", "True", "ClusterReady", 1, 9_000)]}}))],
         },
         cell: CellView {
             name: "pop-iad".to_owned(),
-            deployment: Some(Object(json!({"metadata": {"name": "web-us-iad",
-                "annotations": {"resourcetemplate.karmada.io/generation": "7"}}}))),
-            instances: vec![instance(0, "True", "Ready"), instance(1, "True", "Ready")],
+            deployments: vec![Object(json!({"metadata": {"name": "web-us-iad",
+                "annotations": {"resourcetemplate.karmada.io/generation": "7"}}}))],
+            instances: Instances::default(),
         },
+        written: both(),
+        local: both(),
+        events: Vec::new(),
     }
 }
 
@@ -125,13 +139,24 @@ impl Way {
                 Beside::NotNamed("see --hub-context"),
                 Beside::NotNamed("see --cell"),
             ),
-            Access::All => (Beside::Read(self.hub.clone()), Beside::Read(self.cell.clone())),
+            Access::All => {
+                let hub = HubView {
+                    instances: self.written.clone().into(),
+                    ..self.hub.clone()
+                };
+                let cell = CellView {
+                    instances: self.local.clone().into(),
+                    ..self.cell.clone()
+                };
+                (Beside::Read(hub), Beside::Read(cell))
+            }
         };
         let evidence = Evidence {
             workload: &self.workload,
             city: &city,
             deployment: self.deployment.as_ref(),
-            instances: &self.instances,
+            instances: &self.instances.clone().into(),
+            events: &self.events,
             hub: &hub,
             cell: &cell,
         };
@@ -234,135 +259,12 @@ fn the_copy_that_lags_is_the_broken_link_after_a_while() {
 }
 
 #[test]
-fn each_fault_of_the_hub_is_named() {
-    let carried = |way: Way| {
-        way.set(
-            "copy",
-            "/metadata/annotations/fedgate.dev~1source-generation",
-            json!("4"),
-        )
-    };
-    let mut no_policy = carried(lagging(200));
-    no_policy.hub.policies.remove(1);
-    let mut no_set = carried(lagging(200));
-    no_set.hub.city_set.as_mut().unwrap().0["spec"]["placement"]["clusterAffinity"]["labelSelector"]["matchExpressions"]
-        [0]["values"] = json!(["DFW"]);
-    let label = "/metadata/labels/topology.datum.net~1city-code";
-    let mut no_copy = lagging(200);
-    no_copy.hub.copies.clear();
-    let mut no_namespace = lagging(200);
-    no_namespace.hub.namespace = None;
-    for (way, detail) in [
-        (no_policy, "no policy for city IAD"),
-        (no_set, "the namespace's city set \"dfw-iad\" lacks IAD"),
-        (
-            carried(lagging(200)).set("copy", label, json!("DFW")),
-            "labelled with city DFW",
-        ),
-        (no_copy, "no copy"),
-        (no_namespace, "the hub namespace does not exist"),
-        (
-            lagging(200).set(
-                "copy",
-                "/metadata/annotations/fedgate.dev~1source-uid",
-                json!("d0"),
-            ),
-            "the copy is of an earlier deployment",
-        ),
-    ] {
-        let chain = way.links(Access::All);
-        assert_eq!(
-            (chain.links[1].state, &*chain.links[1].detail),
-            (State::Broken, detail)
-        );
-    }
-}
-
-#[test]
-fn each_fault_of_the_binding_is_named() {
-    let carried = || {
-        lagging(60).set(
-            "copy",
-            "/metadata/annotations/fedgate.dev~1source-generation",
-            json!("4"),
-        )
-    };
-    let claim = "/metadata/annotations/propagationpolicy.karmada.io~1name";
-    let unscheduled = condition("Scheduled", "False", "NoClusterFit", 1, 10);
-    for (way, detail) in [
-        (
-            carried().set("copy", claim, json!("city-dfw")),
-            "frozen: claimed by policy city-dfw, not city-iad",
-        ),
-        (
-            carried().set("binding", "/status/conditions/0", unscheduled),
-            "NoClusterFit",
-        ),
-        (
-            carried().set(
-                "binding",
-                "/status/aggregatedStatus/0",
-                json!({"clusterName": "pop-iad", "applied": false, "appliedMessage": "refused by a webhook"}),
-            ),
-            "not applied to pop-iad: refused by a webhook",
-        ),
-    ] {
-        let chain = way.links(Access::All);
-        let states: Vec<_> = chain.links.iter().map(|link| link.state.word()).collect();
-        assert_eq!(states[..3], ["ok", "ok", "broken"], "{detail}");
-        assert_eq!(chain.links[2].detail, detail);
-    }
-}
-
-#[test]
-fn a_cluster_that_is_not_ready_is_the_broken_link_and_nothing_behind_it_is() {
-    let way = lagging(900)
-        .set(
-            "copy",
-            "/metadata/annotations/fedgate.dev~1source-generation",
-            json!("4"),
-        )
-        .set(
-            "cluster",
-            "/status/conditions/0",
-            condition("Ready", "False", "ClusterNotReachable", 1, 360),
-        );
-    let (words, line) = way.traced(Access::All);
-    assert_eq!(words, ["ok", "ok", "ok", "broken", "waiting", "ok"]);
+fn a_deployment_with_an_older_spec_does_not_match_the_workload() {
+    let older = lagging(5).set("deployment", "/spec/template", json!({"spec": {"a": 0}}));
     assert_eq!(
-        line,
-        "First broken link (us/IAD): binding -> cell: pop-iad: cluster not Ready: ClusterNotReachable for 6m"
+        older.links(Access::Project).links[0].detail,
+        "generation 4 does not match the workload's spec"
     );
-    let (words, line) = way.traced(Access::Project);
-    assert_eq!(
-        words[1], "broken",
-        "the project alone sees no more than that it is not carried"
-    );
-    assert!(
-        line.starts_with("First broken link (us/IAD): project -> binding"),
-        "{line}"
-    );
-}
-
-#[test]
-fn a_cell_that_does_not_act_is_told_from_one_that_has_no_object() {
-    let carried = || {
-        lagging(200).set(
-            "copy",
-            "/metadata/annotations/fedgate.dev~1source-generation",
-            json!("4"),
-        )
-    };
-    let chain = carried().links(Access::All);
-    assert_eq!(chain.links[3].detail, "delivered; still on generation 3");
-    let mut gone = carried();
-    gone.cell.deployment = None;
-    assert_eq!(gone.links(Access::All).links[3].detail, "not in the cell");
-    let mut behind = carried();
-    behind.hub.copies[0].0["metadata"]["generation"] = json!(8);
-    let chain = behind.links(Access::All);
-    assert_eq!(chain.links[3].detail, "has generation 7 of the hub, not 8");
-    assert_eq!(chain.links[3].state, State::Broken);
 }
 
 #[test]
@@ -378,7 +280,7 @@ fn instances_that_are_not_ready_are_named_with_their_reason() {
         chain.links[4].detail,
         "InstancesNotReady; 2 updated, 2 exist; web-us-iad-1: ImageUnavailable"
     );
-    way.cell.instances[1].0["spec"]["controller"]["schedulingGates"] = json!([{"name": "Quota"}]);
+    way.local[1].0["spec"]["controller"]["schedulingGates"] = json!([{"name": "Quota"}]);
     let chain = way.links(Access::All);
     assert_eq!(
         (&*chain.links[4].detail, chain.links[4].source),
@@ -407,8 +309,15 @@ fn projections_that_lack_are_too_many_or_have_another_owner_are_named() {
             );
         }
     }
+    let mut unwritten = whole();
+    unwritten.written.pop();
+    let chain = unwritten.links(Access::All);
+    assert_eq!(
+        (chain.links[5].state, &*chain.links[5].detail),
+        (State::Broken, "web-us-iad-1 is in the project and not on the hub")
+    );
     let mut stale = whole();
-    stale.hub.instances[0] = instance(0, "False", "Restarting");
+    stale.written[0] = instance(0, "False", "Restarting");
     let chain = stale.links(Access::All);
     assert_eq!(chain.links[5].detail, "web-us-iad-0 has another Ready on the hub");
 }
@@ -424,13 +333,14 @@ fn a_plane_that_cannot_be_read_is_unseen_and_the_rest_is_shown() {
         workload: &way.workload,
         city: &city,
         deployment: way.deployment.as_ref(),
-        instances: &way.instances,
+        instances: &way.instances.clone().into(),
+        events: &[],
         hub: &Beside::Unreadable("hub cannot be read: refused".to_owned()),
         cell: &Beside::NotNamed("see --cell"),
     };
     let chain = chain(&evidence, SignedDuration::from_secs(120), now());
     let states: Vec<_> = chain.links.iter().map(|link| link.state.word()).collect();
-    assert_eq!(states, ["ok", "waiting", "unseen", "waiting", "waiting", "ok"]);
+    assert_eq!(states, ["ok", "unseen", "unseen", "waiting", "waiting", "ok"]);
     assert_eq!(chain.links[2].detail, "hub cannot be read: refused");
 }
 
@@ -455,4 +365,33 @@ fn a_waiting_hop_turns_when_it_is_old_enough() {
     assert_eq!(turns(lagging(20)), Some(SignedDuration::from_secs(100)));
     assert_eq!(turns(lagging(200)), None);
     assert_eq!(turns(whole()), None);
+}
+
+#[test]
+fn an_instance_that_the_gateway_does_not_project_has_the_reason_of_its_event() {
+    let event = |uid: &str, reason: &str, time: &str| {
+        Object(
+            json!({"action": "QuarantiningProjection", "regarding": {"uid": uid}, "reason": reason, "note": "70000 bytes",
+            "eventTime": time}),
+        )
+    };
+    let mut way = whole();
+    way.instances.pop();
+    way.events = vec![
+        event("d0", "QuarantinedForeign", "2030-01-01T11:59:00.000000Z"),
+        event("d1", "QuarantinedTooLarge", "2030-01-01T11:58:00.000000Z"),
+        event("d1", "QuarantinedNameTaken", "2030-01-01T11:50:00.000000Z"),
+    ];
+    let link = way.links(Access::Project).links.swap_remove(5);
+    assert_eq!(
+        link.detail,
+        "1 not in the project yet; quarantined at 2030-01-01T11:58:00Z: QuarantinedTooLarge: 70000 bytes"
+    );
+    let mut well = whole();
+    well.events = way.events;
+    assert_eq!(
+        well.links(Access::Project).links[5].detail,
+        "",
+        "the Event outlives the quarantine"
+    );
 }

@@ -1,0 +1,38 @@
+//! Ctrl-C, and the writes that it must not cut in two.
+
+use tokio::{signal::ctrl_c, sync::watch};
+
+/// Number of writes under way. Once one was sent, its record and its result are finished before Ctrl-C ends the command.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Writes(watch::Sender<usize>);
+
+/// A write under way, with its record and its result; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct WriteGuard(watch::Sender<usize>);
+
+impl Writes {
+    /// Begins a write.
+    pub(crate) fn begin(&self) -> WriteGuard {
+        self.0.send_modify(|writes| *writes += 1);
+        WriteGuard(self.0.clone())
+    }
+
+    /// Waits for Ctrl-C, then for the end of the writes under way. A second Ctrl-C waits for nothing: a server may not answer.
+    pub(crate) async fn interrupted(&self) {
+        if ctrl_c().await.is_err() {
+            // Without a handler the signal ends the process by itself.
+            return std::future::pending().await;
+        }
+        let mut writes = self.0.subscribe();
+        tokio::select! {
+            _ = writes.wait_for(|writes| *writes == 0) => {}
+            _ = ctrl_c() => {}
+        }
+    }
+}
+
+impl Drop for WriteGuard {
+    fn drop(&mut self) {
+        self.0.send_modify(|writes| *writes -= 1);
+    }
+}

@@ -1,0 +1,273 @@
+//! A row of a rollout: the state of a placement in a city.
+
+use crate::{
+    diff,
+    view::{City, Condition, Counts, Instances, Joined, Object, minimum},
+};
+use fedgate_api::conditions::types::{AVAILABLE, FEDERATED, REPLICAS_READY};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::fmt;
+
+/// The phase of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// All Instances are ready on the latest template, and no other is left.
+    Done,
+    /// Nothing moves, and a condition says why.
+    Blocked,
+    /// The cell has not acted on the latest generation.
+    Waiting,
+    /// Surplus Instances go.
+    Draining,
+    /// No Instance has the latest template.
+    Pending,
+    /// Instances are being replaced or made.
+    Updating,
+}
+
+impl Phase {
+    /// The word.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "Done",
+            Self::Blocked => "Blocked",
+            Self::Waiting => "Waiting",
+            Self::Draining => "Draining",
+            Self::Pending => "Pending",
+            Self::Updating => "Updating",
+        }
+    }
+}
+
+/// The state of a placement in a city.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The placement and city.
+    pub(crate) city: City,
+    /// The counts of the deployment.
+    pub(crate) counts: Counts,
+    /// The phase; never `Blocked`, which takes time.
+    pub(crate) phase: Phase,
+    /// More about the phase.
+    pub(crate) detail: String,
+    /// Reason and message of the condition that would block it.
+    pub(crate) refusal: Option<String>,
+    /// Begin of the phase, as far as conditions and the last write of the spec tell.
+    pub(crate) since: Option<Timestamp>,
+    /// The Instance that is not ready, with its reason: it says more of a refusal.
+    pub(crate) instance: Option<String>,
+    /// True if there is no deployment because no Location serves the city.
+    pub(crate) is_unserved: bool,
+}
+
+impl Row {
+    /// True if nothing has changed but the Instance that explains it: its reason may come and go for ever.
+    pub(super) fn is_as(&self, before: &Self) -> bool {
+        let Self {
+            city,
+            counts,
+            phase,
+            detail,
+            refusal,
+            since: _,
+            instance: _,
+            is_unserved: _,
+        } = self;
+        *city == before.city
+            && *counts == before.counts
+            && *phase == before.phase
+            && *detail == before.detail
+            && *refusal == before.refusal
+    }
+
+    /// Turns a refused row into a blocked one.
+    pub(super) fn block(&mut self) {
+        let Some(refusal) = &self.refusal else { return };
+        self.detail = match &self.instance {
+            Some(instance) => format!("{refusal}; {instance}"),
+            None => refusal.clone(),
+        };
+        self.phase = Phase::Blocked;
+    }
+
+    /// The reason of the phase; the counts are in columns of their own.
+    pub(crate) fn reason(&self) -> &str {
+        match self.phase {
+            Phase::Blocked | Phase::Waiting => &self.detail,
+            Phase::Done | Phase::Draining | Phase::Pending | Phase::Updating => {
+                self.refusal.as_deref().unwrap_or_default()
+            }
+        }
+    }
+
+    /// Instances that are not on the latest template.
+    pub(crate) fn old(&self) -> i64 {
+        old(self.counts)
+    }
+}
+
+fn old(counts: Counts) -> i64 {
+    counts.replicas.saturating_sub(counts.updated).max(0)
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let City { placement, city } = &self.city;
+        write!(f, "{placement}/{city} {}", self.phase.word())?;
+        if !self.detail.is_empty() {
+            write!(f, " {}", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a Workload, in the order of its spec. `instances` are all that are known, for details.
+pub(crate) fn rows(joined: &Joined, instances: &Instances) -> Vec<Row> {
+    let rows = joined.cities.iter().map(|(city, deployment)| match deployment {
+        Some(deployment) => row(&joined.workload, city, deployment, instances),
+        None => without_deployment(joined, city),
+    });
+    rows.collect()
+}
+
+fn without_deployment(joined: &Joined, city: &City) -> Row {
+    let workload = &joined.workload;
+    let is_unserved = joined.unserved.contains(&city.city);
+    let detail = if is_unserved {
+        format!("no deployment for city {}; no location serves it", city.city)
+    } else {
+        "no deployment yet".to_owned()
+    };
+    let refusal = if is_unserved {
+        Some(detail.clone())
+    } else {
+        workload_refusal(workload, city).map(|refused| refused.text())
+    };
+    Row {
+        city: city.clone(),
+        counts: Counts {
+            desired: placement(workload, city).map_or(0, |placement| minimum(&placement["scaleSettings"])),
+            ..Counts::default()
+        },
+        phase: Phase::Waiting,
+        detail,
+        refusal,
+        since: workload.spec_written(),
+        instance: None,
+        is_unserved,
+    }
+}
+
+/// The condition of the placement, else of the Workload, that refuses a city without a deployment.
+pub(crate) fn workload_refusal<'a>(workload: &'a Object, city: &City) -> Option<Condition<'a>> {
+    let conditions = [
+        workload.placement_condition(&city.placement, AVAILABLE),
+        workload.condition(AVAILABLE),
+    ];
+    conditions.into_iter().flatten().find(Condition::refuses)
+}
+
+fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instances) -> Row {
+    let counts = Counts::of(deployment);
+    let carried = carries_spec(workload, city, deployment);
+    let acted = deployment.observed_generation(AVAILABLE) == Some(deployment.generation());
+    let phase = if carried && acted {
+        counted_phase(workload, city, deployment)
+    } else {
+        Phase::Waiting
+    };
+    let detail = match phase {
+        Phase::Waiting if !carried => "the deployment does not have this spec yet".to_owned(),
+        Phase::Waiting => "the cell has not acted yet".to_owned(),
+        _ => {
+            let Counts {
+                updated,
+                ready,
+                desired,
+                ..
+            } = counts;
+            let old = old(counts);
+            format!("{updated}/{desired} updated, {ready}/{desired} ready, {old} old")
+        }
+    };
+    let conditions = [FEDERATED, AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
+    let refused = conditions.into_iter().flatten().find(Condition::refuses);
+    let refused = refused.filter(|_| phase != Phase::Done);
+    let since = if phase == Phase::Done {
+        let conditions = [AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_)?.since);
+        conditions.into_iter().flatten().max()
+    } else {
+        // A condition that was False before the spec was written says nothing of this phase.
+        refused
+            .and_then(|refused| refused.since)
+            .max(deployment.spec_written())
+    };
+    Row {
+        city: city.clone(),
+        counts,
+        phase,
+        detail,
+        refusal: refused.map(|refused| refused.text()),
+        since,
+        instance: unready(city, deployment, instances),
+        is_unserved: false,
+    }
+}
+
+/// The phase that the counts tell of a deployment whose cell has acted on the latest spec.
+pub(crate) fn counted_phase(workload: &Object, city: &City, deployment: &Object) -> Phase {
+    let Counts {
+        replicas,
+        updated,
+        ready,
+        desired,
+    } = Counts::of(deployment);
+    if is_within_scale(workload, city, deployment) && ready >= desired && updated >= desired {
+        if replicas <= desired {
+            Phase::Done
+        } else {
+            Phase::Draining
+        }
+    } else if updated == 0 {
+        Phase::Pending
+    } else {
+        Phase::Updating
+    }
+}
+
+/// True if the deployment has the Workload's template and the scale settings of the placement.
+pub(crate) fn carries_spec(workload: &Object, city: &City, deployment: &Object) -> bool {
+    let scale = placement(workload, city).map(|placement| &placement["scaleSettings"]);
+    diff::same(
+        workload.0.pointer("/spec/template"),
+        deployment.0.pointer("/spec/template"),
+    ) && diff::same(scale, deployment.0.pointer("/spec/scaleSettings"))
+}
+
+/// True if the cell wants a number of Instances that the placement allows: not the zero of a fresh status.
+fn is_within_scale(workload: &Object, city: &City, deployment: &Object) -> bool {
+    let Some(placement) = placement(workload, city) else {
+        return false;
+    };
+    let scale = &placement["scaleSettings"];
+    let minimum = minimum(scale);
+    let maximum = scale["maxReplicas"].as_i64().unwrap_or(minimum).max(minimum);
+    (minimum..=maximum).contains(&deployment.number("/status/desiredReplicas"))
+}
+
+fn placement<'a>(workload: &'a Object, city: &City) -> Option<&'a Value> {
+    let mut placements = workload.list("/spec/placements").iter();
+    placements.find(|placement| placement["name"] == *city.placement)
+}
+
+/// The first Instance of the deployment that is not ready, with its reason.
+fn unready(city: &City, deployment: &Object, instances: &Instances) -> Option<String> {
+    let (instance, ready) = instances.first_unready(deployment.name())?;
+    Some(format!(
+        "instance {} in the cell of {}: {}",
+        instance.name(),
+        city.city,
+        ready.reason
+    ))
+}
